@@ -1,0 +1,119 @@
+# The commands of this workspace; `make help` lists them. Everything lands in the checkout: .venv, target, .cache.
+# Each step leaves a stamp, so a second call costs nothing.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .cache/stamps
+# The delta-spark jar that interop tests compare with, and its Spark and Scala.
+JARS := .cache/jars
+
+# One interpreter for the build, the driver and Spark's workers; the same settings for maturin and cargo share one build.
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
+export SPARK_LOCAL_IP ?= 127.0.0.1
+unexport CARGO_TARGET_DIR
+
+RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+.PHONY: help
+help: ## list the commands
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+# --- set-up -----------------------------------------------------------------------------------------------------------
+
+$(STAMPS)/venv: requirements/dev.lock
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "development needs Python 3.11 or newer: make PYTHON=..."'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r $<
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: venv
+venv: $(STAMPS)/venv ## .venv with every locked development package
+
+$(STAMPS)/develop: $(STAMPS)/venv pyproject.toml $(RUST_SOURCES)
+	PIP_QUIET=1 $(BIN)/maturin develop --quiet
+	@mkdir -p $(@D) && touch $@ && rm -f $(STAMPS)/release
+
+.PHONY: develop
+develop: $(STAMPS)/develop ## build the native core with the dev profile and install the package into .venv
+
+$(STAMPS)/release: $(STAMPS)/venv pyproject.toml $(RUST_SOURCES)
+	PIP_QUIET=1 $(BIN)/maturin develop --quiet --release
+	@mkdir -p $(@D) && touch $@ && rm -f $(STAMPS)/develop
+
+.PHONY: release
+release: $(STAMPS)/release ## the same with the release profile (what benches measure)
+
+$(STAMPS)/jars: tests/interop/jars.py | $(STAMPS)/venv
+	$(BIN)/python tests/interop/jars.py > /dev/null
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: jars
+jars: $(STAMPS)/jars ## the delta-spark jars that the interop tests compare with
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+# The dev profile (dependencies optimised) is ready sooner than the release profile, and the tests use the same build.
+.PHONY: demo
+demo: develop ## set up from nothing, then load ten days of bank transactions through PySpark
+	$(BIN)/deltaplane demo
+
+# The boundary crate has no Rust tests (rust/python/Cargo.toml says why); pytest runs it.
+.PHONY: test
+test: develop jars ## every test, Rust and Python
+	cargo test --workspace --exclude deltaplane-python --locked --no-fail-fast
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# What maturin tells pyo3's build scripts, so that clippy does not make the next `develop` build them again.
+PYO3_AS_MATURIN = PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -1)" \
+	PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c 'import sys; print("cpython-%d.%d-64bit" % sys.version_info[:2])')"
+
+.PHONY: check
+check: develop ## formatting, lints, types, stubs, structure
+	cargo fmt --all --check
+	$(PYO3_AS_MATURIN) cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest deltaplane._native --mypy-config-file pyproject.toml \
+		--allowlist tests/structure/stubtest-allowlist.txt --ignore-unused-allowlist
+	$(BIN)/python -m pytest -q -m "not slow" tests/structure
+
+.PHONY: bench
+bench: release ## each measure beside its peers, with peak memory; BENCH_ARGS="--quick" for a look
+	for measure in benches/bench_*.py; do $(BIN)/python "$$measure" $(BENCH_ARGS); done
+
+.PHONY: docs
+docs: develop ## the API reference, into site/
+	$(BIN)/pdoc --docformat google --output-directory site deltaplane
+	$(PYO3_AS_MATURIN) RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	@echo "Python: site/index.html; Rust: target/doc/deltaplane_protocol/index.html"
+
+.PHONY: fmt
+fmt: $(STAMPS)/venv ## format everything
+	cargo fmt --all
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format .
+
+# uv lives outside .venv: only whoever changes the locked set needs it.
+.PHONY: lock
+lock: ## requirements/dev.lock from requirements/dev.in
+	test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv; }
+	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url requirements/dev.in --output-file requirements/dev.lock
+
+.PHONY: clean
+clean: ## everything that was built, fetched or cached
+	rm -rf target .venv .cache site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
+	find python tests benches -name __pycache__ -prune -exec rm -rf {} +
+	rm -f python/deltaplane/_native*.so derby.log

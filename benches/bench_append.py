@@ -1,0 +1,46 @@
+"""Writing rows from an Arrow table in memory to a new table on the local disk: six columns, two codecs.
+
+Bare pyarrow writes one Parquet file: no statistics of the table, no commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from harness import Case, Contestant, Task, main
+from rows import CODECS, WRITERS, data_files, file_of, in_memory
+
+
+def contestant(writer: str, case: Mapping[str, Any], scratch: Path) -> Task:
+    rows = in_memory(case["rows"])
+    path = str(scratch / "table")
+    return Task(
+        lambda: WRITERS[writer](rows, path, case["codec"]),
+        lambda _: sum(pq.read_metadata(p).num_rows for p in data_files(path)),
+        lambda _: sum(p.stat().st_size for p in data_files(path)),
+    )
+
+
+CONTESTANTS: dict[str, Contestant] = {name: functools.partial(contestant, name) for name in WRITERS}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rows", type=int, help="rows to append (10 million)")
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    rows = options.rows or (100_000 if options.quick else 10_000_000)
+    path = str(file_of(rows))
+    return [
+        Case(f"{rows:,} rows, {codec}", list(CONTESTANTS), {"rows": path, "codec": codec}, expected=rows)
+        for codec in CODECS
+    ]
+
+
+if __name__ == "__main__":
+    main("append", CONTESTANTS, cases, arguments)

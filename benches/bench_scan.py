@@ -1,0 +1,135 @@
+"""Reading a table of the local disk, whole and filtered: into one Arrow table (or Polars frame), and batch by batch.
+
+The table is written anew each time, by deltaplane and by deltalake. Bare pyarrow reads the same files without the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import CACHE, Case, Contestant, Task, main
+from rows import AMOUNT_LIMIT, WRITERS, data_files, file_of, in_memory
+
+CODEC = "zstd"
+
+
+def _rows(table: Any) -> int:
+    return int(table.num_rows)
+
+
+def _count(batches: Iterable[Any]) -> int:
+    return sum(batch.num_rows for batch in batches)
+
+
+def _expression(case: Mapping[str, Any]) -> Any:
+    """The case's filter for pyarrow."""
+    import pyarrow.parquet as pq
+
+    return pq.filters_to_expression([tuple(one) for one in case["filters"]]) if case["filters"] else None
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import DeltaTable
+
+    path, sql = case["path"], case["sql"]
+    if case["streamed"]:
+        return Task(lambda: _count(DeltaTable(path).scan(predicate=sql).batches()))
+    return Task(lambda: DeltaTable(path).to_pyarrow_table(filters=sql), _rows)
+
+
+def deltalake_dataset(case: Mapping[str, Any], scratch: Path) -> Task:
+    """deltalake's log, pyarrow's reader."""
+    from deltalake import DeltaTable
+
+    path, filters = case["path"], [tuple(one) for one in case["filters"]] or None
+    if not case["streamed"]:
+        return Task(lambda: DeltaTable(path).to_pyarrow_table(filters=filters), _rows)
+    expression = _expression(case)
+    return Task(lambda: _count(DeltaTable(path).to_pyarrow_dataset().to_batches(filter=expression)))
+
+
+def deltalake_engine(case: Mapping[str, Any], scratch: Path) -> Task:
+    """deltalake's own engine, DataFusion."""
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+    path, sql = case["path"], case["sql"]
+    if case["streamed"]:
+        return Task(lambda: _count(pa.RecordBatchReader.from_stream(DeltaTable(path).scan(predicate=sql))))
+    return Task(lambda: pa.RecordBatchReader.from_stream(DeltaTable(path).scan(predicate=sql)).read_all(), _rows)
+
+
+def polars(case: Mapping[str, Any], scratch: Path) -> Task:
+    import polars as pl
+
+    path = case["path"]
+    conditions = []
+    for column, comparison, value in case["filters"]:
+        one = pl.col(column)
+        conditions.append({">=": one >= value, "<=": one <= value, ">": one > value}[comparison])
+
+    def frame() -> pl.LazyFrame:
+        lazy = pl.scan_delta(path)
+        return lazy.filter(*conditions) if conditions else lazy
+
+    if case["streamed"]:
+        return Task(lambda: sum(batch.height for batch in frame().collect_batches(maintain_order=False)))
+    return Task(lambda: frame().collect(), lambda found: int(found.height))
+
+
+def pyarrow(case: Mapping[str, Any], scratch: Path) -> Task:
+    import pyarrow.dataset as ds
+
+    files = [str(path) for path in data_files(case["path"])]
+    expression = _expression(case)
+    if case["streamed"]:
+        return Task(lambda: _count(ds.dataset(files).to_batches(filter=expression)))
+    return Task(lambda: ds.dataset(files).to_table(filter=expression), _rows)
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    "deltaplane": deltaplane,
+    "deltalake dataset": deltalake_dataset,
+    "deltalake engine": deltalake_engine,
+    "Polars scan_delta": polars,
+    "pyarrow, files only": pyarrow,
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rows", type=int, help="rows of the table (10 million)")
+
+
+def _table(writer: str, rows: int) -> str:
+    path = CACHE / f"table-{writer}-{rows}"
+    shutil.rmtree(path, ignore_errors=True)
+    WRITERS[writer](in_memory(file_of(rows)), str(path), CODEC)
+    return str(path)
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    rows = options.rows or (100_000 if options.quick else 10_000_000)
+    first, count = rows // 2, rows // 100
+    least = 0.99 * AMOUNT_LIMIT
+    by_id = [("id", ">=", first), ("id", "<=", first + count - 1)]
+    whole: dict[str, Any] = {"sql": None, "filters": []}
+    clustered = {"sql": f"id BETWEEN {first} AND {first + count - 1}", "filters": by_id}
+    scattered = {"sql": f"amount > {least}", "filters": [("amount", ">", least)]}
+    found = []
+    for writer in ("deltaplane", "deltalake"):
+        path = _table(writer, rows)
+        queries = (("all", whole, rows), ("1 % by id", clustered, count), ("1 % by amount", scattered, None))
+        for what, query, expected in queries:
+            for streamed in (False, True):
+                name = f"{rows:,} rows by {writer}, {what}, {'streamed' if streamed else 'one table'}"
+                arguments = {"path": path, **query, "streamed": streamed}
+                found.append(Case(name, list(CONTESTANTS), arguments, expected=expected))
+    return found
+
+
+if __name__ == "__main__":
+    main("scan", CONTESTANTS, cases, arguments)

@@ -1,0 +1,243 @@
+"""Runs contestants side by side, each run in a process of its own, and prints one table of ratios.
+
+It must not know what is measured. A measure gives `main` its contestants and cases; the same file, started with
+`--child`, is one run: set up, call, report times and peak memory as JSON. Called by every bench_*.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+CACHE = Path(__file__).resolve().parents[1] / ".cache" / "bench"
+SUBJECT = "deltaplane"
+# A run that takes longer hangs.
+RUN_TIMEOUT_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class Task:
+    """One contestant's work, set up and ready: `run` is timed, what it returned is judged afterwards."""
+
+    run: Callable[[], Any]
+    answer: Callable[[Any], int] = int
+    size_bytes: Callable[[Any], int] | None = None
+
+
+# From a case's arguments and an empty folder that is deleted afterwards.
+Contestant = Callable[[Mapping[str, Any], Path], Task]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What contestants do once. `calls` are timed calls in each process, after one untimed if there is more than one."""
+
+    name: str
+    contestants: Sequence[str]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    calls: int = 1
+    expected: int | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One contestant's figures in one case; ratios are deltaplane's figure over this one's: below 1, it is ahead."""
+
+    measure: str
+    case: str
+    contestant: str
+    answer: int
+    runs: int
+    best_s: float
+    median_s: float
+    cpu_s: float
+    peak_mb: float
+    added_mb: float
+    size_mb: float | None
+    ratio_best: float
+    ratio_median: float
+    ratio_peak: float
+
+
+def main(
+    measure: str,
+    contestants: Mapping[str, Contestant],
+    cases: Callable[[argparse.Namespace], list[Case]],
+    arguments: Callable[[argparse.ArgumentParser], None],
+) -> None:
+    """The command line of one measure."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, any build: shows only that it runs")
+    parser.add_argument("--rounds", type=int, help="runs of each contestant, after one that isn't counted")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments(parser)
+    options = parser.parse_args()
+    if options.child is not None:
+        print(json.dumps(_child(contestants, json.loads(options.child))))
+        return
+    _require_release(options.quick)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    rounds = options.rounds or (1 if options.quick else 5)
+    lines = []
+    for case in cases(options):
+        if options.only in case.name:
+            lines += _measured(measure, case, rounds)
+    _print(lines, options.json)
+
+
+def _require_release(quick: bool) -> None:
+    from deltaplane import _native
+
+    if _native.build_profile != "release" and not quick:
+        sys.exit(f"the installed core is a {_native.build_profile} build, whose figures mean nothing: make release")
+
+
+# --- one run ----------------------------------------------------------------------------------------------------------
+
+
+def _child(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> dict[str, Any]:
+    task = contestants[order["contestant"]](order["arguments"], Path(order["scratch"]))
+    if order["calls"] > 1:
+        task.run()
+    before_kb = _memory_kb("VmRSS")
+    seconds, cpu = [], []
+    result: Any = None
+    for _ in range(order["calls"]):
+        result = None
+        cpu_began, began = time.process_time(), time.perf_counter()
+        result = task.run()
+        seconds.append(time.perf_counter() - began)
+        cpu.append(time.process_time() - cpu_began)
+    peak_kb = _memory_kb("VmHWM")
+    return {
+        "seconds": seconds,
+        "cpu": cpu,
+        "peak_mb": peak_kb / 1024,
+        "added_mb": max(0, peak_kb - before_kb) / 1024,
+        "answer": task.answer(result),
+        "size_bytes": None if task.size_bytes is None else task.size_bytes(result),
+    }
+
+
+def _memory_kb(name: str) -> int:
+    """A figure of this process. `getrusage` won't do: its maximum begins with the parent's."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1])
+    raise OSError(f"/proc/self/status has no {name}: memory is measured on Linux only")
+
+
+# --- all runs of one case ---------------------------------------------------------------------------------------------
+
+
+def _measured(measure: str, case: Case, rounds: int) -> list[Line]:
+    """Runs A B A B: what slows the machine down for a while then slows all contestants."""
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in case.contestants}
+    for turn in range(rounds + 1):
+        for name in case.contestants:
+            print(f"\r{measure}: {case.name}: {name}, run {turn} of {rounds}\033[K", end="", file=sys.stderr)
+            run = _run(case, name)
+            if turn > 0:
+                runs[name].append(run)
+    print("\r\033[K", end="", file=sys.stderr)
+    answers = {name: run["answer"] for name, many in runs.items() for run in many}
+    expected = answers[SUBJECT] if case.expected is None else case.expected
+    wrong = {name: answer for name, answer in answers.items() if answer != expected}
+    if wrong:
+        sys.exit(f"{measure}: {case.name}: expected {expected}, got {wrong}: no figure counts")
+    figures = {name: _figures(many) for name, many in runs.items()}
+    subject = figures[SUBJECT]
+    return [
+        Line(
+            measure,
+            case.name,
+            name,
+            answers[name],
+            len(runs[name]) * case.calls,
+            **own,
+            size_mb=None if (size := runs[name][-1]["size_bytes"]) is None else size / 1e6,
+            ratio_best=subject["best_s"] / own["best_s"],
+            ratio_median=subject["median_s"] / own["median_s"],
+            ratio_peak=subject["peak_mb"] / own["peak_mb"],
+        )
+        for name, own in figures.items()
+    ]
+
+
+def _figures(runs: list[dict[str, Any]]) -> dict[str, float]:
+    seconds = [s for run in runs for s in run["seconds"]]
+    return {
+        "best_s": min(seconds),
+        "median_s": median(seconds),
+        "cpu_s": median(s for run in runs for s in run["cpu"]),
+        "peak_mb": median(run["peak_mb"] for run in runs),
+        "added_mb": median(run["added_mb"] for run in runs),
+    }
+
+
+def _run(case: Case, contestant: str) -> dict[str, Any]:
+    scratch = CACHE / "scratch"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    # What the last run left to be written back would slow this one down.
+    os.sync()
+    order = {
+        "contestant": contestant,
+        "arguments": dict(case.arguments),
+        "calls": case.calls,
+        "scratch": str(scratch),
+    }
+    command = [sys.executable, sys.argv[0], "--child", json.dumps(order)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_SECONDS, check=False)
+    shutil.rmtree(scratch, ignore_errors=True)
+    if done.returncode != 0:
+        sys.exit(f"{case.name}: {contestant} failed:\n{done.stderr}")
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return report
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def _print(lines: list[Line], as_json: bool) -> None:
+    if as_json:
+        for line in lines:
+            print(json.dumps(vars(line)))
+        return
+    head = ["case", "contestant", "answer", "best ms", "median ms", "CPU ms", "peak MB", "added MB", "files MB"]
+    head += ["best", "median", "peak"]
+    rows = [head]
+    last = None
+    for line in lines:
+        rows.append(
+            [
+                "" if line.case == last else line.case,
+                line.contestant,
+                f"{line.answer:,}",
+                *(f"{s * 1000:,.1f}" for s in (line.best_s, line.median_s, line.cpu_s)),
+                f"{line.peak_mb:,.0f}",
+                f"{line.added_mb:,.0f}",
+                "" if line.size_mb is None else f"{line.size_mb:,.1f}",
+                *(f"{r:.2f}x" for r in (line.ratio_best, line.ratio_median, line.ratio_peak)),
+            ]
+        )
+        last = line.case
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    if lines:
+        print(f"== {lines[0].measure}; the last three columns: deltaplane's figure over this row's")
+    for row in rows:
+        cells = [c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        print("  ".join(cells).rstrip())
+    print(flush=True)

@@ -1,0 +1,28 @@
+"""Delta tables for PySpark and Python, with Spark or without it.
+
+`DeltaTable` reads, `write_deltalake` writes, `deltaplane.spark` does both on Spark. Importing this package imports no
+other library: pyarrow, pandas, Polars, DuckDB and PySpark come in when they are used.
+"""
+
+from deltaplane._native import __version__
+from deltaplane.exceptions import DeltaError
+from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
+from deltaplane.schema import Field, Schema
+from deltaplane.table import DeltaTable, Metadata, ProtocolVersions
+from deltaplane.write import WriteResult, write_deltalake
+
+__all__ = [
+    "CommitProperties",
+    "DeltaError",
+    "DeltaTable",
+    "Field",
+    "Metadata",
+    "PostCommitHookProperties",
+    "ProtocolVersions",
+    "Schema",
+    "Transaction",
+    "WriteResult",
+    "WriterProperties",
+    "__version__",
+    "write_deltalake",
+]

@@ -1,0 +1,175 @@
+"""Users' data in and Arrow out: everything that speaks Arrow's C data interface, through pyarrow imported when used.
+
+Knows no table. Called by `deltaplane.write` and `deltaplane.table`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from deltaplane import _native
+
+__all__ = ["Scan", "as_reader"]
+
+_ACCEPTED = (
+    "pass anything with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow Table, RecordBatch or RecordBatchReader, "
+    "a Polars or pandas DataFrame, a DuckDB relation), or an iterable of record batches"
+)
+
+
+def as_reader(data: Any) -> pa.RecordBatchReader:
+    """A reader over the user's data; nothing is copied where the library shares its memory.
+
+    A pandas index that has a name is data and becomes a column; one without is a row number and is left out.
+
+    Raises:
+        TypeError: not Arrow data; says how to make it so.
+
+    >>> import pyarrow as pa
+    >>> as_reader([pa.record_batch({"x": [1]}), pa.record_batch({"x": [2]})]).read_all()["x"].to_pylist()
+    [1, 2]
+    """
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if _is_from("pandas", "DataFrame", data):
+        named = any(name is not None for name in data.index.names)
+        return pa.Table.from_pandas(data, preserve_index=named).to_reader()
+    if _is_from("polars", "LazyFrame", data):
+        data = data.collect()
+    if hasattr(data, "__arrow_c_stream__"):
+        try:
+            return pa.RecordBatchReader.from_stream(data)
+        except pa.ArrowInvalid:
+            raise TypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}") from None
+    if hasattr(data, "__arrow_c_array__"):
+        batch = _batch(data)
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    if isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
+        return _reader_of_batches(iter(data))
+    raise TypeError(f"can't write a {_name(data)}: {_ACCEPTED}{_hint(data)}")
+
+
+def _reader_of_batches(batches: Iterator[Any]) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    first = next(batches, None)
+    if first is None:
+        raise TypeError(f"an empty iterable has no schema, so no table can be written from it: {_ACCEPTED}")
+    if not hasattr(first, "__arrow_c_array__"):
+        raise TypeError(f"can't write an iterable of {_name(first)}: {_ACCEPTED}{_hint([first])}")
+    head = _batch(first)
+    return pa.RecordBatchReader.from_batches(head.schema, chain([head], map(_batch, batches)))
+
+
+def _batch(data: Any) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return data if isinstance(data, pa.RecordBatch) else pa.record_batch(data)
+
+
+def _is_from(module: str, name: str, data: Any) -> bool:
+    """Whether `data` is an instance of a class of a library, without importing the library."""
+    cls = getattr(sys.modules.get(module), name, None)
+    return cls is not None and isinstance(data, cls)
+
+
+def _name(data: Any) -> str:
+    cls = type(data)
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
+
+
+def _hint(data: Any) -> str:
+    if isinstance(data, dict):
+        return "; a dict of columns becomes a table with pyarrow.table(data)"
+    if isinstance(data, list) and data and isinstance(data[0], dict):
+        return "; a list of rows becomes a table with pyarrow.Table.from_pylist(rows)"
+    if hasattr(data, "toArrow"):
+        return "; a Spark DataFrame is written by deltaplane.spark.write(df, path)"
+    return ""
+
+
+class Scan:
+    """Rows of one table version, not read yet. Each use starts the scan anew, so one object serves many readers.
+
+    Any Arrow library takes it as it is: `pl.DataFrame(scan)`, `duckdb.from_arrow(scan)`, `pa.table(scan)`.
+    Memory of `batches` and `to_reader` is that of some batches, of the others that of all rows.
+    """
+
+    def __init__(self, native: _native.Scan) -> None:
+        self._native = native
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._native.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._native.__arrow_c_schema__()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows, without reading any."""
+        import pyarrow as pa
+
+        return pa.schema(self._native)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """A `pyarrow.RecordBatchReader` that reads as it is asked for batches."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, one after the other."""
+        reader = self._stream()
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+            except Exception:
+                self._native.raise_error()
+                raise
+            yield batch
+
+    __iter__ = batches
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as a `pyarrow.Table`."""
+        try:
+            return self._stream().read_all()
+        except Exception:
+            self._native.raise_error()
+            raise
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """All rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
+        frame: pd.DataFrame = self.to_arrow().to_pandas(**options)
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows as a Polars DataFrame."""
+        import polars as pl
+
+        try:
+            return pl.DataFrame(self._native)
+        except Exception:
+            self._native.raise_error()
+            raise
+
+    def _stream(self) -> pa.RecordBatchReader:
+        """A reader in C. Its errors carry text alone, so whoever reads raises the core's own one instead."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_stream(self._native)
+
+    def __repr__(self) -> str:
+        return f"Scan({', '.join(self.schema.names)})"

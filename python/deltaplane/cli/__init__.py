@@ -1,0 +1,22 @@
+"""The command `deltaplane`: looks at tables from a shell, and runs the demo.
+
+`main` is the entry point. typer and rich come with the extra `deltaplane[cli]`; without them it says so in one line.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Runs the command line on this process's arguments and ends the process."""
+    try:
+        from deltaplane.cli.app import run
+    except ModuleNotFoundError as e:
+        if e.name not in ("typer", "rich"):
+            raise
+        print(f"deltaplane: the command line needs {e.name}: pip install 'deltaplane[cli]'", file=sys.stderr)
+        sys.exit(1)
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,209 @@
+"""The commands: arguments in, one table asked, an answer as rich text or as JSON out.
+
+Knows the public API only. A foreseen failure is one line on stderr and exit code 1. Called by `deltaplane.cli.main`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deltaplane import DeltaError, DeltaTable, __version__
+from deltaplane.cli import render
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    name="deltaplane",
+    help="Looks at Delta tables. Every command but demo takes a path or URL such as s3://bucket/table.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Location = Annotated[str, typer.Argument(help="The table's path or URL.", show_default=False)]
+Version = Annotated[
+    str | None,
+    typer.Option("--version", "-v", help="A version number, or an ISO 8601 moment (UTC).", show_default="newest"),
+]
+StoreOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", "-o", metavar="KEY=VALUE", help="A storage option; may be given again.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most as many.", show_default="all")]
+Where = Annotated[
+    str | None, typer.Option("--where", "-w", help="A condition in Spark SQL.", show_default=False, metavar="SQL")
+]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command and returns its exit code."""
+    try:
+        code = app(args=list(arguments) or ["--help"], standalone_mode=False, prog_name="deltaplane")
+    except typer.Abort:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has seen enough.
+        return 0
+    except typer.Exit as e:
+        return e.exit_code
+    except (DeltaError, TypeError, ImportError) as e:
+        return _fail(str(e))
+    except Exception as e:
+        # typer's own click may be a private copy, so its usage errors are known by their shape.
+        message = getattr(e, "format_message", None)
+        if message is None:
+            raise
+        return _fail(f"{message()} (try --help)")
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str) -> int:
+    print(f"deltaplane: {' '.join(message.split())}", file=sys.stderr)
+    return 1
+
+
+def _open(location: str, version: str | None, options: list[str] | None) -> DeltaTable:
+    wanted = int(version) if version is not None and version.strip().isdecimal() else version
+    return DeltaTable(location, version=wanted, storage_options=_store_options(options))
+
+
+def _store_options(options: list[str] | None) -> dict[str, str] | None:
+    pairs = [option.partition("=") for option in options or []]
+    if any(not (key and equals) for key, equals, _ in pairs):
+        # The text may be half a secret: it isn't shown.
+        raise typer.BadParameter("give storage options as -o key=value")
+    return {key: value for key, _, value in pairs} or None
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print deltaplane's version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Looks at Delta tables."""
+
+
+@app.command()
+def info(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
+    """What the table is: version, size, columns, partitions, properties, protocol."""
+    table = _open(location, version, option)
+    render.info(_facts(table), as_json=json)
+
+
+def _facts(table: DeltaTable) -> dict[str, Any]:
+    metadata, protocol = table.metadata(), table.protocol()
+    files = table.get_add_actions(flatten=True)
+    records = files["num_records"]
+    return {
+        "table": table.table_uri,
+        "version": table.version(),
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "created_time": metadata.created_time,
+        "columns": len(table.schema().fields),
+        "partition_columns": metadata.partition_columns,
+        "files": files.num_rows,
+        "size_bytes": sum(files["size_bytes"].to_pylist()),
+        "rows": None if records.null_count else sum(records.to_pylist()),
+        "configuration": metadata.configuration,
+        "protocol": protocol._asdict(),
+    }
+
+
+@app.command()
+def history(
+    location: Location,
+    version: Version = None,
+    option: StoreOptions = None,
+    limit: Limit = None,
+    json: AsJson = False,
+) -> None:
+    """What each commit did, newest first."""
+    render.history(_open(location, version, option).history(limit), as_json=json)
+
+
+@app.command()
+def files(
+    location: Location,
+    version: Version = None,
+    option: StoreOptions = None,
+    where: Where = None,
+    limit: Limit = None,
+    json: AsJson = False,
+) -> None:
+    """The data files, or those that may hold rows for a condition."""
+    table = _open(location, version, option)
+    actions = table.get_add_actions()
+    shown = [name for name in ("path", "size_bytes", "num_records", "partition") if name in actions.column_names]
+    rows = actions.select(shown).to_pylist()
+    if where is not None:
+        kept = set(table.files(where))
+        rows = [row for row in rows if row["path"] in kept]
+    render.files(rows[:limit], len(rows), as_json=json)
+
+
+@app.command()
+def schema(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
+    """The columns."""
+    table = _open(location, version, option)
+    render.schema(table.schema(), table.metadata().partition_columns, as_json=json)
+
+
+@app.command()
+def head(
+    location: Location,
+    version: Version = None,
+    option: StoreOptions = None,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")] = 10,
+    column: Annotated[
+        list[str] | None, typer.Option("--column", "-c", help="A column; may be given again.", show_default="all")
+    ] = None,
+    where: Where = None,
+    json: AsJson = False,
+) -> None:
+    """Some rows."""
+    scan = _open(location, version, option).scan(column, where)
+    found: list[dict[str, Any]] = []
+    for batch in scan.batches():
+        found += batch.slice(0, rows - len(found)).to_pylist()
+        if len(found) >= rows:
+            break
+    render.head(scan.schema, found, as_json=json)
+
+
+@app.command()
+def checkpoint(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
+    """Writes a checkpoint of the version, so that opening needs no older commits."""
+    table = _open(location, version, option)
+    table.create_checkpoint()
+    render.facts({"table": table.table_uri, "checkpoint": table.version()}, as_json=json)
+
+
+@app.command()
+def demo(
+    path: Annotated[
+        Path | None, typer.Option(help="An empty or new directory, which is kept.", show_default="temporary")
+    ] = None,
+    days: Annotated[int, typer.Option(min=7, max=60, help="How many days the bank delivers.")] = 10,
+    rows: Annotated[int, typer.Option(min=100, max=1_000_000, help="About how many bookings a day.")] = 4_000,
+) -> None:
+    """A bank's daily files through Spark into a Delta table, and back with and without Spark."""
+    from deltaplane.demo import run as run_demo
+
+    if not run_demo(path, days=days, rows=rows):
+        raise typer.Exit(1)

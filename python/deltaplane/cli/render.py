@@ -1,0 +1,169 @@
+"""How answers look: rich tables for people, one JSON value for programs.
+
+Knows values, no table. Called by `deltaplane.cli.app`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane.schema import Schema
+
+__all__ = ["bytes_text", "facts", "files", "head", "history", "info", "schema"]
+
+_CELL = 60
+
+
+def print_json(value: object) -> None:
+    """One JSON value; decimals, timestamps and dates as text, bytes as base64."""
+    print(json.dumps(value, ensure_ascii=False, default=_plain, indent=2))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (date, datetime, time)):
+        return value.isoformat()
+    if isinstance(value, (Decimal, timedelta)):
+        return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"can't print a {type(value).__name__} as JSON")
+
+
+def bytes_text(size: int) -> str:
+    """A size in the unit that a person reads.
+
+    >>> bytes_text(0), bytes_text(1536), bytes_text(5 * 2**30)
+    ('0 B', '1.5 KiB', '5.0 GiB')
+    """
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def _moment(epoch_ms: int | None) -> str:
+    if epoch_ms is None:
+        return ""
+    return datetime.fromtimestamp(epoch_ms / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _cell(value: object) -> Text:
+    if value is None:
+        return Text("null", style="dim")
+    text = value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False)
+    text = text.strip('"') if isinstance(value, (date, datetime, Decimal)) else text
+    return Text(text if len(text) <= _CELL else text[: _CELL - 1] + "…")
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[str] = ()) -> None:
+    table = Table(show_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(Text(name), justify="right" if name in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    Console().print(table)
+
+
+def facts(values: Mapping[str, object], *, as_json: bool) -> None:
+    """Names and values, one a line."""
+    if as_json:
+        print_json(values)
+        return
+    grid = Table.grid(padding=(0, 2))
+    for name, value in values.items():
+        grid.add_row(Text(name.replace("_", " "), style="bold"), _cell("" if value is None else value))
+    Console().print(grid)
+
+
+def info(values: dict[str, Any], *, as_json: bool) -> None:
+    """What the table is."""
+    if as_json:
+        print_json(values)
+        return
+    protocol = values["protocol"]
+    features = sorted({*(protocol["reader_features"] or ()), *(protocol["writer_features"] or ())})
+    shown = {
+        **values,
+        "created_time": _moment(values["created_time"]),
+        "partition_columns": ", ".join(values["partition_columns"]),
+        "size_bytes": bytes_text(values["size_bytes"]),
+        "rows": "not in the statistics" if values["rows"] is None else f"{values['rows']:,}",
+        "files": f"{values['files']:,}",
+        "configuration": ", ".join(f"{k}={v}" for k, v in values["configuration"].items()),
+        "protocol": f"reader {protocol['min_reader_version']}, writer {protocol['min_writer_version']}"
+        + (f" ({', '.join(features)})" if features else ""),
+    }
+    renamed = {"size_bytes": "size", "created_time": "created", "partition_columns": "partitioned by"}
+    facts({renamed.get(k, k): v for k, v in shown.items() if v not in (None, "")}, as_json=False)
+
+
+def history(entries: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Commits, newest first."""
+    if as_json:
+        print_json(entries)
+        return
+    rows = [
+        (
+            entry["version"],
+            _moment(entry.get("timestamp")),
+            entry.get("operation", ""),
+            ", ".join(f"{k}={v}" for k, v in (entry.get("operationMetrics") or {}).items()),
+            entry.get("userMetadata") or "",
+        )
+        for entry in entries
+    ]
+    _table(("version", "time", "operation", "metrics", "user metadata"), rows, numbers=("version",))
+
+
+def files(rows: list[dict[str, Any]], total: int, *, as_json: bool) -> None:
+    """Data files."""
+    if as_json:
+        print_json(rows)
+        return
+    _table(
+        ("path", "size", "rows"),
+        [(row["path"], bytes_text(row["size_bytes"]), row["num_records"]) for row in rows],
+        numbers=("size", "rows"),
+    )
+    Console().print(
+        f"{total:,} files, {bytes_text(sum(row['size_bytes'] for row in rows))} in those shown", style="dim"
+    )
+
+
+def schema(columns: Schema, partition_columns: list[str], *, as_json: bool) -> None:
+    """Columns: name, type, whether null may be in it."""
+    if as_json:
+        print_json(json.loads(columns.to_json()))
+        return
+    rows = [
+        (
+            field.name,
+            field.type.to_json().strip('"'),
+            "" if field.nullable else "not null",
+            "partition" if field.name in partition_columns else "",
+        )
+        for field in columns.fields
+    ]
+    _table(("column", "type", "null", ""), rows)
+
+
+def head(columns: pa.Schema, rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Rows."""
+    if as_json:
+        print_json(rows)
+        return
+    _table(columns.names, [[row[name] for name in columns.names] for row in rows])

@@ -1,0 +1,196 @@
+"""What a failed call raises: one class per next step of the caller.
+
+Built-in classes are inherited where Python has the word, the concurrency classes keep the names of `delta.exceptions`.
+Knows nothing of the package. Raised by the Rust core (by name) and by every Python module.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "ConcurrentAppendException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentTransactionException",
+    "ConcurrentWriteException",
+    "ConstraintViolationError",
+    "CorruptFileError",
+    "CorruptLogError",
+    "DeltaConcurrentModificationException",
+    "DeltaError",
+    "FileMissingError",
+    "InternalError",
+    "InvalidArgumentError",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+    "SchemaMismatchError",
+    "StoreDeniedError",
+    "StoreUnavailableError",
+    "TableAlreadyExistsError",
+    "TableNotFoundError",
+    "UnsupportedExpressionError",
+    "UnsupportedFeatureError",
+    "VersionNotFoundError",
+]
+
+
+class DeltaError(Exception):
+    """Base of everything that deltaplane raises on purpose.
+
+    Attributes: `kind` (the name of what went wrong, stable), and where known `table` (location without credentials),
+    `version` (the version attempted) and `path` (the file concerned).
+
+    >>> e = CorruptLogError("bad JSON", table="/t", version=3)
+    >>> e.kind, e.table, e.version, e.path
+    ('CorruptLog', '/t', 3, None)
+    """
+
+    default_kind: ClassVar[str] = "Internal"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        kind: str | None = None,
+        table: str | None = None,
+        version: int | None = None,
+        path: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: str = kind or self.default_kind
+        self.table = table
+        self.version = version
+        self.path = path
+
+
+class TableNotFoundError(DeltaError, FileNotFoundError):
+    """No Delta table at the location: check the path or create the table."""
+
+    default_kind = "TableNotFound"
+
+
+class VersionNotFoundError(DeltaError, LookupError):
+    """The table exists, but this version was never written or was cleaned up."""
+
+    default_kind = "VersionNotFound"
+
+
+class TableAlreadyExistsError(DeltaError, FileExistsError):
+    """A table is at the location already and the mode was to fail."""
+
+    default_kind = "TableAlreadyExists"
+
+
+class CorruptLogError(DeltaError):
+    """The log can't be what a correct writer left."""
+
+    default_kind = "CorruptLog"
+
+
+class FileMissingError(DeltaError, FileNotFoundError):
+    """A file that the log names is missing: vacuumed, or deleted by hand."""
+
+    default_kind = "FileMissing"
+
+
+class CorruptFileError(DeltaError):
+    """A data file or checkpoint can't be decoded."""
+
+    default_kind = "CorruptFile"
+
+
+class UnsupportedFeatureError(DeltaError, NotImplementedError):
+    """The table needs a protocol version or table feature that this build doesn't have."""
+
+    default_kind = "UnsupportedFeature"
+
+
+class InvalidArgumentError(DeltaError, ValueError):
+    """The call itself is wrong."""
+
+    default_kind = "InvalidArgument"
+
+
+class SchemaMismatchError(DeltaError, ValueError):
+    """The data's columns don't fit the table's."""
+
+    default_kind = "SchemaMismatch"
+
+
+class ConstraintViolationError(DeltaError, ValueError):
+    """A row breaks a constraint, invariant or NOT NULL of the table."""
+
+    default_kind = "ConstraintViolation"
+
+
+class UnsupportedExpressionError(DeltaError, NotImplementedError):
+    """An expression can't be evaluated with Spark's meaning by the embedded engine."""
+
+    default_kind = "UnsupportedExpression"
+
+
+class DeltaConcurrentModificationException(DeltaError):
+    """A transaction lost against another writer; subclasses say how. Nothing was committed: run it again."""
+
+    default_kind = "ConcurrentWrite"
+
+
+class ConcurrentWriteException(DeltaConcurrentModificationException):
+    """Other writers won every one of the bounded number of attempts."""
+
+    default_kind = "ConcurrentWrite"
+
+
+class ConcurrentAppendException(DeltaConcurrentModificationException):
+    """Another writer added files that this transaction's reads should have seen."""
+
+    default_kind = "ConcurrentAppend"
+
+
+class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
+    """Another writer removed files that this transaction read."""
+
+    default_kind = "ConcurrentDeleteRead"
+
+
+class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
+    """Another writer removed files that this transaction removes too."""
+
+    default_kind = "ConcurrentDeleteDelete"
+
+
+class MetadataChangedException(DeltaConcurrentModificationException):
+    """Another writer changed the table's metadata."""
+
+    default_kind = "MetadataChanged"
+
+
+class ProtocolChangedException(DeltaConcurrentModificationException):
+    """Another writer changed the table's protocol."""
+
+    default_kind = "ProtocolChanged"
+
+
+class ConcurrentTransactionException(DeltaConcurrentModificationException):
+    """Another writer with the same application id committed first."""
+
+    default_kind = "ConcurrentTransaction"
+
+
+class StoreUnavailableError(DeltaError, ConnectionError):
+    """The store didn't answer in time, or answered with a passing failure: try again later."""
+
+    default_kind = "StoreUnavailable"
+
+
+class StoreDeniedError(DeltaError, PermissionError):
+    """The store refused: wrong or missing credentials or rights."""
+
+    default_kind = "StoreDenied"
+
+
+class InternalError(DeltaError, RuntimeError):
+    """A bug of deltaplane: please report it with the message."""
+
+    default_kind = "Internal"

@@ -1,0 +1,36 @@
+"""Predicates: Spark SQL text or tuples to the JSON tree that the Rust core binds to a table's schema.
+
+Owns the two surface forms; knows no table and no types of columns (the core does). Called by `table`, `write` and
+`commands`. What the embedded engine can't evaluate as Spark does is refused by name, never approximated.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["Predicate", "parse"]
+
+Predicate = str | list[tuple[str, str, Any]] | list[list[tuple[str, str, Any]]]
+
+
+def parse(predicate: Predicate | None) -> str | None:
+    """The JSON tree of a predicate; `None` where there is nothing to filter by.
+
+    Text is a Spark SQL condition. A list of `(column, operator, value)` tuples is a conjunction, a list of such lists
+    a disjunction of conjunctions; operators are `= != < <= > >= in`, `not in`. A string value in a tuple means a
+    value of the column's type; `None` stands for null. Zone-less timestamps are UTC.
+
+    >>> parse([("day", ">=", "2024-01-01")])
+    '{"op": "compare", "cmp": ">=", "left": {"op": "column", "name": ["day"]}, ...}'
+    """
+    if predicate is None:
+        return None
+    if isinstance(predicate, str):
+        from deltaplane.expr.sql import from_sql
+
+        return json.dumps(from_sql(predicate))
+    from deltaplane.expr.tuples import from_tuples
+
+    tree = from_tuples(predicate)
+    return None if tree is None else json.dumps(tree)

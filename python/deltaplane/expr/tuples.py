@@ -1,0 +1,118 @@
+"""Predicates as `(column, operator, value)` tuples, as deltalake users know them, to the JSON tree.
+
+Owns what a Python value means in a predicate; knows no SQL and no column types. Called by `expr.parse` alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr import tree
+from deltaplane.expr.tree import Node
+
+_SHAPE = 'tuples are (column, operator, value), for example [("day", ">=", "2024-01-01")]'
+_OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_NAME_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def from_tuples(predicate: Any) -> Node | None:
+    """The tree of a conjunction of tuples or of a list of such conjunctions; `None` for an empty list."""
+    if not isinstance(predicate, list):
+        raise InvalidArgumentError(f"a predicate is Spark SQL text or a list of tuples, not {predicate!r}: {_SHAPE}")
+    if not predicate:
+        return None
+    if all(isinstance(part, tuple) for part in predicate):
+        return _conjunction(predicate)
+    if all(isinstance(part, list) for part in predicate):
+        return tree.any_of([_conjunction(part) for part in predicate])
+    raise InvalidArgumentError(f"a predicate mixes tuples with lists: {_SHAPE}, or a list of such lists")
+
+
+def _conjunction(parts: Sequence[Any]) -> Node:
+    if not parts:
+        raise InvalidArgumentError(f"a predicate holds an empty list: {_SHAPE}")
+    return tree.all_of([_condition(part) for part in parts])
+
+
+def _condition(part: Any) -> Node:
+    if not isinstance(part, tuple) or len(part) != 3 or not all(isinstance(p, str) for p in part[:2]):
+        raise InvalidArgumentError(f"a predicate holds {part!r}: {_SHAPE}")
+    name, operator, value = part
+    column = tree.column(_name(name))
+    op = " ".join(operator.lower().split())
+    if op in ("in", "not in"):
+        if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset) or not value:
+            raise InvalidArgumentError(f"the predicate on `{name}` needs a list of values after {op!r}, not {value!r}")
+        found = tree.is_in(column, [_value(v, name) for v in value])
+        return tree.negated(found) if op == "not in" else found
+    cmp = _OPERATORS.get(op)
+    if cmp is None:
+        known = ", ".join([*_OPERATORS, "in", "not in"])
+        raise InvalidArgumentError(f"the predicate on `{name}` has the operator {operator!r}: use one of {known}")
+    if value is None and cmp in ("=", "!="):
+        return {"op": "is_null" if cmp == "=" else "is_not_null", "arg": column}
+    return tree.compare(cmp, column, _value(value, name))
+
+
+def _name(name: str) -> list[str]:
+    """Dots separate the fields of structs; backticks keep them in a name, as in PySpark."""
+    parts, at = [], 0
+    while match := _NAME_PART.match(name, at):
+        parts.append((match.group(1) or "").replace("``", "`") or match.group(2))
+        at = match.end()
+        if at == len(name):
+            return parts
+        if name[at] != ".":
+            break
+        at += 1
+    raise InvalidArgumentError(f"the predicate's column name {name!r} isn't a name: put odd characters in backticks")
+
+
+def _value(value: Any, name: str) -> Node:
+    if hasattr(value, "item") and not isinstance(value, str | bytes | int | float):
+        value = value.item()
+    match value:
+        case None:
+            return tree.literal(None, "void")
+        case str():
+            return tree.literal(str(value), "text")
+        case bool():
+            return tree.literal("true" if value else "false", "boolean")
+        case int():
+            return _exact(str(int(value)), name)
+        case float():
+            return tree.literal(_double(float(value)), "double")
+        case decimal.Decimal() if value.is_finite():
+            return _exact(f"{value:f}", name)
+        case bytes():
+            return tree.literal(value.hex(), "binary")
+        case datetime.datetime():
+            aware = value.tzinfo is not None
+            moment = value.astimezone(datetime.timezone.utc) if aware else value
+            text = moment.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+            return tree.literal(text, "timestamp" if aware else "timestamp_ntz")
+        case datetime.date():
+            return tree.literal(value.isoformat(), "date")
+    raise InvalidArgumentError(
+        f"the predicate on `{name}` has a value of the type {type(value).__name__}: "
+        "use str, int, float, bool, Decimal, date, datetime, bytes or None"
+    )
+
+
+def _double(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return ("Infinity" if value > 0 else "-Infinity") if math.isinf(value) else repr(value)
+
+
+def _exact(text: str, name: str) -> Node:
+    type_name = tree.exact_type(text)
+    if type_name is None:
+        raise InvalidArgumentError(f"the predicate on `{name}` has a number of more than {tree.MAX_DIGITS} digits")
+    return tree.literal(text, type_name)

@@ -1,0 +1,161 @@
+"""The settings of one commit and of one writer, under the names deltalake's users know.
+
+Plain values and their place in a write request; no I/O. Called by `deltaplane.write` and `deltaplane.table`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+
+__all__ = ["CommitProperties", "PostCommitHookProperties", "Transaction", "WriterProperties"]
+
+# What the commit itself says: setting them by hand would make the history lie.
+_RESERVED = frozenset({"timestamp", "operation", "operationParameters", "engineInfo", "operationMetrics", "version"})
+_LEVELS = {"ZSTD": (1, 22), "GZIP": (0, 9)}
+_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "LZ4_RAW", "ZSTD", "GZIP", "LZ4"})
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """An application's own version, committed together with the data: the same one is never written twice.
+
+    `last_updated` is there for deltalake's sake and must be None: the commit sets it.
+
+    >>> Transaction("daily-feed", 20240131)
+    Transaction(app_id='daily-feed', version=20240131, last_updated=None)
+    """
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.last_updated is not None:
+            raise InvalidArgumentError("last_updated is the time of the commit, which sets it: leave it out")
+
+
+@dataclass(frozen=True)
+class CommitProperties:
+    """What a commit carries beside the data.
+
+    `custom_metadata` goes to the commit's history entry (`userMetadata` must be text; operation, timestamp and engine
+    can't be set). `max_commit_retries` bounds how often a lost race is tried again. With `app_transactions` a write is
+    skipped if one of the versions isn't above the last committed one of its application.
+
+    >>> once = CommitProperties(app_transactions=[Transaction("daily-feed", 7)])
+    >>> once.to_request()["txn"]
+    [{'app_id': 'daily-feed', 'version': 7}]
+    """
+
+    custom_metadata: Mapping[str, Any] | None = None
+    max_commit_retries: int | None = None
+    app_transactions: Sequence[Transaction] | None = None
+
+    def to_request(self) -> dict[str, Any]:
+        """These settings as a part of a write request.
+
+        Raises:
+            InvalidArgumentError: a reserved key, a value that isn't JSON, a negative count.
+        """
+        extra = dict(self.custom_metadata or {})
+        reserved = sorted(_RESERVED & extra.keys())
+        if reserved:
+            raise InvalidArgumentError(f"custom_metadata can't set {', '.join(reserved)}: the commit does")
+        user_metadata = extra.pop("userMetadata", None)
+        if not (user_metadata is None or isinstance(user_metadata, str)):
+            raise InvalidArgumentError(f"userMetadata is text, not {type(user_metadata).__name__}")
+        try:
+            json.dumps(extra, allow_nan=False)
+        except (TypeError, ValueError) as e:
+            raise InvalidArgumentError(f"custom_metadata can't be written as JSON: {e}") from None
+        if self.max_commit_retries is not None and self.max_commit_retries < 0:
+            raise InvalidArgumentError(f"max_commit_retries can't be {self.max_commit_retries}")
+        return {
+            "user_metadata": user_metadata,
+            "commit_info": extra,
+            "txn": [{"app_id": t.app_id, "version": t.version} for t in self.app_transactions or ()],
+            "max_commit_retries": self.max_commit_retries,
+        }
+
+
+@dataclass(frozen=True)
+class PostCommitHookProperties:
+    """What happens after a commit. `create_checkpoint=False` leaves out the checkpoint that was due.
+
+    `cleanup_expired_logs` must be None for now: this version never deletes log files.
+    """
+
+    create_checkpoint: bool = True
+    cleanup_expired_logs: bool | None = None
+
+    def to_request(self) -> dict[str, Any]:
+        """These settings as a part of a write request.
+
+        Raises:
+            UnsupportedFeatureError: clean-up was asked for.
+        """
+        if self.cleanup_expired_logs:
+            raise UnsupportedFeatureError("this version never deletes log files: leave cleanup_expired_logs unset")
+        return {"checkpoint": self.create_checkpoint}
+
+
+@dataclass(frozen=True)
+class WriterProperties:
+    """How Parquet files are written. Set `max_row_group_size` (rows), `compression` and `compression_level`.
+
+    The others have deltalake's names so that calls port, and are refused when set: pages, dictionaries and statistics
+    are the writer's own choice in this version.
+
+    >>> WriterProperties(compression="ZSTD", compression_level=3).to_request()
+    {'row_group_rows': None, 'compression': 'zstd(3)'}
+    """
+
+    data_page_size_limit: int | None = None
+    dictionary_page_size_limit: int | None = None
+    data_page_row_count_limit: int | None = None
+    write_batch_size: int | None = None
+    max_row_group_size: int | None = None
+    compression: str | None = None
+    compression_level: int | None = None
+    statistics_truncate_length: int | None = None
+    default_column_properties: object | None = None
+    column_properties: object | None = None
+
+    def to_request(self) -> dict[str, Any]:
+        """These settings as a part of a write request.
+
+        Raises:
+            InvalidArgumentError: a size below 1, an unknown codec or level.
+            UnsupportedFeatureError: a setting that this version doesn't have.
+        """
+        honoured = {"max_row_group_size", "compression", "compression_level"}
+        unsupported = sorted(n for n, v in vars(self).items() if n not in honoured and v is not None)
+        if unsupported:
+            raise UnsupportedFeatureError(
+                f"this version's writer chooses {', '.join(unsupported)} itself: leave it out"
+            )
+        if self.max_row_group_size is not None and self.max_row_group_size < 1:
+            raise InvalidArgumentError(f"max_row_group_size is a number of rows, not {self.max_row_group_size}")
+        return {"row_group_rows": self.max_row_group_size, "compression": self._codec()}
+
+    def _codec(self) -> str | None:
+        if self.compression is None:
+            if self.compression_level is not None:
+                raise InvalidArgumentError("compression_level needs compression, such as ZSTD")
+            return None
+        codec = self.compression.upper()
+        if codec not in _CODECS:
+            raise InvalidArgumentError(f"no codec {self.compression!r}: use one of {', '.join(sorted(_CODECS))}")
+        if self.compression_level is None:
+            return codec.lower()
+        if codec not in _LEVELS:
+            raise InvalidArgumentError(f"{codec} has no compression levels: leave compression_level out")
+        low, high = _LEVELS[codec]
+        if not low <= self.compression_level <= high:
+            raise InvalidArgumentError(f"levels of {codec} go from {low} to {high}: {self.compression_level} isn't one")
+        return f"{codec.lower()}({self.compression_level})"

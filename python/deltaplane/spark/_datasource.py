@@ -1,0 +1,256 @@
+"""The data source `deltaplane`: the portable path, in Spark's public Python API only, also for Spark Connect.
+
+Spark pickles these classes to its planning and executing workers. Rows are the Rust core's. Called by Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    Filter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError, MetadataChangedException
+from deltaplane.options import version_arguments
+from deltaplane.properties import CommitProperties, Transaction, WriterProperties
+from deltaplane.spark._filters import predicate_json
+from deltaplane.spark._internals import arrow_schema
+from deltaplane.spark._location import absolute_location
+from deltaplane.spark._schema import delta_schema_json
+from deltaplane.spark._tasks import raise_refusal, write_files
+from deltaplane.write import write_request
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["DeltaplaneDataSource"]
+
+# Bytes of files that one task reads; Spark's own default for files.
+_SPLIT_BYTES = 128 << 20
+
+# The source's own options; all others go to the store. Names ignore case, as Spark's do.
+_READ = ("path", "versionasof", "version", "timestampasof", "timestamp")
+_WRITE = (
+    "partitionby",
+    "mergeschema",
+    "overwriteschema",
+    "replacewhere",
+    "txnappid",
+    "txnversion",
+    "usermetadata",
+    "compression",
+    "targetfilesize",
+)
+
+
+class DeltaplaneDataSource(DataSource):
+    """`spark.read.format("deltaplane")` and `df.write.format("deltaplane")`.
+
+    Read options: `versionAsOf` or `timestampAsOf`. Write options: `partitionBy` (names separated by commas), `mergeSchema`,
+    `overwriteSchema`, `replaceWhere`, `txnAppId` with `txnVersion`, `userMetadata`, `compression`, `targetFileSize`. The
+    others reach the store.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._own = {k.lower(): v for k, v in options.items() if k.lower() in (*_READ, *_WRITE)}
+        self._store = {k: v for k, v in options.items() if k.lower() not in self._own} or None
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "deltaplane"
+
+    def _location(self) -> str:
+        path = self._own.get("path")
+        if path is None:
+            raise InvalidArgumentError('the format "deltaplane" needs a path: .load(path) or .save(path)')
+        return absolute_location(path)
+
+    def _snapshot(self) -> _native.Snapshot:
+        version = self._own.get("versionasof", self._own.get("version"))
+        timestamp = self._own.get("timestampasof", self._own.get("timestamp"))
+        if version is not None and timestamp is not None:
+            raise InvalidArgumentError("give versionAsOf or timestampAsOf, not both")
+        if version is not None and not version.isdecimal():
+            raise InvalidArgumentError(f"versionAsOf is a number, not {version!r}")
+        wanted = timestamp if version is None else int(version)
+        return _native.Snapshot.open(self._location(), self._store, *version_arguments(wanted))
+
+    def schema(self) -> StructType:
+        """The table's columns."""
+        columns: StructType = StructType.fromJson(json.loads(self._snapshot().schema_json()))
+        return columns
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Plans and reads a version's rows."""
+        return _Reader(self._snapshot(), self._store, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Writes rows and commits them."""
+        schema_json = delta_schema_json(schema)
+        return _Writer(self._location(), self._store, schema_json, self._request(schema_json, overwrite))
+
+    def _request(self, schema_json: str, overwrite: bool) -> str:
+        own = self._own
+        partition_by = own.get("partitionby")
+        schema_mode = None
+        if _flag(own, "overwriteschema"):
+            schema_mode = "overwrite"
+        elif _flag(own, "mergeschema"):
+            schema_mode = "merge"
+        if ("txnappid" in own) != ("txnversion" in own):
+            raise InvalidArgumentError("txnAppId and txnVersion go together")
+        user_metadata = own.get("usermetadata")
+        transactions = [Transaction(own["txnappid"], int(own["txnversion"]))] if "txnappid" in own else None
+        return write_request(
+            mode="overwrite" if overwrite else "append",
+            partition_by=None if partition_by is None else [c.strip() for c in partition_by.split(",")],
+            schema_mode=schema_mode,
+            schema_json=schema_json,
+            predicate=own.get("replacewhere"),
+            target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
+            writer_properties=WriterProperties(compression=own.get("compression")),
+            commit_properties=CommitProperties(
+                custom_metadata=None if user_metadata is None else {"userMetadata": user_metadata},
+                app_transactions=transactions,
+            ),
+        )
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool:
+    value = options.get(name, "false").lower()
+    if value not in ("true", "false"):
+        raise InvalidArgumentError(f"the option {name} is true or false, not {value!r}")
+    return value == "true"
+
+
+class _Reader(DataSourceReader):
+    """One scan. The snapshot stays where the scan is planned; splits and columns travel."""
+
+    def __init__(self, snapshot: _native.Snapshot, store: dict[str, str] | None, schema: StructType) -> None:
+        self._snapshot: _native.Snapshot | None = snapshot
+        self._location = snapshot.location
+        self._store = store
+        self._columns = schema
+        self._table_schema = snapshot.schema_json()
+        self._partition_columns = json.loads(snapshot.metadata_json())["partition_columns"]
+        self._predicate: str | None = None
+        # Spark refuses a reader that has this method while its pushdown is off, so it is set here and passes for the
+        # inherited one: then the source works under both settings.
+        self.pushFilters = _PushFilters(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k not in ("_snapshot", "pushFilters")}
+
+    def push(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Keeps the filters for pruning files; Spark applies all of them to the rows."""
+        self._predicate = predicate_json(filters)
+        return filters
+
+    def partitions(self) -> list[InputPartition]:
+        """The files that can match, in splits."""
+        assert self._snapshot is not None  # partitions are planned where the reader was made
+        return [InputPartition(s) for s in _native.scan_splits(self._snapshot, self._predicate, _SPLIT_BYTES)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a split, in exactly the Arrow types that Spark expects."""
+        import pyarrow as pa
+
+        if partition.value is None:  # what Spark makes of no partitions
+            return
+        stream = _native.scan_split(
+            self._location,
+            self._store,
+            self._table_schema,
+            self._partition_columns,
+            self._columns.fieldNames(),
+            partition.value,
+        )
+        expected = arrow_schema(self._columns)
+        for batch in pa.RecordBatchReader.from_stream(stream):
+            yield batch.cast(expected)
+
+
+class _PushFilters:
+    """`_Reader.push` under the name and identity of `DataSourceReader.pushFilters`."""
+
+    __func__ = DataSourceReader.pushFilters
+
+    def __init__(self, reader: _Reader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._reader.push(filters)
+
+
+@dataclass
+class _Written(WriterCommitMessage):
+    adds: list[str]
+    refusal: str | None
+
+
+class _Writer(DataSourceArrowWriter):
+    """One write. The job can't travel to the committing process, so commit begins it again from the same request."""
+
+    def __init__(self, location: str, store: dict[str, str] | None, schema_json: str, request: str) -> None:
+        self._location = location
+        self._store = store
+        self._schema_json = schema_json
+        self._request = request
+        job = self._begin()
+        self._skip = job.skip
+        self._spec = None if job.skip else job.spec
+
+    def _begin(self) -> _native.WriteJob:
+        return _native.WriteJob.begin(
+            self._location, self._store, _native.schema_to_arrow(self._schema_json), self._request
+        )
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """One task's rows to files."""
+        if self._spec is None:
+            return _Written([], None)
+        return _Written(*write_files(self._location, self._store, self._spec, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commits the files of every task at once."""
+        if self._spec is None:
+            return
+        written = [m for m in messages if isinstance(m, _Written)]
+        adds = [add for m in written for add in m.adds]
+        refusals = [m.refusal for m in written if m.refusal is not None]
+        job = self._begin()
+        if refusals or job.skip is not None:
+            self._discard(adds)
+            raise_refusal(refusals, self._location)
+            return
+        if _layout(job.spec) != _layout(self._spec):
+            self._discard(adds)
+            raise MetadataChangedException(
+                "the table's columns or partitioning changed while the rows were written: write them again",
+                table=self._location,
+            )
+        job.commit(adds)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Deletes what successful tasks wrote, as far as it can."""
+        self._discard([add for m in messages if isinstance(m, _Written) for add in m.adds])
+
+    def _discard(self, adds: list[str]) -> None:
+        _native.discard_files(self._location, self._store, adds)
+
+
+def _layout(spec: str) -> tuple[Any, Any]:
+    parts = json.loads(spec)
+    return parts["schema"], parts["partition_columns"]

@@ -1,0 +1,209 @@
+"""The file index that Catalyst asks for files while it plans: a snapshot for each query, pruned by the Rust core.
+
+Spark calls it from its own threads, through py4j. It knows no Spark class by name (that is `_internals`) and never sees a
+row. Called by `deltaplane.spark._read` and by the JVM.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from deltaplane import _native
+from deltaplane.exceptions import SchemaMismatchError
+from deltaplane.spark import _internals
+
+__all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan"]
+
+# Queries whose snapshot is remembered. Forgetting one early only matters to a query that plans another scan of the
+# same view after this many newer ones began.
+_QUERIES = 256
+# What the recorded plans of an index are for: `explain`-like questions about the last query, not history.
+_PLANS = 16
+
+_serial = itertools.count()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One answer to Catalyst: how many filters it asked with, how many the Rust core understood and how many files that
+    left; then the directories that Spark's own evaluation of the partition filters left of these.
+    """
+
+    version: int
+    filters: int
+    understood: int
+    files: int
+    directories: int
+
+
+class PinnedSnapshot:
+    """The same version for every query. Two of the same table and version are equal, so Spark may share their work."""
+
+    def __init__(self, snapshot: _native.Snapshot) -> None:
+        self.first = snapshot
+        self.identity = f"deltaplane {snapshot.uri} version {snapshot.version}"
+
+    def for_query(self, query_id: str | None) -> _native.Snapshot:
+        """The snapshot; whatever the query."""
+        return self.first
+
+
+class LiveSnapshots:
+    """The newest version for each query, the same one for all parts of a query.
+
+    The view's columns are those of `first`; a newer version must still have them, with the same types.
+    """
+
+    def __init__(self, snapshot: _native.Snapshot) -> None:
+        self.first = snapshot
+        self.identity = f"deltaplane {snapshot.uri} live {next(_serial)}"
+        self._columns = _columns(snapshot)
+        self._lock = threading.Lock()
+        self._newest = snapshot
+        self._queries: OrderedDict[str, _native.Snapshot] = OrderedDict()
+
+    def for_query(self, query_id: str | None) -> _native.Snapshot:
+        """This query's snapshot, or, outside of a query, the newest.
+
+        Raises:
+            SchemaMismatchError: a column of the view is gone or has another type now.
+        """
+        with self._lock:
+            known = self._queries.get(query_id) if query_id is not None else None
+            if known is not None:
+                return known
+            newest = self._newest.update()
+            self._check(newest)
+            self._newest = newest
+            if query_id is not None:
+                self._queries[query_id] = newest
+                while len(self._queries) > _QUERIES:
+                    self._queries.popitem(last=False)
+            return newest
+
+    def _check(self, newest: _native.Snapshot) -> None:
+        now = _columns(newest)
+        if now == self._columns:
+            return
+        differences = [
+            f"`{name}` was {was} and is {now.get(name, 'gone')}"
+            for name, was in self._columns.items()
+            if now.get(name) != was
+        ]
+        if differences:
+            raise SchemaMismatchError(
+                f"the view shows version {self.first.version} and later of a table whose columns changed by version "
+                f"{newest.version}: {'; '.join(differences)}. Call create_or_replace_temp_view again to see the new ones",
+                table=newest.uri,
+                version=newest.version,
+            )
+
+
+def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
+    """Each column's type as text; whether nulls are allowed matters too, since Spark optimises by it."""
+    partition = json.loads(snapshot.metadata_json())["partition_columns"]
+    columns = {}
+    for field in json.loads(snapshot.schema_json())["fields"]:
+        kind = field["type"] if isinstance(field["type"], str) else json.dumps(field["type"], sort_keys=True)
+        notes = ("" if field["nullable"] else " not null") + (" (partition column)" if field["name"] in partition else "")
+        columns[field["name"]] = kind + notes
+    return columns
+
+
+class DeltaplaneFileIndex:
+    """Spark's `FileIndex` in Python. Names and arity of its methods are Spark's."""
+
+    def __init__(
+        self, spark: Any, jvm: _internals.Jvm, snapshots: PinnedSnapshot | LiveSnapshots, template: _native.SparkTemplate
+    ) -> None:
+        self._spark = spark
+        self._jvm = jvm
+        self._snapshots = snapshots
+        self._template = template
+        first = snapshots.first
+        fields = {f["name"]: f for f in json.loads(first.schema_json())["fields"]}
+        partition = [fields[name] for name in json.loads(first.metadata_json())["partition_columns"]]
+        self.schema = jvm.struct(first.schema_json())
+        self._partition_schema = jvm.struct(json.dumps({"type": "struct", "fields": partition}))
+        self._root = jvm.seq([jvm.path(_native.spark_uri(first))])
+        self._sizes: dict[int, int] = {}
+        self.plans: list[Plan] = []
+
+    def _snapshot(self) -> _native.Snapshot:
+        return self._snapshots.for_query(self._jvm.query_id(self._spark))
+
+    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802
+        """The files that can hold a matching row, by partition.
+
+        Exact for the partition filters, which Spark doesn't apply again; the others it applies to the rows.
+        """
+        snapshot = self._snapshot()
+        filters = [*_texts(partition_filters), *_texts(data_filters)]
+        plan = _native.spark_plan(snapshot, self._template, filters, self._jvm.time_zone())
+        directories = self._jvm.partition_directories(plan.blob)
+        if partition_filters.size() > 0:
+            self._jvm.keep_matching(directories, partition_filters, self._partition_schema)
+        self.plans.append(Plan(snapshot.version, len(filters), plan.understood, plan.files, len(directories)))
+        del self.plans[:-_PLANS]
+        return self._jvm.seq(directories)
+
+    def sizeInBytes(self) -> int:  # noqa: N802
+        """Bytes of all files, by which Spark chooses between joins: streams the file list once for each version."""
+        snapshot = self._snapshot()
+        if snapshot.version not in self._sizes:
+            self._sizes = {snapshot.version: _native.spark_size_bytes(snapshot)}
+        return self._sizes[snapshot.version]
+
+    def inputFiles(self) -> Any:  # noqa: N802
+        """Every file's URI, for `DataFrame.inputFiles`."""
+        return self._jvm.strings(_native.spark_file_uris(self._snapshot()))
+
+    def partitionSchema(self) -> Any:  # noqa: N802
+        """The partition columns."""
+        return self._partition_schema
+
+    def rootPaths(self) -> Any:  # noqa: N802
+        """The table's root; shown by `explain`, never listed."""
+        return self._root
+
+    def refresh(self) -> None:
+        """Nothing to do: a pinned version never changes, a live one is looked up for each query."""
+
+    def metadataOpsTimeNs(self) -> Any:  # noqa: N802
+        """Not measured."""
+        return self._jvm.none()
+
+    def toString(self) -> str:  # noqa: N802
+        """What `equals` compares and plans show."""
+        return self._snapshots.identity
+
+    def hashCode(self) -> int:  # noqa: N802
+        """Equal for equal indexes."""
+        return hash(self._snapshots.identity) % (1 << 31)
+
+    def equals(self, other: Any) -> bool:
+        """Whether the other index, which arrives as a reference into the JVM, gives the same files to a query."""
+        return other is not None and str(other.toString()) == self._snapshots.identity
+
+    class Java:
+        """What py4j reads: the interface that this class implements."""
+
+        implements = (_internals.FILE_INDEX,)
+
+
+def _texts(expressions: Any) -> list[str]:
+    """Catalyst expressions as their JSON; one that can't say itself in JSON can't prune."""
+    from py4j.protocol import Py4JError
+
+    texts = []
+    for i in range(expressions.size()):
+        try:
+            texts.append(expressions.apply(i).toJSON())
+        except Py4JError:
+            continue
+    return texts

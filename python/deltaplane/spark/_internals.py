@@ -1,0 +1,258 @@
+"""Spark's internal JVM classes: the only module that names one, with a probe that says whether they are as expected.
+
+It knows no table. Called by `deltaplane.spark._index` and `_read`; if the probe fails they fall back to the data source.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deltaplane.spark import _template
+
+__all__ = ["SUPPORTED", "Jvm", "NativeScanUnavailable", "arrow_schema", "is_connect"]
+
+# The versions whose internals were tried; another one gets the data source until it was.
+SUPPORTED = ("4.1", "4.2", "4.3")
+
+_SOURCES = "org.apache.spark.sql.execution.datasources."
+FILE_INDEX = _SOURCES + "FileIndex"
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+_CLASSES = {
+    "and_": _EXPRESSIONS + "And",
+    "array_list": "java.util.ArrayList",
+    "array_seq": "scala.collection.immutable.ArraySeq",
+    "base_predicate": _EXPRESSIONS + "BasePredicate",
+    "boolean": "java.lang.Boolean",
+    "byte_input": "java.io.ByteArrayInputStream",
+    "byte_output": "java.io.ByteArrayOutputStream",
+    "converters": "scala.jdk.javaapi.CollectionConverters",
+    "data_type": "org.apache.spark.sql.types.DataType",
+    "file_status": "org.apache.hadoop.fs.FileStatus",
+    "internal_row": "org.apache.spark.sql.catalyst.InternalRow",
+    "java_predicate": "java.util.function.Predicate",
+    "method_handle": "java.lang.invoke.MethodHandle",
+    "method_handle_proxies": "java.lang.invoke.MethodHandleProxies",
+    "method_handles": "java.lang.invoke.MethodHandles",
+    "method_type": "java.lang.invoke.MethodType",
+    "object": "java.lang.Object",
+    "object_input": "java.io.ObjectInputStream",
+    "object_output": "java.io.ObjectOutputStream",
+    "option": "scala.Option",
+    "parquet_format": _SOURCES + "parquet.ParquetFileFormat",
+    "partition_directory": _SOURCES + "PartitionDirectory",
+    "path": "org.apache.hadoop.fs.Path",
+    "permission": "org.apache.hadoop.fs.permission.FsPermission",
+    "python_utils": "org.apache.spark.api.python.PythonUtils",
+    "relation": _SOURCES + "HadoopFsRelation",
+    "sql_conf": "org.apache.spark.sql.internal.SQLConf",
+    "string": "java.lang.String",
+    "unsafe_row": _EXPRESSIONS + "UnsafeRow",
+}
+# Scala objects that share their name with a trait, so that their methods hang on an instance.
+_OBJECTS = {
+    "data_type_utils": "org.apache.spark.sql.catalyst.types.DataTypeUtils",
+    "predicates": _EXPRESSIONS + "Predicate",
+}
+# The thread-local name of the query that a planning thread works for.
+_QUERY_ID = "spark.sql.execution.root.id"
+
+
+class NativeScanUnavailable(Exception):
+    """This session can't run the native scan; the text says why."""
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether the session is a Spark Connect client, which has no JVM at hand."""
+    return not hasattr(spark, "_jsparkSession")
+
+
+def arrow_schema(schema: Any) -> Any:
+    """The Arrow schema in which Spark takes rows of these columns from a Python data source."""
+    import inspect
+
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Spark 4.1 says UTC otherwise than 4.2, and by default.
+    utc = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **utc)
+
+
+class Jvm:
+    """Handles to one JVM's classes: a handle costs a twentieth of a look-up by name at each call."""
+
+    _known: weakref.WeakKeyDictionary[Any, Jvm] = weakref.WeakKeyDictionary()
+
+    def __init__(self, spark: Any) -> None:
+        self._gateway = spark.sparkContext._gateway
+        for name, full_name in _CLASSES.items():
+            setattr(self, name, self._load(full_name))
+        for name, full_name in _OBJECTS.items():
+            setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
+        self._evaluator, self._values = self._handles()
+        self.template = _template.cut({sizes: self._serialised(sizes) for sizes in _template.SHAPES})
+
+    @classmethod
+    def of(cls, spark: Any) -> Jvm:
+        """The handles for this session's JVM, probed at the first call.
+
+        Raises:
+            NativeScanUnavailable: a Connect session, an untried Spark version, or internals that changed.
+        """
+        if is_connect(spark):
+            raise NativeScanUnavailable("a Spark Connect client has no access to the JVM")
+        if not spark.version.startswith(tuple(v + "." for v in SUPPORTED)):
+            raise NativeScanUnavailable(f"Spark {spark.version} is none of the versions tried: {', '.join(SUPPORTED)}")
+        gateway = spark.sparkContext._gateway
+        known = cls._known.get(gateway)
+        if known is None:
+            from py4j.protocol import Py4JError
+            from pyspark.java_gateway import ensure_callback_server_started
+
+            try:
+                known = cls(spark)
+                ensure_callback_server_started(gateway)
+            except (Py4JError, _template.UnexpectedLayout) as e:
+                raise NativeScanUnavailable(f"Spark {spark.version} isn't built as expected: {e}") from e
+            cls._known[gateway] = known
+        return known
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no JVM class is known as {name!r}")
+
+    def _load(self, full_name: str) -> Any:
+        from py4j.java_gateway import JavaClass
+
+        found = self._gateway.jvm
+        for part in full_name.split("."):
+            found = getattr(found, part)
+        if not isinstance(found, JavaClass):
+            raise NativeScanUnavailable(f"Spark has no class {full_name}")
+        return found
+
+    @staticmethod
+    def _class(java_class: Any) -> Any:
+        from py4j.java_gateway import get_java_class
+
+        return get_java_class(java_class)
+
+    def _handles(self) -> tuple[Any, Any]:
+        """`BasePredicate.eval`, and an array of `PartitionDirectory.values`, as the JVM's method handles."""
+        lookup = self.method_handles.publicLookup()
+        row = self._class(self.internal_row)
+        evaluate = lookup.findVirtual(
+            self._class(self.base_predicate), "eval", self.method_type.methodType(self.boolean.TYPE, row)
+        )
+        values = self._gateway.new_array(self.method_handle, 1)
+        values[0] = lookup.findVirtual(
+            self._class(self.partition_directory), "values", self.method_type.methodType(row)
+        )
+        return evaluate, values
+
+    def seq(self, items: Any) -> Any:
+        """A Scala sequence of these JVM objects; a Java list is taken as it is."""
+        from py4j.java_collections import JavaList
+
+        if isinstance(items, JavaList):
+            return self.python_utils.toSeq(items)
+        java_list = self.array_list()
+        for item in items:
+            java_list.add(item)
+        return self.python_utils.toSeq(java_list)
+
+    def partition_directories(self, blob: bytes | None) -> Any:
+        """The Java list of `PartitionDirectory` that `blob` holds in Java's serialisation; None is an empty one."""
+        if blob is None:
+            return self.array_list()
+        array = self.object_input(self.byte_input(blob)).readObject()[1]
+        return self.array_list(self.converters.asJava(self.array_seq.unsafeWrapArray(array)))
+
+    def keep_matching(self, directories: Any, filters: Any, partition_schema: Any) -> None:
+        """Removes the directories whose partition values don't make every filter true, by Spark's own evaluation.
+
+        Spark relies on it: it doesn't apply filters on partition columns to rows. All of it runs in the JVM, whatever the
+        number of directories.
+        """
+        conjunction = filters.apply(0)
+        for i in range(1, filters.size()):
+            conjunction = self.and_(conjunction, filters.apply(i))
+        referenced = self.converters.asJava(conjunction.references().toSeq())
+        by_name = {attribute.name(): attribute for attribute in referenced}
+        in_row = self.converters.asJava(self.data_type_utils.toAttributes(partition_schema))
+        row = self.seq([by_name.get(attribute.name(), attribute) for attribute in in_row])
+        predicate = self.predicates.create(conjunction, row)
+        test = self.method_handles.filterArguments(self._evaluator.bindTo(predicate), 0, self._values)
+        keep = self.method_handle_proxies.asInterfaceInstance(self._class(self.java_predicate), test)
+        directories.removeIf(keep.negate())
+
+    def strings(self, items: Sequence[str]) -> Any:
+        """A Java array of strings."""
+        array = self._gateway.new_array(self.string, len(items))
+        for i, item in enumerate(items):
+            array[i] = item
+        return array
+
+    def none(self) -> Any:
+        """Scala's None."""
+        return self.option.empty()
+
+    def struct(self, schema_json: str) -> Any:
+        """Spark's StructType from its JSON text."""
+        return self.data_type.fromJson(schema_json)
+
+    def query_id(self, spark: Any) -> str | None:
+        """What names the query that the calling thread plans, the same for all its parts; None outside of a query."""
+        found: str | None = spark._jsparkSession.sparkContext().getLocalProperty(_QUERY_ID)
+        return found
+
+    def time_zone(self) -> str:
+        """The time zone in which the calling thread prints timestamps."""
+        zone: str = self.sql_conf.get().sessionLocalTimeZone()
+        return zone
+
+    def data_frame(self, spark: Any, index: Any, schema: Any, partition_schema: Any, options: Mapping[str, str]) -> Any:
+        """A DataFrame that scans the Parquet files of a Python file index; `schema` holds the partition columns too."""
+        from pyspark.sql import DataFrame
+
+        java_options = self._gateway.jvm.java.util.HashMap()
+        for key, value in options.items():
+            java_options.put(key, value)
+        session = spark._jsparkSession
+        relation = self.relation(
+            index,
+            partition_schema,
+            schema,
+            self.none(),
+            self.parquet_format(),
+            self.python_utils.toScalaMap(java_options),
+            session,
+        )
+        return DataFrame(session.baseRelationToDataFrame(relation), spark)
+
+    def _serialised(self, sizes: tuple[int, ...]) -> bytes:
+        """A `PartitionDirectory[]` of the template's placeholders, with so many files in each."""
+        permission = self.permission.getFileDefault()
+        directories = self._gateway.new_array(self.partition_directory, len(sizes))
+        for i, size in enumerate(sizes):
+            files = self._gateway.new_array(self.file_status, size)
+            for k in range(size):
+                path = self.path(_template.URI)
+                files[k] = self.file_status(
+                    _template.SIZE, False, 1, _template.BLOCK_SIZE, _template.MODIFIED, 0, permission, "", "", path
+                )
+            directories[i] = self.partition_directory.apply(self._row(), files)
+        # A row goes first: so the number by which later rows name its class doesn't depend on the count of files.
+        both = self._gateway.new_array(self.object, 2)
+        both[0] = self._row()
+        both[1] = directories
+        sink = self.byte_output()
+        writer = self.object_output(sink)
+        writer.writeObject(both)
+        writer.flush()
+        return bytes(sink.toByteArray())
+
+    def _row(self) -> Any:
+        row = self.unsafe_row(1)
+        row.pointTo(_template.ROW, len(_template.ROW))
+        return row

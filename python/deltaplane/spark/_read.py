@@ -1,0 +1,124 @@
+"""Reading: a version as a DataFrame, or a temp view that follows the newest version.
+
+Opens the snapshot and builds the relation; pruning is the Rust core's, the scan Spark's own. Called by users.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.options import TableUri, VersionLike, storage_options_text, version_arguments
+from deltaplane.spark import _internals
+from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot
+from deltaplane.spark._location import absolute_location
+from deltaplane.spark._session import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["create_or_replace_temp_view", "read"]
+
+_log = logging.getLogger(__name__)
+
+# Files of other writers carry no note of their calendar: theirs is the proleptic Gregorian one, as in Delta's protocol.
+_READ_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+
+
+def read(
+    spark: SparkSession,
+    path: TableUri,
+    version: int | None = None,
+    timestamp: VersionLike | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The table as a DataFrame, pinned to one version: the newest at the time of this call, or the one asked for.
+
+    Spark plans, prunes and scans it as its own Parquet tables; only files that can match reach the JVM. A session whose
+    internals can't take the native scan (Spark Connect, an untried Spark version) gets the data source `deltaplane`.
+
+    Args:
+        spark: the session.
+        path: the table's path or URL.
+        version: a version number.
+        timestamp: the newest version at that time: an ISO 8601 text or a datetime (UTC unless it has a zone).
+        options: how deltaplane reaches the store. Keys that begin with `fs.` go to Spark's file systems, which read the
+            data files with their own configuration.
+
+    Raises:
+        TableNotFoundError, VersionNotFoundError: not there.
+        UnsupportedFeatureError: the table needs a feature that this version doesn't have.
+        InvalidArgumentError: version and timestamp together.
+
+    >>> from deltaplane import spark as dp  # doctest: +SKIP
+    >>> dp.read(spark, "/data/sales", version=3).where("day = '2024-01-31'").count()  # doctest: +SKIP
+    1042
+    """
+    location = absolute_location(path)
+    store_options, spark_options = _split_options(options)
+    number, timestamp_ms = _version(version, timestamp)
+    snapshot = _native.Snapshot.open(location, store_options, number, timestamp_ms)
+    try:
+        jvm = _internals.Jvm.of(spark)
+    except _internals.NativeScanUnavailable as reason:
+        _log.info("reading %s through the data source: %s", snapshot.uri, reason)
+        register(spark)
+        reader = spark.read.format("deltaplane").options(**(store_options or {}))
+        return reader.option("versionAsOf", str(snapshot.version)).load(location)
+    return _data_frame(spark, jvm, PinnedSnapshot(snapshot), spark_options)
+
+
+def create_or_replace_temp_view(
+    spark: SparkSession, name: str, path: TableUri, options: Mapping[str, str] | None = None
+) -> None:
+    """A temp view that shows the newest version at each query; all parts of a query see the same one.
+
+    Its columns are those of now: columns that are added later don't show, and when one of its own is dropped, renamed or
+    changes its type a query fails and asks to create the view again.
+
+    Raises:
+        TableNotFoundError: no table is there.
+        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
+
+    >>> from deltaplane import spark as dp  # doctest: +SKIP
+    >>> dp.create_or_replace_temp_view(spark, "sales", "/data/sales")  # doctest: +SKIP
+    >>> spark.sql("SELECT day, sum(amount) FROM sales GROUP BY day").show()  # doctest: +SKIP
+    """
+    location = absolute_location(path)
+    store_options, spark_options = _split_options(options)
+    snapshot = _native.Snapshot.open(location, store_options)
+    try:
+        jvm = _internals.Jvm.of(spark)
+    except _internals.NativeScanUnavailable as reason:
+        raise UnsupportedFeatureError(
+            f"a view that follows the table needs the native scan, and {reason}: create one of read(...) at each version",
+            table=snapshot.uri,
+        ) from None
+    _data_frame(spark, jvm, LiveSnapshots(snapshot), spark_options).createOrReplaceTempView(name)
+
+
+def _data_frame(
+    spark: Any, jvm: _internals.Jvm, snapshots: PinnedSnapshot | LiveSnapshots, spark_options: Mapping[str, str]
+) -> Any:
+    index = DeltaplaneFileIndex(spark, jvm, snapshots, _native.SparkTemplate(jvm.template))
+    frame = jvm.data_frame(spark, index, index.schema, index.partitionSchema(), {**_READ_OPTIONS, **spark_options})
+    # What the last queries of this frame asked for and got, for people who tune and for tests.
+    frame._deltaplane_index = index
+    return frame
+
+
+def _version(version: int | None, timestamp: VersionLike | None) -> tuple[int | None, int | None]:
+    if version is not None and timestamp is not None:
+        raise InvalidArgumentError("give a version or a timestamp, not both")
+    if isinstance(timestamp, int):
+        raise InvalidArgumentError("a timestamp is an ISO 8601 text or a datetime; version= takes numbers")
+    return version_arguments(version if timestamp is None else timestamp)
+
+
+def _split_options(options: Mapping[str, str] | None) -> tuple[dict[str, str] | None, dict[str, str]]:
+    every = storage_options_text(options) or {}
+    for_spark = {k: v for k, v in every.items() if k.startswith("fs.")}
+    return ({k: v for k, v in every.items() if k not in for_spark} or None), for_spark

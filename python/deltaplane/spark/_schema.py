@@ -1,0 +1,41 @@
+"""Spark schemas as Delta schemas: the same JSON, apart from what only Spark's planner means by it.
+
+Knows no table. Called by `deltaplane.spark._write` and `_datasource`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["delta_schema_json"]
+
+# Field metadata that a frame inherits from where its columns came from. In a Delta schema these would declare features
+# (column mapping, generated or default values) that the table to be written doesn't have, or mean nothing.
+_INHERITED_PREFIXES = ("delta.", "__")
+_INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
+
+
+def delta_schema_json(schema: StructType) -> str:
+    """The Delta schema of a frame's columns, nullability and comments kept, as JSON text."""
+    return json.dumps(_clean(json.loads(schema.json())))
+
+
+def _clean(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_clean(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if node.get("type") == "udt":
+        return _clean(node["sqlType"])
+    cleaned = {key: _clean(value) for key, value in node.items() if key != "metadata"}
+    if "metadata" in node:
+        cleaned["metadata"] = {
+            key: value
+            for key, value in node["metadata"].items()
+            if key not in _INHERITED and not key.startswith(_INHERITED_PREFIXES)
+        }
+    return cleaned

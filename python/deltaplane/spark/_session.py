@@ -1,0 +1,54 @@
+"""Sessions: the data source's registration, and a local session with settings that suit Delta tables.
+
+Knows no table. Called by users, `deltaplane.spark._read` and the demo.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register", "session"]
+
+
+def register(spark: SparkSession) -> None:
+    """Makes `spark.read.format("deltaplane")` and `df.write.format("deltaplane")` known to this session.
+
+    Works on classic sessions and on Spark Connect, where the server's Python needs deltaplane too.
+    """
+    from deltaplane.spark._datasource import DeltaplaneDataSource
+
+    spark.dataSource.register(DeltaplaneDataSource)
+
+
+def session(app: str = "deltaplane", master: str = "local[*]", **conf: Any) -> SparkSession:
+    """A local Spark session, or the one that runs already, with the data source registered.
+
+    Workers run this very interpreter unless `PYSPARK_PYTHON` names another one. Extra settings are keyword arguments with
+    `__` for each dot: `session(spark__driver__memory="4g")`.
+
+    >>> from deltaplane import spark as dp  # doctest: +SKIP
+    >>> spark = dp.session("nightly")  # doctest: +SKIP
+    """
+    from pyspark.sql import SparkSession
+
+    # PySpark's own default is the `python3` of PATH, which need not be this one, nor have this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        **{k.replace("__", "."): str(v) for k, v in conf.items()},
+    }
+    builder = SparkSession.builder.appName(app).master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark

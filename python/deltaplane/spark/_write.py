@@ -1,0 +1,157 @@
+"""Writing a DataFrame: files are made on executors, one commit on the driver makes them visible.
+
+Only what successful tasks report is committed, so retries and speculation never double a row. Called by users.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from deltaplane import _native
+from deltaplane.exceptions import (
+    ConstraintViolationError,
+    DeltaConcurrentModificationException,
+    InvalidArgumentError,
+)
+from deltaplane.options import TableUri, storage_options_text
+from deltaplane.properties import CommitProperties, Transaction, WriterProperties
+from deltaplane.spark._location import absolute_location
+from deltaplane.spark._schema import delta_schema_json
+from deltaplane.spark._tasks import raise_refusal
+from deltaplane.write import WriteResult, write_request
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+__all__ = ["write"]
+
+# The commit certainly didn't happen, so its files can go. After any other failure it may have: they stay for vacuum.
+_NOT_COMMITTED = (ConstraintViolationError, DeltaConcurrentModificationException, InvalidArgumentError)
+
+
+def write(
+    df: DataFrame,
+    path: TableUri,
+    mode: Literal["error", "append", "overwrite", "ignore"] = "append",
+    partition_by: Sequence[str] | str | None = None,
+    schema_mode: Literal["merge", "overwrite"] | None = None,
+    replace_where: str | None = None,
+    txn: tuple[str, int] | None = None,
+    options: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    target_file_size: int | None = None,
+    writer_properties: WriterProperties | None = None,
+    max_commit_retries: int | None = None,
+    rebalance: bool = True,
+) -> WriteResult:
+    """Writes the frame's rows to a table in one commit, creating the table if there is none.
+
+    Args:
+        df: the rows; evaluated once. Its schema, with nullability and comments, is a new table's.
+        path: the table's path or URL; executors must reach it as the driver does.
+        mode: what to do with an existing table: `error` fails, `append` adds, `overwrite` replaces all rows (or those
+            that `replace_where` selects), `ignore` does nothing.
+        partition_by: columns to partition a new table by.
+        schema_mode: `merge` adds the frame's new columns to the table, `overwrite` (with mode overwrite) replaces its
+            columns.
+        replace_where: with mode overwrite, the rows to replace, as Spark SQL over partition columns. Every row of the
+            frame must match it.
+        txn: application id and version. A version that this application committed before is skipped, so a job that runs
+            again writes once.
+        options: how to reach the store; keys as in deltalake and object_store.
+        user_metadata: free text for the table's history.
+        name, description, configuration: metadata and properties of a new table.
+        target_file_size: bytes, about, of one data file.
+        writer_properties: codec and row groups of the files.
+        max_commit_retries: how often a lost race is tried again.
+        rebalance: for partitioned tables, shuffle the rows so that each partition gets few files. Spark splits
+            partitions that are large. False keeps the frame's own tasks, of which each writes to each partition it meets.
+
+    Returns:
+        The new version and its metrics, or why nothing was written (`skipped`).
+
+    Raises:
+        TableAlreadyExistsError: mode error and a table is there.
+        SchemaMismatchError: the frame's columns don't fit; the message names each one, expected and found.
+        ConstraintViolationError: a null in a column without nulls.
+        DeltaConcurrentModificationException: another writer won; nothing was committed.
+        InvalidArgumentError, UnsupportedFeatureError, UnsupportedExpressionError: the call is wrong, or not possible yet.
+        ImportError: the workers' Python doesn't have deltaplane.
+
+    >>> from deltaplane import spark as dp  # doctest: +SKIP
+    >>> dp.write(df, "/data/sales", partition_by="day", txn=("sales-feed", 20240131)).version  # doctest: +SKIP
+    7
+    """
+    location = absolute_location(path)
+    store_options = storage_options_text(options)
+    schema_json = delta_schema_json(df.schema)
+    request = write_request(
+        mode=mode,
+        partition_by=partition_by,
+        name=name,
+        description=description,
+        configuration=configuration,
+        schema_mode=schema_mode,
+        schema_json=schema_json,
+        predicate=replace_where,
+        target_file_size=target_file_size,
+        writer_properties=writer_properties,
+        commit_properties=CommitProperties(
+            custom_metadata=None if user_metadata is None else {"userMetadata": user_metadata},
+            max_commit_retries=max_commit_retries,
+            app_transactions=None if txn is None else [Transaction(*txn)],
+        ),
+    )
+    job = _native.WriteJob.begin(location, store_options, _native.schema_to_arrow(schema_json), request)
+    if job.skip is not None:
+        return WriteResult(version=None, skipped=job.skip)
+    partition_columns = json.loads(job.spec)["partition_columns"]
+    if rebalance and partition_columns:
+        df = _rebalanced(df, partition_columns)
+    adds, refusals = _run(df, location, store_options, job.spec)
+    if refusals:
+        job.abort(adds)
+        raise_refusal(refusals, location)
+    try:
+        committed = json.loads(job.commit(adds))
+    except _NOT_COMMITTED:
+        job.abort(adds)
+        raise
+    return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+
+
+def _rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Rows of a partition side by side: adaptive execution joins small partitions and splits large ones."""
+    from pyspark.sql import functions as F
+
+    quoted = [F.col("`" + column.replace("`", "``") + "`") for column in columns]
+    return df.hint("rebalance", *quoted)
+
+
+def _run(df: DataFrame, location: str, options: dict[str, str] | None, spec: str) -> tuple[list[str], list[str]]:
+    """Runs the writing tasks; their adds, and the reasons of those that refused their rows."""
+    from pyspark.errors import PySparkException
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Imported where it runs: a worker without the package then says so by name.
+        from deltaplane.spark._tasks import write_result_batches
+
+        yield from write_result_batches(location, options, spec, batches)
+
+    try:
+        rows: list[Any] = df.mapInArrow(task, "add string, refusal string").collect()
+    except PySparkException as e:
+        if "No module named 'deltaplane'" in str(e):
+            raise ImportError(
+                "the Python of Spark's workers doesn't have deltaplane: install it there, or set PYSPARK_PYTHON to an "
+                "interpreter that has it before the session starts"
+            ) from e
+        raise
+    return [r["add"] for r in rows if r["add"] is not None], [r["refusal"] for r in rows if r["refusal"] is not None]

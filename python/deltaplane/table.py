@@ -1,0 +1,403 @@
+"""`DeltaTable`: one table at one version, opened lazily, read as Arrow.
+
+Arguments in, results out; log, pruning and rows are the Rust core's. Called by users and the command line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+
+from deltaplane import _native, expr
+from deltaplane.arrow_io import Scan
+from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
+from deltaplane.properties import CommitProperties, PostCommitHookProperties
+from deltaplane.schema import Schema
+from deltaplane.write import write_request
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from deltaplane.options import TableUri
+
+__all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
+
+# Tuples `(column, operator, value)`: a list is their conjunction, a list of lists a disjunction of those.
+Filters = str | list[tuple[str, str, Any]] | list[list[tuple[str, str, Any]]]
+
+_INSTEAD = {
+    "alter": "create the table with the columns and properties it needs, or write with schema_mode",
+    "cleanup_metadata": "",
+    "compact_logs": "",
+    "create_write_transaction": "use write_deltalake",
+    "delete": "use write_deltalake(mode='overwrite', predicate=...) for whole partitions",
+    "deletion_vectors": "",
+    "generate": "",
+    "load_cdf": "",
+    "merge": "use write_deltalake(mode='overwrite', predicate=...) for whole partitions",
+    "optimize": "",
+    "repair": "",
+    "restore": "load the old version and write it with mode='overwrite'",
+    "table_config": "",
+    "to_pyarrow_dataset": "use scan(columns, predicate), which any Arrow library reads",
+    "update": "use write_deltalake(mode='overwrite', predicate=...) for whole partitions",
+    "vacuum": "",
+}
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What the table says of itself. `created_time` is in milliseconds since 1970-01-01 UTC."""
+
+    id: str
+    name: str | None
+    description: str | None
+    partition_columns: list[str]
+    created_time: int | None
+    configuration: dict[str, str]
+
+
+class ProtocolVersions(NamedTuple):
+    """What a reader and a writer of the table must be able to do."""
+
+    min_reader_version: int
+    min_writer_version: int
+    writer_features: list[str] | None
+    reader_features: list[str] | None
+
+
+class DeltaTable:
+    """A table at one version. Opening reads the log's head, never the list of files.
+
+    Args:
+        table_uri: path or URL (`s3://`, `az://`, `gs://`, `memory://`, `file://`).
+        version: a number, an ISO 8601 text or a datetime (UTC unless it has a zone): the newest version at that moment.
+            None is the newest.
+        storage_options: how to reach the store; keys as in deltalake and object_store.
+        without_files, log_buffer_size, skip_stats: taken for deltalake's sake, without effect: files are always lazy.
+
+    A table pickles as its location, version and storage options, credentials included: treat the pickle as a secret.
+
+    Raises:
+        TableNotFoundError: no table is there.
+        VersionNotFoundError: the table has no such version, or not any more.
+        UnsupportedFeatureError: the table needs a feature that this version doesn't have; named.
+        CorruptLogError, StoreUnavailableError, StoreDeniedError: what the log or the store did.
+
+    >>> import pyarrow as pa
+    >>> from deltaplane import write_deltalake
+    >>> _ = write_deltalake("memory://doc-table/t", pa.table({"x": [1, 2, 3]}))
+    >>> table = DeltaTable("memory://doc-table/t")
+    >>> table.version(), table.to_pyarrow_table(filters="x > 1")["x"].to_pylist()
+    (0, [2, 3])
+    """
+
+    def __init__(
+        self,
+        table_uri: TableUri,
+        version: VersionLike | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        without_files: bool = False,
+        log_buffer_size: int | None = None,
+        skip_stats: bool = False,
+    ) -> None:
+        self._location = location_text(table_uri)
+        self._options = storage_options_text(storage_options)
+        self._snapshot = self._open(version)
+
+    def _open(self, version: VersionLike | None) -> _native.Snapshot:
+        number, timestamp_ms = version_arguments(version)
+        return _native.Snapshot.open(self._location, self._options, number, timestamp_ms)
+
+    # --- which table --------------------------------------------------------------------------------------------------
+
+    @property
+    def table_uri(self) -> str:
+        """The table's location as a URL, without credentials."""
+        return self._snapshot.uri
+
+    @property
+    def location(self) -> str:
+        """The location as it was given."""
+        return self._location
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """A copy of the storage options, credentials included."""
+        return None if self._options is None else dict(self._options)
+
+    @staticmethod
+    def is_deltatable(table_uri: TableUri, storage_options: Mapping[str, str] | None = None) -> bool:
+        """Whether a table is at the location; False also where nothing is.
+
+        >>> DeltaTable.is_deltatable("/no/such/place")
+        False
+        """
+        try:
+            return _native.is_table(location_text(table_uri), storage_options_text(storage_options))
+        except TableNotFoundError:
+            return False
+
+    @classmethod
+    def create(
+        cls,
+        table_uri: TableUri,
+        schema: Any,
+        mode: Literal["error", "append", "overwrite", "ignore"] = "error",
+        partition_by: list[str] | str | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        configuration: Mapping[str, str | None] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> DeltaTable:
+        """Makes a table without rows and opens it.
+
+        `schema` is a `deltaplane.schema.Schema` or any object with `__arrow_c_schema__`. Where a table is already,
+        `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows and columns; `append` is refused.
+
+        Raises:
+            TableAlreadyExistsError: mode error and a table is there.
+            InvalidArgumentError, SchemaMismatchError: columns or properties that no table can have.
+
+        >>> import pyarrow as pa
+        >>> DeltaTable.create("memory://doc-create/t", pa.schema({"id": pa.int64()})).version()
+        0
+        """
+        location, options = location_text(table_uri), storage_options_text(storage_options)
+        request = write_request(
+            mode=mode,
+            partition_by=partition_by,
+            name=name,
+            description=description,
+            configuration=configuration,
+            schema_mode="overwrite" if mode == "overwrite" else None,
+            schema_json=schema.to_json() if isinstance(schema, Schema) else None,
+            commit_properties=commit_properties,
+            post_commithook_properties=post_commithook_properties,
+        )
+        _native.create_table(location, options, schema, request)
+        return cls(location, storage_options=options)
+
+    # --- which version ------------------------------------------------------------------------------------------------
+
+    def version(self) -> int:
+        """The number of the version that this object shows."""
+        return self._snapshot.version
+
+    def load_as_version(self, version: VersionLike) -> None:
+        """Shows another version: a number, or the newest one at a moment (ISO 8601 text or datetime, UTC by default).
+
+        Raises:
+            VersionNotFoundError: never written, or cleaned up; the object stays at its version.
+        """
+        self._snapshot = self._open(version)
+
+    def update_incremental(self) -> None:
+        """Moves to the newest version; costs only the commits since the one shown."""
+        self._snapshot = self._snapshot.update()
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """What each commit said of itself, newest first: `version`, `timestamp` (ms), `operation`,
+        `operationParameters`, `operationMetrics` and more. At most `limit` entries; only what the log still holds.
+        """
+        if limit is not None and limit < 1:
+            raise InvalidArgumentError(f"limit is a number of commits, not {limit}")
+        entries: list[dict[str, Any]] = json.loads(self._snapshot.history_json(limit))
+        return entries
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The last version that the application committed (`CommitProperties.app_transactions`), or None."""
+        return self._snapshot.transaction_version(app_id)
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    def schema(self) -> Schema:
+        """The table's columns: `fields`, `to_json()`, `to_arrow()`, and an Arrow schema for any Arrow library."""
+        return Schema.from_json(self._snapshot.schema_json())
+
+    def metadata(self) -> Metadata:
+        """Id, name, description, partition columns, time of creation and properties."""
+        return Metadata(**json.loads(self._snapshot.metadata_json()))
+
+    def protocol(self) -> ProtocolVersions:
+        """The protocol versions and table features."""
+        return ProtocolVersions(**json.loads(self._snapshot.protocol_json()))
+
+    # --- its files ----------------------------------------------------------------------------------------------------
+
+    def files(self, partition_filters: Filters | None = None) -> list[str]:
+        """The data files' decoded paths: relative to the table, or absolute for files elsewhere."""
+        return self._snapshot.file_paths(expr.parse(partition_filters))
+
+    def file_uris(
+        self, partition_filters: Filters | None = None, *, file_pruning_predicate: Filters | None = None
+    ) -> list[str]:
+        """The data files as absolute paths (local) or URLs, those that may hold matching rows.
+
+        A predicate is Spark SQL text or tuples, under either name. Over partition columns it selects exactly; over
+        others every file is kept that statistics can't rule out.
+        """
+        return self._snapshot.file_uris(expr.parse(_one_of(partition_filters, file_pruning_predicate)))
+
+    def get_add_actions(self, flatten: bool = False) -> pa.Table:
+        """One row per data file: `path`, `size_bytes`, `modification_time` (ms), `num_records`, and the structs
+        `null_count`, `min`, `max` and `partition`; `flatten` makes columns such as `min.x` of them.
+
+        Cost: proportional to the number of files.
+        """
+        import pyarrow as pa
+
+        return pa.table(self._snapshot.add_actions(flatten))
+
+    def partitions(
+        self, partition_filters: Filters | None = None, *, file_pruning_predicate: Filters | None = None
+    ) -> list[dict[str, str | None]]:
+        """The partitions that hold files, as column → value text (None is null), in order of their values."""
+        predicate = expr.parse(_one_of(partition_filters, file_pruning_predicate))
+        columns = self.metadata().partition_columns
+        if not columns:
+            return []
+        actions = self.get_add_actions(flatten=True)
+        if predicate is not None:
+            import pyarrow as pa
+            import pyarrow.compute as pc
+
+            kept = pa.array(self._snapshot.file_paths(predicate), pa.string())
+            actions = actions.filter(pc.is_in(actions["path"], value_set=kept))
+        return _distinct_texts(actions, columns)
+
+    def count(self) -> int:
+        """The number of rows, from statistics where every file has them, else by reading.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-count/t", pa.table({"x": [1, 2, 3]}))
+        >>> DeltaTable("memory://doc-count/t").count()
+        3
+        """
+        records = self.get_add_actions(flatten=True)["num_records"]
+        if records.null_count == 0:
+            return sum(records.to_pylist())
+        return sum(batch.num_rows for batch in self.scan(columns=[]))
+
+    def create_checkpoint(self) -> None:
+        """Writes a checkpoint of the version shown, so that opening needs no older commits."""
+        self._snapshot.checkpoint()
+
+    # --- its rows -----------------------------------------------------------------------------------------------------
+
+    def scan(self, columns: list[str] | None = None, predicate: Filters | None = None) -> Scan:
+        """Rows that match, with these columns in this order, read when the result is used.
+
+        `predicate` is Spark SQL text or tuples: files, row groups and pages that can't match are never read, the rest
+        is filtered exactly.
+
+        Raises:
+            InvalidArgumentError: a column that the table doesn't have.
+            UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning here.
+            FileMissingError, CorruptFileError: while reading; names the file.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-scan/t", pa.table({"x": [1, 2, 3], "y": ["a", "b", None]}))
+        >>> DeltaTable("memory://doc-scan/t").scan(["y"], "x >= 2").to_arrow()["y"].to_pylist()
+        ['b', None]
+        """
+        return Scan(self._snapshot.scan(columns, expr.parse(predicate)))
+
+    def to_pyarrow_table(
+        self,
+        partitions: Filters | None = None,
+        columns: list[str] | None = None,
+        filesystem: None = None,
+        filters: Any = None,
+    ) -> pa.Table:
+        """Rows as a `pyarrow.Table`.
+
+        `partitions` and `filters` (both: both must hold) are Spark SQL text or tuples; `filters` may also be a
+        `pyarrow.compute.Expression`, which is applied after reading. `filesystem` must be None: the store is reached by
+        `storage_options`.
+        """
+        if filesystem is not None:
+            raise InvalidArgumentError("files are read by deltaplane's own store: use storage_options, not filesystem")
+        if _is_arrow_expression(filters):
+            table = self.scan(predicate=partitions).to_arrow().filter(filters)
+            return table if columns is None else table.select(columns)
+        predicate = expr.conjunction(partitions, filters)
+        return Scan(self._snapshot.scan(columns, predicate)).to_arrow()
+
+    def to_pandas(
+        self,
+        partitions: Filters | None = None,
+        columns: list[str] | None = None,
+        filesystem: None = None,
+        filters: Any = None,
+        types_mapper: Callable[[pa.DataType], Any] | None = None,
+    ) -> pd.DataFrame:
+        """Rows as a pandas DataFrame; arguments as in `to_pyarrow_table`, `types_mapper` as in pyarrow."""
+        table = self.to_pyarrow_table(partitions, columns, filesystem, filters)
+        frame: pd.DataFrame = table.to_pandas(types_mapper=types_mapper)
+        return frame
+
+    def to_polars(self, columns: list[str] | None = None, predicate: Filters | None = None) -> pl.DataFrame:
+        """Rows as a Polars DataFrame; arguments as in `scan`."""
+        return self.scan(columns, predicate).to_polars()
+
+    def to_reader(self, columns: list[str] | None = None, predicate: Filters | None = None) -> pa.RecordBatchReader:
+        """Rows as a `pyarrow.RecordBatchReader`, batch by batch; arguments as in `scan`."""
+        return self.scan(columns, predicate).to_reader()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._snapshot.scan().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._snapshot.arrow_schema().__arrow_c_schema__()
+
+    # --- as a Python object -------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"DeltaTable({self.table_uri!r}, version={self.version()})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DeltaTable):
+            return NotImplemented
+        return self.table_uri == other.table_uri and self.version() == other.version()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._location, self.version(), self._options)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Called only for names that don't exist."""
+        if name in _INSTEAD:
+            advice = f": {_INSTEAD[name]}" if _INSTEAD[name] else ""
+            raise AttributeError(f"DeltaTable.{name} isn't in this version of deltaplane{advice}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _one_of(partition_filters: Filters | None, file_pruning_predicate: Filters | None) -> Filters | None:
+    if partition_filters is not None and file_pruning_predicate is not None:
+        raise InvalidArgumentError("partition_filters and file_pruning_predicate are one argument: give one")
+    return file_pruning_predicate if partition_filters is None else partition_filters
+
+
+def _is_arrow_expression(filters: Any) -> bool:
+    return type(filters).__module__.startswith("pyarrow.") and type(filters).__name__ == "Expression"
+
+
+def _distinct_texts(actions: pa.Table, columns: list[str]) -> list[dict[str, str | None]]:
+    import pyarrow as pa
+
+    values = pa.table({c: actions[f"partition.{c}"] for c in columns})
+    distinct = values.group_by(columns).aggregate([]).sort_by([(c, "ascending") for c in columns])
+    texts = {c: distinct[c].cast(pa.string()).to_pylist() for c in columns}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*texts.values(), strict=True)]

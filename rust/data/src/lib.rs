@@ -1,0 +1,19 @@
+//! THE ROWS of a table: reads data files as the table's columns, writes rows to new data files with their
+//! statistics. Knows protocol and store, no log: what to read and what becomes of the written files is
+//! decided by its callers, the API's scans and the commands.
+
+mod cast;
+mod convert;
+mod footer;
+mod read;
+mod stats;
+#[cfg(test)]
+mod testing;
+mod types;
+mod write;
+
+pub use cast::cast_batch;
+pub use footer::footer_stats;
+pub use read::{DEFAULT_BATCH_ROWS, FileRead, ReadSpec, read_file, scan};
+pub use stats::{StatsColumns, StatsConfig};
+pub use write::{Compression, FileWriter, WriteSpec};

@@ -1,0 +1,321 @@
+//! Fits one data file to the table: which leaves to decode, how each becomes the table's type, what is a
+//! constant, what is missing (P182). Matches by name. Pure once the footer is there; called by `scan`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::expr::Predicate;
+use deltaplane_protocol::partition_values::partition_array;
+use deltaplane_protocol::prune::Pruner;
+use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::Type as Physical;
+use parquet::file::metadata::ParquetMetaData;
+
+use super::{FileRead, ReadSpec};
+use crate::convert::{Convert, Mismatch, Rules, find_name};
+use crate::types::{row_schema, row_type};
+
+/// What a scan needs to know, worked out once for all its files.
+pub(super) struct Prepared {
+    /// Columns to make: the output, then those that only the predicate uses.
+    needed: Vec<Field>,
+    /// Schema of `needed`.
+    pub(super) schema: SchemaRef,
+    /// How many of `needed` are output.
+    pub(super) outputs: usize,
+    /// Schema of the output.
+    pub(super) output_schema: SchemaRef,
+    pub(super) partition_columns: Vec<String>,
+    pub(super) predicate: Option<Predicate>,
+    pub(super) pruner: Option<Pruner>,
+    /// The table's schema.
+    pub(super) table: Arc<StructType>,
+    pub(super) batch_rows: usize,
+}
+
+impl Prepared {
+    pub(super) fn new(spec: &ReadSpec) -> Result<Self> {
+        let mut needed: Vec<Field> = spec.output_fields()?.into_iter().cloned().collect();
+        let outputs = needed.len();
+        let output_schema = row_schema(&needed);
+        let mut pruner = None;
+        if let Some(predicate) = &spec.predicate {
+            add_predicate_columns(&mut needed, &predicate.columns(), &spec.schema)?;
+            pruner = Some(Pruner::new(predicate, &spec.schema, &spec.partition_columns)?);
+        }
+        Ok(Prepared {
+            schema: row_schema(&needed),
+            needed,
+            outputs,
+            output_schema,
+            partition_columns: spec.partition_columns.clone(),
+            predicate: spec.predicate.clone(),
+            pruner,
+            table: spec.schema.clone(),
+            batch_rows: spec.batch_rows.max(1),
+        })
+    }
+}
+
+/// Adds what the predicate uses and the output doesn't have, structs with just the leaves it uses.
+fn add_predicate_columns(needed: &mut Vec<Field>, paths: &[Vec<String>], table: &StructType) -> Result<()> {
+    let mut by_column: Vec<(&Field, Vec<&[String]>)> = Vec::new();
+    for path in paths {
+        let Some((top, rest)) = path.split_first() else { continue };
+        let field = table
+            .field_ignore_case(top)
+            .ok_or_else(|| Error::internal(format!("a predicate uses the column `{top}`, which the table doesn't have")))?;
+        match by_column.iter_mut().find(|(f, _)| f.name == field.name) {
+            Some((_, rests)) => rests.push(rest),
+            None => by_column.push((field, vec![rest])),
+        }
+    }
+    for (field, rests) in by_column {
+        if needed.iter().all(|f| f.name != field.name) {
+            needed.push(only_leaves(field, &rests));
+        }
+    }
+    Ok(())
+}
+
+fn only_leaves(field: &Field, rests: &[&[String]]) -> Field {
+    let DataType::Struct(s) = &field.data_type else { return field.clone() };
+    if rests.iter().any(|r| r.is_empty()) {
+        return field.clone();
+    }
+    let children = s.fields().iter().filter_map(|child| {
+        let below: Vec<&[String]> = rests
+            .iter()
+            .filter_map(|r| r.split_first())
+            .filter(|(first, _)| first.to_lowercase() == child.name.to_lowercase())
+            .map(|(_, rest)| rest)
+            .collect();
+        (!below.is_empty()).then(|| only_leaves(child, &below))
+    });
+    Field { data_type: DataType::Struct(StructType::new(children.collect())), ..field.clone() }
+}
+
+/// Where a needed column comes from.
+pub(super) enum ColumnSource {
+    /// The column at this position of the decoded batch.
+    File(usize, Convert),
+    /// The same value in every row: an array of one.
+    Constant(ArrayRef),
+    /// Null in every row.
+    Missing(ArrowType),
+}
+
+/// How to read one file.
+pub(super) struct FilePlan {
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) metadata: ArrowReaderMetadata,
+    /// The leaves to decode.
+    pub(super) mask: ProjectionMask,
+    pub(super) leaves: Vec<usize>,
+    /// One for each needed column.
+    pub(super) columns: Vec<ColumnSource>,
+    /// Most rows in a batch of this file.
+    pub(super) batch_rows: usize,
+    pub(super) path: String,
+}
+
+/// Decoded bytes of a batch are kept below about this, so that very wide tables don't exhaust memory.
+const BATCH_BYTES: usize = 64 << 20;
+
+impl FilePlan {
+    pub(super) fn new(prepared: Arc<Prepared>, file: &FileRead, footer: ParquetMetaData) -> Result<Self> {
+        let metadata = arrow_metadata(footer)?;
+        let fields = metadata.schema().fields().clone();
+        let lookup = Lookup::new(&fields);
+        let mut leaves = Vec::new();
+        let mut found: Vec<(usize, usize, ArrowType)> = Vec::new();
+        let mut columns = Vec::with_capacity(prepared.needed.len());
+        for (i, needed) in prepared.needed.iter().enumerate() {
+            let target = row_type(&needed.data_type);
+            if let Some(name) = prepared.partition_columns.iter().find(|p| p.to_lowercase() == needed.name.to_lowercase()) {
+                columns.push(ColumnSource::Constant(constant(file, name, &needed.data_type)?));
+            } else if let Some((root, field, first_leaf)) = lookup.find(&needed.name).filter(|_| target != ArrowType::Null) {
+                let mut next = first_leaf;
+                let t = select(field.data_type(), &needed.data_type, &mut next, &mut leaves);
+                found.push((root, i, t));
+                columns.push(ColumnSource::Missing(target));
+            } else {
+                columns.push(ColumnSource::Missing(target));
+            }
+        }
+        // The decoder yields roots in the file's order.
+        found.sort_by_key(|(root, ..)| *root);
+        for (at, (_, i, t)) in found.iter().enumerate() {
+            let Some(needed) = prepared.needed.get(*i) else { continue };
+            let convert = Convert::new(t, &needed.data_type, Rules::File, &needed.name).map_err(|m| refusal(&m))?;
+            if let Some(slot) = columns.get_mut(*i) {
+                *slot = ColumnSource::File(at, convert);
+            }
+        }
+        leaves.sort_unstable();
+        leaves.dedup();
+        let mask = ProjectionMask::leaves(metadata.parquet_schema(), leaves.iter().copied());
+        let batch_rows = batch_rows(&metadata, &leaves, prepared.batch_rows);
+        Ok(FilePlan { prepared, metadata, mask, leaves, columns, batch_rows, path: file.path.clone() })
+    }
+}
+
+fn refusal(m: &Mismatch) -> Error {
+    match m {
+        Mismatch::Type { column, expected, found } => Error::corrupt_file(format!(
+            "the column `{column}` is of type {expected} in the table, this data file has it as {found}, which isn't one of its physical forms: the file was written against another schema; rewrite it or remove it from the table"
+        )),
+        Mismatch::Extra { column } | Mismatch::Ambiguous { column } => {
+            Error::internal(format!("the column `{column}` of a data file was refused for its name"))
+        }
+    }
+}
+
+fn constant(file: &FileRead, name: &str, t: &DataType) -> Result<ArrayRef> {
+    let DataType::Primitive(p) = t else {
+        return Err(Error::corrupt_log(format!("the partition column `{name}` is of type {t}, which can't partition a table")));
+    };
+    let value = file.partition_values.get(name).and_then(|v| v.as_deref());
+    partition_array(std::iter::once(value), name, *p)
+}
+
+/// Rows per batch, by what a row of the wanted columns takes.
+fn batch_rows(metadata: &ArrowReaderMetadata, leaves: &[usize], wanted: usize) -> usize {
+    let groups = metadata.metadata().row_groups();
+    let rows: i64 = groups.iter().map(|g| g.num_rows()).sum();
+    let bytes: i64 = groups
+        .iter()
+        .map(|g| leaves.iter().filter_map(|l| g.columns().get(*l)).map(|c| c.uncompressed_size()).sum::<i64>())
+        .sum();
+    let encoded = usize::try_from(bytes / rows.max(1)).unwrap_or(0);
+    // Encodings can make a value vanish; in memory it takes some bytes nevertheless.
+    let row_bytes = encoded.max(leaves.len() * 4).max(1);
+    wanted.min((BATCH_BYTES / row_bytes).max(1024))
+}
+
+/// Names of a file's columns.
+struct Lookup<'a> {
+    fields: &'a Fields,
+    /// First leaf of each column.
+    first_leaf: Vec<usize>,
+    exact: HashMap<&'a str, usize>,
+    lower: HashMap<String, usize>,
+}
+
+impl<'a> Lookup<'a> {
+    fn new(fields: &'a Fields) -> Self {
+        let mut first_leaf = Vec::with_capacity(fields.len());
+        let mut next = 0;
+        let mut exact = HashMap::with_capacity(fields.len());
+        let mut lower = HashMap::with_capacity(fields.len());
+        for (i, f) in fields.iter().enumerate() {
+            first_leaf.push(next);
+            next += leaf_count(f.data_type());
+            exact.entry(f.name().as_str()).or_insert(i);
+            lower.entry(f.name().to_lowercase()).or_insert(i);
+        }
+        Lookup { fields, first_leaf, exact, lower }
+    }
+
+    /// Position, field and first leaf of a column.
+    fn find(&self, name: &str) -> Option<(usize, &'a FieldRef, usize)> {
+        let i = self.exact.get(name).or_else(|| self.lower.get(&name.to_lowercase())).copied()?;
+        Some((i, self.fields.get(i)?, self.first_leaf.get(i).copied()?))
+    }
+}
+
+pub(super) fn leaf_count(t: &ArrowType) -> usize {
+    match t {
+        ArrowType::Struct(fields) => fields.iter().map(|f| leaf_count(f.data_type())).sum(),
+        ArrowType::List(f) | ArrowType::LargeList(f) | ArrowType::FixedSizeList(f, _) | ArrowType::Map(f, _) => leaf_count(f.data_type()),
+        _ => 1,
+    }
+}
+
+/// Picks the leaves of a file's column that the table's type has; returns the type that is decoded then.
+fn select(from: &ArrowType, to: &DataType, next: &mut usize, leaves: &mut Vec<usize>) -> ArrowType {
+    match (from, to) {
+        (ArrowType::Struct(fields), DataType::Struct(s)) => {
+            let start = *next;
+            let before = leaves.len();
+            let mut kept: Vec<FieldRef> = Vec::new();
+            let wanted: HashMap<usize, &DataType> = s
+                .fields()
+                .iter()
+                .filter(|f| f.data_type != DataType::Primitive(Primitive::Void))
+                .filter_map(|f| find_name(fields, &f.name).map(|i| (i, &f.data_type)))
+                .collect();
+            for (i, f) in fields.iter().enumerate() {
+                match wanted.get(&i) {
+                    Some(t) => {
+                        let t = select(f.data_type(), t, next, leaves);
+                        kept.push(Arc::new(f.as_ref().clone().with_data_type(t)));
+                    }
+                    None => *next += leaf_count(f.data_type()),
+                }
+            }
+            if leaves.len() > before {
+                return ArrowType::Struct(kept.into());
+            }
+            // Which structs are null still has to be known: the first leaf tells.
+            leaves.push(start);
+            first_leaf_only(from)
+        }
+        (ArrowType::List(e), DataType::Array(a)) => {
+            let t = select(e.data_type(), &a.element, next, leaves);
+            ArrowType::List(Arc::new(e.as_ref().clone().with_data_type(t)))
+        }
+        _ => {
+            let n = leaf_count(from);
+            leaves.extend(*next..*next + n);
+            *next += n;
+            from.clone()
+        }
+    }
+}
+
+fn first_leaf_only(t: &ArrowType) -> ArrowType {
+    let retyped = |f: &FieldRef| Arc::new(f.as_ref().clone().with_data_type(first_leaf_only(f.data_type())));
+    match t {
+        ArrowType::Struct(fields) => ArrowType::Struct(fields.iter().take(1).map(retyped).collect()),
+        ArrowType::List(f) => ArrowType::List(retyped(f)),
+        other => other.clone(),
+    }
+}
+
+/// The footer with Arrow types that come from Parquet's own types alone: what a writer embedded says how
+/// its program held the rows, not what they are. INT96 is asked for in microseconds: as nanoseconds, years
+/// like 1 and 9999 wrap.
+fn arrow_metadata(footer: ParquetMetaData) -> Result<ArrowReaderMetadata> {
+    let wrap = |e| Error::corrupt_file(format!("a data file's Parquet schema can't be read ({e}): the file is damaged, or of a kind that isn't supported"));
+    let footer = Arc::new(footer);
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let plain = ArrowReaderMetadata::try_new(footer.clone(), options.clone()).map_err(wrap)?;
+    let int96: Vec<bool> = plain.parquet_schema().columns().iter().map(|c| c.physical_type() == Physical::INT96).collect();
+    if !int96.contains(&true) {
+        return Ok(plain);
+    }
+    let mut leaf = int96.into_iter();
+    let fields: Fields = plain.schema().fields().iter().map(|f| in_micros(f, &mut leaf)).collect();
+    let hint = Arc::new(Schema::new_with_metadata(fields, plain.schema().metadata().clone()));
+    ArrowReaderMetadata::try_new(footer, options.with_schema(hint)).map_err(wrap)
+}
+
+fn in_micros(f: &FieldRef, leaf: &mut impl Iterator<Item = bool>) -> FieldRef {
+    let t = match f.data_type() {
+        ArrowType::Struct(fields) => ArrowType::Struct(fields.iter().map(|f| in_micros(f, leaf)).collect()),
+        ArrowType::List(e) => ArrowType::List(in_micros(e, leaf)),
+        ArrowType::Map(e, sorted) => ArrowType::Map(in_micros(e, leaf), *sorted),
+        other => match leaf.next() {
+            Some(true) => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+            _ => other.clone(),
+        },
+    };
+    let field: ArrowField = f.as_ref().clone().with_data_type(t);
+    Arc::new(field)
+}

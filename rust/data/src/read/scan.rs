@@ -1,0 +1,150 @@
+//! Runs a scan: files are opened ahead, their units decoded on worker threads, batches handed out in order.
+//! What is under way is bounded by the parallelism, and ends when the stream is dropped.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use deltaplane_error::{Error, Result};
+use deltaplane_store::Store;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::sync::mpsc;
+
+use super::decode::{SharedPlan, Unit, decode, ranges};
+use super::plan::{FilePlan, Prepared};
+use super::row_groups::units;
+use super::source::{self, Source, blocking};
+use super::{FileRead, ReadSpec};
+
+/// Batches that a unit may have ready before they are taken: all those of a local unit.
+const READY_BATCHES: usize = 6;
+
+type Batches = mpsc::Receiver<Result<RecordBatch>>;
+
+/// The rows of these files in the files' order, as batches of [`ReadSpec::output_schema`].
+///
+/// Up to `parallelism` files are opened and row groups decoded at a time; memory is proportional to the
+/// batches in flight. The stream must be polled inside a tokio runtime; the first error ends it.
+///
+/// # Errors
+/// `FileMissing`, `CorruptFile`, `UnsupportedFeature` with the file's path, and the store's errors.
+pub fn scan(
+    store: Store,
+    files: BoxStream<'static, Result<FileRead>>,
+    spec: Arc<ReadSpec>,
+    parallelism: usize,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    let start = async move {
+        let prepared = Arc::new(Prepared::new(&spec)?);
+        let (out, receivers) = mpsc::channel(parallelism.max(1));
+        tokio::spawn(drive(store, files, prepared, parallelism.max(1), out));
+        Ok(in_order(receivers))
+    };
+    stop_at_error(stream::once(start).try_flatten().boxed())
+}
+
+/// The rows of one file; footer and schema are checked before this returns.
+pub async fn read_file(store: &Store, file: &FileRead, spec: &Arc<ReadSpec>) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let prepared = Arc::new(Prepared::new(spec)?);
+    let opened = open(store.clone(), file.clone(), prepared).await?;
+    let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
+    let (out, receivers) = mpsc::channel(parallelism);
+    tokio::spawn(async move { start_units(opened, &out).await });
+    Ok(stop_at_error(in_order(receivers)))
+}
+
+fn in_order(receivers: mpsc::Receiver<Batches>) -> BoxStream<'static, Result<RecordBatch>> {
+    let receivers = stream::unfold(receivers, |mut r| async move { r.recv().await.map(|batches| (batches, r)) });
+    receivers
+        .flat_map(|batches| stream::unfold(batches, |mut b| async move { b.recv().await.map(|batch| (batch, b)) }))
+        .boxed()
+}
+
+fn stop_at_error(batches: BoxStream<'static, Result<RecordBatch>>) -> BoxStream<'static, Result<RecordBatch>> {
+    batches
+        .scan(false, |failed, batch| {
+            let ended = *failed;
+            *failed |= batch.is_err();
+            std::future::ready((!ended).then_some(batch))
+        })
+        .boxed()
+}
+
+/// Opens files ahead and starts their units, as fast as `out` takes them.
+async fn drive(
+    store: Store,
+    files: BoxStream<'static, Result<FileRead>>,
+    prepared: Arc<Prepared>,
+    parallelism: usize,
+    out: mpsc::Sender<Batches>,
+) {
+    let opening = files.map(|file| {
+        let (store, prepared) = (store.clone(), prepared.clone());
+        let task = tokio::spawn(async move { open(store, file?, prepared).await });
+        async move { task.await.map_err(|e| Error::internal(format!("opening a data file: {e}")))? }
+    });
+    let mut opened = opening.buffered(parallelism);
+    while let Some(file) = opened.next().await {
+        let going = match file {
+            Ok(file) => start_units(file, &out).await,
+            Err(e) => fail(e, &out).await,
+        };
+        if !going {
+            return;
+        }
+    }
+}
+
+async fn fail(e: Error, out: &mpsc::Sender<Batches>) -> bool {
+    let (tx, rx) = mpsc::channel(1);
+    // Room for one: never waits.
+    let _ = tx.send(Err(e)).await;
+    out.send(rx).await.is_ok() && false
+}
+
+/// A file that is ready to be decoded.
+struct Opened {
+    source: Source,
+    plan: SharedPlan,
+    units: Vec<Unit>,
+}
+
+async fn open(store: Store, file: FileRead, prepared: Arc<Prepared>) -> Result<Opened> {
+    let name = |e: Error| e.with_path(file.path.clone()).with_table(store.location().as_str());
+    if file.deletion_vector.is_some() {
+        return Err(name(Error::unsupported_feature(
+            "a data file has a deletion vector (table feature deletionVectors), which this version can't apply yet: purge the vectors first (REORG TABLE … APPLY (PURGE)), or read with another program",
+        )));
+    }
+    let source = source::open(&store, &file).await.map_err(name)?;
+    let footer = source.footer().await.map_err(name)?;
+    let plan = FilePlan::new(prepared, &file, footer).map_err(name)?;
+    let units = units(&plan, &file, source.is_remote()).map_err(name)?;
+    Ok(Opened { source, plan: Arc::new(plan), units })
+}
+
+/// Starts the units one after the other; false when nobody takes their batches any more.
+async fn start_units(file: Opened, out: &mpsc::Sender<Batches>) -> bool {
+    for unit in file.units {
+        // A place first, then the work: what is under way stays bounded.
+        let Ok(place) = out.reserve().await else { return false };
+        place.send(start(file.source.clone(), file.plan.clone(), unit));
+    }
+    true
+}
+
+fn start(source: Source, plan: SharedPlan, unit: Unit) -> Batches {
+    let (tx, rx) = mpsc::channel(READY_BATCHES);
+    tokio::spawn(async move {
+        let result = run(source, plan.clone(), unit, tx.clone()).await;
+        if let Err(e) = result {
+            let _ = tx.send(Err(e.with_path(plan.path.clone()))).await;
+        }
+    });
+    rx
+}
+
+async fn run(source: Source, plan: SharedPlan, unit: Unit, tx: mpsc::Sender<Result<RecordBatch>>) -> Result<()> {
+    let input = source.fetch(ranges(&plan, &unit)).await?;
+    blocking(move || decode(&plan, unit, input, |batch| tx.blocking_send(Ok(batch)).is_ok())).await?
+}

@@ -1,0 +1,270 @@
+//! Bytes of one Parquet file: a local file is read in place, a remote one by ranges fetched beforehand.
+//! Knows only positions; called by `plan` (the footer) and `scan` (column chunks).
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_store::Store;
+use futures::{StreamExt, TryStreamExt, stream};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::FileRead;
+
+/// First read of a remote file's end: holds most footers, so that one request is enough.
+const FOOTER_BYTES: u64 = 64 << 10;
+/// Wanted ranges closer than this are fetched in one request: a request costs more than the gap.
+const MERGE_GAP_BYTES: u64 = 1 << 20;
+/// Requests for one row group under way at once.
+const PARALLEL_REQUESTS: usize = 8;
+
+/// A data file that was found.
+#[derive(Clone)]
+pub(super) enum Source {
+    /// On the local disk.
+    Local(Arc<LocalFile>),
+    /// In an object store.
+    Remote {
+        /// Its store.
+        store: Store,
+        /// Its key there.
+        key: String,
+        /// Its size.
+        size_bytes: u64,
+    },
+}
+
+/// Finds the file.
+pub(super) async fn open(store: &Store, file: &FileRead) -> Result<Source> {
+    let (store, key) = store.resolve(&file.path)?;
+    if let Some(path) = store.local_path(&key) {
+        let opened = blocking(move || LocalFile::open(&path)).await?;
+        return match opened {
+            Ok(file) => Ok(Source::Local(Arc::new(file))),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(missing()),
+            Err(e) => Err(Error::new(Kind::StoreDenied, format!("opening a data file failed: {e}")).with_source(e)),
+        };
+    }
+    let size_bytes = match file.size_bytes {
+        0 => store.head(&key).await.map_err(not_found)?.size_bytes,
+        n => n,
+    };
+    Ok(Source::Remote { store, key, size_bytes })
+}
+
+fn missing() -> Error {
+    Error::file_missing(
+        "a data file that the table's log names is missing: restore it from a backup, or repair the table so that the log no longer names it (FSCK REPAIR TABLE); it may have been vacuumed or deleted by hand",
+    )
+}
+
+fn not_found(e: Error) -> Error {
+    if e.kind() == Kind::ObjectNotFound { missing().with_source(e) } else { e }
+}
+
+fn corrupt(e: &ParquetError) -> Error {
+    Error::corrupt_file(format!(
+        "a data file isn't readable Parquet ({e}): it was cut short or damaged; restore it, or remove it from the table"
+    ))
+}
+
+/// Runs file access or decoding where it may block.
+pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(f).await.map_err(|e| Error::internal(format!("reading a data file: {e}")))
+}
+
+impl Source {
+    /// The file's footer.
+    pub(super) async fn footer(&self) -> Result<ParquetMetaData> {
+        match self {
+            Source::Local(file) => {
+                let file = file.clone();
+                blocking(move || ParquetMetaDataReader::new().parse_and_finish(file.as_ref())).await?.map_err(|e| corrupt(&e))
+            }
+            Source::Remote { store, key, size_bytes } => remote_footer(store, key, *size_bytes).await,
+        }
+    }
+
+    /// Whether byte ranges have to be named before decoding starts.
+    pub(super) fn is_remote(&self) -> bool {
+        matches!(self, Source::Remote { .. })
+    }
+
+    /// Input for a decoder that reads nothing outside these ranges.
+    pub(super) async fn fetch(&self, ranges: Vec<Range<u64>>) -> Result<Input> {
+        match self {
+            Source::Local(file) => Ok(Input::Local(file.clone())),
+            Source::Remote { store, key, size_bytes } => {
+                let parts: Vec<(u64, Bytes)> = stream::iter(merge(ranges))
+                    .map(|r| async move { Ok((r.start, store.read_range(key, r).await.map_err(not_found)?)) })
+                    .buffered(PARALLEL_REQUESTS)
+                    .try_collect()
+                    .await?;
+                Ok(Input::Parts(Arc::new(parts), *size_bytes))
+            }
+        }
+    }
+}
+
+async fn remote_footer(store: &Store, key: &str, size_bytes: u64) -> Result<ParquetMetaData> {
+    let mut wanted = FOOTER_BYTES.min(size_bytes);
+    let mut reader = ParquetMetaDataReader::new();
+    // The second read knows exactly how much it needs.
+    for _ in 0..3 {
+        let tail = store.read_range(key, size_bytes - wanted..size_bytes).await.map_err(not_found)?;
+        match reader.try_parse_sized(&tail, size_bytes) {
+            Ok(()) => return reader.finish().map_err(|e| corrupt(&e)),
+            Err(ParquetError::NeedMoreData(n)) => wanted = u64::try_from(n).unwrap_or(size_bytes).min(size_bytes),
+            Err(e) => return Err(corrupt(&e)),
+        }
+    }
+    Err(Error::corrupt_file("a data file's footer gives no consistent size: it was cut short or damaged"))
+}
+
+fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|r| r.start);
+    let mut out: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for r in ranges {
+        match out.last_mut() {
+            Some(last) if r.start <= last.end.saturating_add(MERGE_GAP_BYTES) => last.end = last.end.max(r.end),
+            _ => out.push(r),
+        }
+    }
+    out
+}
+
+/// A local file read by position, so that threads can share it.
+pub(super) struct LocalFile {
+    file: File,
+    size_bytes: u64,
+}
+
+impl LocalFile {
+    fn open(path: &std::path::Path) -> std::io::Result<Self> {
+        let file = File::open(path)?;
+        let size_bytes = file.metadata()?.len();
+        Ok(LocalFile { file, size_bytes })
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, out: &mut [u8], at: u64) -> std::io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(&self.file, out, at)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, out: &mut [u8], at: u64) -> std::io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(&self.file, out, at)
+    }
+}
+
+/// Reads on from a position.
+pub(super) struct Cursor<T> {
+    input: T,
+    at: u64,
+}
+
+impl Read for Cursor<Arc<LocalFile>> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.input.read_at(out, self.at)?;
+        self.at += u64::try_from(n).unwrap_or(0);
+        Ok(n)
+    }
+}
+
+fn read_exact(file: &LocalFile, start: u64, length: usize) -> ParquetResult<Bytes> {
+    let end = start.checked_add(u64::try_from(length).unwrap_or(u64::MAX));
+    if end.is_none_or(|end| end > file.size_bytes) {
+        return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the file's {}", file.size_bytes)));
+    }
+    let mut out = vec![0; length];
+    let mut done = 0;
+    while let Some(rest) = out.get_mut(done..).filter(|r| !r.is_empty()) {
+        let n = file.read_at(rest, start + u64::try_from(done).unwrap_or(0))?;
+        if n == 0 {
+            return Err(ParquetError::EOF("the file became shorter while it was read".to_owned()));
+        }
+        done += n;
+    }
+    Ok(out.into())
+}
+
+impl Length for LocalFile {
+    fn len(&self) -> u64 {
+        self.size_bytes
+    }
+}
+
+impl ChunkReader for LocalFile {
+    type T = std::io::Cursor<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        let length = self.size_bytes.saturating_sub(start).min(HEADER_BYTES);
+        Ok(std::io::Cursor::new(self.get_bytes(start, usize::try_from(length).unwrap_or(0))?))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        read_exact(self, start, length)
+    }
+}
+
+/// What a footer's own reads ask for at most before they name a length.
+const HEADER_BYTES: u64 = 4 << 10;
+
+/// What a decoder reads from.
+#[derive(Clone)]
+pub(super) enum Input {
+    /// A local file.
+    Local(Arc<LocalFile>),
+    /// Fetched parts by position, and the file's size.
+    Parts(Arc<Vec<(u64, Bytes)>>, u64),
+}
+
+impl Length for Input {
+    fn len(&self) -> u64 {
+        match self {
+            Input::Local(file) => file.size_bytes,
+            Input::Parts(_, size_bytes) => *size_bytes,
+        }
+    }
+}
+
+impl Input {
+    /// The fetched bytes from a position to the end of their part.
+    fn part(&self, start: u64) -> ParquetResult<Bytes> {
+        let Input::Parts(parts, _) = self else { return Err(ParquetError::General("no part".to_owned())) };
+        let found = parts.iter().rev().find(|(at, _)| *at <= start).and_then(|(at, bytes)| {
+            let skip = usize::try_from(start - at).ok()?;
+            (skip <= bytes.len()).then(|| bytes.slice(skip..))
+        });
+        found.ok_or_else(|| ParquetError::EOF(format!("the position {start} is outside of the column chunks that the footer names")))
+    }
+}
+
+impl ChunkReader for Input {
+    type T = Box<dyn Read>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        Ok(match self {
+            Input::Local(file) => Box::new(BufReader::new(Cursor { input: file.clone(), at: start })),
+            Input::Parts(..) => Box::new(std::io::Cursor::new(self.part(start)?)),
+        })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        match self {
+            Input::Local(file) => read_exact(file, start, length),
+            Input::Parts(..) => {
+                let part = self.part(start)?;
+                if length > part.len() {
+                    return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the column chunk")));
+                }
+                Ok(part.slice(..length))
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Statistics of a data file, made while its rows stream through (protocol section 8, P160 to P168).
+//! Owns which leaves are measured and the JSON text; `leaf` owns one leaf's numbers, `text` their form.
+//! Knows neither files nor Parquet; called by the file writer and by `footer`.
+
+mod leaf;
+mod text;
+
+use std::collections::HashMap;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::NullBuffer;
+use deltaplane_error::Result;
+use deltaplane_protocol::schema::{DataType, Field, StructType};
+
+use leaf::Leaf;
+
+/// Which columns of a table get statistics (P161).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StatsColumns {
+    /// The first this many leaf columns in schema order; a negative number means all.
+    FirstLeaves(i32),
+    /// These columns by dotted logical name, parts with a dot in backticks; a struct means all its leaves.
+    Columns(Vec<String>),
+}
+
+/// What statistics are collected for a table's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatsConfig {
+    /// The columns.
+    pub columns: StatsColumns,
+    /// How many characters of a string bound are kept (P162).
+    pub string_prefix_length: usize,
+}
+
+impl Default for StatsConfig {
+    /// The protocol's defaults: 32 leaves, 32 characters.
+    fn default() -> Self {
+        StatsConfig { columns: StatsColumns::FirstLeaves(32), string_prefix_length: 32 }
+    }
+}
+
+/// The measured leaves of one top-level column.
+#[derive(Debug, Clone)]
+pub(crate) struct ColumnStats {
+    name: String,
+    node: Node,
+}
+
+#[derive(Debug, Clone)]
+enum Node {
+    Leaf(Leaf),
+    /// Measured children with their position in the struct.
+    Struct(Vec<(usize, ColumnStats)>),
+}
+
+/// Empty statistics for each column of `schema` in order; `None` for one that isn't measured.
+pub(crate) fn new_columns(
+    schema: &StructType,
+    partition_columns: &[String],
+    config: &StatsConfig,
+) -> Vec<Option<ColumnStats>> {
+    let mut chosen = Chosen::new(&config.columns);
+    schema
+        .fields()
+        .iter()
+        .map(|f| {
+            let is_partition = partition_columns.iter().any(|p| p.eq_ignore_ascii_case(&f.name) || *p == f.name);
+            if is_partition { None } else { choose(f, &mut Vec::new(), &mut chosen, config) }
+        })
+        .collect()
+}
+
+/// Which leaves are still wanted.
+enum Chosen {
+    Left(Option<u32>),
+    /// Lower-case paths.
+    Paths(HashMap<Vec<String>, ()>),
+}
+
+impl Chosen {
+    fn new(columns: &StatsColumns) -> Self {
+        match columns {
+            StatsColumns::FirstLeaves(n) => Chosen::Left(u32::try_from(*n).ok()),
+            StatsColumns::Columns(names) => Chosen::Paths(names.iter().map(|n| (split_name(n), ())).collect()),
+        }
+    }
+
+    fn takes(&mut self, path: &[String]) -> bool {
+        match self {
+            Chosen::Left(None) => true,
+            Chosen::Left(Some(0)) => false,
+            Chosen::Left(Some(n)) => {
+                *n -= 1;
+                true
+            }
+            Chosen::Paths(paths) => (1..=path.len()).any(|n| path.get(..n).is_some_and(|p| paths.contains_key(p))),
+        }
+    }
+}
+
+fn choose(f: &Field, path: &mut Vec<String>, chosen: &mut Chosen, config: &StatsConfig) -> Option<ColumnStats> {
+    path.push(f.name.to_lowercase());
+    let node = match &f.data_type {
+        DataType::Struct(s) => {
+            let children: Vec<_> = s
+                .fields()
+                .iter()
+                .enumerate()
+                .filter_map(|(i, child)| choose(child, path, chosen, config).map(|c| (i, c)))
+                .collect();
+            (!children.is_empty()).then_some(Node::Struct(children))
+        }
+        other => chosen.takes(path).then(|| Node::Leaf(Leaf::new(other, config.string_prefix_length))),
+    };
+    path.pop();
+    node.map(|node| ColumnStats { name: f.name.clone(), node })
+}
+
+/// The lower-case parts of a dotted name; backticks keep dots together.
+fn split_name(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut quoted = false;
+    for c in name.trim().chars() {
+        match c {
+            '`' => quoted = !quoted,
+            '.' if !quoted => parts.push(String::new()),
+            c => {
+                if let Some(last) = parts.last_mut() {
+                    last.extend(c.to_lowercase());
+                }
+            }
+        }
+    }
+    parts
+}
+
+impl ColumnStats {
+    /// Takes in the next rows of this column.
+    pub(crate) fn update(&mut self, array: &ArrayRef) -> Result<()> {
+        self.update_below(array, None)
+    }
+
+    fn update_below(&mut self, array: &ArrayRef, parent: Option<&NullBuffer>) -> Result<()> {
+        match &mut self.node {
+            Node::Leaf(leaf) => leaf.update(array, parent),
+            Node::Struct(children) => {
+                let Some(structs) = array.as_struct_opt() else { return Ok(()) };
+                let nulls = NullBuffer::union(parent, structs.nulls());
+                for (i, child) in children {
+                    if let Some(column) = structs.columns().get(*i) {
+                        child.update_below(column, nulls.as_ref())?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends `"name":value` to an object, if this column has such a value.
+    fn write(&self, out: &mut String, value: &dyn Fn(&Leaf) -> Option<String>) {
+        let text = match &self.node {
+            Node::Leaf(leaf) => value(leaf),
+            Node::Struct(children) => {
+                let text = object(children.iter().map(|(_, c)| c), value);
+                (text != "{}").then_some(text)
+            }
+        };
+        if let Some(text) = text {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            out.push_str(&text::string(&self.name));
+            out.push(':');
+            out.push_str(&text);
+        }
+    }
+}
+
+fn object<'a>(columns: impl Iterator<Item = &'a ColumnStats>, value: &dyn Fn(&Leaf) -> Option<String>) -> String {
+    let mut out = String::from("{");
+    for c in columns {
+        c.write(&mut out, value);
+    }
+    out.push('}');
+    out
+}
+
+/// The text of `add.stats` for a file of this many rows.
+pub(crate) fn to_json(rows: u64, columns: &[Option<ColumnStats>]) -> String {
+    let part = |value: &dyn Fn(&Leaf) -> Option<String>| object(columns.iter().flatten(), value);
+    format!(
+        r#"{{"numRecords":{rows},"minValues":{},"maxValues":{},"nullCount":{},"tightBounds":true}}"#,
+        part(&Leaf::min_text),
+        part(&Leaf::max_text),
+        part(&|l| Some(l.null_count().to_string())),
+    )
+}
+
+#[cfg(test)]
+mod tests;

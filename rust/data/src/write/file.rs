@@ -1,0 +1,312 @@
+//! One Parquet file being written: columns are encoded on all cores, statistics made on the way,
+//! finished row groups sent to the store. Knows no partitioning and no table size.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType as ArrowType, FieldRef, SchemaRef};
+use bytes::Bytes;
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::{Add, PartitionValues};
+use deltaplane_protocol::schema::StructType;
+use deltaplane_store::{Store, Upload};
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::basic::{Compression as Codec, GzipLevel, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::SerializedFileWriter;
+
+use super::{Compression, WriteSpec, logged_path};
+use crate::stats::{self, ColumnStats};
+use crate::types::row_schema;
+
+/// An encoded row group of this many bytes is ended, however few its rows.
+const ROW_GROUP_BYTES: usize = 128 << 20;
+
+/// What all files of one writer have in common.
+pub(super) struct FileSpec {
+    schema: SchemaRef,
+    stats: Vec<Option<ColumnStats>>,
+    properties: WriterPropertiesPtr,
+    compression: Compression,
+    row_group_rows: usize,
+    now_ms: i64,
+}
+
+impl FileSpec {
+    /// `stored` is the schema of the file: no partition column, no void.
+    pub(super) fn new(stored: StructType, spec: &WriteSpec) -> Result<Self> {
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("deltaplane version ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_compression(codec(spec.compression)?)
+            .build();
+        Ok(FileSpec {
+            schema: row_schema(stored.fields()),
+            stats: stats::new_columns(&stored, &[], &spec.stats),
+            properties: Arc::new(properties),
+            compression: spec.compression,
+            row_group_rows: spec.row_group_rows.max(1),
+            now_ms: spec.now_ms,
+        })
+    }
+
+    /// How the names of the files end.
+    pub(super) fn extension(&self) -> &'static str {
+        match self.compression {
+            Compression::Uncompressed => ".parquet",
+            Compression::Snappy => ".snappy.parquet",
+            Compression::Zstd(_) => ".zstd.parquet",
+            Compression::Gzip => ".gz.parquet",
+            Compression::Lz4Raw => ".lz4raw.parquet",
+        }
+    }
+}
+
+fn codec(c: Compression) -> Result<Codec> {
+    Ok(match c {
+        Compression::Uncompressed => Codec::UNCOMPRESSED,
+        Compression::Snappy => Codec::SNAPPY,
+        Compression::Gzip => Codec::GZIP(GzipLevel::default()),
+        Compression::Lz4Raw => Codec::LZ4_RAW,
+        Compression::Zstd(level) => Codec::ZSTD(ZstdLevel::try_new(level).map_err(|_| {
+            Error::invalid_argument(format!("zstd has no compression level {level}: choose 1 to 22"))
+        })?),
+    })
+}
+
+/// One top-level column of the row group being encoded.
+struct Column {
+    field: FieldRef,
+    /// One for each leaf; empty between row groups.
+    writers: Vec<ArrowColumnWriter>,
+    stats: Option<ColumnStats>,
+}
+
+impl Column {
+    fn encode(&mut self, array: &ArrayRef) -> Result<()> {
+        if let Some(stats) = &mut self.stats {
+            stats.update(array)?;
+        }
+        let leaves = compute_leaves(&self.field, array).map_err(|e| encoding(self.field.name(), &e))?;
+        for (writer, leaf) in self.writers.iter_mut().zip(&leaves) {
+            writer.write(leaf).map_err(|e| encoding(self.field.name(), &e))?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<Vec<ArrowColumnChunk>> {
+        let writers = std::mem::take(&mut self.writers);
+        let chunks = writers.into_iter().map(ArrowColumnWriter::close).collect::<Result<Vec<_>, _>>();
+        chunks.map_err(|e| encoding(self.field.name(), &e))
+    }
+}
+
+fn encoding(column: &str, e: &ParquetError) -> Error {
+    Error::internal(format!("encoding the column `{column}` as Parquet failed: {e}"))
+}
+
+/// A data file of which the end isn't written yet.
+pub(super) struct OpenFile {
+    spec: Arc<FileSpec>,
+    number: usize,
+    path: String,
+    partition_values: PartitionValues,
+    upload: Upload,
+    writer: SerializedFileWriter<Vec<u8>>,
+    factory: ArrowRowGroupWriterFactory,
+    /// Empty while columns are being encoded, and for good after that failed.
+    columns: Vec<Column>,
+    groups: usize,
+    group_rows: usize,
+    rows: u64,
+}
+
+impl OpenFile {
+    /// Begins a file at this decoded path below the table's root.
+    pub(super) async fn create(
+        store: &Store,
+        spec: Arc<FileSpec>,
+        number: usize,
+        path: String,
+        partition_values: PartitionValues,
+    ) -> Result<Self> {
+        let wrap = |e: ParquetError| Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")).with_path(path.clone());
+        let schema = ArrowSchemaConverter::new().schema_root("spark_schema").convert(&spec.schema).map_err(wrap)?;
+        let writer = SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties.clone()).map_err(wrap)?;
+        let factory = ArrowRowGroupWriterFactory::new(&writer, spec.schema.clone());
+        let columns = spec.schema.fields().iter().zip(&spec.stats);
+        let columns = columns.map(|(f, s)| Column { field: f.clone(), writers: Vec::new(), stats: s.clone() }).collect();
+        let upload = store.upload(&path).await?;
+        Ok(OpenFile { spec, number, path, partition_values, upload, writer, factory, columns, groups: 0, group_rows: 0, rows: 0 })
+    }
+
+    /// Position in the order in which files were begun.
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// About how large the file would be if it were ended now.
+    pub(super) fn bytes(&self) -> u64 {
+        let group: usize = self.writers().map(ArrowColumnWriter::get_estimated_total_bytes).sum();
+        u64::try_from(self.writer.bytes_written() + group).unwrap_or(u64::MAX)
+    }
+
+    /// What the unfinished row group holds in memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.writers().map(ArrowColumnWriter::memory_size).sum()
+    }
+
+    fn writers(&self) -> impl Iterator<Item = &ArrowColumnWriter> {
+        self.columns.iter().flat_map(|c| &c.writers)
+    }
+
+    /// Encodes rows, ending row groups as they fill.
+    pub(super) async fn encode(&mut self, rows: RecordBatch) -> Result<()> {
+        let mut from = 0;
+        while from < rows.num_rows() {
+            let n = (rows.num_rows() - from).min(self.spec.row_group_rows - self.group_rows);
+            let full = self.group_rows + n == self.spec.row_group_rows;
+            self.run(Some(rows.slice(from, n)), full).await?;
+            from += n;
+        }
+        if self.memory_bytes() >= ROW_GROUP_BYTES {
+            self.end_row_group().await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the row group and sends its bytes to the store.
+    pub(super) async fn end_row_group(&mut self) -> Result<()> {
+        if self.group_rows == 0 { Ok(()) } else { self.run(None, true).await }
+    }
+
+    /// Encodes a batch column by column on all cores, then ends the row group if asked to.
+    async fn run(&mut self, rows: Option<RecordBatch>, end: bool) -> Result<()> {
+        let columns = self.take_columns()?;
+        let n = columns.len();
+        let rows = rows.map(Arc::new);
+        let queue = Arc::new(Mutex::new(columns.into_iter().enumerate()));
+        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(n);
+        let tasks: Vec<_> = (0..workers)
+            .map(|_| {
+                let (queue, rows) = (queue.clone(), rows.clone());
+                tokio::task::spawn_blocking(move || encode_columns(&queue, rows.as_deref(), end))
+            })
+            .collect();
+        let mut done = Vec::with_capacity(n);
+        for task in tasks {
+            let part = task.await.map_err(|e| Error::internal(format!("encoding a data file: {e}")))?;
+            done.extend(part.map_err(|e| e.with_path(self.path.clone()))?);
+        }
+        done.sort_by_key(|(i, _, _)| *i);
+        let mut chunks = Vec::new();
+        for (_, column, closed) in done {
+            self.columns.push(column);
+            chunks.extend(closed);
+        }
+        let n = rows.map_or(0, |r| r.num_rows());
+        self.group_rows += n;
+        self.rows += u64::try_from(n).unwrap_or(0);
+        if end { self.append(chunks).await } else { Ok(()) }
+    }
+
+    /// The columns, ready to take rows.
+    fn take_columns(&mut self) -> Result<Vec<Column>> {
+        let mut columns = std::mem::take(&mut self.columns);
+        if columns.is_empty() {
+            return Err(Error::internal("a data file was written to after an error: abort the write").with_path(self.path.clone()));
+        }
+        if self.group_rows == 0 {
+            let writers = self.factory.create_column_writers(self.groups).map_err(|e| encoding("", &e))?;
+            let mut writers = writers.into_iter();
+            for c in &mut columns {
+                c.writers = writers.by_ref().take(leaf_count(c.field.data_type())).collect();
+            }
+        }
+        Ok(columns)
+    }
+
+    async fn append(&mut self, chunks: Vec<ArrowColumnChunk>) -> Result<()> {
+        let wrap = |e: ParquetError| Error::internal(format!("ending a row group failed: {e}"));
+        let mut group = self.writer.next_row_group().map_err(wrap)?;
+        for chunk in chunks {
+            chunk.append_to_row_group(&mut group).map_err(wrap)?;
+        }
+        group.close().map_err(wrap)?;
+        self.groups += 1;
+        self.group_rows = 0;
+        self.writer.flush().map_err(|e| wrap(e.into()))?;
+        let bytes = std::mem::take(self.writer.inner_mut());
+        self.upload.write(Bytes::from(bytes)).await
+    }
+
+    /// Ends the last row group and writes the footer; [`Closing::finish`] then makes the file durable.
+    pub(super) async fn close(mut self) -> Result<Closing> {
+        self.end_row_group().await?;
+        let stats: Vec<_> = std::mem::take(&mut self.columns).into_iter().map(|c| c.stats).collect();
+        let stats = stats::to_json(self.rows, &stats);
+        let wrap = |e: ParquetError| Error::internal(format!("writing a Parquet footer failed: {e}"));
+        let tail = self.writer.into_inner().map_err(wrap)?;
+        let add = Add {
+            path: logged_path(&self.path),
+            partition_values: self.partition_values,
+            modification_time: self.spec.now_ms,
+            data_change: true,
+            stats: Some(stats),
+            ..Add::default()
+        };
+        Ok(Closing { upload: self.upload, tail: Bytes::from(tail), add })
+    }
+
+    /// Gives the file up.
+    pub(super) async fn abort(self) {
+        if let Err(e) = self.upload.abort().await {
+            tracing::warn!(file = %self.path, error = %e, "an aborted upload couldn't be taken back");
+        }
+    }
+}
+
+/// A file of which only the last bytes and the store's confirmation are missing.
+pub(super) struct Closing {
+    upload: Upload,
+    tail: Bytes,
+    add: Add,
+}
+
+impl Closing {
+    /// Sends the rest; the add's size is what the store confirmed.
+    pub(super) async fn finish(mut self) -> Result<Add> {
+        self.upload.write(self.tail).await?;
+        let size = self.upload.finish().await?;
+        Ok(Add { size: i64::try_from(size).unwrap_or(i64::MAX), ..self.add })
+    }
+}
+
+type Encoded = (usize, Column, Vec<ArrowColumnChunk>);
+
+/// Takes columns from the queue until it is empty.
+fn encode_columns(
+    queue: &Mutex<impl Iterator<Item = (usize, Column)>>,
+    rows: Option<&RecordBatch>,
+    end: bool,
+) -> Result<Vec<Encoded>> {
+    let mut done = Vec::new();
+    loop {
+        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let Some((i, mut column)) = next else { return Ok(done) };
+        if let Some(array) = rows.and_then(|r| r.columns().get(i)) {
+            column.encode(array)?;
+        }
+        let chunks = if end { column.close()? } else { Vec::new() };
+        done.push((i, column, chunks));
+    }
+}
+
+fn leaf_count(t: &ArrowType) -> usize {
+    match t {
+        ArrowType::Struct(fields) => fields.iter().map(|f| leaf_count(f.data_type())).sum(),
+        ArrowType::List(f) | ArrowType::Map(f, _) => leaf_count(f.data_type()),
+        _ => 1,
+    }
+}

@@ -1,0 +1,409 @@
+//! The one writer of data files: rows in, committed-ready `Add`s out (files are written, no log is touched).
+//! Owns partitions, file size and memory; `split` groups rows, `file` encodes one Parquet file.
+//! Called by every command that writes rows, on a driver as on an executor.
+
+mod file;
+mod split;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::{Add, PartitionValues};
+use deltaplane_protocol::paths;
+use deltaplane_protocol::schema::{DataType, Primitive, StructType};
+use deltaplane_store::Store;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::stats::StatsConfig;
+use crate::types::{row_schema, without_void};
+use file::{FileSpec, OpenFile};
+use split::Splitter;
+
+/// Rows that are worth handing to the encoder at once: below it the hand-over costs more than the encoding.
+const CHUNK_ROWS: usize = 8_192;
+/// Rows encoded between two looks at the file's size.
+const MAX_CHUNK_ROWS: usize = 131_072;
+/// Rows held back for partitions that have no open file, in bytes, before the largest is written out.
+const PENDING_BYTES: usize = 256 << 20;
+/// Encoded but unfinished row groups of all open files, in bytes, before the largest is ended.
+const ENCODED_BYTES: usize = 512 << 20;
+/// Files whose last bytes may be on their way to the store at once.
+const MAX_CLOSING: usize = 8;
+
+/// How the pages of data files are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    Uncompressed,
+    /// Snappy, the widest understood.
+    Snappy,
+    /// Zstandard at this level, 1 to 22.
+    Zstd(i32),
+    /// gzip at its default level.
+    Gzip,
+    /// LZ4 without framing.
+    Lz4Raw,
+}
+
+impl Default for Compression {
+    /// Half of snappy's bytes for a few per cent more CPU.
+    fn default() -> Self {
+        Compression::Zstd(1)
+    }
+}
+
+/// What to write and how.
+#[derive(Debug, Clone)]
+pub struct WriteSpec {
+    /// The table's schema, partition columns included.
+    pub schema: Arc<StructType>,
+    /// Partition columns in directory order.
+    pub partition_columns: Vec<String>,
+    /// A file is ended once it has about this many bytes.
+    pub target_file_size_bytes: u64,
+    /// Which columns get statistics.
+    pub stats: StatsConfig,
+    /// Page compression.
+    pub compression: Compression,
+    /// Most rows in a row group.
+    pub row_group_rows: usize,
+    /// Most files being encoded at once; rows of further partitions wait in memory, bounded.
+    pub max_open_partitions: usize,
+    /// `modificationTime` of the adds, ms since the epoch.
+    pub now_ms: i64,
+}
+
+impl WriteSpec {
+    /// The defaults for a table of this schema: zstd, 128 MiB files, row groups of a million rows.
+    pub fn new(schema: Arc<StructType>, partition_columns: Vec<String>, now_ms: i64) -> Self {
+        WriteSpec {
+            schema,
+            partition_columns,
+            target_file_size_bytes: 128 << 20,
+            stats: StatsConfig::default(),
+            compression: Compression::default(),
+            row_group_rows: 1 << 20,
+            max_open_partitions: 64,
+            now_ms,
+        }
+    }
+}
+
+/// Rows of one partition on their way into a file.
+struct Partition {
+    values: PartitionValues,
+    dir: String,
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    pending_bytes: usize,
+    file: Option<OpenFile>,
+}
+
+/// Writes rows to new data files of a table.
+///
+/// Memory is bounded by constants, whatever the number of partitions. After an error only
+/// [`FileWriter::abort`] is useful.
+pub struct FileWriter {
+    store: Store,
+    spec: Arc<FileSpec>,
+    table_schema: SchemaRef,
+    splitter: Splitter,
+    target_file_size_bytes: u64,
+    max_open: usize,
+    /// Key: the partition's values as text, in the order of the partition columns.
+    partitions: HashMap<Vec<Option<String>>, Partition>,
+    files_started: usize,
+    open_files: usize,
+    closing: Vec<JoinHandle<Result<Add>>>,
+    adds: Vec<Add>,
+    /// Keys of every file begun, for `abort`.
+    keys: Vec<String>,
+}
+
+impl FileWriter {
+    /// A writer that has written nothing yet. No request is made.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for partition columns that are unknown, all columns, or of a nested or void type (P173);
+    /// `SchemaMismatch` for a schema that can't be stored (P181).
+    pub fn new(store: Store, spec: WriteSpec) -> Result<Self> {
+        let partition_columns = check_partition_columns(&spec)?;
+        let stored: Vec<_> = spec
+            .schema
+            .fields()
+            .iter()
+            .filter(|f| !partition_columns.contains(&f.name))
+            .cloned()
+            .collect();
+        let stored = StructType::new(stored);
+        check_storable(&stored)?;
+        let stored = without_void(&stored);
+        let splitter = Splitter::new(&spec.schema, &partition_columns, &stored)?;
+        let file_spec = FileSpec::new(stored, &spec)?;
+        Ok(FileWriter {
+            store,
+            table_schema: row_schema(spec.schema.fields()),
+            spec: Arc::new(file_spec),
+            splitter,
+            target_file_size_bytes: spec.target_file_size_bytes.max(1),
+            max_open: spec.max_open_partitions.max(1),
+            partitions: HashMap::new(),
+            files_started: 0,
+            open_files: 0,
+            closing: Vec::new(),
+            adds: Vec::new(),
+            keys: Vec::new(),
+        })
+    }
+
+    /// Writes rows: a batch in the table's schema, partition columns included, as `cast_batch` makes it.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` if the batch isn't in the table's schema; errors of the store.
+    pub async fn write(&mut self, batch: RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        if batch.num_columns() != self.table_schema.fields().len() {
+            return Err(Error::schema_mismatch(format!(
+                "a batch of {} columns was given to the writer of a table of {}: cast it to the table's schema first",
+                batch.num_columns(),
+                self.table_schema.fields().len()
+            )));
+        }
+        for part in self.splitter.split(&batch, CHUNK_ROWS)? {
+            let p = self.partitions.entry(part.key.clone()).or_insert_with_key(|key| Partition {
+                dir: self.splitter.dir(key),
+                values: self.splitter.values(key),
+                pending: Vec::new(),
+                pending_rows: 0,
+                pending_bytes: 0,
+                file: None,
+            });
+            p.add(part.rows);
+            if p.pending_rows >= CHUNK_ROWS && (p.file.is_some() || self.open_files < self.max_open) {
+                self.encode(&part.key).await?;
+            }
+        }
+        self.bound_memory().await
+    }
+
+    /// Ends all files and returns their adds in the order in which the files were begun.
+    pub async fn finish(mut self) -> Result<Vec<Add>> {
+        let mut keys: Vec<_> = self.partitions.keys().cloned().collect();
+        keys.sort_by_key(|k| self.partitions.get(k).and_then(|p| p.file.as_ref()).map_or(usize::MAX, OpenFile::number));
+        for key in keys {
+            self.encode(&key).await?;
+            self.close(&key).await?;
+        }
+        while !self.closing.is_empty() {
+            self.collect_one().await?;
+        }
+        let mut adds = std::mem::take(&mut self.adds);
+        adds.sort_by(|a, b| file_name(&a.path).cmp(file_name(&b.path)));
+        Ok(adds)
+    }
+
+    /// Gives up: deletes every file this writer has begun, as far as the store lets it.
+    pub async fn abort(mut self) {
+        for p in self.partitions.values_mut() {
+            if let Some(file) = p.file.take() {
+                file.abort().await;
+            }
+        }
+        for handle in std::mem::take(&mut self.closing) {
+            let _ = handle.await;
+        }
+        for key in &self.keys {
+            if let Err(e) = self.store.delete(key).await {
+                tracing::warn!(file = %key, error = %e, "a data file of an aborted write is left behind: vacuum removes it");
+            }
+        }
+    }
+
+    /// Encodes what is pending for a partition, beginning and ending files by size.
+    async fn encode(&mut self, key: &[Option<String>]) -> Result<()> {
+        let Some(p) = self.partitions.get_mut(key) else { return Ok(()) };
+        for batch in p.take_pending()? {
+            let mut from = 0;
+            while from < batch.num_rows() {
+                let n = (batch.num_rows() - from).min(MAX_CHUNK_ROWS);
+                self.encode_chunk(key, batch.slice(from, n)).await?;
+                from += n;
+            }
+        }
+        Ok(())
+    }
+
+    async fn encode_chunk(&mut self, key: &[Option<String>], rows: RecordBatch) -> Result<()> {
+        let Some(p) = self.partitions.get_mut(key) else { return Ok(()) };
+        let file = match &mut p.file {
+            Some(file) => file,
+            slot => {
+                let number = self.files_started;
+                self.files_started += 1;
+                let name = format!("part-{number:05}-{}.c000{}", Uuid::new_v4(), self.spec.extension());
+                let path = format!("{}{name}", p.dir);
+                self.keys.push(path.clone());
+                self.open_files += 1;
+                slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, p.values.clone()).await?)
+            }
+        };
+        file.encode(rows).await?;
+        if file.bytes() >= self.target_file_size_bytes {
+            self.close(key).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the open file of a partition; its last bytes go out in the background.
+    async fn close(&mut self, key: &[Option<String>]) -> Result<()> {
+        let Some(file) = self.partitions.get_mut(key).and_then(|p| p.file.take()) else { return Ok(()) };
+        self.open_files -= 1;
+        while self.closing.len() >= MAX_CLOSING {
+            self.collect_one().await?;
+        }
+        let closing = file.close().await?;
+        self.closing.push(tokio::spawn(closing.finish()));
+        Ok(())
+    }
+
+    async fn collect_one(&mut self) -> Result<()> {
+        if self.closing.is_empty() {
+            return Ok(());
+        }
+        let add = self.closing.remove(0).await.map_err(|e| Error::internal(format!("ending a data file: {e}")))??;
+        self.adds.push(add);
+        Ok(())
+    }
+
+    /// Writes out the largest partitions until what is held in memory is below the bounds.
+    async fn bound_memory(&mut self) -> Result<()> {
+        while self.partitions.values().map(|p| p.pending_bytes).sum::<usize>() > PENDING_BYTES {
+            let Some(key) = self.largest(|p| p.pending_bytes) else { break };
+            let had_file = self.partitions.get(&key).is_some_and(|p| p.file.is_some());
+            self.encode(&key).await?;
+            if !had_file && self.open_files > self.max_open {
+                self.close(&key).await?;
+            }
+        }
+        let encoded = |p: &Partition| p.file.as_ref().map_or(0, OpenFile::memory_bytes);
+        while self.partitions.values().map(encoded).sum::<usize>() > ENCODED_BYTES {
+            let Some(key) = self.largest(encoded) else { break };
+            match self.partitions.get_mut(&key).and_then(|p| p.file.as_mut()) {
+                Some(file) => file.end_row_group().await?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn largest(&self, size: impl Fn(&Partition) -> usize) -> Option<Vec<Option<String>>> {
+        self.partitions.iter().max_by_key(|(_, p)| size(p)).map(|(k, _)| k.clone())
+    }
+}
+
+impl Partition {
+    fn add(&mut self, rows: RecordBatch) {
+        self.pending_rows += rows.num_rows();
+        self.pending_bytes += rows
+            .columns()
+            .iter()
+            .map(|c| c.to_data().get_slice_memory_size().unwrap_or_else(|_| c.get_array_memory_size()))
+            .sum::<usize>();
+        self.pending.push(rows);
+    }
+
+    /// The pending rows, many small batches joined into one.
+    fn take_pending(&mut self) -> Result<Vec<RecordBatch>> {
+        let pending = std::mem::take(&mut self.pending);
+        let rows = std::mem::take(&mut self.pending_rows);
+        self.pending_bytes = 0;
+        match pending.first() {
+            Some(first) if pending.len() > 1 && rows / pending.len() < CHUNK_ROWS => {
+                let joined = concat_batches(&first.schema(), &pending).map_err(|e| {
+                    Error::invalid_argument(format!("rows of one partition don't fit into one batch ({e}): write smaller batches"))
+                })?;
+                Ok(vec![joined])
+            }
+            _ => Ok(pending),
+        }
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The partition columns by their exact names (P173).
+fn check_partition_columns(spec: &WriteSpec) -> Result<Vec<String>> {
+    let mut names = Vec::with_capacity(spec.partition_columns.len());
+    for name in &spec.partition_columns {
+        let Some(field) = spec.schema.field_ignore_case(name) else {
+            let known: Vec<_> = spec.schema.fields().iter().map(|f| format!("`{}`", f.name)).take(20).collect();
+            return Err(Error::invalid_argument(format!(
+                "the partition column `{name}` isn't a column of the table: it has {}",
+                known.join(", ")
+            )));
+        };
+        if !matches!(field.data_type, DataType::Primitive(p) if p != Primitive::Void && p != Primitive::Variant) {
+            return Err(Error::invalid_argument(format!(
+                "the column `{name}` of type {} can't be a partition column: choose a column of a primitive type",
+                field.data_type
+            )));
+        }
+        if names.contains(&field.name) {
+            return Err(Error::invalid_argument(format!("the partition column `{name}` is given twice")));
+        }
+        names.push(field.name.clone());
+    }
+    if !names.is_empty() && names.len() == spec.schema.fields().len() {
+        return Err(Error::invalid_argument(
+            "all columns of the table are partition columns, so its files would have no column: leave at least one out",
+        ));
+    }
+    Ok(names)
+}
+
+/// Void can only be left out of files at the top and in structs (P181).
+fn check_storable(s: &StructType) -> Result<()> {
+    let void = DataType::Primitive(Primitive::Void);
+    if s.fields().is_empty() || s.fields().iter().all(|f| f.data_type == void) {
+        return Err(Error::schema_mismatch(
+            "the table has no column that a data file could hold (none at all, or only void ones): add a column with a type",
+        ));
+    }
+    s.fields().iter().try_for_each(|f| check_storable_type(&f.name, &f.data_type))
+}
+
+fn check_storable_type(path: &str, t: &DataType) -> Result<()> {
+    let void = DataType::Primitive(Primitive::Void);
+    let refuse = |what: &str| {
+        Err(Error::schema_mismatch(format!(
+            "the column `{path}` {what}, which a data file can't hold: cast it to a type before writing"
+        )))
+    };
+    match t {
+        DataType::Primitive(_) => Ok(()),
+        DataType::Struct(s) if s.fields().iter().all(|f| f.data_type == void) => refuse("is a struct without any typed field"),
+        DataType::Struct(s) => s.fields().iter().try_for_each(|f| check_storable_type(&format!("{path}.{}", f.name), &f.data_type)),
+        DataType::Array(a) if a.element == void => refuse("is an array of void"),
+        DataType::Array(a) => check_storable_type(&format!("{path}.element"), &a.element),
+        DataType::Map(m) if m.key == void || m.value == void => refuse("is a map with void keys or values"),
+        DataType::Map(m) => check_storable_type(&format!("{path}.key"), &m.key)
+            .and_then(|()| check_storable_type(&format!("{path}.value"), &m.value)),
+    }
+}
+
+/// The log's form of a decoded path.
+fn logged_path(path: &str) -> String {
+    paths::encode(path)
+}
+
+#[cfg(test)]
+mod tests;

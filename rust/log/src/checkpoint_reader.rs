@@ -1,0 +1,306 @@
+//! Reading checkpoints: classic, multi-part and V2 with sidecars (P050–P057). Opening reads footers
+//! only; state actions come from their few non-null rows, file actions are streamed.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
+use arrow::compute::{filter_record_batch, is_not_null};
+use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, Schema, SchemaRef};
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::{
+    Action, DomainMetadata, Format, Metadata, Protocol, SetTransaction, parse_line,
+};
+use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, adds_to_batch, conform, map_at, removes_to_batch};
+use deltaplane_protocol::paths::{self, LOG_DIR, LogFile, SIDECAR_DIR};
+use deltaplane_protocol::segment::CheckpointFiles;
+use deltaplane_store::Store;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use parquet::file::metadata::ParquetMetaData;
+
+use crate::parquet_file::ParquetFile;
+
+/// Rows of a batch of file actions: large enough for columnar speed, small enough to stream.
+const BATCH_ROWS: usize = 32 * 1024;
+
+struct Part {
+    file: ParquetFile,
+    footer: ArrowReaderMetadata,
+}
+
+/// An opened checkpoint.
+pub(crate) struct CheckpointReader {
+    parts: Vec<Part>,
+    /// Actions of a JSON manifest.
+    manifest: Vec<Action>,
+}
+
+/// Which file actions to stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileActions {
+    Adds,
+    Removes,
+}
+
+impl FileActions {
+    fn column(self) -> &'static str {
+        match self {
+            FileActions::Adds => "add",
+            FileActions::Removes => "remove",
+        }
+    }
+
+    fn schema(self) -> SchemaRef {
+        match self {
+            FileActions::Adds => ADD_SCHEMA.clone(),
+            FileActions::Removes => REMOVE_SCHEMA.clone(),
+        }
+    }
+}
+
+impl CheckpointReader {
+    /// Reads the footers, and those of the sidecars. A part that can't be opened makes the
+    /// checkpoint unusable (P057): the caller falls back to an older one.
+    pub(crate) async fn open(store: &Store, files: &CheckpointFiles) -> Result<Self> {
+        let (mut parts, mut manifest, mut sidecars) = (Vec::new(), Vec::new(), Vec::new());
+        for f in &files.files {
+            let key = format!("{LOG_DIR}/{}", f.name);
+            if matches!(f.kind, LogFile::UuidCheckpoint { json: true }) {
+                let text = store.read(&key).await?;
+                let (actions, paths) = parse_manifest(&text).map_err(|e| e.with_path(&key))?;
+                manifest.extend(actions);
+                sidecars.extend(paths);
+            } else {
+                parts.push(open_part(store, key).await?);
+            }
+        }
+        let mut reader = CheckpointReader { parts, manifest };
+        sidecars.extend(reader.sidecar_paths().await?);
+        for path in sidecars {
+            let path = paths::decode(&path)?;
+            let key = if path.contains('/') { path } else { format!("{LOG_DIR}/{SIDECAR_DIR}/{path}") };
+            reader.parts.push(open_part(store, key).await?);
+        }
+        Ok(reader)
+    }
+
+    async fn sidecar_paths(&self) -> Result<Vec<String>> {
+        let rows: Vec<StructArray> = self.column("sidecar", &[]).try_collect().await?;
+        let mut out = Vec::new();
+        for s in rows {
+            let path = s.column_by_name("path").and_then(|c| c.as_string_opt::<i32>());
+            out.extend(path.into_iter().flat_map(|p| p.iter().flatten().map(str::to_owned)));
+        }
+        Ok(out)
+    }
+
+    /// Non-null rows of one action column, with all its fields but these.
+    fn column(&self, name: &'static str, without: &'static [&'static str]) -> BoxStream<'_, Result<StructArray>> {
+        stream::iter(&self.parts)
+            .then(move |p| part_column(p, name, without))
+            .try_flatten()
+            .boxed()
+    }
+
+    /// Protocol, metadata, transactions and domains.
+    pub(crate) async fn state_actions(&self) -> Result<Vec<Action>> {
+        let mut out: Vec<Action> = self.manifest.iter().filter(|a| !matches!(a, Action::Add(_) | Action::Remove(_))).cloned().collect();
+        for name in ["protocol", "metaData", "txn", "domainMetadata"] {
+            let mut rows = self.column(name, &[]);
+            while let Some(batch) = rows.try_next().await? {
+                for row in 0..batch.len() {
+                    out.push(state_action(name, &batch, row)?);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// File actions as batches of the protocol's file schemas; adds keep `stats_parsed` and
+    /// `partitionValues_parsed` when `parsed` asks and the writer wrote them.
+    pub(crate) fn files(&self, what: FileActions, parsed: bool) -> BoxStream<'_, Result<RecordBatch>> {
+        const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
+        let (without, extra): (&'static [&'static str], &'static [&'static str]) = if parsed { (&[], PARSED) } else { (PARSED, &[]) };
+        let from_parquet = self
+            .column(what.column(), without)
+            .map(move |s| conform(&s?, &what.schema(), extra));
+        match self.manifest_files(what) {
+            Ok(Some(batch)) => stream::once(async { Ok(batch) }).chain(from_parquet).boxed(),
+            Ok(None) => from_parquet.boxed(),
+            Err(e) => stream::once(async { Err(e) }).boxed(),
+        }
+    }
+
+    fn manifest_files(&self, what: FileActions) -> Result<Option<RecordBatch>> {
+        let batch = match what {
+            FileActions::Adds => adds_to_batch(self.manifest.iter().filter_map(|a| match a {
+                Action::Add(a) => Some(a),
+                _ => None,
+            }))?,
+            FileActions::Removes => removes_to_batch(self.manifest.iter().filter_map(|a| match a {
+                Action::Remove(r) => Some(r),
+                _ => None,
+            }))?,
+        };
+        Ok((batch.num_rows() > 0).then_some(batch))
+    }
+}
+
+fn parse_manifest(text: &[u8]) -> Result<(Vec<Action>, Vec<String>)> {
+    #[derive(serde::Deserialize)]
+    struct Line {
+        sidecar: Option<Sidecar>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Sidecar {
+        path: String,
+    }
+    let bad = |e: &dyn std::fmt::Display| Error::corrupt_file(format!("the checkpoint manifest can't be read ({e})"));
+    let text = std::str::from_utf8(text).map_err(|e| bad(&e))?;
+    let (mut actions, mut sidecars) = (Vec::new(), Vec::new());
+    for line in text.lines().filter(|l| !l.trim().is_empty()) {
+        let l: Line = serde_json::from_str(line).map_err(|e| bad(&e))?;
+        match l.sidecar {
+            Some(s) => sidecars.push(s.path),
+            None => actions.extend(parse_line(line)?),
+        }
+    }
+    Ok((actions, sidecars))
+}
+
+async fn open_part(store: &Store, key: String) -> Result<Part> {
+    let file = ParquetFile::open(store, key).await?;
+    let footer = file.footer().await?;
+    Ok(Part { file, footer })
+}
+
+async fn part_column<'a>(
+    part: &'a Part,
+    name: &'static str,
+    without: &'static [&'static str],
+) -> Result<BoxStream<'a, Result<StructArray>>> {
+    let schema = part.footer.schema();
+    let Ok(field) = schema.field_with_name(name) else {
+        return Ok(stream::empty().boxed());
+    };
+    let DataType::Struct(children) = field.data_type() else {
+        return Err(Error::corrupt_file(format!("the checkpoint's column `{name}` isn't a struct")).with_path(&part.file.key));
+    };
+    let wanted: Vec<String> = children
+        .iter()
+        .filter(|c| !without.contains(&c.name().as_str()))
+        .map(|c| format!("{name}.{}", c.name()))
+        .collect();
+    let mask = ProjectionMask::columns(part.footer.parquet_schema(), wanted.iter().map(String::as_str));
+    let groups = groups_with(part.footer.metadata(), name);
+    if groups.is_empty() {
+        return Ok(stream::empty().boxed());
+    }
+    let rows = ParquetRecordBatchStreamBuilder::new_with_metadata(part.file.clone(), part.footer.clone())
+        .with_projection(mask)
+        .with_row_groups(groups)
+        .with_batch_size(BATCH_ROWS)
+        .build()
+        .map_err(|e| part.file.unreadable(e))?;
+    Ok(rows
+        .map_err(|e| part.file.unreadable(e))
+        .try_filter_map(move |batch| async move { present(&batch) })
+        .boxed())
+}
+
+/// Row groups in which some leaf of this action has a non-null value, by the footer's statistics.
+fn groups_with(footer: &ParquetMetaData, name: &str) -> Vec<usize> {
+    let inside = |g: &parquet::file::metadata::RowGroupMetaData| {
+        g.columns().iter().filter(|c| c.column_path().parts().first().is_some_and(|p| p == name)).any(|c| {
+            c.statistics().and_then(|s| s.null_count_opt()).is_none_or(|n| i64::try_from(n) != Ok(c.num_values()))
+        })
+    };
+    footer.row_groups().iter().enumerate().filter(|(_, g)| inside(g)).map(|(i, _)| i).collect()
+}
+
+/// The rows whose action is there; `None` when there is none.
+fn present(batch: &RecordBatch) -> Result<Option<StructArray>> {
+    let damaged = |e| Error::corrupt_file(format!("the checkpoint can't be decoded: {e}"));
+    let column = batch.column(0);
+    let kept = filter_record_batch(batch, &is_not_null(column).map_err(damaged)?).map_err(damaged)?;
+    if kept.num_rows() == 0 {
+        return Ok(None);
+    }
+    Ok(kept.column(0).as_struct_opt().cloned())
+}
+
+/// Reads one row of a struct of simple fields.
+struct Row<'a> {
+    of: &'a StructArray,
+    at: usize,
+}
+
+impl Row<'_> {
+    fn cell(&self, name: &str) -> Option<&ArrayRef> {
+        self.of.column_by_name(name).filter(|c| c.is_valid(self.at))
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        Some(self.cell(name)?.as_string_opt::<i32>()?.value(self.at).to_owned())
+    }
+
+    fn int(&self, name: &str) -> Option<i32> {
+        Some(self.cell(name)?.as_primitive_opt::<Int32Type>()?.value(self.at))
+    }
+
+    fn long(&self, name: &str) -> Option<i64> {
+        Some(self.cell(name)?.as_primitive_opt::<Int64Type>()?.value(self.at))
+    }
+
+    fn texts(&self, name: &str) -> Option<Vec<String>> {
+        let items = self.cell(name)?.as_list_opt::<i32>()?.value(self.at);
+        let items = items.as_string_opt::<i32>()?;
+        Some(items.iter().flatten().map(str::to_owned).collect())
+    }
+
+    fn map(&self, name: &str) -> std::collections::BTreeMap<String, Option<String>> {
+        self.cell(name).and_then(|c| map_at(c.as_map_opt()?, self.at)).unwrap_or_default()
+    }
+}
+
+fn state_action(name: &str, rows: &StructArray, at: usize) -> Result<Action> {
+    let row = Row { of: rows, at };
+    let missing = |field: &str| Error::corrupt_file(format!("the checkpoint has a {name} action without `{field}`"));
+    Ok(match name {
+        "protocol" => Action::Protocol(Protocol {
+            min_reader_version: row.int("minReaderVersion").ok_or_else(|| missing("minReaderVersion"))?,
+            min_writer_version: row.int("minWriterVersion").ok_or_else(|| missing("minWriterVersion"))?,
+            reader_features: row.texts("readerFeatures"),
+            writer_features: row.texts("writerFeatures"),
+        }),
+        "metaData" => Action::Metadata(Metadata {
+            id: row.text("id").unwrap_or_default(),
+            name: row.text("name"),
+            description: row.text("description"),
+            format: row.cell("format").and_then(|c| c.as_struct_opt()).map_or_else(Format::default, |f| {
+                let f = Row { of: f, at };
+                Format { provider: f.text("provider").unwrap_or_else(|| "parquet".to_owned()), options: f.map("options") }
+            }),
+            schema_string: row.text("schemaString"),
+            partition_columns: row.texts("partitionColumns").unwrap_or_default(),
+            created_time: row.long("createdTime"),
+            configuration: row.map("configuration").into_iter().filter_map(|(k, v)| Some((k, v?))).collect(),
+        }),
+        "txn" => Action::Txn(SetTransaction {
+            app_id: row.text("appId").ok_or_else(|| missing("appId"))?,
+            version: row.long("version").ok_or_else(|| missing("version"))?,
+            last_updated: row.long("lastUpdated"),
+        }),
+        _ => Action::DomainMetadata(DomainMetadata {
+            domain: row.text("domain").ok_or_else(|| missing("domain"))?,
+            configuration: row.text("configuration").unwrap_or_default(),
+            removed: row.cell("removed").and_then(|c| c.as_boolean_opt()).is_some_and(|b| b.value(at)),
+        }),
+    })
+}
+
+/// The Arrow schema of one action column of a V1 checkpoint, for the writer.
+pub(crate) fn struct_field(name: &str, schema: &Schema) -> Field {
+    Field::new(name, DataType::Struct(Fields::from(schema.fields().to_vec())), true)
+}

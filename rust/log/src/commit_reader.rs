@@ -1,0 +1,111 @@
+//! Reading commits: the few actions that make the state at once, the file actions when a plan asks.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Action, parse_line};
+use deltaplane_protocol::files::{adds_to_batch, removes_to_batch};
+use deltaplane_protocol::paths::LOG_DIR;
+use deltaplane_protocol::segment::LogName;
+use deltaplane_store::Store;
+use futures::{StreamExt, TryStreamExt};
+
+/// Commits that are read and parsed at once: enough to hide a store's latency, few enough to bound memory.
+const CONCURRENT_READS: usize = 16;
+
+/// One commit, its file actions as columns once somebody wants them.
+pub(crate) struct Commit {
+    pub name: LogName,
+    /// Every action but adds, removes and change files.
+    pub state: Vec<Action>,
+    text: Bytes,
+    files: OnceLock<CommitFiles>,
+}
+
+/// The file actions of a commit.
+#[derive(Clone)]
+pub(crate) struct CommitFiles {
+    pub adds: RecordBatch,
+    pub removes: RecordBatch,
+}
+
+/// Whether a line surely is a file action, told by its first bytes: these lines are parsed later.
+fn is_file_line(line: &str) -> bool {
+    ["{\"add\":", "{\"remove\":", "{\"cdc\":"].iter().any(|p| line.starts_with(p))
+}
+
+impl Commit {
+    pub(crate) fn parse(name: LogName, text: Bytes) -> Result<Self> {
+        let mut state = Vec::new();
+        for line in as_text(&text, &name)?.lines().filter(|l| !is_file_line(l)) {
+            match in_commit(parse_line(line), &name)? {
+                Some(Action::Add(_) | Action::Remove(_) | Action::Cdc(_)) | None => {}
+                Some(a) => state.push(a),
+            }
+        }
+        Ok(Commit { name, state, text, files: OnceLock::new() })
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.name.version
+    }
+
+    /// The file actions, parsed at the first call.
+    pub(crate) fn files(&self) -> Result<&CommitFiles> {
+        if let Some(f) = self.files.get() {
+            return Ok(f);
+        }
+        let (mut adds, mut removes) = (Vec::new(), Vec::new());
+        for line in as_text(&self.text, &self.name)?.lines() {
+            match in_commit(parse_line(line), &self.name)? {
+                Some(Action::Add(a)) => adds.push(a),
+                Some(Action::Remove(r)) => removes.push(r),
+                _ => {}
+            }
+        }
+        let files = CommitFiles { adds: adds_to_batch(&adds)?, removes: removes_to_batch(&removes)? };
+        Ok(self.files.get_or_init(|| files))
+    }
+}
+
+fn as_text<'a>(bytes: &'a Bytes, name: &LogName) -> Result<&'a str> {
+    std::str::from_utf8(bytes).map_err(|_| {
+        Error::corrupt_log("the commit isn't UTF-8 text: the file was damaged; restore it from a backup")
+            .with_version(name.version)
+            .with_path(format!("{LOG_DIR}/{}", name.name))
+    })
+}
+
+fn in_commit<T>(r: Result<T>, name: &LogName) -> Result<T> {
+    r.map_err(|e| e.with_version(name.version).with_path(format!("{LOG_DIR}/{}", name.name)))
+}
+
+/// Reads these commits, in order.
+pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Commit>>> {
+    futures::stream::iter(names.to_vec())
+        .map(|name| {
+            let store = store.clone();
+            // A task of its own, so that parsing uses every core.
+            let task = tokio::spawn(async move {
+                let bytes = read_one(&store, &name).await?;
+                Commit::parse(name, bytes).map(Arc::new)
+            });
+            async move { task.await.map_err(|e| Error::internal(format!("reading a commit failed: {e}")))? }
+        })
+        .buffered(CONCURRENT_READS)
+        .try_collect()
+        .await
+}
+
+async fn read_one(store: &Store, name: &LogName) -> Result<Bytes> {
+    store.read(&format!("{LOG_DIR}/{}", name.name)).await.map_err(|e| match e.kind() {
+        Kind::ObjectNotFound => Error::version_not_found(
+            "a commit vanished while the table was being read: log cleanup removed it; open the table again",
+        )
+        .with_version(name.version)
+        .with_path(name.name.clone()),
+        _ => e,
+    })
+}

@@ -1,0 +1,24 @@
+//! THE TABLE = protocol + store: listing, reading commits and checkpoints, snapshots, plans,
+//! transactions, checkpoint writing, history. Knows no rows (see `deltaplane-data`) and no Python.
+
+mod checkpoint_reader;
+mod checkpoint_writer;
+mod clock;
+mod commit_reader;
+mod history;
+mod last_checkpoint;
+mod listing;
+mod parquet_file;
+mod snapshot;
+mod transaction;
+mod write_plan;
+
+pub use checkpoint_writer::CheckpointReport;
+pub use clock::now_ms;
+pub use history::HistoryEntry;
+pub use listing::is_table;
+pub use snapshot::{PlanColumns, Snapshot};
+pub use transaction::{Committed, Operation, Staged, commit};
+pub use write_plan::{PlannedWrite, WriteMode, WritePlan, WriteRequest, SchemaMode, TxnRequest, create_table, plan_write};
+
+pub use deltaplane_error::{Error, Kind, Result};

@@ -1,0 +1,544 @@
+//! What a write means for a table: create, append, overwrite, replace partitions; which schema and
+//! protocol it leaves. Planned on the driver before any file is written, committed after all are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Add, Metadata, Protocol, Remove, SetTransaction};
+use deltaplane_protocol::conflict::ReadSet;
+use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::features::{self, View};
+use deltaplane_protocol::files::{FileRows, adds_to_batch};
+use deltaplane_protocol::properties::{Properties, canonical_key};
+use deltaplane_protocol::prune::Pruner;
+use deltaplane_protocol::schema::{DataType, Primitive, StructType};
+use deltaplane_protocol::schema_merge;
+use deltaplane_store::Store;
+use futures::TryStreamExt;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::transaction::{Committed, Operation, Staged, commit};
+use crate::{PlanColumns, Snapshot, now_ms};
+
+/// What to do when a table is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WriteMode {
+    /// Fail.
+    Error,
+    /// Add rows.
+    Append,
+    /// Replace all rows, or those of some partitions.
+    Overwrite,
+    /// Do nothing.
+    Ignore,
+}
+
+/// What to do when the data's schema differs from the table's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SchemaMode {
+    /// Add new columns.
+    Merge,
+    /// Take the data's schema.
+    Overwrite,
+}
+
+/// An application's version, for retries that write once.
+#[derive(Debug, Clone, Deserialize)]
+pub struct TxnRequest {
+    /// The application's own id.
+    pub app_id: String,
+    /// The application's own version.
+    pub version: i64,
+}
+
+/// A write as the caller asks for it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteRequest {
+    /// What to do when a table is there.
+    pub mode: WriteMode,
+    /// Partition columns of a new table; must equal an old one's.
+    #[serde(default)]
+    pub partition_by: Option<Vec<String>>,
+    /// What to do with other columns.
+    #[serde(default)]
+    pub schema_mode: Option<SchemaMode>,
+    /// The data's schema as Delta schema JSON, instead of its Arrow schema.
+    #[serde(default)]
+    pub schema_json: Option<String>,
+    /// Which rows to replace, as expression JSON; on partition columns only.
+    #[serde(default)]
+    pub predicate: Option<String>,
+    /// The same as text, for the table's history.
+    #[serde(default)]
+    pub predicate_sql: Option<String>,
+    /// Name of a new table.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Description of a new table.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// Properties of a new table.
+    #[serde(default)]
+    pub configuration: BTreeMap<String, String>,
+    /// Aimed size of files in bytes.
+    #[serde(default)]
+    pub target_file_size: Option<u64>,
+    /// Codec of files.
+    #[serde(default)]
+    pub compression: Option<String>,
+    /// Rows of a Parquet row group.
+    #[serde(default)]
+    pub row_group_rows: Option<usize>,
+    /// Free text for the commit.
+    #[serde(default)]
+    pub user_metadata: Option<String>,
+    /// Free fields for the commit.
+    #[serde(default)]
+    pub commit_info: BTreeMap<String, Value>,
+    /// Application's versions: the first one that was committed already skips the write.
+    #[serde(default, deserialize_with = "none_one_or_many")]
+    pub txn: Vec<TxnRequest>,
+    /// Whether the commit may write a checkpoint that is due; true when absent.
+    #[serde(default)]
+    pub checkpoint: Option<bool>,
+    /// Retries after a lost race.
+    #[serde(default)]
+    pub max_commit_retries: Option<usize>,
+    /// Program that writes, besides deltaplane.
+    #[serde(default)]
+    pub engine_info: Option<String>,
+    /// Name of the operation in the history, `WRITE` when absent.
+    #[serde(default)]
+    pub operation: Option<String>,
+    /// Parameters of the operation in the history, beside the write's own.
+    #[serde(default)]
+    pub operation_parameters: BTreeMap<String, Value>,
+}
+
+/// `null`, one application's version, or a list of them.
+fn none_one_or_many<'de, D: serde::Deserializer<'de>>(d: D) -> std::result::Result<Vec<TxnRequest>, D::Error> {
+    let list = match Value::deserialize(d)? {
+        Value::Null => Vec::new(),
+        Value::Array(items) => items,
+        one => vec![one],
+    };
+    list.into_iter().map(|v| serde_json::from_value(v).map_err(serde::de::Error::custom)).collect()
+}
+
+/// Whether there is something to write.
+pub enum WritePlan {
+    /// Nothing to do, and why: `exists` or `txn`.
+    Skip(&'static str),
+    /// Write files for this, then [`PlannedWrite::commit`] them.
+    Go(Box<PlannedWrite>),
+}
+
+enum Replace {
+    Nothing,
+    All,
+    Partitions(Predicate),
+}
+
+/// A write that was checked against the table.
+pub struct PlannedWrite {
+    store: Store,
+    base: Option<Snapshot>,
+    schema: Arc<StructType>,
+    partition_columns: Vec<String>,
+    properties: Properties,
+    metadata: Option<Metadata>,
+    protocol: Option<Protocol>,
+    replace: Replace,
+    request: WriteRequest,
+}
+
+/// Checks a write of data with this schema against the table as it is now.
+pub async fn plan_write(store: &Store, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
+    let planned = plan(store, incoming, request).await;
+    planned.map_err(|e| e.with_table(store.location().as_str()))
+}
+
+async fn plan(store: &Store, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
+    let base = match Snapshot::open(store, None).await {
+        Ok(s) => Some(s),
+        Err(e) if e.kind() == Kind::TableNotFound => None,
+        Err(e) => return Err(e),
+    };
+    let incoming = match &request.schema_json {
+        Some(text) => StructType::from_json(text)?,
+        None => incoming,
+    };
+    incoming.check_names()?;
+    match base {
+        None => new_table(store, incoming, request).map(|p| WritePlan::Go(Box::new(p))),
+        Some(base) => existing_table(store, base, incoming, request).await,
+    }
+}
+
+fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result<PlannedWrite> {
+    let partition_columns = canonical_columns(&schema, request.partition_by.as_deref().unwrap_or_default())?;
+    let mut configuration = BTreeMap::new();
+    for (k, v) in &request.configuration {
+        configuration.insert(canonical_key(k)?, v.clone());
+    }
+    Properties::validate(&configuration)?;
+    check_new_schema(&schema, &partition_columns)?;
+    let metadata = Metadata {
+        id: uuid::Uuid::new_v4().to_string(),
+        name: request.name.clone(),
+        description: request.description.clone(),
+        schema_string: Some(schema.to_json()),
+        partition_columns,
+        created_time: Some(now_ms()),
+        configuration,
+        ..Metadata::default()
+    };
+    let view = View { metadata: &metadata, schema: &schema };
+    let protocol = features::protocol_for(None, view)?;
+    features::check_write(&protocol, view)?;
+    if request.predicate.is_some() {
+        return Err(Error::invalid_argument("there is no table whose rows the predicate could replace: leave the predicate out"));
+    }
+    Ok(PlannedWrite {
+        store: store.clone(),
+        base: None,
+        partition_columns: metadata.partition_columns.clone(),
+        properties: Properties::new(&metadata.configuration),
+        schema: Arc::new(schema),
+        metadata: Some(metadata),
+        protocol: Some(protocol),
+        replace: Replace::Nothing,
+        request,
+    })
+}
+
+/// Partition columns with the schema's spelling; refuses unknown ones, repeated ones, types that
+/// can't be partition values, and partitioning by everything (P173).
+fn canonical_columns(schema: &StructType, columns: &[String]) -> Result<Vec<String>> {
+    let mut out: Vec<String> = Vec::with_capacity(columns.len());
+    for c in columns {
+        let field = schema.field_ignore_case(c).ok_or_else(|| {
+            let names: Vec<&str> = schema.fields().iter().take(20).map(|f| f.name.as_str()).collect();
+            Error::invalid_argument(format!("the partition column `{c}` isn't a column of the data, which has: {}", names.join(", ")))
+        })?;
+        if !matches!(&field.data_type, DataType::Primitive(p) if !matches!(p, Primitive::Void | Primitive::Variant)) {
+            return Err(Error::invalid_argument(format!(
+                "a table can't be partitioned by `{c}`: its type {} has no partition values",
+                field.data_type
+            )));
+        }
+        if out.contains(&field.name) {
+            return Err(Error::invalid_argument(format!("the partition column `{c}` is given twice")));
+        }
+        out.push(field.name.clone());
+    }
+    if !out.is_empty() && out.len() == schema.fields().len() {
+        return Err(Error::invalid_argument("a table can't be partitioned by all of its columns: files would have none (P173)"));
+    }
+    Ok(out)
+}
+
+/// Characters that names of columns in files may not hold without column mapping (P116).
+const ILLEGAL_IN_NAMES: &[char] = &[' ', ',', ';', '{', '}', '(', ')', '\n', '\t', '='];
+
+fn check_new_schema(schema: &StructType, partition_columns: &[String]) -> Result<()> {
+    if schema.fields().is_empty() {
+        return Err(Error::invalid_argument("a table needs at least one column: the data has none"));
+    }
+    check_field_names(schema)?;
+    let in_files = schema.fields().iter().filter(|f| !partition_columns.contains(&f.name));
+    if in_files.clone().all(|f| f.data_type == DataType::Primitive(Primitive::Void)) {
+        return Err(Error::invalid_argument(
+            "every column of the data is of the type void (only nulls): give at least one a type (P181)",
+        ));
+    }
+    Ok(())
+}
+
+fn check_field_names(schema: &StructType) -> Result<()> {
+    for f in schema.fields() {
+        if let Some(c) = f.name.chars().find(|c| ILLEGAL_IN_NAMES.contains(c)) {
+            return Err(Error::invalid_argument(format!(
+                "the column name `{}` holds {c:?}: without column mapping names can't hold any of ' ,;{{}}()\\n\\t=' (P116); rename the column",
+                f.name
+            )));
+        }
+        match &f.data_type {
+            DataType::Struct(s) => check_field_names(s)?,
+            DataType::Array(a) => check_nested_names(&a.element)?,
+            DataType::Map(m) => {
+                check_nested_names(&m.key)?;
+                check_nested_names(&m.value)?;
+            }
+            DataType::Primitive(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_nested_names(t: &DataType) -> Result<()> {
+    match t {
+        DataType::Struct(s) => check_field_names(s),
+        DataType::Array(a) => check_nested_names(&a.element),
+        DataType::Map(m) => check_nested_names(&m.key).and_then(|()| check_nested_names(&m.value)),
+        DataType::Primitive(_) => Ok(()),
+    }
+}
+
+async fn existing_table(store: &Store, base: Snapshot, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
+    match request.mode {
+        WriteMode::Error => {
+            return Err(Error::new(
+                Kind::TableAlreadyExists,
+                "a table is here already: use mode append, overwrite or ignore, or another path",
+            )
+            .with_version(base.version()));
+        }
+        WriteMode::Ignore => return Ok(WritePlan::Skip("exists")),
+        WriteMode::Append | WriteMode::Overwrite => {}
+    }
+    let done = base.transactions(now_ms()).await?;
+    if request.txn.iter().any(|t| done.iter().any(|d| d.app_id == t.app_id && d.version >= t.version)) {
+        return Ok(WritePlan::Skip("txn"));
+    }
+    base.state().check_write()?;
+    let replace = replace_of(&base, &request)?;
+    let (schema, partition_columns) = new_schema(&base, incoming, &request)?;
+    let metadata = changed_metadata(&base, &schema, &partition_columns)?;
+    let protocol = match &metadata {
+        Some(m) => {
+            let view = View { metadata: m, schema: &schema };
+            let p = features::protocol_for(Some(base.state().protocol()), view)?;
+            features::check_write(&p, view)?;
+            (p != *base.state().protocol()).then_some(p)
+        }
+        None => None,
+    };
+    Ok(WritePlan::Go(Box::new(PlannedWrite {
+        store: store.clone(),
+        properties: base.state().properties().clone(),
+        base: Some(base),
+        schema: Arc::new(schema),
+        partition_columns,
+        metadata,
+        protocol,
+        replace,
+        request,
+    })))
+}
+
+fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
+    let overwrite = request.mode == WriteMode::Overwrite;
+    if overwrite && features::is_append_only(base.state().view()) {
+        return Err(Error::invalid_argument(
+            "the table is append-only (delta.appendOnly = true): it can't be overwritten; append, or unset the property first",
+        ));
+    }
+    let Some(text) = &request.predicate else {
+        return Ok(if overwrite { Replace::All } else { Replace::Nothing });
+    };
+    if !overwrite {
+        return Err(Error::invalid_argument("a predicate says which rows to replace: it needs the mode overwrite"));
+    }
+    let predicate = Predicate::bind(&Expr::from_json(text)?, base.schema())?;
+    if !predicate.partition_only(base.state().partition_columns()) {
+        return Err(Error::unsupported_expression(format!(
+            "the predicate to replace rows by must use partition columns only ({}), so that whole files are replaced: partition the table by the column, or overwrite with Spark",
+            base.state().partition_columns().join(", ")
+        )));
+    }
+    Ok(Replace::Partitions(predicate))
+}
+
+fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> Result<(StructType, Vec<String>)> {
+    let old_columns = base.state().partition_columns().to_vec();
+    let taken_over = request.schema_mode == Some(SchemaMode::Overwrite);
+    if taken_over {
+        if request.mode != WriteMode::Overwrite || request.predicate.is_some() {
+            return Err(Error::invalid_argument(
+                "schema_mode=\"overwrite\" replaces the whole table: it needs mode=\"overwrite\" and no predicate",
+            ));
+        }
+        let columns = canonical_columns(&incoming, request.partition_by.as_deref().unwrap_or(&old_columns))?;
+        check_new_schema(&incoming, &columns)?;
+        return Ok((incoming, columns));
+    }
+    if let Some(asked) = &request.partition_by
+        && !asked.iter().map(|c| c.to_lowercase()).eq(old_columns.iter().map(|c| c.to_lowercase()))
+    {
+        return Err(Error::invalid_argument(format!(
+            "the table is partitioned by [{}], not by [{}]: leave partition_by out, or overwrite the table with schema_mode=\"overwrite\"",
+            old_columns.join(", "),
+            asked.join(", ")
+        )));
+    }
+    let schema = match request.schema_mode {
+        Some(_) => schema_merge::merge(base.schema(), &incoming)?,
+        None => {
+            schema_merge::check_fits(base.schema(), &incoming)?;
+            base.schema().as_ref().clone()
+        }
+    };
+    check_field_names(&schema).or_else(|e| if schema == **base.schema() { Ok(()) } else { Err(e) })?;
+    Ok((schema, old_columns))
+}
+
+/// New metadata where schema or partitioning change; everything else is carried forward (P023, P024).
+fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String]) -> Result<Option<Metadata>> {
+    if *schema == **base.schema() && columns == base.state().partition_columns() {
+        return Ok(None);
+    }
+    Ok(Some(Metadata {
+        schema_string: Some(schema.to_json()),
+        partition_columns: columns.to_vec(),
+        ..base.state().metadata().clone()
+    }))
+}
+
+impl PlannedWrite {
+    /// The schema that the files must have.
+    pub fn schema(&self) -> &Arc<StructType> {
+        &self.schema
+    }
+
+    /// Partition columns, in order.
+    pub fn partition_columns(&self) -> &[String] {
+        &self.partition_columns
+    }
+
+    /// The table's properties.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// The request.
+    pub fn request(&self) -> &WriteRequest {
+        &self.request
+    }
+
+    /// Makes these files the write's result, in one commit.
+    pub async fn commit(&self, adds: Vec<Add>) -> Result<Committed> {
+        let staged = self.stage(adds).await.map_err(|e| e.with_table(self.store.location().as_str()))?;
+        commit(&self.store, self.base.clone(), &staged).await
+    }
+
+    async fn stage(&self, adds: Vec<Add>) -> Result<Staged> {
+        let now = now_ms();
+        let (removes, read) = match (&self.base, &self.replace) {
+            (Some(base), Replace::All) => (removes(base, None, now).await?, ReadSet::Table),
+            (Some(base), Replace::Partitions(p)) => {
+                let pruner = Arc::new(Pruner::new(p, base.schema(), base.state().partition_columns())?);
+                check_inside(&adds, &pruner, self.request.predicate_sql.as_deref().unwrap_or("the predicate"))?;
+                (removes(base, Some(pruner.clone()), now).await?, ReadSet::Partitions(pruner))
+            }
+            _ => (Vec::new(), ReadSet::Nothing),
+        };
+        let transactions = self.request.txn.iter().map(|t| SetTransaction {
+            app_id: t.app_id.clone(),
+            version: t.version,
+            last_updated: Some(now),
+        });
+        Ok(Staged {
+            operation: self.operation(&adds, &removes)?,
+            transactions: transactions.collect(),
+            metadata: self.metadata.clone(),
+            protocol: self.protocol.clone(),
+            user_metadata: self.request.user_metadata.clone(),
+            extra_info: self.request.commit_info.clone(),
+            engine_info: engine_info(self.request.engine_info.as_deref()),
+            skip_checkpoint: self.request.checkpoint == Some(false),
+            max_attempts: self.request.max_commit_retries.map(|n| n.saturating_add(1)),
+            adds,
+            removes,
+            read,
+        })
+    }
+
+    fn operation(&self, adds: &[Add], removed: &[Remove]) -> Result<Operation> {
+        let mode = match self.request.mode {
+            WriteMode::Error => "ErrorIfExists",
+            WriteMode::Append => "Append",
+            WriteMode::Overwrite => "Overwrite",
+            WriteMode::Ignore => "Ignore",
+        };
+        let mut parameters = self.request.operation_parameters.clone();
+        parameters.insert("mode".into(), json!(mode));
+        parameters.insert("partitionBy".into(), json!(json!(self.partition_columns).to_string()));
+        if let Some(sql) = &self.request.predicate_sql {
+            parameters.insert("predicate".into(), json!(json!([sql]).to_string()));
+        }
+        let batch = adds_to_batch(adds)?;
+        let mut metrics = BTreeMap::new();
+        let mut metric = |k: &str, v: i64| metrics.insert(k.to_owned(), json!(v.to_string()));
+        metric("numFiles", count(adds.len()));
+        let rows = FileRows::new(&batch);
+        metric("numOutputRows", (0..adds.len()).filter_map(|r| rows.num_records(r)).sum());
+        metric("numOutputBytes", adds.iter().map(|a| a.size).sum());
+        if self.request.mode == WriteMode::Overwrite {
+            metric("numRemovedFiles", count(removed.len()));
+            metric("numRemovedBytes", removed.iter().filter_map(|r| r.size).sum());
+        }
+        Ok(Operation { name: self.request.operation.clone().unwrap_or_else(|| "WRITE".to_owned()), parameters, metrics })
+    }
+}
+
+fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// The programs that write, deltaplane among them.
+fn engine_info(given: Option<&str>) -> String {
+    let own = format!("deltaplane/{}", env!("CARGO_PKG_VERSION"));
+    match given {
+        Some(g) if g.contains("deltaplane") => g.to_owned(),
+        Some(g) => format!("{g} {own}"),
+        None => own,
+    }
+}
+
+async fn removes(base: &Snapshot, pruner: Option<Arc<Pruner>>, now: i64) -> Result<Vec<Remove>> {
+    let mut out = Vec::new();
+    let mut batches = base.plan(pruner, PlanColumns::Logged);
+    while let Some(batch) = batches.try_next().await? {
+        let rows = FileRows::new(&batch);
+        for row in 0..batch.num_rows() {
+            out.push(rows.add(row)?.to_remove(now, true));
+        }
+    }
+    Ok(out)
+}
+
+/// Rows written by a predicate overwrite must be rows that the predicate selects.
+fn check_inside(adds: &[Add], pruner: &Pruner, sql: &str) -> Result<()> {
+    let batch = adds_to_batch(adds)?;
+    let keep = pruner.keep(&batch)?;
+    match adds.iter().zip(keep.values()).find(|(_, inside)| !inside) {
+        None => Ok(()),
+        Some((a, _)) => Err(Error::invalid_argument(format!(
+            "the data has rows that `{sql}` doesn't select, in the partition {:?}: nothing was committed; filter the data, or widen the predicate",
+            a.partition_values
+        ))),
+    }
+}
+
+/// Creates an empty table with this schema; `Ignore` returns the one that is there, `Overwrite`
+/// replaces its schema and rows.
+pub async fn create_table(store: &Store, schema: StructType, request: WriteRequest) -> Result<Snapshot> {
+    let request = WriteRequest {
+        schema_mode: (request.mode == WriteMode::Overwrite).then_some(SchemaMode::Overwrite),
+        operation: Some(request.operation.unwrap_or_else(|| "CREATE TABLE".to_owned())),
+        ..request
+    };
+    if request.mode == WriteMode::Append {
+        return Err(Error::invalid_argument("a table can't be created by appending: use mode error, overwrite or ignore"));
+    }
+    match plan_write(store, schema, request).await? {
+        WritePlan::Skip(_) => Snapshot::open(store, None).await,
+        WritePlan::Go(p) => Ok(p.commit(Vec::new()).await?.snapshot),
+    }
+}

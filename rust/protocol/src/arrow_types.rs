@@ -1,0 +1,161 @@
+//! The one mapping between Delta types and Arrow types, both ways.
+//! Tables always come out in the canonical Arrow type of each Delta type; many Arrow types go in.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields, Schema, SchemaRef, TimeUnit};
+
+use crate::schema::{ArrayType, DataType, Field, MapType, Primitive, StructType};
+use crate::{Error, Result};
+
+/// The Arrow schema of a table: names, types and nullability of its columns in order.
+pub fn to_arrow_schema(s: &StructType) -> SchemaRef {
+    Arc::new(Schema::new(to_arrow_fields(s)))
+}
+
+fn to_arrow_fields(s: &StructType) -> Fields {
+    s.fields()
+        .iter()
+        .map(|f| ArrowField::new(&f.name, to_arrow_type(&f.data_type), f.nullable))
+        .collect()
+}
+
+/// The canonical Arrow type of a Delta type.
+pub fn to_arrow_type(t: &DataType) -> ArrowType {
+    match t {
+        DataType::Primitive(p) => primitive_to_arrow(*p),
+        DataType::Struct(s) => ArrowType::Struct(to_arrow_fields(s)),
+        DataType::Array(a) => ArrowType::List(Arc::new(ArrowField::new(
+            "element",
+            to_arrow_type(&a.element),
+            a.contains_null,
+        ))),
+        DataType::Map(m) => {
+            let entries = Fields::from(vec![
+                ArrowField::new("key", to_arrow_type(&m.key), false),
+                ArrowField::new("value", to_arrow_type(&m.value), m.value_contains_null),
+            ]);
+            let entries = ArrowField::new("key_value", ArrowType::Struct(entries), false);
+            ArrowType::Map(Arc::new(entries), false)
+        }
+    }
+}
+
+/// The canonical Arrow type of a Delta primitive.
+pub fn primitive_to_arrow(p: Primitive) -> ArrowType {
+    match p {
+        Primitive::String => ArrowType::Utf8,
+        Primitive::Long => ArrowType::Int64,
+        Primitive::Integer => ArrowType::Int32,
+        Primitive::Short => ArrowType::Int16,
+        Primitive::Byte => ArrowType::Int8,
+        Primitive::Float => ArrowType::Float32,
+        Primitive::Double => ArrowType::Float64,
+        Primitive::Boolean => ArrowType::Boolean,
+        Primitive::Binary => ArrowType::Binary,
+        Primitive::Date => ArrowType::Date32,
+        Primitive::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        Primitive::TimestampNtz => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        Primitive::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale),
+        Primitive::Void => ArrowType::Null,
+        Primitive::Variant => ArrowType::Struct(Fields::from(vec![
+            ArrowField::new("metadata", ArrowType::Binary, false),
+            ArrowField::new("value", ArrowType::Binary, false),
+        ])),
+    }
+}
+
+/// The Delta schema that holds every value of this Arrow schema without loss.
+///
+/// Unsigned integers go to the next wider signed type (`uint64` to `decimal(20,0)`), timestamps of
+/// any unit to microseconds, dictionaries and views to their values. `time`, `duration` and
+/// `interval` have no Delta type and are refused by name.
+pub fn from_arrow_schema(s: &Schema) -> Result<StructType> {
+    from_arrow_fields(s.fields(), &mut Vec::new())
+}
+
+fn from_arrow_fields(fields: &Fields, path: &mut Vec<String>) -> Result<StructType> {
+    let fields = fields.iter().map(|f| from_arrow_field(f, path)).collect::<Result<Vec<_>>>()?;
+    Ok(StructType::new(fields))
+}
+
+fn from_arrow_field(f: &ArrowField, path: &mut Vec<String>) -> Result<Field> {
+    path.push(f.name().clone());
+    let data_type = from_arrow_type(f.data_type(), path)?;
+    path.pop();
+    Ok(Field::new(f.name(), data_type, f.is_nullable()))
+}
+
+fn from_arrow_type(t: &ArrowType, path: &mut Vec<String>) -> Result<DataType> {
+    let primitive = |p: Primitive| Ok(DataType::Primitive(p));
+    match t {
+        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => primitive(Primitive::String),
+        ArrowType::Int64 | ArrowType::UInt32 => primitive(Primitive::Long),
+        ArrowType::Int32 | ArrowType::UInt16 => primitive(Primitive::Integer),
+        ArrowType::Int16 | ArrowType::UInt8 => primitive(Primitive::Short),
+        ArrowType::Int8 => primitive(Primitive::Byte),
+        ArrowType::UInt64 => primitive(Primitive::Decimal { precision: 20, scale: 0 }),
+        ArrowType::Float16 | ArrowType::Float32 => primitive(Primitive::Float),
+        ArrowType::Float64 => primitive(Primitive::Double),
+        ArrowType::Boolean => primitive(Primitive::Boolean),
+        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView | ArrowType::FixedSizeBinary(_) => {
+            primitive(Primitive::Binary)
+        }
+        ArrowType::Date32 | ArrowType::Date64 => primitive(Primitive::Date),
+        ArrowType::Timestamp(_, None) => primitive(Primitive::TimestampNtz),
+        ArrowType::Timestamp(_, Some(_)) => primitive(Primitive::Timestamp),
+        ArrowType::Decimal32(p, s) | ArrowType::Decimal64(p, s) | ArrowType::Decimal128(p, s) | ArrowType::Decimal256(p, s)
+            if (1..=38).contains(p) && *s >= 0 && s.unsigned_abs() <= *p =>
+        {
+            primitive(Primitive::Decimal { precision: *p, scale: *s })
+        }
+        ArrowType::Null => primitive(Primitive::Void),
+        ArrowType::Dictionary(_, v) => from_arrow_type(v, path),
+        ArrowType::RunEndEncoded(_, v) => from_arrow_type(v.data_type(), path),
+        ArrowType::Struct(fields) => Ok(DataType::Struct(from_arrow_fields(fields, path)?)),
+        ArrowType::List(e) | ArrowType::LargeList(e) | ArrowType::ListView(e) | ArrowType::LargeListView(e) | ArrowType::FixedSizeList(e, _) => {
+            Ok(DataType::Array(Box::new(ArrayType {
+                element: from_arrow_type(e.data_type(), path)?,
+                contains_null: e.is_nullable(),
+            })))
+        }
+        ArrowType::Map(entries, _) => from_arrow_map(entries, path),
+        other => Err(Error::schema_mismatch(format!(
+            "column `{}` has the Arrow type {other}, for which Delta has no type: cast it first (durations and times to a long or a string, decimals to at most 38 digits)",
+            path.join(".")
+        ))),
+    }
+}
+
+fn from_arrow_map(entries: &ArrowField, path: &mut Vec<String>) -> Result<DataType> {
+    let ArrowType::Struct(fields) = entries.data_type() else {
+        return Err(Error::internal("an Arrow map without entries"));
+    };
+    let [key, value] = fields.as_ref() else {
+        return Err(Error::internal("an Arrow map whose entries aren't key and value"));
+    };
+    Ok(DataType::Map(Box::new(MapType {
+        key: from_arrow_type(key.data_type(), path)?,
+        value: from_arrow_type(value.data_type(), path)?,
+        value_contains_null: value.is_nullable(),
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn delta_to_arrow_and_back_is_the_identity() {
+        let text = r#"{"type":"struct","fields":[{"name":"m","type":{"type":"map","keyType":"string","valueType":{"type":"struct","fields":[{"name":"d","type":"decimal(38,10)","nullable":true,"metadata":{}}]},"valueContainsNull":false},"nullable":false,"metadata":{}},{"name":"t","type":"timestamp","nullable":true,"metadata":{}},{"name":"n","type":"timestamp_ntz","nullable":true,"metadata":{}},{"name":"l","type":{"type":"array","elementType":"byte","containsNull":true},"nullable":true,"metadata":{}}]}"#;
+        let s = StructType::from_json(text).unwrap();
+        assert_eq!(from_arrow_schema(&to_arrow_schema(&s)).unwrap(), s);
+    }
+
+    #[test]
+    fn types_without_a_delta_type_are_named() {
+        let s = Schema::new(vec![ArrowField::new("t", ArrowType::Duration(TimeUnit::Second), true)]);
+        assert!(from_arrow_schema(&s).unwrap_err().message().contains("`t`"));
+    }
+}

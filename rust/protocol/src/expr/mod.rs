@@ -1,0 +1,201 @@
+//! Predicates over rows: a small typed tree of Spark SQL's meaning, bound to a table's schema and
+//! evaluated on Arrow batches. Three-valued, exact, or refused by name. Knows no file and no log.
+//! Python writes the tree as JSON, `prune` turns it into file skipping, `data` filters rows with it.
+//!
+//! JSON: an object per node, `op` names it (see [`Expr`]). A literal is text plus a Delta type name
+//! (`{"op":"literal","value":"12.50","type":"decimal(4,2)"}`), so that no digit is lost on the way.
+
+mod bind;
+pub mod catalyst;
+mod coerce;
+mod evaluate;
+mod like;
+mod literal;
+pub(crate) mod node;
+pub(crate) mod scalar;
+pub(crate) mod text;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use evaluate::{child, evaluate, normalise_floats, widen};
+pub use node::Predicate;
+
+use crate::{Error, Result};
+
+/// A predicate or a part of one, not yet bound to a schema.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Expr {
+    /// A column or a field of a struct column; names match ignoring case.
+    Column {
+        /// Names from the table's column inwards.
+        name: Vec<String>,
+    },
+    /// A constant. Types: the primitives of a Delta schema, `void` (the value is null), and `text`,
+    /// a string that takes the type of what it is compared with, exactly. `binary` is hexadecimal.
+    Literal {
+        /// The value as text, `None` for null.
+        value: Option<String>,
+        /// Its type.
+        #[serde(rename = "type")]
+        type_name: String,
+    },
+    /// A comparison of two values.
+    Compare {
+        /// Which one.
+        cmp: Comparison,
+        /// Left side.
+        left: Box<Expr>,
+        /// Right side.
+        right: Box<Expr>,
+    },
+    /// TRUE if all are.
+    And {
+        /// Two or more predicates.
+        args: Vec<Expr>,
+    },
+    /// TRUE if any is.
+    Or {
+        /// Two or more predicates.
+        args: Vec<Expr>,
+    },
+    /// Negation; NULL stays NULL.
+    Not {
+        /// What is negated.
+        arg: Box<Expr>,
+    },
+    /// `IS NULL`.
+    IsNull {
+        /// A column or value.
+        arg: Box<Expr>,
+    },
+    /// `IS NOT NULL`.
+    IsNotNull {
+        /// A column or value.
+        arg: Box<Expr>,
+    },
+    /// Membership in a list of literals.
+    In {
+        /// A column or value.
+        arg: Box<Expr>,
+        /// Literals.
+        list: Vec<Expr>,
+    },
+    /// `LIKE` with `%` and `_`.
+    Like {
+        /// A string column.
+        arg: Box<Expr>,
+        /// The pattern.
+        pattern: String,
+        /// The character that takes the meaning from the wildcard after it (SQL's default is `\`).
+        escape: char,
+    },
+    /// Whether a string begins with a prefix.
+    StartsWith {
+        /// A string column.
+        arg: Box<Expr>,
+        /// The prefix.
+        prefix: String,
+    },
+    /// `+`, `-` or `*` with Spark's ANSI overflow error.
+    Arithmetic {
+        /// Which one.
+        sign: Sign,
+        /// Left side.
+        left: Box<Expr>,
+        /// Right side.
+        right: Box<Expr>,
+    },
+    /// A cast of a literal, or one of a column that can't lose anything.
+    Cast {
+        /// What is cast.
+        arg: Box<Expr>,
+        /// The target type.
+        #[serde(rename = "type")]
+        type_name: String,
+    },
+}
+
+/// A comparison operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Comparison {
+    /// Equal.
+    #[serde(rename = "=")]
+    Eq,
+    /// Not equal.
+    #[serde(rename = "!=")]
+    Ne,
+    /// Less.
+    #[serde(rename = "<")]
+    Lt,
+    /// Less or equal.
+    #[serde(rename = "<=")]
+    Le,
+    /// Greater.
+    #[serde(rename = ">")]
+    Gt,
+    /// Greater or equal.
+    #[serde(rename = ">=")]
+    Ge,
+    /// Equal, or both null; never NULL.
+    #[serde(rename = "<=>")]
+    NullSafeEq,
+}
+
+/// An arithmetic operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sign {
+    /// Addition.
+    #[serde(rename = "+")]
+    Plus,
+    /// Subtraction.
+    #[serde(rename = "-")]
+    Minus,
+    /// Multiplication.
+    #[serde(rename = "*")]
+    Times,
+}
+
+impl Expr {
+    /// Reads the JSON tree described at the top of this module.
+    pub fn from_json(json: &str) -> Result<Expr> {
+        serde_json::from_str(json).map_err(|e| {
+            Error::invalid_argument(format!(
+                "the predicate isn't a valid expression tree ({e}): give Spark SQL text or tuples to the Python API"
+            ))
+        })
+    }
+
+    /// The columns named, as written, each once, in order of appearance.
+    pub fn columns(&self) -> Vec<Vec<String>> {
+        let mut found = Vec::new();
+        self.collect_columns(&mut found);
+        found
+    }
+
+    fn collect_columns(&self, found: &mut Vec<Vec<String>>) {
+        match self {
+            Expr::Column { name } => {
+                if !found.contains(name) {
+                    found.push(name.clone());
+                }
+            }
+            Expr::Literal { .. } => {}
+            Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
+                left.collect_columns(found);
+                right.collect_columns(found);
+            }
+            Expr::And { args } | Expr::Or { args } => args.iter().for_each(|a| a.collect_columns(found)),
+            Expr::In { arg, list } => {
+                arg.collect_columns(found);
+                list.iter().for_each(|a| a.collect_columns(found));
+            }
+            Expr::Not { arg }
+            | Expr::IsNull { arg }
+            | Expr::IsNotNull { arg }
+            | Expr::Like { arg, .. }
+            | Expr::StartsWith { arg, .. }
+            | Expr::Cast { arg, .. } => arg.collect_columns(found),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Bound predicates: columns resolved to exact paths and types, literals converted to them.
+//! Owns the tree and its negation normal form; `bind` makes it, `evaluate` and `prune` read it.
+
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch};
+
+use super::like::Pattern;
+use super::scalar::Scalar;
+use super::{Expr, Sign, bind, evaluate};
+use crate::Result;
+use crate::schema::{Primitive, StructType};
+
+/// A column or a leaf of a struct column.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Column {
+    /// Logical names in the schema's case.
+    pub(crate) path: Vec<String>,
+    /// Its type; `None` for structs, arrays and maps, which only `IS NULL` accepts.
+    pub(crate) ty: Option<Primitive>,
+    /// Structs have no null count of their own.
+    pub(crate) is_struct: bool,
+}
+
+/// A value per row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Term {
+    Column(Column),
+    Literal(Scalar, Primitive),
+    /// A conversion that keeps order and never fails.
+    Widen(Box<Term>, Primitive),
+    /// Arithmetic of two terms of this same type, checked for overflow.
+    Arithmetic(Sign, Box<Term>, Box<Term>, Primitive),
+}
+
+impl Term {
+    pub(crate) fn ty(&self) -> Option<Primitive> {
+        match self {
+            Term::Column(c) => c.ty,
+            Term::Literal(_, ty) | Term::Widen(_, ty) | Term::Arithmetic(.., ty) => Some(*ty),
+        }
+    }
+
+    pub(crate) fn columns<'a>(&'a self, found: &mut Vec<&'a Column>) {
+        match self {
+            Term::Column(c) => found.push(c),
+            Term::Literal(..) => {}
+            Term::Widen(t, _) => t.columns(found),
+            Term::Arithmetic(_, l, r, _) => {
+                l.columns(found);
+                r.columns(found);
+            }
+        }
+    }
+}
+
+/// A comparison operator; `<=>` is bound to a combination of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl Op {
+    /// The operator with the sides exchanged.
+    pub(crate) fn flip(self) -> Op {
+        match self {
+            Op::Lt => Op::Gt,
+            Op::Le => Op::Ge,
+            Op::Gt => Op::Lt,
+            Op::Ge => Op::Le,
+            same => same,
+        }
+    }
+
+    /// The operator that is TRUE where this is FALSE; right for NaN too, since Spark's order is total.
+    pub(crate) fn negate(self) -> Op {
+        match self {
+            Op::Eq => Op::Ne,
+            Op::Ne => Op::Eq,
+            Op::Lt => Op::Ge,
+            Op::Le => Op::Gt,
+            Op::Gt => Op::Le,
+            Op::Ge => Op::Lt,
+        }
+    }
+
+    /// The answer for an ordering of left and right.
+    pub(crate) fn of(self, o: std::cmp::Ordering) -> bool {
+        match self {
+            Op::Eq => o.is_eq(),
+            Op::Ne => o.is_ne(),
+            Op::Lt => o.is_lt(),
+            Op::Le => o.is_le(),
+            Op::Gt => o.is_gt(),
+            Op::Ge => o.is_ge(),
+        }
+    }
+}
+
+/// A three-valued truth per row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Node {
+    Const(Option<bool>),
+    /// This truth where the term isn't null: what a comparison with a value out of the type's range is.
+    Known(Term, bool),
+    /// The scalar is of the term's type.
+    Compare(Term, Op, Scalar),
+    /// Both terms are of the same type.
+    CompareTerms(Term, Op, Term),
+    IsNull(Term),
+    IsNotNull(Term),
+    /// The scalars are of the term's type.
+    In(Term, Vec<Scalar>),
+    Like(Term, Pattern),
+    Not(Box<Node>),
+    And(Vec<Node>),
+    Or(Vec<Node>),
+}
+
+impl Node {
+    pub(crate) fn columns<'a>(&'a self, found: &mut Vec<&'a Column>) {
+        match self {
+            Node::Const(_) => {}
+            Node::Known(t, _) | Node::Compare(t, ..) | Node::IsNull(t) | Node::IsNotNull(t) | Node::In(t, _) | Node::Like(t, _) => {
+                t.columns(found);
+            }
+            Node::CompareTerms(l, _, r) => {
+                l.columns(found);
+                r.columns(found);
+            }
+            Node::Not(n) => n.columns(found),
+            Node::And(list) | Node::Or(list) => list.iter().for_each(|n| n.columns(found)),
+        }
+    }
+
+    /// The same three-valued truth with negations pushed down; only LIKE keeps one above it.
+    pub(crate) fn normal_form(&self) -> Node {
+        self.push_down(false)
+    }
+
+    fn push_down(&self, negated: bool) -> Node {
+        if !negated {
+            return match self {
+                Node::Not(n) => n.push_down(true),
+                Node::And(list) => Node::And(list.iter().map(|n| n.push_down(false)).collect()),
+                Node::Or(list) => Node::Or(list.iter().map(|n| n.push_down(false)).collect()),
+                leaf => leaf.clone(),
+            };
+        }
+        match self {
+            Node::Const(v) => Node::Const(v.map(|b| !b)),
+            Node::Known(t, v) => Node::Known(t.clone(), !v),
+            Node::Compare(t, op, v) => Node::Compare(t.clone(), op.negate(), v.clone()),
+            Node::CompareTerms(l, op, r) => Node::CompareTerms(l.clone(), op.negate(), r.clone()),
+            Node::IsNull(t) => Node::IsNotNull(t.clone()),
+            Node::IsNotNull(t) => Node::IsNull(t.clone()),
+            Node::In(t, values) => {
+                Node::And(values.iter().map(|v| Node::Compare(t.clone(), Op::Ne, v.clone())).collect())
+            }
+            Node::Like(..) => Node::Not(Box::new(self.clone())),
+            Node::Not(n) => n.push_down(false),
+            Node::And(list) => Node::Or(list.iter().map(|n| n.push_down(true)).collect()),
+            Node::Or(list) => Node::And(list.iter().map(|n| n.push_down(true)).collect()),
+        }
+    }
+}
+
+/// A predicate bound to a schema. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Predicate {
+    root: Arc<Node>,
+}
+
+impl Predicate {
+    /// Resolves columns and types literals; zone-less timestamps are UTC.
+    ///
+    /// Unknown columns and values that aren't of their column's type are `InvalidArgument`; what can't
+    /// be evaluated with Spark's meaning is `UnsupportedExpression`.
+    pub fn bind(expr: &Expr, schema: &StructType) -> Result<Predicate> {
+        Ok(Predicate { root: Arc::new(bind::predicate(expr, schema)?) })
+    }
+
+    /// The logical paths used, in the schema's case, each once.
+    pub fn columns(&self) -> Vec<Vec<String>> {
+        let mut found = Vec::new();
+        self.root.columns(&mut found);
+        let mut paths: Vec<Vec<String>> = Vec::new();
+        for c in found {
+            if !paths.contains(&c.path) {
+                paths.push(c.path.clone());
+            }
+        }
+        paths
+    }
+
+    /// TRUE, FALSE or NULL for each row of a batch with the logical column names of the schema.
+    /// Callers keep the rows that are TRUE.
+    pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        evaluate::evaluate(&self.root, batch)
+    }
+
+    /// Whether it uses nothing but these columns.
+    pub fn partition_only(&self, partition_columns: &[String]) -> bool {
+        self.columns().iter().all(|path| match path.as_slice() {
+            [name] => partition_columns.iter().any(|p| p.to_lowercase() == name.to_lowercase()),
+            _ => false,
+        })
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.root
+    }
+}

@@ -1,0 +1,300 @@
+//! Table features as data: one room each, what it is called, what needs it, whether this build can
+//! read and write tables where it is active. The only place where feature names stand.
+
+mod append_only;
+mod change_data_feed;
+mod check_constraints;
+mod column_mapping;
+mod deletion_vectors;
+mod domain_metadata;
+mod elsewhere;
+mod generated_columns;
+mod identity_columns;
+pub mod in_commit_timestamp;
+mod invariants;
+mod timestamp_ntz;
+mod v2_checkpoint;
+mod vacuum_protocol_check;
+
+use std::collections::BTreeSet;
+
+use crate::actions::{Metadata, Protocol};
+use crate::schema::{DataType, Field, StructType};
+use crate::{Error, Result};
+
+/// What a table looks like to a feature's hooks.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// The table's metadata.
+    pub metadata: &'a Metadata,
+    /// Its parsed schema.
+    pub schema: &'a StructType,
+}
+
+impl View<'_> {
+    /// Whether a boolean table property is on.
+    pub fn is_on(&self, property: &str) -> bool {
+        self.metadata.configuration.get(property).is_some_and(|v| v.eq_ignore_ascii_case("true"))
+    }
+
+    /// The first field, at any depth, for which `test` holds.
+    pub fn find_field(&self, test: &dyn Fn(&Field) -> bool) -> Option<String> {
+        find_in_struct(self.schema, test)
+    }
+}
+
+fn find_in_struct(s: &StructType, test: &dyn Fn(&Field) -> bool) -> Option<String> {
+    s.fields().iter().find_map(|f| {
+        if test(f) { Some(f.name.clone()) } else { find_in_type(&f.data_type, test) }
+    })
+}
+
+fn find_in_type(t: &DataType, test: &dyn Fn(&Field) -> bool) -> Option<String> {
+    match t {
+        DataType::Primitive(_) => None,
+        DataType::Array(a) => find_in_type(&a.element, test),
+        DataType::Map(m) => find_in_type(&m.key, test).or_else(|| find_in_type(&m.value, test)),
+        DataType::Struct(s) => find_in_struct(s, test),
+    }
+}
+
+/// Who must know a feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Writers only.
+    Writer,
+    /// Readers and writers.
+    ReaderWriter,
+}
+
+/// Whether this build can do something with a table; if not, what in the table is in the way.
+pub type Refusal = Option<String>;
+
+/// One table feature.
+pub struct TableFeature {
+    /// Its name in `readerFeatures` and `writerFeatures`.
+    pub name: &'static str,
+    /// Who must know it.
+    pub kind: Kind,
+    /// Lowest legacy (reader, writer) versions that imply it.
+    pub legacy: Option<(i32, i32)>,
+    /// Features it depends on.
+    pub requires: &'static [&'static str],
+    /// Whether the table's metadata asks for it (P093).
+    pub wanted: fn(View<'_>) -> bool,
+    /// Why this build can't read such a table, if it can't.
+    pub refuse_read: fn(View<'_>) -> Refusal,
+    /// Why this build can't append to or overwrite such a table, if it can't.
+    pub refuse_write: fn(View<'_>) -> Refusal,
+}
+
+fn never(_: View<'_>) -> bool {
+    false
+}
+
+fn fine(_: View<'_>) -> Refusal {
+    None
+}
+
+/// All features this build knows by name.
+pub fn all() -> impl Iterator<Item = &'static TableFeature> {
+    NATIVE.iter().copied().chain(elsewhere::FEATURES)
+}
+
+static NATIVE: &[&TableFeature] = &[
+    &append_only::FEATURE,
+    &invariants::FEATURE,
+    &check_constraints::FEATURE,
+    &change_data_feed::FEATURE,
+    &generated_columns::FEATURE,
+    &column_mapping::FEATURE,
+    &identity_columns::FEATURE,
+    &in_commit_timestamp::FEATURE,
+    &deletion_vectors::FEATURE,
+    &domain_metadata::FEATURE,
+    &timestamp_ntz::FEATURE,
+    &v2_checkpoint::FEATURE,
+    &vacuum_protocol_check::FEATURE,
+];
+
+/// The feature of this name.
+pub fn find(name: &str) -> Option<&'static TableFeature> {
+    all().find(|f| f.name == name)
+}
+
+const MAX_READER: i32 = 3;
+const MAX_WRITER: i32 = 7;
+
+/// The features that a protocol supports, listed or implied by its legacy versions (P092, P094).
+pub fn supported(p: &Protocol) -> BTreeSet<String> {
+    let listed = p.reader_features.iter().chain(&p.writer_features).flatten().cloned();
+    let implied = all().filter(|f| {
+        f.legacy.is_some_and(|(r, w)| {
+            let by_writer = p.min_writer_version < MAX_WRITER && p.min_writer_version >= w;
+            by_writer && (f.kind == Kind::Writer || p.min_reader_version >= r)
+        })
+    });
+    listed.chain(implied.map(|f| f.name.to_owned())).collect()
+}
+
+/// Refuses a protocol that is malformed or newer than this build can read (P048, P090, P092).
+pub fn check_readable_protocol(p: &Protocol) -> Result<()> {
+    if p.min_reader_version < 1 || p.min_writer_version < 1 {
+        return Err(Error::corrupt_log(format!(
+            "the table's protocol ({}, {}) isn't valid: versions start at 1",
+            p.min_reader_version, p.min_writer_version
+        )));
+    }
+    if p.min_reader_version > MAX_READER {
+        return Err(Error::unsupported_feature(format!(
+            "the table needs reader version {}, this build of deltaplane knows up to {MAX_READER}: use a newer version",
+            p.min_reader_version
+        )));
+    }
+    if p.min_reader_version == MAX_READER {
+        let listed = p.reader_features.as_ref().ok_or_else(|| {
+            Error::corrupt_log("the table's protocol has reader version 3 without a list of reader features")
+        })?;
+        let unknown: Vec<&str> = listed.iter().map(String::as_str).filter(|n| find(n).is_none()).collect();
+        if !unknown.is_empty() {
+            return Err(unsupported("read", &unknown.join(", "), "which this version doesn't know"));
+        }
+    } else if p.reader_features.is_some() {
+        return Err(Error::corrupt_log(
+            "the table's protocol lists reader features without reader version 3: a faulty program wrote it",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a table whose supported features this build can't read with this metadata.
+pub fn check_read(p: &Protocol, view: View<'_>) -> Result<()> {
+    check_readable_protocol(p)?;
+    for f in supported(p).iter().filter_map(|n| find(n)) {
+        if let Some(why) = (f.refuse_read)(view) {
+            return Err(unsupported("read", f.name, &why));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a table that this build can't write: unknown features (P091), or ones it can't keep up.
+pub fn check_write(p: &Protocol, view: View<'_>) -> Result<()> {
+    check_read(p, view)?;
+    if p.min_writer_version > MAX_WRITER {
+        return Err(Error::unsupported_feature(format!(
+            "the table needs writer version {}, this build of deltaplane knows up to {MAX_WRITER}: use a newer version",
+            p.min_writer_version
+        )));
+    }
+    for name in supported(p) {
+        let Some(f) = find(&name) else {
+            return Err(unsupported("write", &name, "which this version doesn't know"));
+        };
+        if let Some(why) = (f.refuse_write)(view) {
+            return Err(unsupported("write", f.name, &why));
+        }
+    }
+    Ok(())
+}
+
+fn unsupported(verb: &str, name: &str, why: &str) -> Error {
+    Error::unsupported_feature(format!(
+        "can't {verb} this table: it uses the table feature {name}, {why}; use a newer deltaplane, or another Delta program for this table"
+    ))
+}
+
+/// The weakest protocol that supports what this metadata asks for and all that `base` had
+/// (P075, P093–P095); equal to `base` when nothing has to be added.
+pub fn protocol_for(base: Option<&Protocol>, view: View<'_>) -> Result<Protocol> {
+    let had = base.map(supported).unwrap_or_default();
+    let mut set = had.clone();
+    for f in all().filter(|f| (f.wanted)(view)) {
+        set.insert(f.name.to_owned());
+        set.extend(f.requires.iter().map(|r| (*r).to_owned()));
+    }
+    if let Some(b) = base.filter(|_| set == had) {
+        return Ok(b.clone());
+    }
+    // Native features keep these two beside them, as the reference does (P095).
+    let plain = [append_only::FEATURE.name, invariants::FEATURE.name];
+    if set.iter().all(|n| plain.contains(&n.as_str())) {
+        return Ok(Protocol { min_reader_version: 1, min_writer_version: 2, reader_features: None, writer_features: None });
+    }
+    if base.is_none() {
+        set.extend(plain.map(str::to_owned));
+    }
+    let reader: Vec<String> = set
+        .iter()
+        .filter(|n| find(n).is_some_and(|f| f.kind == Kind::ReaderWriter))
+        .cloned()
+        .collect();
+    let old_reader = base.map_or(1, |b| b.min_reader_version);
+    let needs_lists = reader.iter().any(|n| find(n).is_some_and(|f| f.legacy.is_none())) || old_reader == MAX_READER;
+    let min_reader_version = if needs_lists { MAX_READER } else { old_reader };
+    Ok(Protocol {
+        min_reader_version,
+        min_writer_version: MAX_WRITER,
+        reader_features: needs_lists.then_some(reader),
+        writer_features: Some(set.into_iter().collect()),
+    })
+}
+
+/// Whether a remove that changes rows is forbidden (P100).
+pub fn is_append_only(view: View<'_>) -> bool {
+    (append_only::FEATURE.wanted)(view)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::schema::Primitive;
+
+    fn protocol(r: i32, w: i32, rf: Option<&[&str]>, wf: Option<&[&str]>) -> Protocol {
+        let own = |l: Option<&[&str]>| l.map(|l| l.iter().map(|s| (*s).to_owned()).collect());
+        Protocol { min_reader_version: r, min_writer_version: w, reader_features: own(rf), writer_features: own(wf) }
+    }
+    fn with<T>(fields: Vec<Field>, conf: &[(&str, &str)], f: impl FnOnce(View<'_>) -> T) -> T {
+        let metadata = Metadata {
+            configuration: conf.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            ..Metadata::default()
+        };
+        f(View { metadata: &metadata, schema: &StructType::new(fields) })
+    }
+
+    #[test]
+    fn new_tables_get_the_weakest_protocol() {
+        // P095
+        let plain = with(vec![Field::new("a", Primitive::Long, true)], &[], |v| protocol_for(None, v)).unwrap();
+        assert_eq!(plain, protocol(1, 2, None, None));
+        let ntz = with(vec![Field::new("a", Primitive::TimestampNtz, true)], &[], |v| protocol_for(None, v)).unwrap();
+        assert_eq!(ntz, protocol(3, 7, Some(&["timestampNtz"]), Some(&["appendOnly", "invariants", "timestampNtz"])));
+        let cdf = with(vec![], &[("delta.enableChangeDataFeed", "true")], |v| protocol_for(None, v)).unwrap();
+        assert_eq!(cdf, protocol(1, 7, None, Some(&["appendOnly", "changeDataFeed", "invariants"])));
+    }
+
+    #[test]
+    fn an_upgrade_lists_what_was_implied() {
+        // P094
+        let ntz = vec![Field::new("a", Primitive::TimestampNtz, true)];
+        let p = with(ntz, &[], |v| protocol_for(Some(&protocol(1, 4, None, None)), v)).unwrap();
+        assert_eq!(p.min_reader_version, 3);
+        assert_eq!(
+            p.writer_features.unwrap(),
+            ["appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants", "timestampNtz"]
+        );
+    }
+
+    #[test]
+    fn unknown_features_are_refused_by_name() {
+        // P090, P091: unknown writer-only features don't block reading
+        let p = protocol(3, 7, Some(&["futureReader"]), Some(&["futureReader"]));
+        assert!(with(vec![], &[], |v| check_read(&p, v)).unwrap_err().message().contains("futureReader"));
+        let p = protocol(1, 7, None, Some(&["futureWriter"]));
+        with(vec![], &[], |v| check_read(&p, v)).unwrap();
+        assert!(with(vec![], &[], |v| check_write(&p, v)).unwrap_err().message().contains("futureWriter"));
+        assert!(check_readable_protocol(&protocol(4, 7, None, None)).is_err());
+        assert!(check_readable_protocol(&protocol(3, 7, None, Some(&[]))).is_err());
+    }
+}

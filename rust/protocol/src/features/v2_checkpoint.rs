@@ -1,0 +1,14 @@
+//! V2 checkpoints (P056–P059): read in every form; this build writes classic ones, which stay legal
+//! while the policy is `classic`.
+
+use super::{Kind, TableFeature, fine};
+
+pub(super) static FEATURE: TableFeature = TableFeature {
+    name: "v2Checkpoint",
+    kind: Kind::ReaderWriter,
+    legacy: None,
+    requires: &[],
+    wanted: |v| v.metadata.configuration.get("delta.checkpointPolicy").is_some_and(|p| p == "v2"),
+    refuse_read: fine,
+    refuse_write: fine,
+};

@@ -1,0 +1,404 @@
+//! File actions as Arrow batches: the columnar form of adds and removes that replay, pruning and
+//! checkpoints share. One row is one action; columns are the action's fields by their protocol names.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanBuilder, Int32Builder, Int64Builder, MapArray, MapBuilder, MapFieldNames,
+    RecordBatch, StringBuilder, StructArray, new_null_array,
+};
+use arrow::buffer::NullBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, Schema, SchemaRef};
+
+use crate::actions::{Add, DeletionVector, PartitionValues, Remove};
+use crate::{Error, Result};
+
+type Tags = Option<std::collections::BTreeMap<String, Option<String>>>;
+
+fn string_map() -> DataType {
+    let entries = Fields::from(vec![
+        Field::new("key", DataType::Utf8, false),
+        Field::new("value", DataType::Utf8, true),
+    ]);
+    DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(entries), false)), false)
+}
+
+fn deletion_vector_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("storageType", DataType::Utf8, true),
+        Field::new("pathOrInlineDv", DataType::Utf8, true),
+        Field::new("offset", DataType::Int32, true),
+        Field::new("sizeInBytes", DataType::Int32, true),
+        Field::new("cardinality", DataType::Int64, true),
+    ])
+}
+
+/// Columns of a batch of adds.
+pub static ADD_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        Field::new("path", DataType::Utf8, true),
+        Field::new("partitionValues", string_map(), true),
+        Field::new("size", DataType::Int64, true),
+        Field::new("modificationTime", DataType::Int64, true),
+        Field::new("dataChange", DataType::Boolean, true),
+        Field::new("stats", DataType::Utf8, true),
+        Field::new("tags", string_map(), true),
+        Field::new("deletionVector", DataType::Struct(deletion_vector_fields()), true),
+        Field::new("baseRowId", DataType::Int64, true),
+        Field::new("defaultRowCommitVersion", DataType::Int64, true),
+        Field::new("clusteringProvider", DataType::Utf8, true),
+    ]))
+});
+
+/// Columns of a batch of removes.
+pub static REMOVE_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        Field::new("path", DataType::Utf8, true),
+        Field::new("deletionTimestamp", DataType::Int64, true),
+        Field::new("dataChange", DataType::Boolean, true),
+        Field::new("extendedFileMetadata", DataType::Boolean, true),
+        Field::new("partitionValues", string_map(), true),
+        Field::new("size", DataType::Int64, true),
+        Field::new("deletionVector", DataType::Struct(deletion_vector_fields()), true),
+        Field::new("baseRowId", DataType::Int64, true),
+        Field::new("defaultRowCommitVersion", DataType::Int64, true),
+    ]))
+});
+
+fn arrow_error(e: arrow::error::ArrowError) -> Error {
+    Error::corrupt_log(format!("file actions can't be laid out as columns: {e}")).with_source(e)
+}
+
+struct StringMaps(MapBuilder<StringBuilder, StringBuilder>);
+
+impl StringMaps {
+    fn new() -> Self {
+        let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
+        StringMaps(MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new()))
+    }
+
+    fn append(&mut self, map: Option<&std::collections::BTreeMap<String, Option<String>>>) -> Result<()> {
+        for (k, v) in map.into_iter().flatten() {
+            self.0.keys().append_value(k);
+            self.0.values().append_option(v.as_ref());
+        }
+        self.0.append(map.is_some()).map_err(arrow_error)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(self.0.finish())
+    }
+}
+
+#[derive(Default)]
+struct Vectors {
+    storage: StringBuilder,
+    path: StringBuilder,
+    offset: Int32Builder,
+    size: Int32Builder,
+    cardinality: Int64Builder,
+    valid: Vec<bool>,
+}
+
+impl Vectors {
+    fn append(&mut self, dv: Option<&DeletionVector>) {
+        self.storage.append_option(dv.map(|d| &d.storage_type));
+        self.path.append_option(dv.map(|d| &d.path_or_inline_dv));
+        self.offset.append_option(dv.and_then(|d| d.offset));
+        self.size.append_option(dv.map(|d| d.size_in_bytes));
+        self.cardinality.append_option(dv.map(|d| d.cardinality));
+        self.valid.push(dv.is_some());
+    }
+
+    fn finish(mut self) -> Result<ArrayRef> {
+        let children: Vec<ArrayRef> = vec![
+            Arc::new(self.storage.finish()),
+            Arc::new(self.path.finish()),
+            Arc::new(self.offset.finish()),
+            Arc::new(self.size.finish()),
+            Arc::new(self.cardinality.finish()),
+        ];
+        let nulls = NullBuffer::from(self.valid);
+        let array = StructArray::try_new(deletion_vector_fields(), children, Some(nulls)).map_err(arrow_error)?;
+        Ok(Arc::new(array))
+    }
+}
+
+/// These adds as a batch of [`ADD_SCHEMA`].
+pub fn adds_to_batch<'a>(adds: impl IntoIterator<Item = &'a Add>) -> Result<RecordBatch> {
+    let (mut path, mut stats, mut provider) = (StringBuilder::new(), StringBuilder::new(), StringBuilder::new());
+    let (mut values, mut tags, mut vectors) = (StringMaps::new(), StringMaps::new(), Vectors::default());
+    let (mut size, mut time, mut row_id, mut row_version) =
+        (Int64Builder::new(), Int64Builder::new(), Int64Builder::new(), Int64Builder::new());
+    let mut change = BooleanBuilder::new();
+    for a in adds {
+        path.append_value(&a.path);
+        values.append(Some(&a.partition_values))?;
+        size.append_value(a.size);
+        time.append_value(a.modification_time);
+        change.append_value(a.data_change);
+        stats.append_option(a.stats.as_ref());
+        tags.append(a.tags.as_ref())?;
+        vectors.append(a.deletion_vector.as_ref());
+        row_id.append_option(a.base_row_id);
+        row_version.append_option(a.default_row_commit_version);
+        provider.append_option(a.clustering_provider.as_ref());
+    }
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(path.finish()),
+        values.finish(),
+        Arc::new(size.finish()),
+        Arc::new(time.finish()),
+        Arc::new(change.finish()),
+        Arc::new(stats.finish()),
+        tags.finish(),
+        vectors.finish()?,
+        Arc::new(row_id.finish()),
+        Arc::new(row_version.finish()),
+        Arc::new(provider.finish()),
+    ];
+    RecordBatch::try_new(ADD_SCHEMA.clone(), columns).map_err(arrow_error)
+}
+
+/// These removes as a batch of [`REMOVE_SCHEMA`].
+pub fn removes_to_batch<'a>(removes: impl IntoIterator<Item = &'a Remove>) -> Result<RecordBatch> {
+    let mut path = StringBuilder::new();
+    let (mut values, mut vectors) = (StringMaps::new(), Vectors::default());
+    let (mut deleted, mut size, mut row_id, mut row_version) =
+        (Int64Builder::new(), Int64Builder::new(), Int64Builder::new(), Int64Builder::new());
+    let (mut change, mut extended) = (BooleanBuilder::new(), BooleanBuilder::new());
+    for r in removes {
+        path.append_value(&r.path);
+        deleted.append_option(r.deletion_timestamp);
+        change.append_value(r.data_change);
+        extended.append_option(r.extended_file_metadata);
+        values.append(r.partition_values.as_ref())?;
+        size.append_option(r.size);
+        vectors.append(r.deletion_vector.as_ref());
+        row_id.append_option(r.base_row_id);
+        row_version.append_option(r.default_row_commit_version);
+    }
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(path.finish()),
+        Arc::new(deleted.finish()),
+        Arc::new(change.finish()),
+        Arc::new(extended.finish()),
+        values.finish(),
+        Arc::new(size.finish()),
+        vectors.finish()?,
+        Arc::new(row_id.finish()),
+        Arc::new(row_version.finish()),
+    ];
+    RecordBatch::try_new(REMOVE_SCHEMA.clone(), columns).map_err(arrow_error)
+}
+
+/// A struct column of a checkpoint as a batch of `schema`: columns by name, cast where a writer
+/// chose another layout, null where absent (P055). Columns that `schema` doesn't name are dropped,
+/// except those in `extra`, which are kept as they are.
+pub fn conform(column: &StructArray, schema: &SchemaRef, extra: &[&str]) -> Result<RecordBatch> {
+    let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
+    let mut columns = Vec::with_capacity(fields.len());
+    for f in schema.fields() {
+        columns.push(match column.column_by_name(f.name()) {
+            None => new_null_array(f.data_type(), column.len()),
+            Some(c) => conform_array(c, f.data_type())?,
+        });
+    }
+    for name in extra {
+        if let Some(c) = column.column_by_name(name) {
+            fields.push(Arc::new(Field::new(*name, c.data_type().clone(), true)));
+            columns.push(c.clone());
+        }
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(arrow_error)
+}
+
+/// An array in this type: structs by field name (absent → null, extra → dropped), all else by cast.
+pub fn conform_array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == to {
+        return Ok(array.clone());
+    }
+    if let (DataType::Struct(fields), Some(s)) = (to, array.as_struct_opt()) {
+        let children = fields
+            .iter()
+            .map(|f| match s.column_by_name(f.name()) {
+                None => Ok(new_null_array(f.data_type(), s.len())),
+                Some(c) => conform_array(c, f.data_type()),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let out = StructArray::try_new(fields.clone(), children, s.nulls().cloned()).map_err(arrow_error)?;
+        return Ok(Arc::new(out));
+    }
+    cast(array, to).map_err(arrow_error)
+}
+
+/// Typed access to the rows of a batch of file actions. Absent columns read as null.
+pub struct FileRows<'a> {
+    batch: &'a RecordBatch,
+}
+
+impl<'a> FileRows<'a> {
+    /// Looks at this batch.
+    pub fn new(batch: &'a RecordBatch) -> Self {
+        FileRows { batch }
+    }
+
+    fn text(&self, column: &str, row: usize) -> Option<&'a str> {
+        text_at(self.batch.column_by_name(column)?, row)
+    }
+
+    fn long(&self, column: &str, row: usize) -> Option<i64> {
+        let a = self.batch.column_by_name(column)?.as_primitive_opt::<Int64Type>()?;
+        (row < a.len() && a.is_valid(row)).then(|| a.value(row))
+    }
+
+    fn flag(&self, column: &str, row: usize) -> Option<bool> {
+        let a = self.batch.column_by_name(column)?.as_boolean_opt()?;
+        (row < a.len() && a.is_valid(row)).then(|| a.value(row))
+    }
+
+    fn map(&self, column: &str, row: usize) -> Option<PartitionValues> {
+        map_at(self.batch.column_by_name(column)?.as_map_opt()?, row)
+    }
+
+    /// The raw path of a row.
+    pub fn path(&self, row: usize) -> Result<&'a str> {
+        self.text("path", row)
+            .ok_or_else(|| Error::corrupt_log("a file action without a path: the log was damaged or written by a faulty program"))
+    }
+
+    /// Size of the file of a row in bytes.
+    pub fn size(&self, row: usize) -> i64 {
+        self.long("size", row).unwrap_or(0)
+    }
+
+    /// Creation time of the file of a row, ms.
+    pub fn modification_time(&self, row: usize) -> i64 {
+        self.long("modificationTime", row).unwrap_or(0)
+    }
+
+    /// Number of rows of the file according to its statistics.
+    pub fn num_records(&self, row: usize) -> Option<i64> {
+        serde_json::from_str::<NumRecords>(self.stats(row)?).ok()?.num_records
+    }
+
+    /// When the file of a remove was deleted, ms; 0 when not given (P029).
+    pub fn deletion_timestamp(&self, row: usize) -> i64 {
+        self.long("deletionTimestamp", row).unwrap_or(0)
+    }
+
+    /// Statistics of a row as JSON text.
+    pub fn stats(&self, row: usize) -> Option<&'a str> {
+        self.text("stats", row)
+    }
+
+    /// The partition values of a row.
+    pub fn partition_values(&self, row: usize) -> PartitionValues {
+        self.map("partitionValues", row).unwrap_or_default()
+    }
+
+    /// The deletion vector of a row.
+    pub fn deletion_vector(&self, row: usize) -> Option<DeletionVector> {
+        let s = self.batch.column_by_name("deletionVector")?.as_struct_opt()?;
+        if row >= s.len() || s.is_null(row) {
+            return None;
+        }
+        let int = |name: &str| {
+            let a = s.column_by_name(name)?.as_primitive_opt::<Int32Type>()?;
+            a.is_valid(row).then(|| a.value(row))
+        };
+        let cardinality = s.column_by_name("cardinality")?.as_primitive_opt::<Int64Type>()?;
+        Some(DeletionVector {
+            storage_type: text_at(s.column_by_name("storageType")?, row)?.to_owned(),
+            path_or_inline_dv: text_at(s.column_by_name("pathOrInlineDv")?, row)?.to_owned(),
+            offset: int("offset"),
+            size_in_bytes: int("sizeInBytes").unwrap_or(0),
+            cardinality: if cardinality.is_valid(row) { cardinality.value(row) } else { 0 },
+        })
+    }
+
+    /// The whole add of a row.
+    pub fn add(&self, row: usize) -> Result<Add> {
+        Ok(Add {
+            path: self.path(row)?.to_owned(),
+            partition_values: self.partition_values(row),
+            size: self.size(row),
+            modification_time: self.modification_time(row),
+            data_change: self.flag("dataChange", row).unwrap_or(false),
+            stats: self.stats(row).map(str::to_owned),
+            tags: self.tags(row),
+            deletion_vector: self.deletion_vector(row),
+            base_row_id: self.long("baseRowId", row),
+            default_row_commit_version: self.long("defaultRowCommitVersion", row),
+            clustering_provider: self.text("clusteringProvider", row).map(str::to_owned),
+        })
+    }
+
+    fn tags(&self, row: usize) -> Tags {
+        self.map("tags", row)
+    }
+}
+
+/// The one statistic that needs no schema.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NumRecords {
+    num_records: Option<i64>,
+}
+
+fn text_at(array: &ArrayRef, row: usize) -> Option<&str> {
+    let a = array.as_string_opt::<i32>()?;
+    (row < a.len() && a.is_valid(row)).then(|| a.value(row))
+}
+
+/// One row of a map column with string keys and values.
+pub fn map_at(maps: &MapArray, row: usize) -> Option<PartitionValues> {
+    if row >= maps.len() || maps.is_null(row) {
+        return None;
+    }
+    let entries = maps.value(row);
+    let (keys, values) = (entries.column(0), entries.column(1));
+    Some(
+        (0..entries.len())
+            .filter_map(|i| Some((text_at(keys, i)?.to_owned(), text_at(values, i).map(str::to_owned))))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn adds_survive_the_columnar_form() {
+        let a = Add {
+            path: "p=1/a%20b".into(),
+            partition_values: [("p".to_owned(), Some("1".to_owned())), ("q".to_owned(), None)].into(),
+            size: 5,
+            modification_time: 7,
+            data_change: true,
+            stats: Some("{}".into()),
+            tags: Some([("k".to_owned(), None)].into()),
+            deletion_vector: Some(DeletionVector { storage_type: "u".into(), path_or_inline_dv: "x".into(), offset: Some(0), size_in_bytes: 3, cardinality: 2 }),
+            base_row_id: Some(3),
+            ..Add::default()
+        };
+        let b = Add { path: "z".into(), ..Add::default() };
+        let batch = adds_to_batch([&a, &b]).unwrap();
+        let rows = FileRows::new(&batch);
+        assert_eq!(rows.add(0).unwrap(), a);
+        assert_eq!(rows.add(1).unwrap(), b);
+    }
+
+    #[test]
+    fn conform_fills_absent_columns() {
+        // P055
+        let batch = adds_to_batch([&Add { path: "a".into(), ..Add::default() }]).unwrap();
+        let narrow = StructArray::from(batch.project(&[0, 2]).unwrap());
+        let out = conform(&narrow, &ADD_SCHEMA, &[]).unwrap();
+        assert_eq!(out.num_columns(), ADD_SCHEMA.fields().len());
+        assert_eq!(FileRows::new(&out).path(0).unwrap(), "a");
+    }
+}

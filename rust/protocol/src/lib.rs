@@ -1,0 +1,21 @@
+//! Everything the Delta protocol says, as pure code: no async, no I/O, no clock, no randomness.
+//! Types, actions and log names at the bottom; segment, replay and state above them; features,
+//! pruning and conflict rules on top. `log` and `data` call it; it knows neither them nor a store.
+
+pub mod actions;
+pub mod arrow_types;
+pub mod conflict;
+pub mod expr;
+pub mod features;
+pub mod files;
+pub mod partition_values;
+pub mod paths;
+pub mod properties;
+pub mod prune;
+pub mod replay;
+pub mod schema;
+pub mod schema_merge;
+pub mod segment;
+pub mod state;
+
+pub use deltaplane_error::{Error, Kind, Result};

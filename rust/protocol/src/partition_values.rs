@@ -1,0 +1,188 @@
+//! Partition values: the strings of `add.partitionValues` to typed values and back (P170, P171).
+//! Reads every legal encoding, writes the canonical one. Called by the row reader, the writer and `prune`.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{
+    DataType as ArrowType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, TimeUnit, TimestampMicrosecondType,
+};
+
+pub use crate::expr::scalar::Scalar;
+use crate::expr::scalar::to_array;
+use crate::expr::text::{format_date, format_decimal, format_f32, format_f64, format_timestamp};
+use crate::schema::Primitive;
+use crate::{Error, Result};
+
+/// The typed value of a partition string; `None` and `""` are null. Zone-less timestamps are UTC.
+pub fn parse_partition_value(text: Option<&str>, ty: Primitive) -> Result<Option<Scalar>> {
+    parse(text, ty).map_err(|text| uncastable(None, text, ty))
+}
+
+fn parse(text: Option<&str>, ty: Primitive) -> Result<Option<Scalar>, &str> {
+    let Some(text) = text.filter(|t| !t.is_empty()) else { return Ok(None) };
+    let value = match ty {
+        Primitive::Void => return Ok(None),
+        Primitive::Binary => Some(Scalar::Binary(unescape_bytes(text))),
+        _ => Scalar::parse(text, ty),
+    };
+    value.map(Some).ok_or(text)
+}
+
+fn uncastable(column: Option<&str>, text: &str, ty: Primitive) -> Error {
+    let column = column.map(|c| format!(" of the column `{c}`")).unwrap_or_default();
+    Error::corrupt_log(format!(
+        "DELTA_FAILED_CAST_PARTITION_VALUE: the partition value '{text}'{column} isn't a {ty}: a faulty writer added this file; remove it or restore the table to a version before it"
+    ))
+}
+
+/// The typed values of a column's partition strings, as the column's canonical Arrow type.
+pub fn partition_array<'a>(
+    values: impl IntoIterator<Item = Option<&'a str>>,
+    column: &str,
+    ty: Primitive,
+) -> Result<ArrayRef> {
+    let mut parsed: Vec<Option<Scalar>> = Vec::new();
+    let mut before: Option<Option<&str>> = None;
+    for text in values {
+        // Files of a partition stand together: most values are the one before.
+        let value = match (parsed.last(), before == Some(text)) {
+            (Some(same), true) => same.clone(),
+            _ => parse(text, ty).map_err(|text| uncastable(Some(column), text, ty))?,
+        };
+        parsed.push(value);
+        before = Some(text);
+    }
+    to_array(parsed.iter().map(Option::as_ref), ty)
+}
+
+/// The canonical partition string of a row of an array of a canonical Arrow type, `None` for null.
+pub fn partition_text(array: &dyn Array, row: usize) -> Result<Option<String>> {
+    if row >= array.len() {
+        return Err(Error::internal(format!("row {row} of a partition column of {} rows", array.len())));
+    }
+    if array.is_null(row) || *array.data_type() == ArrowType::Null {
+        return Ok(None);
+    }
+    Ok(Some(match array.data_type() {
+        ArrowType::Utf8 => array.as_string::<i32>().value(row).to_owned(),
+        ArrowType::Int8 => array.as_primitive::<Int8Type>().value(row).to_string(),
+        ArrowType::Int16 => array.as_primitive::<Int16Type>().value(row).to_string(),
+        ArrowType::Int32 => array.as_primitive::<Int32Type>().value(row).to_string(),
+        ArrowType::Int64 => array.as_primitive::<Int64Type>().value(row).to_string(),
+        ArrowType::Float32 => format_f32(array.as_primitive::<Float32Type>().value(row)),
+        ArrowType::Float64 => format_f64(array.as_primitive::<Float64Type>().value(row)),
+        ArrowType::Boolean => array.as_boolean().value(row).to_string(),
+        ArrowType::Binary => escape_bytes(array.as_binary::<i32>().value(row)),
+        ArrowType::Date32 => format_date(array.as_primitive::<Date32Type>().value(row).into()),
+        ArrowType::Decimal128(_, scale) => format_decimal(array.as_primitive::<Decimal128Type>().value(row), *scale),
+        ArrowType::Timestamp(TimeUnit::Microsecond, zone) => {
+            let micros = array.as_primitive::<TimestampMicrosecondType>().value(row);
+            if zone.is_some() { instant_text(micros) } else { wall_clock_text(micros) }
+        }
+        other => {
+            return Err(Error::invalid_argument(format!(
+                "a column of the type {other} can't be a partition column: partition by a primitive column"
+            )));
+        }
+    }))
+}
+
+fn instant_text(micros: i64) -> String {
+    let (seconds, fraction) = format_timestamp(micros, 'T');
+    format!("{seconds}.{fraction:06}Z")
+}
+
+fn wall_clock_text(micros: i64) -> String {
+    let (seconds, fraction) = format_timestamp(micros, ' ');
+    if fraction == 0 {
+        return seconds;
+    }
+    let fraction = format!("{fraction:06}");
+    format!("{seconds}.{}", fraction.trim_end_matches('0'))
+}
+
+fn escape_bytes(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("\\u{b:04X}")).collect()
+}
+
+/// Bytes of `\u00FF` escapes; other text stands for its UTF-8 bytes, as delta-spark writes it.
+fn unescape_bytes(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let escaped = rest.strip_prefix("\\u").and_then(|t| t.split_at_checked(4));
+        let byte = escaped.and_then(|(hex, after)| {
+            let digits = hex.bytes().all(|b| b.is_ascii_hexdigit());
+            Some((u8::try_from(u16::from_str_radix(hex, 16).ok().filter(|_| digits)?).ok()?, after))
+        });
+        if let Some((b, after)) = byte {
+            bytes.push(b);
+            rest = after;
+        } else {
+            let (head, after) = rest.split_at_checked(c.len_utf8()).unwrap_or((rest, ""));
+            bytes.extend_from_slice(head.as_bytes());
+            rest = after;
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(text: &str, ty: Primitive) -> String {
+        let a = partition_array([Some(text)], "c", ty).unwrap();
+        partition_text(&a, 0).unwrap().unwrap()
+    }
+
+    #[test]
+    fn canonical_text_of_every_type() {
+        // P170, P171
+        let decimal = Primitive::Decimal { precision: 10, scale: 2 };
+        for (text, ty, canonical) in [
+            ("a b/ä", Primitive::String, "a b/ä"),
+            ("-5", Primitive::Byte, "-5"),
+            ("32767", Primitive::Short, "32767"),
+            ("7", Primitive::Integer, "7"),
+            ("-9223372036854775808", Primitive::Long, "-9223372036854775808"),
+            ("1", Primitive::Double, "1.0"),
+            ("1.0E20", Primitive::Double, "1.0E20"),
+            ("NaN", Primitive::Float, "NaN"),
+            ("-Infinity", Primitive::Double, "-Infinity"),
+            ("-0.0", Primitive::Double, "-0.0"),
+            ("true", Primitive::Boolean, "true"),
+            ("1.5", decimal, "1.50"),
+            ("-0.05", decimal, "-0.05"),
+            ("2024-03-10", Primitive::Date, "2024-03-10"),
+            ("2024-03-10T16:34:56.123456Z", Primitive::Timestamp, "2024-03-10T16:34:56.123456Z"),
+            ("2024-03-10 16:34:56", Primitive::Timestamp, "2024-03-10T16:34:56.000000Z"),
+            ("2024-03-10 16:34:56.5+01:00", Primitive::Timestamp, "2024-03-10T15:34:56.500000Z"),
+            ("2024-03-10 12:34:56.123456", Primitive::TimestampNtz, "2024-03-10 12:34:56.123456"),
+            ("2024-03-10 12:34:56.000000", Primitive::TimestampNtz, "2024-03-10 12:34:56"),
+            ("\\u0000\\u00FF", Primitive::Binary, "\\u0000\\u00FF"),
+            ("ab\\u00e9", Primitive::Binary, "\\u0061\\u0062\\u00E9"),
+        ] {
+            assert_eq!(round_trip(text, ty), canonical, "{ty}");
+        }
+    }
+
+    #[test]
+    fn null_and_empty_are_null() {
+        // P170, Q2
+        for ty in [Primitive::String, Primitive::Integer, Primitive::Binary] {
+            let a = partition_array([None, Some("")], "c", ty).unwrap();
+            assert_eq!(a.null_count(), 2);
+            assert_eq!(partition_text(&a, 0).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn uncastable_values_are_errors_that_name_column_and_text() {
+        // P170
+        for (text, ty) in [("x", Primitive::Integer), ("300", Primitive::Byte), ("1.505", Primitive::Decimal { precision: 5, scale: 2 })] {
+            let e = partition_array([Some("1"), Some(text)], "my col", ty).unwrap_err();
+            assert!(e.message().contains("DELTA_FAILED_CAST_PARTITION_VALUE") && e.message().contains("my col") && e.message().contains(text), "{e}");
+        }
+    }
+}

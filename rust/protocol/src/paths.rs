@@ -1,0 +1,200 @@
+//! Names in a table's folder (protocol section "File Types"): log file names, and the two
+//! encodings of data paths: Hive escaping of directories, then URI encoding in the log (P021, P171).
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+use crate::{Error, Result};
+
+/// The folder of the log below the table root.
+pub const LOG_DIR: &str = "_delta_log";
+/// The folder of the sidecars below the log.
+pub const SIDECAR_DIR: &str = "_sidecars";
+/// The hint's name in the log folder.
+pub const LAST_CHECKPOINT: &str = "_last_checkpoint";
+/// What stands for null in a partition directory's name.
+pub const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// A file of the log that means something (P001); every other name is ignored (P002).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogFile {
+    /// `%020d.json`.
+    Commit,
+    /// `%020d.checkpoint.parquet`.
+    ClassicCheckpoint,
+    /// Part `part` (from 1) of `parts`.
+    MultipartCheckpoint {
+        /// From 1.
+        part: u32,
+        /// In all.
+        parts: u32,
+    },
+    /// `%020d.checkpoint.<uuid>.(json|parquet)`.
+    UuidCheckpoint {
+        /// Whether the manifest is JSON rather than Parquet.
+        json: bool,
+    },
+    /// `%020d.%020d.compacted.json`, up to and including this version.
+    Compaction {
+        /// Last version inside, inclusive.
+        to: u64,
+    },
+    /// `%020d.crc`.
+    Checksum,
+}
+
+/// Version and kind of a file name in the log folder; `None` for a name that means nothing.
+pub fn parse_log_name(name: &str) -> Option<(u64, LogFile)> {
+    let (version, rest) = name.split_once('.')?;
+    let version = digits(version, 20)?;
+    let kind = match rest {
+        "json" => LogFile::Commit,
+        "crc" => LogFile::Checksum,
+        "checkpoint.parquet" => LogFile::ClassicCheckpoint,
+        _ => parse_long_name(rest)?,
+    };
+    Some((version, kind))
+}
+
+fn parse_long_name(rest: &str) -> Option<LogFile> {
+    let parts: Vec<&str> = rest.split('.').collect();
+    match parts.as_slice() {
+        ["checkpoint", part, parts, "parquet"] => {
+            let part = u32::try_from(digits(part, 10)?).ok()?;
+            let parts = u32::try_from(digits(parts, 10)?).ok()?;
+            (part >= 1 && part <= parts).then_some(LogFile::MultipartCheckpoint { part, parts })
+        }
+        ["checkpoint", uuid, ext @ ("json" | "parquet")] if uuid.len() == 36 => {
+            Some(LogFile::UuidCheckpoint { json: *ext == "json" })
+        }
+        [to, "compacted", "json"] => Some(LogFile::Compaction { to: digits(to, 20)? }),
+        _ => None,
+    }
+}
+
+fn digits(s: &str, width: usize) -> Option<u64> {
+    (s.len() == width && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok()).flatten()
+}
+
+/// Key of a commit relative to the table root.
+pub fn commit(version: u64) -> String {
+    format!("{LOG_DIR}/{version:020}.json")
+}
+
+/// Key of a classic checkpoint relative to the table root.
+pub fn classic_checkpoint(version: u64) -> String {
+    format!("{LOG_DIR}/{version:020}.checkpoint.parquet")
+}
+
+/// Key of a version checksum relative to the table root.
+pub fn checksum(version: u64) -> String {
+    format!("{LOG_DIR}/{version:020}.crc")
+}
+
+/// Key of the hint relative to the table root.
+pub fn last_checkpoint() -> String {
+    format!("{LOG_DIR}/{LAST_CHECKPOINT}")
+}
+
+/// What a URI path may not hold as it is (RFC 2396 plus what Java's `URI` escapes).
+const URI_UNSAFE: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// The form a decoded path has in `add.path` (P022): encoded exactly once.
+pub fn encode(path: &str) -> String {
+    let mut out = utf8_percent_encode(path, URI_UNSAFE).to_string();
+    // A colon in the first segment would read as a scheme: `a:b` is an opaque URI (P022).
+    if let Some(colon) = out.find(':')
+        && !out.get(..colon).is_some_and(|head| head.contains('/'))
+    {
+        let first_end = out.find('/').unwrap_or(out.len());
+        let first = out.get(..first_end).unwrap_or_default().replace(':', "%3A");
+        out.replace_range(..first_end, &first);
+    }
+    out
+}
+
+/// The decoded form of `add.path` (P021), the one that files are found and compared by.
+pub fn decode(path: &str) -> Result<String> {
+    percent_decode_str(path).decode_utf8().map(|s| s.into_owned()).map_err(|_| {
+        Error::corrupt_log(format!(
+            "the path `{path}` in the log isn't UTF-8 once percent-decoded: it can't name a file"
+        ))
+    })
+}
+
+/// The name of a partition directory, `column=value`, both Hive-escaped (P171).
+pub fn partition_dir(column: &str, value: Option<&str>) -> String {
+    let value = value.filter(|v| !v.is_empty()).map_or_else(|| NULL_PARTITION.to_owned(), hive_escape);
+    format!("{}={value}", hive_escape(column))
+}
+
+fn hive_escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '\u{1}'..='\u{1f}' | '\u{7f}' | '"' | '#' | '%' | '\'' | '*' | '/' | ':' | '=' | '?' | '\\' | '{' | '[' | ']' | '^') {
+            out.push_str(&format!("%{:02X}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn log_names() {
+        // P001, P002
+        assert_eq!(parse_log_name("00000000000000000010.json"), Some((10, LogFile::Commit)));
+        assert_eq!(parse_log_name("00000000000000000010.crc"), Some((10, LogFile::Checksum)));
+        assert_eq!(
+            parse_log_name("00000000000000000010.checkpoint.0000000001.0000000002.parquet"),
+            Some((10, LogFile::MultipartCheckpoint { part: 1, parts: 2 }))
+        );
+        assert_eq!(
+            parse_log_name("00000000000000000010.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"),
+            Some((10, LogFile::UuidCheckpoint { json: true }))
+        );
+        assert_eq!(
+            parse_log_name("00000000000000000004.00000000000000000006.compacted.json"),
+            Some((4, LogFile::Compaction { to: 6 }))
+        );
+        for ignored in ["0.json", ".00000000000000000010.json.crc", "_last_checkpoint", "00000000000000000010.json.tmp", "00000000000000000010.checkpoint.0000000003.0000000002.parquet", "000000000000000000é0.json"] {
+            assert_eq!(parse_log_name(ignored), None, "{ignored}");
+        }
+    }
+
+    #[test]
+    fn paths_are_encoded_twice() {
+        // P021, P171: the values of the checklist
+        for (value, logged) in [("a/b", "p=a%252Fb"), ("a%b", "p=a%2525b"), ("a b", "p=a%20b"), ("}", "p=%7D"), ("x%20y", "p=x%252520y")] {
+            let dir = partition_dir("p", Some(value));
+            assert_eq!(encode(&dir), logged);
+            assert_eq!(decode(logged).unwrap(), dir);
+        }
+        assert_eq!(partition_dir("p", None), "p=__HIVE_DEFAULT_PARTITION__");
+    }
+
+    #[test]
+    fn no_path_reads_as_a_scheme() {
+        assert_eq!(encode("a:b/c:d"), "a%3Ab/c:d");
+        assert_eq!(encode("k=v/c:d"), "k=v/c:d");
+    }
+}

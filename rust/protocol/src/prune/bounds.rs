@@ -1,0 +1,208 @@
+//! Minimum, maximum and null count of leaves, one array each, as far as they can be trusted (P164-P168, Q3, Q4).
+//! Owns what a statistic of any writer is worth; knows nothing of predicates. Fed by `stats_parsed` here and
+//! by `json_stats`.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, PrimitiveArray, new_null_array};
+use arrow::compute::kernels::cmp;
+use arrow::compute::{and, cast, nullif};
+use arrow::datatypes::{
+    DataType as ArrowType, Decimal128Type, Float32Type, Float64Type, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+};
+
+use super::{certain, failed, int64};
+use crate::Result;
+use crate::arrow_types::primitive_to_arrow;
+use crate::expr::scalar::is_integer;
+use crate::expr::{child, normalise_floats};
+use crate::schema::Primitive;
+
+/// A leaf column whose statistics are needed, by physical path.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Leaf {
+    pub(super) path: Vec<String>,
+    /// `None` where only the null count is of use.
+    pub(super) ty: Option<Primitive>,
+}
+
+/// What is known of a leaf in each file; null is unknown.
+#[derive(Debug, Clone)]
+pub(super) struct LeafBounds {
+    pub(super) min: ArrayRef,
+    pub(super) max: ArrayRef,
+    /// Certainly no row has a value.
+    pub(super) all_null: BooleanArray,
+    /// Certainly no row is null.
+    pub(super) no_null: BooleanArray,
+}
+
+/// What is known of every leaf.
+#[derive(Debug, Clone)]
+pub(super) struct Bounds {
+    pub(super) leaves: Vec<LeafBounds>,
+}
+
+/// Milliseconds to which writers cut timestamps.
+const MILLISECOND_US: i64 = 1_000;
+
+/// Relative error allowed for decimals that may have passed through a double and 16 printed digits.
+const DOUBLE_ERROR: i128 = 1_000_000_000_000_000;
+
+/// Whether statistics of this type have a minimum and a maximum.
+pub(super) fn is_ordered(ty: Primitive) -> bool {
+    !matches!(ty, Primitive::Boolean | Primitive::Binary | Primitive::Void | Primitive::Variant)
+}
+
+impl Bounds {
+    /// Nothing known.
+    pub(super) fn unknown(leaves: &[Leaf], rows: usize) -> Result<Bounds> {
+        let none = Int64Array::new_null(rows);
+        let leaves = leaves.iter().map(|l| LeafBounds::new(l, None, None, &none, &none));
+        Ok(Bounds { leaves: leaves.collect::<Result<_>>()? })
+    }
+}
+
+impl LeafBounds {
+    /// Makes bounds safe to compare with: `min` and `max` are of the leaf's type, decimals already widened.
+    pub(super) fn new(
+        leaf: &Leaf,
+        min: Option<ArrayRef>,
+        max: Option<ArrayRef>,
+        null_count: &Int64Array,
+        num_records: &Int64Array,
+    ) -> Result<LeafBounds> {
+        let rows = null_count.len();
+        let ty = leaf.ty.filter(|t| is_ordered(*t)).unwrap_or(Primitive::Void);
+        let unknown = || new_null_array(&primitive_to_arrow(ty), rows);
+        let (mut min, mut max) = (min.unwrap_or_else(unknown), max.unwrap_or_else(unknown));
+        if ty != Primitive::Void {
+            (min, max) = (without_nan(min)?, without_nan(max)?);
+            max = later(max);
+            // A writer whose minimum is above its maximum is wrong in one of them.
+            let wrong = certain(&cmp::gt(&min, &max).map_err(failed)?);
+            (min, max) = (nullif(&min, &wrong).map_err(failed)?, nullif(&max, &wrong).map_err(failed)?);
+        }
+        // P166: of wide bounds only 0 and "all" are true counts, and no more is asked here.
+        let zero = Int64Array::new_scalar(0);
+        let sane = certain(&cmp::lt_eq(null_count, num_records).map_err(failed)?);
+        let none = certain(&cmp::eq(null_count, &zero).map_err(failed)?);
+        let all = certain(&cmp::eq(null_count, num_records).map_err(failed)?);
+        let counts_unknown = certain(&arrow::compute::is_null(num_records).map_err(failed)?);
+        let trusted = arrow::compute::or(&sane, &counts_unknown).map_err(failed)?;
+        Ok(LeafBounds { min, max, all_null: all, no_null: and(&none, &trusted).map_err(failed)? })
+    }
+}
+
+/// NaN bounds say nothing: writers differ in where NaN stands (P168, Q4).
+fn without_nan(array: ArrayRef) -> Result<ArrayRef> {
+    let array = normalise_floats(array);
+    let nan: BooleanArray = if let Some(a) = array.as_primitive_opt::<Float64Type>() {
+        a.iter().map(|v| Some(v.is_some_and(f64::is_nan))).collect()
+    } else if let Some(a) = array.as_primitive_opt::<Float32Type>() {
+        a.iter().map(|v| Some(v.is_some_and(f32::is_nan))).collect()
+    } else {
+        return Ok(array);
+    };
+    nullif(&array, &nan).map_err(failed)
+}
+
+/// P164: a maximum was cut to milliseconds.
+fn later(max: ArrayRef) -> ArrayRef {
+    let ArrowType::Timestamp(TimeUnit::Microsecond, zone) = max.data_type() else { return max };
+    let zone = zone.clone();
+    let moved: PrimitiveArray<TimestampMicrosecondType> =
+        max.as_primitive::<TimestampMicrosecondType>().unary(|v| v.saturating_add(MILLISECOND_US));
+    Arc::new(moved.with_timezone_opt(zone))
+}
+
+/// A decimal bound moved outwards by the error of a double (Q3).
+pub(super) fn widen_decimal(v: i128, up: bool) -> i128 {
+    let error = v.abs() / DOUBLE_ERROR + 1;
+    if up { v.saturating_add(error) } else { v.saturating_sub(error) }
+}
+
+/// Whether a struct of parsed statistics has columns for this leaf.
+pub(super) fn has_leaf(leaf: &Leaf, stats: &ArrayRef) -> bool {
+    let of = |section| at(stats, section, &leaf.path).ok().flatten().is_some();
+    let ordered = leaf.ty.is_some_and(is_ordered);
+    of("nullCount") && (!ordered || (of("minValues") && of("maxValues")))
+}
+
+fn at(stats: &ArrayRef, section: &str, path: &[String]) -> Result<Option<ArrayRef>> {
+    let mut here = child(stats, section)?;
+    for name in path {
+        here = match here {
+            Some(array) => child(&array, name)?,
+            None => return Ok(None),
+        };
+    }
+    Ok(here)
+}
+
+/// The bounds in `stats_parsed`.
+pub(super) fn from_structs(leaves: &[Leaf], stats: &ArrayRef) -> Result<Bounds> {
+    let rows = stats.len();
+    let counts = |array: Option<ArrayRef>| match array {
+        Some(a) if a.data_type().is_integer() => int64(&a),
+        _ => Ok(Int64Array::new_null(rows)),
+    };
+    let num_records = counts(child(stats, "numRecords")?)?;
+    let mut bounds = Vec::with_capacity(leaves.len());
+    for leaf in leaves {
+        let bound = |section, up| match (at(stats, section, &leaf.path)?, leaf.ty) {
+            (Some(array), Some(ty)) if is_ordered(ty) => convert(&array, ty, up),
+            _ => Ok(None),
+        };
+        let null_count = counts(at(stats, "nullCount", &leaf.path)?)?;
+        bounds.push(LeafBounds::new(leaf, bound("minValues", false)?, bound("maxValues", true)?, &null_count, &num_records)?);
+    }
+    Ok(Bounds { leaves: bounds })
+}
+
+/// A bound of a parsed struct as the leaf's type; `None` where the conversion isn't certain to keep a bound.
+fn convert(array: &ArrayRef, ty: Primitive, up: bool) -> Result<Option<ArrayRef>> {
+    let target = primitive_to_arrow(ty);
+    if let Primitive::Decimal { precision, scale } = ty {
+        return decimals(array, precision, scale, up);
+    }
+    Ok(match (array.data_type(), &target) {
+        (from, to) if from == to => Some(Arc::clone(array)),
+        // A value that doesn't fit becomes null: unknown.
+        (from, _) if from.is_integer() && is_integer(ty) => Some(cast(array, &target).map_err(failed)?),
+        (ArrowType::Utf8View | ArrowType::LargeUtf8, ArrowType::Utf8) | (ArrowType::Float32, ArrowType::Float64) => {
+            Some(cast(array, &target).map_err(failed)?)
+        }
+        (ArrowType::Timestamp(unit, from), ArrowType::Timestamp(_, to)) if from.is_some() == to.is_some() => {
+            Some(micros(array, *unit, up, to.clone()))
+        }
+        _ => None,
+    })
+}
+
+fn micros(array: &ArrayRef, unit: TimeUnit, up: bool, zone: Option<Arc<str>>) -> ArrayRef {
+    let out: PrimitiveArray<TimestampMicrosecondType> = match unit {
+        TimeUnit::Second => array.as_primitive::<TimestampSecondType>().unary(|v| v.saturating_mul(1_000_000)),
+        TimeUnit::Millisecond => array.as_primitive::<TimestampMillisecondType>().unary(|v| v.saturating_mul(1_000)),
+        TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().unary(|v| v),
+        TimeUnit::Nanosecond => array
+            .as_primitive::<TimestampNanosecondType>()
+            .unary(|v| v.div_euclid(1_000).saturating_add(i64::from(up && v.rem_euclid(1_000) > 0))),
+    };
+    Arc::new(out.with_timezone_opt(zone))
+}
+
+fn decimals(array: &ArrayRef, precision: u8, scale: i8, up: bool) -> Result<Option<ArrayRef>> {
+    let exact = match array.data_type() {
+        ArrowType::Decimal128(_, from) if *from == scale => Arc::clone(array),
+        ArrowType::Decimal128(_, from) if *from < scale => cast(array, &ArrowType::Decimal128(38, scale)).map_err(failed)?,
+        t if t.is_integer() => cast(array, &ArrowType::Decimal128(38, scale)).map_err(failed)?,
+        _ => return Ok(None),
+    };
+    let widened = exact.as_primitive::<Decimal128Type>().unary::<_, Decimal128Type>(|v| {
+        if v.unsigned_abs() < DOUBLE_ERROR.unsigned_abs() { v } else { widen_decimal(v, up) }
+    });
+    // Widening may leave the precision by a digit: comparisons don't mind, the type must be the leaf's.
+    Ok(Some(Arc::new(widened.with_precision_and_scale(precision, scale).map_err(failed)?)))
+}

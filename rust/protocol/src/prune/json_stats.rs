@@ -1,0 +1,200 @@
+//! Statistics from the JSON of `add.stats`: only the leaves that are needed, numbers by their text.
+//! Whatever can't be read is unknown, never an error (P165). Called by `Pruner::keep` for files that
+//! nothing cheaper dropped.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::DataType as ArrowType;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::bounds::{Bounds, Leaf, LeafBounds, is_ordered, widen_decimal};
+use super::failed;
+use crate::Result;
+use crate::expr::scalar::{Scalar, exact_range, to_array};
+use crate::expr::text::{DAY_US, Fit, Number, parse_date, parse_instant, parse_timestamp};
+use crate::schema::Primitive;
+
+/// The needed leaves as a tree of names.
+#[derive(Default)]
+struct Wanted {
+    leaf: Option<usize>,
+    children: HashMap<String, Wanted>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FileStats<'a> {
+    #[serde(borrow, default)]
+    num_records: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    min_values: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    max_values: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    null_count: Option<&'a RawValue>,
+}
+
+#[derive(Default, Clone)]
+struct Column {
+    min: Vec<Option<Scalar>>,
+    max: Vec<Option<Scalar>>,
+    nulls: Vec<Option<i64>>,
+}
+
+/// The bounds that these JSON texts hold.
+pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
+    let texts = cast(texts, &ArrowType::Utf8).map_err(failed)?;
+    let mut wanted = Wanted::default();
+    for (i, leaf) in leaves.iter().enumerate() {
+        let node = leaf.path.iter().fold(&mut wanted, |here, name| here.children.entry(name.clone()).or_default());
+        node.leaf = Some(i);
+    }
+    let mut columns = vec![Column::default(); leaves.len()];
+    let mut num_records: Vec<Option<i64>> = Vec::with_capacity(texts.len());
+    for text in texts.as_string::<i32>() {
+        let stats: FileStats<'_> = text.and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
+        num_records.push(whole(stats.num_records));
+        let mins = leaf_values(stats.min_values, &wanted, leaves.len());
+        let maxs = leaf_values(stats.max_values, &wanted, leaves.len());
+        let nulls = leaf_values(stats.null_count, &wanted, leaves.len());
+        let values = mins.into_iter().zip(maxs).zip(nulls);
+        for ((column, leaf), ((min, max), null)) in columns.iter_mut().zip(leaves).zip(values) {
+            let ty = leaf.ty.filter(|t| is_ordered(*t));
+            column.min.push(ty.and_then(|ty| bound(min?, ty, false)));
+            column.max.push(ty.and_then(|ty| bound(max?, ty, true)));
+            column.nulls.push(whole(null));
+        }
+    }
+    let num_records = Int64Array::from(num_records);
+    let mut found = Vec::with_capacity(leaves.len());
+    for (leaf, c) in leaves.iter().zip(columns) {
+        let array = |v: &[Option<Scalar>]| {
+            let ty = leaf.ty.filter(|t| is_ordered(*t));
+            ty.map(|ty| to_array(v.iter().map(Option::as_ref), ty)).transpose()
+        };
+        found.push(LeafBounds::new(leaf, array(&c.min)?, array(&c.max)?, &Int64Array::from(c.nulls), &num_records)?);
+    }
+    Ok(Bounds { leaves: found })
+}
+
+fn leaf_values<'a>(section: Option<&'a RawValue>, wanted: &Wanted, leaves: usize) -> Vec<Option<&'a RawValue>> {
+    let mut out = vec![None; leaves];
+    if section.is_some_and(|raw| collect(raw, wanted, &mut out).is_err()) {
+        out.fill(None);
+    }
+    out
+}
+
+fn collect<'a>(raw: &'a RawValue, wanted: &Wanted, out: &mut [Option<&'a RawValue>]) -> serde_json::Result<()> {
+    Seed { wanted, out }.deserialize(&mut serde_json::Deserializer::from_str(raw.get()))
+}
+
+struct Seed<'w, 'o, 'a> {
+    wanted: &'w Wanted,
+    out: &'o mut [Option<&'a RawValue>],
+}
+
+impl<'a> DeserializeSeed<'a> for Seed<'_, '_, 'a> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'a>>(self, d: D) -> Result<(), D::Error> {
+        d.deserialize_map(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Seed<'_, '_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of statistics")
+    }
+
+    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some(Key(key)) = map.next_key()? {
+            let Some(wanted) = self.wanted.children.get(key.as_ref()) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let raw: &'a RawValue = map.next_value()?;
+            if let Some(slot) = wanted.leaf.and_then(|i| self.out.get_mut(i)) {
+                *slot = Some(raw);
+            }
+            if !wanted.children.is_empty() && raw.get().starts_with('{') {
+                collect(raw, wanted, self.out).map_err(serde::de::Error::custom)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An object's key without a copy where it has no escapes.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a column's name")
+            }
+            fn visit_borrowed_str<E>(self, v: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(v)))
+            }
+            fn visit_str<E>(self, v: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(v.to_owned())))
+            }
+        }
+        d.deserialize_str(KeyVisitor)
+    }
+}
+
+fn whole(raw: Option<&RawValue>) -> Option<i64> {
+    raw?.get().parse().ok()
+}
+
+/// The bound in a JSON value, moved outwards where its text may be inexact.
+fn bound(raw: &RawValue, ty: Primitive, up: bool) -> Option<Scalar> {
+    let raw = raw.get();
+    if !raw.starts_with('"') {
+        return match ty {
+            Primitive::Decimal { precision, scale } => decimal(raw, precision, scale, up),
+            Primitive::Float | Primitive::Double if raw != "null" => Scalar::parse(raw, ty),
+            Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long => Scalar::parse(raw, ty),
+            _ => None,
+        };
+    }
+    let text: String = serde_json::from_str(raw).ok()?;
+    match ty {
+        Primitive::String => Some(Scalar::Text(text)),
+        Primitive::Float | Primitive::Double => Scalar::parse(&text, ty),
+        Primitive::Date => parse_date(&text).map(Scalar::Date),
+        Primitive::Timestamp => parse_instant(&text).map(|v| Scalar::Timestamp(through_day(&text, v, up))),
+        Primitive::TimestampNtz => parse_timestamp(&text).map(|(v, _)| Scalar::Timestamp(through_day(&text, v, up))),
+        Primitive::Decimal { precision, scale } => decimal(&text, precision, scale, up),
+        _ => None,
+    }
+}
+
+/// A bound written as a date, before the column was widened from one, or cut to one: up to the day's end.
+fn through_day(text: &str, v: i64, up: bool) -> i64 {
+    if up && !text.contains(':') { v.saturating_add(DAY_US - 1) } else { v }
+}
+
+fn decimal(text: &str, precision: u8, scale: i8, up: bool) -> Option<Scalar> {
+    let n = Number::parse(text)?;
+    let (at, low, high) = exact_range(Primitive::Decimal { precision, scale })?;
+    // Q3: a double holds 15 digits of any decimal; a text with all digits of the scale lost none.
+    let exact = !n.exponent && n.significant <= 15 && (precision <= 15 || n.scale == i32::from(scale));
+    let v = match n.fit(at, low.saturating_mul(2), high.saturating_mul(2)) {
+        Fit::Exact(v) => v,
+        Fit::After(v) => v.saturating_add(i128::from(up)),
+        Fit::Above | Fit::Below => return None,
+    };
+    Some(Scalar::Decimal(if exact { v } else { widen_decimal(v, up) }))
+}

@@ -1,0 +1,146 @@
+//! File skipping: which files of an add batch may hold a row for which a predicate is TRUE.
+//! A file is dropped only if partition values or statistics make that certain (P164-P168, P170).
+//! Columnar and pure; `log` calls it on every batch of a plan, conflict checks on the winners' adds.
+
+mod bounds;
+mod json_stats;
+mod partitions;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
+use arrow::compute::{and, take};
+use arrow::datatypes::Int64Type;
+use arrow::error::ArrowError;
+
+use self::bounds::{Bounds, Leaf};
+use self::partitions::PartitionColumn;
+use self::tree::{Known, Tree, TreeBuilder};
+use crate::expr::{Predicate, child};
+use crate::schema::{Field, StructType};
+use crate::{Error, Result};
+
+/// A predicate prepared for skipping files of one table schema.
+#[derive(Debug, Clone)]
+pub struct Pruner {
+    tree: Tree,
+    leaves: Vec<Leaf>,
+    leaf_paths: Vec<Vec<String>>,
+    partitions: Vec<PartitionColumn>,
+    partition_names: Vec<String>,
+}
+
+/// The name under which a field stands in files, statistics and partition values.
+pub(crate) fn physical_name(field: &Field) -> &str {
+    let mapped = field.metadata.get("delta.columnMapping.physicalName").and_then(serde_json::Value::as_str);
+    mapped.unwrap_or(&field.name)
+}
+
+impl Pruner {
+    /// Prepares a predicate that was bound to this schema.
+    pub fn new(predicate: &Predicate, schema: &StructType, partition_columns: &[String]) -> Result<Pruner> {
+        let mut builder = TreeBuilder::new(schema, partition_columns);
+        let tree = builder.build(&predicate.node().normal_form())?;
+        let (leaves, partitions) = builder.finish();
+        Ok(Pruner {
+            tree,
+            leaf_paths: leaves.iter().map(|l| l.path.clone()).collect(),
+            leaves,
+            partition_names: partitions.iter().map(|p| p.physical.clone()).collect(),
+            partitions,
+        })
+    }
+
+    /// Physical names of the partition columns that decide.
+    pub fn partition_columns_needed(&self) -> &[String] {
+        &self.partition_names
+    }
+
+    /// Physical paths of the leaves whose statistics decide.
+    pub fn stats_leaves_needed(&self) -> &[Vec<String>] {
+        &self.leaf_paths
+    }
+
+    /// For each file whether it may hold a matching row; never null.
+    ///
+    /// Columns are found by name and may be absent: `partitionValues` (map of strings),
+    /// `partitionValues_parsed`, `stats` (JSON), `stats_parsed`. JSON is parsed only for files that
+    /// everything else left.
+    pub fn keep(&self, files: &RecordBatch) -> Result<BooleanArray> {
+        let rows = files.num_rows();
+        let partitions = partitions::batch(&self.partitions, files)?;
+        let exact = self.tree.evaluate_exact(&partitions, rows)?;
+        let parsed = files.column_by_name("stats_parsed");
+        let from_structs = match parsed {
+            Some(stats) => bounds::from_structs(&self.leaves, stats)?,
+            None => Bounds::unknown(&self.leaves, rows)?,
+        };
+        let kept = self.tree.may_match(&Known { rows, exact: &exact, bounds: &from_structs })?;
+        match self.json_rows(files, parsed, &kept) {
+            Some((texts, indices)) => self.keep_by_json(&exact, &kept, texts, &indices),
+            None => Ok(kept),
+        }
+    }
+
+    /// The files whose JSON must decide: kept so far, and no parsed statistics to look at.
+    fn json_rows<'a>(
+        &self,
+        files: &'a RecordBatch,
+        parsed: Option<&ArrayRef>,
+        kept: &BooleanArray,
+    ) -> Option<(&'a ArrayRef, UInt32Array)> {
+        let texts = files.column_by_name("stats").filter(|_| !self.leaves.is_empty())?;
+        let counts = parsed
+            .filter(|stats| self.leaves.iter().all(|l| bounds::has_leaf(l, stats)))
+            .and_then(|stats| child(stats, "numRecords").ok().flatten());
+        let indices: UInt32Array = (0..kept.len())
+            .filter(|i| kept.value(*i) && texts.is_valid(*i) && counts.as_ref().is_none_or(|c| c.is_null(*i)))
+            .filter_map(|i| u32::try_from(i).ok())
+            .map(Some)
+            .collect();
+        (!indices.is_empty()).then_some((texts, indices))
+    }
+
+    fn keep_by_json(
+        &self,
+        exact: &[BooleanArray],
+        kept: &BooleanArray,
+        texts: &ArrayRef,
+        indices: &UInt32Array,
+    ) -> Result<BooleanArray> {
+        let texts = take(texts, indices, None).map_err(failed)?;
+        let bounds = json_stats::bounds(&self.leaves, &texts)?;
+        let exact: Vec<BooleanArray> = exact
+            .iter()
+            .map(|e| take(e, indices, None).map(|a| a.as_boolean().clone()))
+            .collect::<Result<_, _>>()
+            .map_err(failed)?;
+        let may = self.tree.may_match(&Known { rows: indices.len(), exact: &exact, bounds: &bounds })?;
+        let mut mask = arrow::array::BooleanBufferBuilder::new(kept.len());
+        mask.append_n(kept.len(), true);
+        for (row, keep) in indices.values().iter().zip(may.values().iter()) {
+            mask.set_bit(*row as usize, keep);
+        }
+        and(kept, &BooleanArray::new(mask.finish(), None)).map_err(failed)
+    }
+}
+
+fn failed(e: ArrowError) -> Error {
+    Error::internal(format!("files can't be pruned: {e}")).with_source(e)
+}
+
+/// Certain truths as a mask; NULL isn't certain.
+fn certain(a: &BooleanArray) -> BooleanArray {
+    match a.nulls() {
+        Some(nulls) => BooleanArray::new(a.values() & nulls.inner(), None),
+        None => a.clone(),
+    }
+}
+
+fn int64(array: &ArrayRef) -> Result<arrow::array::Int64Array> {
+    let wide = arrow::compute::cast(array, &arrow::datatypes::DataType::Int64).map_err(failed)?;
+    Ok(wide.as_primitive::<Int64Type>().clone())
+}

@@ -1,0 +1,84 @@
+//! Partition columns of an add batch as typed arrays. Owns which source counts: the log's strings are the
+//! truth, the parsed struct a shortcut where both can't differ. Called by `Pruner::keep`.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, MapArray, RecordBatch, RecordBatchOptions, StringArray};
+use arrow::compute::{cast, nullif};
+use arrow::datatypes::{DataType as ArrowType, Field, Schema};
+
+use super::failed;
+use crate::Result;
+use crate::arrow_types::primitive_to_arrow;
+use crate::expr::child;
+use crate::partition_values::partition_array;
+use crate::schema::Primitive;
+
+/// A partition column that a predicate needs.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PartitionColumn {
+    pub(super) logical: String,
+    pub(super) physical: String,
+    pub(super) ty: Primitive,
+}
+
+/// The typed values by logical name, and whether the batch told them at all.
+pub(super) struct Partitions {
+    pub(super) batch: RecordBatch,
+    pub(super) known: BooleanArray,
+}
+
+/// Reads the partition columns of a batch of adds.
+pub(super) fn batch(columns: &[PartitionColumn], files: &RecordBatch) -> Result<Partitions> {
+    let rows = files.num_rows();
+    let maps = files.column_by_name("partitionValues").and_then(|c| c.as_map_opt());
+    let parsed = files.column_by_name("partitionValues_parsed");
+    let mut known = BooleanArray::from(vec![true; rows]);
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
+    for c in columns {
+        let (array, of) = match (parsed_column(c, parsed)?, maps) {
+            (Some(found), _) => found,
+            (None, Some(maps)) => from_maps(c, maps)?,
+            (None, None) => (arrow::array::new_null_array(&primitive_to_arrow(c.ty), rows), BooleanArray::from(vec![false; rows])),
+        };
+        known = arrow::compute::and(&known, &of).map_err(failed)?;
+        arrays.push(array);
+    }
+    let fields: Vec<Field> =
+        columns.iter().zip(&arrays).map(|(c, a)| Field::new(&c.logical, a.data_type().clone(), true)).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options).map_err(failed)?;
+    Ok(Partitions { batch, known })
+}
+
+/// The parsed struct counts only if it is complete, and only for types whose text has one meaning.
+fn parsed_column(c: &PartitionColumn, parsed: Option<&ArrayRef>) -> Result<Option<(ArrayRef, BooleanArray)>> {
+    // A zone-less timestamp means the writer's session zone to Spark and UTC to us.
+    let one_meaning = !matches!(c.ty, Primitive::Timestamp | Primitive::TimestampNtz | Primitive::Binary);
+    let Some(parsed) = parsed.filter(|p| one_meaning && p.null_count() == 0) else { return Ok(None) };
+    let found = child(parsed, &c.physical)?.filter(|a| *a.data_type() == primitive_to_arrow(c.ty));
+    let Some(mut array) = found else { return Ok(None) };
+    if let Some(texts) = array.as_string_opt::<i32>() {
+        // The empty string is null (P170).
+        array = nullif(&array, &texts.iter().map(|t| Some(t == Some(""))).collect()).map_err(failed)?;
+    }
+    let known = BooleanArray::from(vec![true; array.len()]);
+    Ok(Some((array, known)))
+}
+
+fn from_maps(c: &PartitionColumn, maps: &MapArray) -> Result<(ArrayRef, BooleanArray)> {
+    let keys = cast(maps.keys(), &ArrowType::Utf8).map_err(failed)?;
+    let values = cast(maps.values(), &ArrowType::Utf8).map_err(failed)?;
+    let (keys, values): (&StringArray, &StringArray) = (keys.as_string(), values.as_string());
+    let text_of = |row: usize| {
+        let offsets = maps.value_offsets();
+        let (from, until) = (offsets.get(row)?, offsets.get(row + 1)?);
+        let entry = (*from..*until).find(|i| usize::try_from(*i).is_ok_and(|i| keys.value(i) == c.physical))?;
+        let entry = usize::try_from(entry).ok()?;
+        values.is_valid(entry).then(|| values.value(entry))
+    };
+    let texts = (0..maps.len()).map(|row| if maps.is_valid(row) { text_of(row) } else { None });
+    let array = partition_array(texts, &c.logical, c.ty)?;
+    let known = (0..maps.len()).map(|row| Some(maps.is_valid(row))).collect();
+    Ok((array, known))
+}

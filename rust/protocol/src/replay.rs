@@ -1,0 +1,130 @@
+//! The one replay walk (protocol section "Action Reconciliation"): newest first, a file's newest
+//! action decides (P041, P043). Only commits' keys are remembered, never those of a checkpoint.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use arrow::array::{BooleanArray, RecordBatch};
+
+use crate::files::FileRows;
+use crate::{Result, paths};
+
+/// A file's identity: decoded path and deletion-vector id (P041, P042).
+type Key = (String, Option<String>);
+
+/// Feeds on commits from the newest to the oldest, then judges the checkpoint's rows.
+#[derive(Debug, Default, Clone)]
+pub struct Replay {
+    decided: HashSet<Key>,
+}
+
+impl Replay {
+    /// Nothing seen yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next older commit; true for each of its adds that is live.
+    pub fn commit(&mut self, adds: &RecordBatch, removes: &RecordBatch) -> Result<BooleanArray> {
+        let rows = FileRows::new(adds);
+        let mut live = Vec::with_capacity(adds.num_rows());
+        for row in 0..adds.num_rows() {
+            live.push(self.decided.insert(key(&rows, row)?));
+        }
+        let rows = FileRows::new(removes);
+        for row in 0..removes.num_rows() {
+            self.decided.insert(key(&rows, row)?);
+        }
+        Ok(BooleanArray::from(live))
+    }
+
+    /// True for each file action of the checkpoint that no later commit touched.
+    pub fn checkpoint(&self, files: &RecordBatch) -> Result<BooleanArray> {
+        if self.decided.is_empty() {
+            return Ok(BooleanArray::from(vec![true; files.num_rows()]));
+        }
+        let rows = FileRows::new(files);
+        (0..files.num_rows()).map(|row| Ok(Some(!self.decided.contains(&key(&rows, row)?)))).collect()
+    }
+
+    /// How many files the commits touched.
+    pub fn touched(&self) -> usize {
+        self.decided.len()
+    }
+}
+
+/// The tombstones that a checkpoint must carry: for each commit, newest first, which of its removes
+/// are the newest word on their file.
+#[derive(Debug, Default)]
+pub struct Tombstones {
+    decided: HashSet<Key>,
+}
+
+impl Tombstones {
+    /// Takes the next older commit; true for each of its removes that is a tombstone.
+    pub fn commit(&mut self, adds: &RecordBatch, removes: &RecordBatch) -> Result<BooleanArray> {
+        let added = FileRows::new(adds);
+        for row in 0..adds.num_rows() {
+            self.decided.insert(key(&added, row)?);
+        }
+        let rows = FileRows::new(removes);
+        let mut dead = Vec::with_capacity(removes.num_rows());
+        for row in 0..removes.num_rows() {
+            dead.push(self.decided.insert(key(&rows, row)?));
+        }
+        Ok(BooleanArray::from(dead))
+    }
+}
+
+fn key(rows: &FileRows<'_>, row: usize) -> Result<Key> {
+    let raw = rows.path(row)?;
+    let path = if raw.contains('%') { Cow::Owned(paths::decode(raw)?) } else { Cow::Borrowed(raw) };
+    Ok((path.into_owned(), rows.deletion_vector(row).map(|d| d.unique_id())))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::actions::{Add, DeletionVector, Remove};
+    use crate::files::{adds_to_batch, removes_to_batch};
+
+    fn add(path: &str) -> Add {
+        Add { path: path.into(), ..Add::default() }
+    }
+    fn remove(path: &str) -> Remove {
+        Remove { path: path.into(), ..Remove::default() }
+    }
+
+    #[test]
+    fn the_newest_action_on_a_decoded_path_wins() {
+        // P021, P041
+        let mut r = Replay::new();
+        let newest = r.commit(&adds_to_batch([]).unwrap(), &removes_to_batch([&remove("a%20b")]).unwrap()).unwrap();
+        assert_eq!(newest.len(), 0);
+        let older = r.commit(&adds_to_batch([&add("a b"), &add("c")]).unwrap(), &removes_to_batch([]).unwrap()).unwrap();
+        assert_eq!(older, BooleanArray::from(vec![false, true]));
+        let checkpoint = r.checkpoint(&adds_to_batch([&add("a%20b"), &add("c"), &add("d")]).unwrap()).unwrap();
+        assert_eq!(checkpoint, BooleanArray::from(vec![false, false, true]));
+    }
+
+    #[test]
+    fn a_vector_makes_another_file() {
+        // P042: offset 0 differs from absent
+        let dv = |offset| DeletionVector { storage_type: "u".into(), path_or_inline_dv: "x".into(), offset, size_in_bytes: 1, cardinality: 1 };
+        let mut r = Replay::new();
+        let with = Add { deletion_vector: Some(dv(Some(0))), ..add("a") };
+        r.commit(&adds_to_batch([&with]).unwrap(), &removes_to_batch([&remove("a")]).unwrap()).unwrap();
+        let other = Add { deletion_vector: Some(dv(None)), ..add("a") };
+        let older = adds_to_batch([&add("a"), &with, &other]).unwrap();
+        assert_eq!(r.checkpoint(&older).unwrap(), BooleanArray::from(vec![false, false, true]));
+    }
+
+    #[test]
+    fn a_file_added_again_leaves_no_tombstone() {
+        let mut t = Tombstones::default();
+        t.commit(&adds_to_batch([&add("a")]).unwrap(), &removes_to_batch([]).unwrap()).unwrap();
+        let older = t.commit(&adds_to_batch([]).unwrap(), &removes_to_batch([&remove("a"), &remove("b")]).unwrap()).unwrap();
+        assert_eq!(older, BooleanArray::from(vec![false, true]));
+    }
+}

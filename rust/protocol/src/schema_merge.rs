@@ -1,0 +1,172 @@
+//! Whether data fits a table's schema, and which schema takes both: the one rule that writes use.
+//! Columns are found ignoring case; a type may come narrower than the table's, never wider.
+
+use crate::schema::{ArrayType, DataType, Field, MapType, Primitive, StructType};
+use crate::{Error, Result};
+
+/// Refuses data that a table with this schema can't take: an unknown column, or a type that isn't
+/// the column's and can't be widened to it without loss. Columns that the data lacks must be nullable.
+pub fn check_fits(table: &StructType, data: &StructType) -> Result<()> {
+    for f in data.fields() {
+        let Some(own) = table.field_ignore_case(&f.name) else {
+            return Err(unknown(table, &f.name));
+        };
+        fits(&own.data_type, &f.data_type, &f.name, false)?;
+    }
+    check_missing(table, data, "")
+}
+
+fn check_missing(table: &StructType, data: &StructType, path: &str) -> Result<()> {
+    match table.fields().iter().find(|f| !f.nullable && data.field_ignore_case(&f.name).is_none()) {
+        None => Ok(()),
+        Some(f) => Err(Error::schema_mismatch(format!(
+            "the data lacks the column `{path}{}`, which is NOT NULL in the table: add it (expected {})",
+            f.name, f.data_type
+        ))),
+    }
+}
+
+fn unknown(table: &StructType, path: &str) -> Error {
+    let names: Vec<&str> = table.fields().iter().take(20).map(|f| f.name.as_str()).collect();
+    Error::schema_mismatch(format!(
+        "the data has the column `{path}`, which the table doesn't have (it has {}): drop or rename it, or use schema_mode=\"merge\" to add it to the table",
+        names.join(", ")
+    ))
+}
+
+fn mismatch(path: &str, table: &DataType, data: &DataType) -> Error {
+    Error::schema_mismatch(format!(
+        "column `{path}`: expected {table} as in the table, found {data} in the data: cast the data, or rewrite the table with mode=\"overwrite\" and schema_mode=\"overwrite\""
+    ))
+}
+
+/// Whether `data` is `table` or narrower. `grow` lets structs bring new fields.
+fn fits(table: &DataType, data: &DataType, path: &str, grow: bool) -> Result<()> {
+    match (table, data) {
+        (DataType::Primitive(t), DataType::Primitive(d)) if t == d || widens(*d, *t) => Ok(()),
+        (_, DataType::Primitive(Primitive::Void)) => Ok(()),
+        (DataType::Array(t), DataType::Array(d)) => fits(&t.element, &d.element, &format!("{path}.element"), grow),
+        (DataType::Map(t), DataType::Map(d)) => {
+            fits(&t.key, &d.key, &format!("{path}.key"), grow)?;
+            fits(&t.value, &d.value, &format!("{path}.value"), grow)
+        }
+        (DataType::Struct(t), DataType::Struct(d)) => {
+            for f in d.fields() {
+                let inner = format!("{path}.{}", f.name);
+                match t.field_ignore_case(&f.name) {
+                    Some(own) => fits(&own.data_type, &f.data_type, &inner, grow)?,
+                    None if grow => {}
+                    None => return Err(unknown(t, &inner)),
+                }
+            }
+            check_missing(t, d, &format!("{path}."))
+        }
+        _ => Err(mismatch(path, table, data)),
+    }
+}
+
+/// Whether every value of `from` is a value of `to`.
+fn widens(from: Primitive, to: Primitive) -> bool {
+    use Primitive::{Byte, Decimal, Double, Float, Integer, Long, Short};
+    let digits = |p| match p {
+        Byte => Some(3),
+        Short => Some(5),
+        Integer => Some(10),
+        Long => Some(20),
+        _ => None,
+    };
+    match (from, to) {
+        (Byte, Short | Integer | Long) | (Short, Integer | Long) | (Integer, Long) => true,
+        (Float, Double) | (Byte | Short | Integer, Double) | (Byte | Short, Float) => true,
+        (Decimal { precision: p, scale: s }, Decimal { precision: q, scale: t }) => {
+            t >= s && i16::from(q) - i16::from(t) >= i16::from(p) - i16::from(s)
+        }
+        (from, Decimal { precision, scale }) => digits(from).is_some_and(|d| i16::from(precision) - i16::from(scale) >= d),
+        _ => false,
+    }
+}
+
+/// The schema that holds the table's rows and the data's: the table's columns as they are, the
+/// data's new ones after them (nullable). Types that don't fit are refused.
+pub fn merge(table: &StructType, data: &StructType) -> Result<StructType> {
+    for f in data.fields() {
+        if let Some(own) = table.field_ignore_case(&f.name) {
+            fits(&own.data_type, &f.data_type, &f.name, true)?;
+        }
+    }
+    check_missing(table, data, "")?;
+    Ok(merge_struct(table, data))
+}
+
+fn merge_struct(table: &StructType, data: &StructType) -> StructType {
+    let old = table.fields().iter().map(|own| match data.field_ignore_case(&own.name) {
+        Some(f) => Field { data_type: merge_type(&own.data_type, &f.data_type), ..own.clone() },
+        None => own.clone(),
+    });
+    let new = data.fields().iter().filter(|f| table.field_ignore_case(&f.name).is_none());
+    // Rows that are there already have no value for a new column.
+    let new = new.map(|f| Field { nullable: true, ..f.clone() });
+    StructType::new(old.chain(new).collect())
+}
+
+fn merge_type(table: &DataType, data: &DataType) -> DataType {
+    match (table, data) {
+        (DataType::Struct(t), DataType::Struct(d)) => DataType::Struct(merge_struct(t, d)),
+        (DataType::Array(t), DataType::Array(d)) => DataType::Array(Box::new(ArrayType {
+            element: merge_type(&t.element, &d.element),
+            contains_null: t.contains_null,
+        })),
+        (DataType::Map(t), DataType::Map(d)) => DataType::Map(Box::new(MapType {
+            key: merge_type(&t.key, &d.key),
+            value: merge_type(&t.value, &d.value),
+            value_contains_null: t.value_contains_null,
+        })),
+        // void → any needs no feature (P153)
+        (DataType::Primitive(Primitive::Void), d) => d.clone(),
+        (t, _) => t.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+
+    fn table() -> StructType {
+        StructType::new(vec![
+            Field::new("id", Primitive::Long, false),
+            Field::new("s", DataType::Struct(StructType::new(vec![Field::new("x", Primitive::Integer, true)])), true),
+        ])
+    }
+
+    #[test]
+    fn mismatches_name_column_expected_and_found() {
+        let data = StructType::new(vec![Field::new("ID", Primitive::String, true)]);
+        let m = check_fits(&table(), &data).unwrap_err().message().to_owned();
+        assert!(m.contains("`ID`") && m.contains("expected long") && m.contains("found string"), "{m}");
+        let data = StructType::new(vec![Field::new("s", Primitive::Void, true)]);
+        assert!(check_fits(&table(), &data).unwrap_err().message().contains("`id`"));
+        let data = StructType::new(vec![Field::new("id", Primitive::Integer, true), Field::new("new", Primitive::Long, true)]);
+        assert!(check_fits(&table(), &data).unwrap_err().message().contains("schema_mode=\"merge\""));
+    }
+
+    #[test]
+    fn merge_adds_columns_at_every_level() {
+        let inner = StructType::new(vec![Field::new("y", Primitive::Date, false)]);
+        let data = StructType::new(vec![
+            Field::new("id", Primitive::Short, true),
+            Field::new("S", DataType::Struct(inner), true),
+            Field::new("n", Primitive::Long, false),
+        ]);
+        let m = merge(&table(), &data).unwrap();
+        assert_eq!(m.to_string(), "struct<id:long,s:struct<x:integer,y:date>,n:long>");
+        assert!(m.fields()[2].nullable && !m.fields()[0].nullable);
+    }
+
+    #[test]
+    fn only_lossless_widening() {
+        let d = |p, s| Primitive::Decimal { precision: p, scale: s };
+        assert!(widens(d(10, 2), d(12, 2)) && !widens(d(10, 2), d(10, 3)) && widens(Primitive::Long, d(20, 0)));
+        assert!(!widens(Primitive::Long, Primitive::Double) && !widens(Primitive::Long, Primitive::Integer));
+    }
+}

@@ -1,0 +1,226 @@
+//! The log segment: which checkpoint and which commits make a version, as a pure function of the
+//! names in the log folder (P003–P009). Reads nothing; `log` lists and then opens what is named here.
+
+use std::collections::BTreeMap;
+
+use crate::paths::{LogFile, parse_log_name};
+use crate::{Error, Result};
+
+/// One listed file of the log folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogName {
+    /// Version that the name starts with.
+    pub version: u64,
+    /// What the file is.
+    pub kind: LogFile,
+    /// Bare file name.
+    pub name: String,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Last modification, ms since the epoch.
+    pub modified_ms: i64,
+}
+
+impl LogName {
+    /// The listed file, or `None` for a name that means nothing or a zero-length checkpoint (P002, P004).
+    pub fn parse(name: &str, size_bytes: u64, modified_ms: i64) -> Option<Self> {
+        let (version, kind) = parse_log_name(name)?;
+        let checkpoint = matches!(
+            kind,
+            LogFile::ClassicCheckpoint | LogFile::MultipartCheckpoint { .. } | LogFile::UuidCheckpoint { .. }
+        );
+        if checkpoint && size_bytes == 0 {
+            return None;
+        }
+        Some(LogName { version, kind, name: name.to_owned(), size_bytes, modified_ms })
+    }
+}
+
+/// A complete checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointFiles {
+    /// The version it holds.
+    pub version: u64,
+    /// Its files: one, or all parts in order.
+    pub files: Vec<LogName>,
+}
+
+/// What must be read to rebuild one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSegment {
+    /// The version this segment makes.
+    pub version: u64,
+    /// The checkpoint to start from, if any.
+    pub checkpoint: Option<CheckpointFiles>,
+    /// Commits after the checkpoint, ascending, without a gap, up to `version`.
+    pub commits: Vec<LogName>,
+    /// The newest checksum at or below `version` and at or above the checkpoint.
+    pub checksum: Option<LogName>,
+}
+
+/// All complete checkpoints at or below `target`, best first: the newest; of one version the
+/// UUID-named, then the multi-part, then the classic one, as the reference prefers (P004, P005).
+pub fn complete_checkpoints(names: &[LogName], target: Option<u64>) -> Vec<CheckpointFiles> {
+    let mut classic = Vec::new();
+    let mut multipart: BTreeMap<(u64, u32), BTreeMap<u32, &LogName>> = BTreeMap::new();
+    for n in names.iter().filter(|n| target.is_none_or(|t| n.version <= t)) {
+        match &n.kind {
+            LogFile::ClassicCheckpoint => classic.push((n.version, 0, vec![n.clone()])),
+            LogFile::UuidCheckpoint { .. } => classic.push((n.version, 2, vec![n.clone()])),
+            LogFile::MultipartCheckpoint { part, parts } => {
+                multipart.entry((n.version, *parts)).or_default().insert(*part, n);
+            }
+            LogFile::Commit | LogFile::Compaction { .. } | LogFile::Checksum => {}
+        }
+    }
+    let whole = multipart
+        .into_iter()
+        .filter(|((_, parts), found)| found.len() == *parts as usize)
+        .map(|((version, _), found)| (version, 1, found.into_values().cloned().collect()));
+    let mut all: Vec<(u64, u8, Vec<LogName>)> = classic.into_iter().chain(whole).collect();
+    all.sort_by_key(|c| std::cmp::Reverse((c.0, c.1)));
+    all.into_iter().map(|(version, _, files)| CheckpointFiles { version, files }).collect()
+}
+
+impl LogSegment {
+    /// The segment of `target`, or of the newest version, from a listing of the log folder that
+    /// starts at `checkpoint` or before. `checkpoint` is the one to use: one of
+    /// [`complete_checkpoints`], or `None` to start from version 0.
+    ///
+    /// Errors: no commit at all is `TableNotFound`; a version that isn't there is
+    /// `VersionNotFound`; a missing commit in between is `CorruptLog` (P009).
+    pub fn build(names: &[LogName], checkpoint: Option<CheckpointFiles>, target: Option<u64>) -> Result<Self> {
+        let first_needed = checkpoint.as_ref().map_or(0, |c| c.version + 1);
+        let mut commits: Vec<LogName> = names
+            .iter()
+            .filter(|n| n.kind == LogFile::Commit && n.version >= first_needed)
+            .filter(|n| target.is_none_or(|t| n.version <= t))
+            .cloned()
+            .collect();
+        commits.sort_by_key(|n| n.version);
+        let reached = match (commits.last(), &checkpoint) {
+            (Some(last), _) => last.version,
+            (None, Some(c)) => c.version,
+            (None, None) => return Err(nothing_to_start_from(names, target)),
+        };
+        check_contiguous(&commits, first_needed, checkpoint.is_some())?;
+        if let Some(t) = target.filter(|t| *t != reached) {
+            return Err(Error::version_not_found(format!(
+                "version {t} doesn't exist: the newest version is {reached}"
+            ))
+            .with_version(t));
+        }
+        let checksum = names
+            .iter()
+            .filter(|n| n.kind == LogFile::Checksum && n.version <= reached)
+            .filter(|n| checkpoint.as_ref().is_none_or(|c| n.version >= c.version))
+            .max_by_key(|n| n.version)
+            .cloned();
+        Ok(LogSegment { version: reached, checkpoint, commits, checksum })
+    }
+}
+
+fn nothing_to_start_from(names: &[LogName], target: Option<u64>) -> Error {
+    let first = names.iter().filter(|n| n.kind == LogFile::Commit).map(|n| n.version).min();
+    match (first, target) {
+        (Some(first), Some(t)) if t < first => Error::version_not_found(format!(
+            "version {t} can't be rebuilt: the log starts at version {first}, older commits were cleaned up"
+        ))
+        .with_version(t),
+        _ => Error::table_not_found(
+            "no Delta table here: the _delta_log folder is missing or holds no commit; check the path, or create the table first",
+        ),
+    }
+}
+
+fn check_contiguous(commits: &[LogName], first_needed: u64, after_checkpoint: bool) -> Result<()> {
+    for (expected, found) in (first_needed..).zip(commits) {
+        if found.version == expected {
+            continue;
+        }
+        let v = found.version;
+        let e = if expected > first_needed || after_checkpoint {
+            Error::corrupt_log(format!(
+                "the log has a gap: commit {expected} is missing but {v} exists; restore _delta_log/{expected:020}.json from a backup"
+            ))
+        } else {
+            Error::corrupt_log(format!(
+                "the log is truncated: it starts at commit {v}, and no complete checkpoint stands in for the commits before it; restore them or a checkpoint from a backup"
+            ))
+        };
+        return Err(e.with_version(expected));
+    }
+    Ok(())
+}
+
+/// Commit times made strictly increasing (P081): t(v) = max(mtime(v), t(v-1) + 1).
+/// `commits` ascend by version; the result has one time in ms for each.
+pub fn monotone_times(commits: &[LogName]) -> Vec<(u64, i64)> {
+    let mut last = i64::MIN;
+    commits
+        .iter()
+        .map(|c| {
+            last = c.modified_ms.max(last.saturating_add(1));
+            (c.version, last)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use deltaplane_error::Kind;
+
+    fn names(list: &[&str]) -> Vec<LogName> {
+        list.iter().filter_map(|n| LogName::parse(n, 1, 0)).collect()
+    }
+    fn commits(range: impl IntoIterator<Item = u64>) -> Vec<LogName> {
+        range.into_iter().map(|v| LogName::parse(&format!("{v:020}.json"), 1, 0).unwrap()).collect()
+    }
+
+    #[test]
+    fn newest_complete_checkpoint_wins() {
+        // P004, P005
+        let n = names(&[
+            "00000000000000000004.checkpoint.parquet",
+            "00000000000000000006.checkpoint.0000000001.0000000002.parquet",
+            "00000000000000000005.checkpoint.0000000001.0000000002.parquet",
+            "00000000000000000005.checkpoint.0000000002.0000000002.parquet",
+        ]);
+        let found: Vec<u64> = complete_checkpoints(&n, None).iter().map(|c| c.version).collect();
+        assert_eq!(found, [5, 4]);
+        assert_eq!(complete_checkpoints(&n, Some(4)).len(), 1);
+        assert_eq!(LogName::parse("00000000000000000004.checkpoint.parquet", 0, 0), None);
+    }
+
+    #[test]
+    fn gaps_and_truncation_are_told_apart() {
+        // P009
+        let gap = LogSegment::build(&commits([0, 1, 3]), None, None).unwrap_err();
+        assert!(gap.message().contains("gap") && gap.kind() == Kind::CorruptLog);
+        let cut = LogSegment::build(&commits([5, 6]), None, None).unwrap_err();
+        assert!(cut.message().contains("truncated"), "{cut}");
+        assert_eq!(LogSegment::build(&[], None, None).unwrap_err().kind(), Kind::TableNotFound);
+        let cp = CheckpointFiles { version: 5, files: vec![] };
+        let gap = LogSegment::build(&commits([5, 7]), Some(cp), None).unwrap_err();
+        assert!(gap.message().contains("commit 6"), "{gap}");
+    }
+
+    #[test]
+    fn a_version_above_the_newest_is_not_found() {
+        let e = LogSegment::build(&commits(0..3), None, Some(7)).unwrap_err();
+        assert_eq!((e.kind(), e.version()), (Kind::VersionNotFound, Some(7)));
+        assert_eq!(LogSegment::build(&commits(0..3), None, Some(1)).unwrap().commits.len(), 2);
+    }
+
+    #[test]
+    fn times_only_grow() {
+        // P081
+        let mut c = commits(0..3);
+        for (n, t) in c.iter_mut().zip([10, 5, 11]) {
+            n.modified_ms = t;
+        }
+        assert_eq!(monotone_times(&c), [(0, 10), (1, 11), (2, 12)]);
+    }
+}

@@ -1,0 +1,79 @@
+//! The state of a table at one version apart from its files: protocol, metadata, schema, properties.
+
+use std::sync::Arc;
+
+use crate::actions::{Metadata, Protocol};
+use crate::features::{self, View};
+use crate::properties::Properties;
+use crate::schema::StructType;
+use crate::{Error, Result};
+
+/// Protocol, metadata and what is derived from them.
+#[derive(Debug, Clone)]
+pub struct TableState {
+    protocol: Protocol,
+    metadata: Metadata,
+    schema: Arc<StructType>,
+    properties: Properties,
+}
+
+impl TableState {
+    /// Checks the protocol first (P048), then the metadata (P032, P180), then that this build can
+    /// read what they ask for.
+    pub fn new(protocol: Protocol, metadata: Metadata) -> Result<Self> {
+        features::check_readable_protocol(&protocol)?;
+        if metadata.format.provider != "parquet" {
+            return Err(Error::unsupported_feature(format!(
+                "the table's data files are `{}`, Delta tables are `parquet` (P032)",
+                metadata.format.provider
+            )));
+        }
+        let schema = match &metadata.schema_string {
+            Some(text) => Arc::new(StructType::from_json(text)?),
+            None => return Err(Error::corrupt_log("the table has no schema yet: its metaData action has no schemaString")),
+        };
+        for c in &metadata.partition_columns {
+            if schema.field_ignore_case(c).is_none() {
+                return Err(Error::corrupt_log(format!("the partition column `{c}` isn't a column of the table")));
+            }
+        }
+        let state = TableState { properties: Properties::new(&metadata.configuration), protocol, metadata, schema };
+        features::check_read(&state.protocol, state.view())?;
+        Ok(state)
+    }
+
+    /// What features look at.
+    pub fn view(&self) -> View<'_> {
+        View { metadata: &self.metadata, schema: &self.schema }
+    }
+
+    /// The protocol.
+    pub fn protocol(&self) -> &Protocol {
+        &self.protocol
+    }
+
+    /// The metadata.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The logical schema.
+    pub fn schema(&self) -> &Arc<StructType> {
+        &self.schema
+    }
+
+    /// Logical names of the partition columns.
+    pub fn partition_columns(&self) -> &[String] {
+        &self.metadata.partition_columns
+    }
+
+    /// The typed properties.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// Refuses to write a table whose features this build can't keep up.
+    pub fn check_write(&self) -> Result<()> {
+        features::check_write(&self.protocol, self.view())
+    }
+}

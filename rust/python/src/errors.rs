@@ -1,0 +1,52 @@
+//! Errors of the core as Python exceptions: one exhaustive match from kind to class.
+
+use deltaplane_error::{Error, Kind};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+fn class_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::TableNotFound => "TableNotFoundError",
+        Kind::VersionNotFound => "VersionNotFoundError",
+        Kind::TableAlreadyExists => "TableAlreadyExistsError",
+        Kind::CorruptLog => "CorruptLogError",
+        Kind::FileMissing | Kind::ObjectNotFound => "FileMissingError",
+        Kind::CorruptFile => "CorruptFileError",
+        Kind::UnsupportedFeature => "UnsupportedFeatureError",
+        Kind::InvalidArgument => "InvalidArgumentError",
+        Kind::SchemaMismatch => "SchemaMismatchError",
+        Kind::ConstraintViolation => "ConstraintViolationError",
+        Kind::UnsupportedExpression => "UnsupportedExpressionError",
+        Kind::ConcurrentAppend => "ConcurrentAppendException",
+        Kind::ConcurrentDeleteRead => "ConcurrentDeleteReadException",
+        Kind::ConcurrentDeleteDelete => "ConcurrentDeleteDeleteException",
+        Kind::MetadataChanged => "MetadataChangedException",
+        Kind::ProtocolChanged => "ProtocolChangedException",
+        Kind::ConcurrentTransaction => "ConcurrentTransactionException",
+        Kind::ConcurrentWrite => "ConcurrentWriteException",
+        Kind::StoreUnavailable => "StoreUnavailableError",
+        Kind::StoreDenied => "StoreDeniedError",
+        Kind::ObjectExists | Kind::Internal => "InternalError",
+    }
+}
+
+fn build(py: Python<'_>, e: &Error) -> PyResult<PyErr> {
+    let class = py.import("deltaplane.exceptions")?.getattr(class_name(e.kind()))?;
+    let details = PyDict::new(py);
+    details.set_item("kind", format!("{:?}", e.kind()))?;
+    details.set_item("table", e.table())?;
+    details.set_item("version", e.version())?;
+    details.set_item("path", e.path())?;
+    Ok(PyErr::from_value(class.call((e.to_string(),), Some(&details))?))
+}
+
+/// The exception for an error of the core.
+pub(crate) fn to_python(e: &Error) -> PyErr {
+    Python::attach(|py| build(py, e).unwrap_or_else(|_| PyRuntimeError::new_err(e.to_string())))
+}
+
+/// Runs work of the core without the GIL and raises its error.
+pub(crate) fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> deltaplane_error::Result<T> + Send) -> PyResult<T> {
+    py.detach(work).map_err(|e| to_python(&e))
+}

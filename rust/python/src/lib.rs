@@ -1,0 +1,30 @@
+//! The boundary between Python and the Rust core: extracts typed arguments, releases the GIL, calls one core function,
+//! converts. It holds no logic of its own. Called by the Python package only.
+
+mod arrow_bridge;
+mod errors;
+mod scan;
+mod snapshot;
+mod spark_plan;
+mod write;
+
+use pyo3::prelude::*;
+
+/// The native half of the Python package `deltaplane`.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("build_profile", if cfg!(debug_assertions) { "dev" } else { "release" })?;
+    module.add_class::<arrow_bridge::ArrowSchema>()?;
+    module.add_class::<arrow_bridge::ArrowStream>()?;
+    module.add_class::<snapshot::Snapshot>()?;
+    module.add_class::<scan::Scan>()?;
+    module.add_class::<write::WriteJob>()?;
+    module.add_function(wrap_pyfunction!(write::write_files, module)?)?;
+    module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;
+    module.add_function(wrap_pyfunction!(write::create_table, module)?)?;
+    module.add_function(wrap_pyfunction!(write::is_table, module)?)?;
+    module.add_function(wrap_pyfunction!(write::schema_from_arrow, module)?)?;
+    module.add_function(wrap_pyfunction!(write::schema_to_arrow, module)?)?;
+    spark_plan::register(module)
+}

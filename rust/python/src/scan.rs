@@ -1,0 +1,110 @@
+//! Rows of one version as an Arrow stream: plan of the log, rows of the data crate.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use deltaplane_data::{FileRead, ReadSpec};
+use deltaplane_error::Result;
+use deltaplane_log::{PlanColumns, Snapshot};
+use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::paths;
+use deltaplane_protocol::prune::Pruner;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::arrow_bridge::{LastError, schema_capsule, stream_capsule};
+use crate::errors::{run, to_python};
+
+/// Rows of one version; each reader starts anew.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct Scan {
+    snapshot: Snapshot,
+    spec: Arc<ReadSpec>,
+    pruner: Option<Arc<Pruner>>,
+    error: LastError,
+}
+
+/// Binds predicate text to a snapshot.
+pub(crate) fn bind(snapshot: &Snapshot, predicate: Option<&str>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
+    let Some(text) = predicate else { return Ok(None) };
+    let predicate = Predicate::bind(&Expr::from_json(text)?, snapshot.schema())?;
+    let pruner = Pruner::new(&predicate, snapshot.schema(), snapshot.state().partition_columns())?;
+    Ok(Some((predicate, Arc::new(pruner))))
+}
+
+/// The files of a batch of adds, as the data crate wants them.
+pub(crate) fn file_reads(batch: &RecordBatch) -> Result<Vec<FileRead>> {
+    let rows = FileRows::new(batch);
+    (0..batch.num_rows())
+        .map(|row| {
+            Ok(FileRead {
+                path: paths::decode(rows.path(row)?)?,
+                size_bytes: u64::try_from(rows.size(row)).unwrap_or(0),
+                partition_values: rows.partition_values(row),
+                num_records: None,
+                deletion_vector: rows.deletion_vector(row),
+            })
+        })
+        .collect()
+}
+
+impl Scan {
+    pub(crate) fn new(snapshot: &Snapshot, columns: Option<Vec<String>>, predicate: Option<&str>, batch_rows: Option<usize>) -> Result<Self> {
+        let bound = bind(snapshot, predicate)?;
+        let (predicate, pruner) = bound.unzip();
+        let mut spec = ReadSpec::new(snapshot.schema().clone(), snapshot.state().partition_columns().to_vec());
+        spec.columns = columns;
+        spec.predicate = predicate;
+        if let Some(n) = batch_rows {
+            spec.batch_rows = n.max(1);
+        }
+        spec.output_schema()?;
+        Ok(Scan { snapshot: snapshot.clone(), spec: Arc::new(spec), pruner, error: LastError::default() })
+    }
+
+    fn stream(&self) -> BoxStream<'static, Result<RecordBatch>> {
+        let files = self
+            .snapshot
+            .plan(self.pruner.clone(), PlanColumns::Logged)
+            .map(|b| file_reads(&b?))
+            .map_ok(|files| stream::iter(files.into_iter().map(Ok)))
+            .try_flatten()
+            .boxed();
+        let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
+        let (table, version) = (self.snapshot.store().location().as_str().to_owned(), self.snapshot.version());
+        deltaplane_data::scan(self.snapshot.store().clone(), files, self.spec.clone(), parallelism)
+            .map_err(move |e| e.with_table(&table).with_version(version))
+            .boxed()
+    }
+}
+
+#[pymethods]
+impl Scan {
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The protocol lets a producer ignore the request; the consumer casts.
+        drop(requested_schema);
+        let schema = run(py, || self.spec.output_schema())?;
+        stream_capsule(py, schema, self.stream(), self.error.clone())
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = run(py, || self.spec.output_schema())?;
+        schema_capsule(py, &schema)
+    }
+
+    /// Raises the error that ended the last stream, as its own class: C streams carry text alone.
+    fn raise_error(&self) -> PyResult<()> {
+        match self.error.lock().ok().and_then(|mut e| e.take()) {
+            Some(e) => Err(to_python(&e)),
+            None => Ok(()),
+        }
+    }
+}

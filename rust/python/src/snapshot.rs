@@ -1,0 +1,261 @@
+//! The snapshot class: one version of a table.
+
+use std::collections::HashMap;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, StructArray, TimestampMillisecondArray};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use deltaplane_error::{Error, Result};
+use deltaplane_log::{PlanColumns, Snapshot as Inner, now_ms};
+use deltaplane_protocol::arrow_types::{to_arrow_schema, to_arrow_type};
+use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::partition_values::partition_array;
+use deltaplane_protocol::paths;
+use deltaplane_protocol::schema::{DataType as DeltaType, Primitive};
+use deltaplane_store::{Location, Options, Store, block_on};
+use futures::{StreamExt, TryStreamExt};
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use crate::arrow_bridge::{ArrowSchema, ArrowStream};
+use crate::errors::run;
+use crate::scan::{Scan, bind};
+
+/// One immutable version of a table.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct Snapshot {
+    pub(crate) inner: Inner,
+}
+
+/// Opens the store of a location.
+pub(crate) fn store(location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
+    let location = Location::parse(location)?;
+    Store::open(&location, &Options::new(options.unwrap_or_default()))
+}
+
+#[pymethods]
+impl Snapshot {
+    #[staticmethod]
+    #[pyo3(signature = (location, options = None, version = None, timestamp_ms = None))]
+    fn open(
+        py: Python<'_>,
+        location: &str,
+        options: Option<HashMap<String, String>>,
+        version: Option<u64>,
+        timestamp_ms: Option<i64>,
+    ) -> PyResult<Self> {
+        let inner = run(py, || {
+            let store = store(location, options)?;
+            block_on(async {
+                match timestamp_ms {
+                    Some(t) => Inner::open_at(&store, t).await,
+                    None => Inner::open(&store, version).await,
+                }
+            })
+        })?;
+        Ok(Snapshot { inner })
+    }
+
+    #[getter]
+    fn version(&self) -> u64 {
+        self.inner.version()
+    }
+
+    #[getter]
+    fn location(&self) -> String {
+        self.inner.store().location().as_str().to_owned()
+    }
+
+    #[getter]
+    fn uri(&self) -> String {
+        self.inner.store().location().to_uri()
+    }
+
+    #[getter]
+    fn timestamp_ms(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        run(py, || block_on(self.inner.timestamp_ms()))
+    }
+
+    fn update(&self, py: Python<'_>) -> PyResult<Self> {
+        let inner = run(py, || block_on(self.inner.update()))?;
+        Ok(Snapshot { inner })
+    }
+
+    fn schema_json(&self) -> String {
+        self.inner.schema().to_json()
+    }
+
+    fn arrow_schema(&self) -> ArrowSchema {
+        ArrowSchema(to_arrow_schema(self.inner.schema()))
+    }
+
+    fn metadata_json(&self) -> String {
+        let m = self.inner.state().metadata();
+        json!({
+            "id": m.id, "name": m.name, "description": m.description, "partition_columns": m.partition_columns,
+            "created_time": m.created_time, "configuration": m.configuration,
+        })
+        .to_string()
+    }
+
+    fn protocol_json(&self) -> String {
+        let p = self.inner.state().protocol();
+        json!({
+            "min_reader_version": p.min_reader_version, "min_writer_version": p.min_writer_version,
+            "reader_features": p.reader_features, "writer_features": p.writer_features,
+        })
+        .to_string()
+    }
+
+    #[pyo3(signature = (limit = None))]
+    fn history_json(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<String> {
+        let entries = run(py, || block_on(self.inner.history(limit)))?;
+        let entries = entries.into_iter().map(|e| {
+            let mut info = e.info;
+            info.insert("version".into(), json!(e.version));
+            info.insert("timestamp".into(), json!(e.timestamp_ms));
+            Value::Object(info)
+        });
+        Ok(Value::Array(entries.collect()).to_string())
+    }
+
+    fn transaction_version(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
+        let all = run(py, || block_on(self.inner.transactions(now_ms())))?;
+        Ok(all.into_iter().find(|t| t.app_id == app_id).map(|t| t.version))
+    }
+
+    fn transactions_json(&self, py: Python<'_>) -> PyResult<String> {
+        let all = run(py, || block_on(self.inner.transactions(now_ms())))?;
+        Ok(json!(all).to_string())
+    }
+
+    fn domain_metadata_json(&self, py: Python<'_>) -> PyResult<String> {
+        let all = run(py, || block_on(self.inner.domains()))?;
+        Ok(json!(all).to_string())
+    }
+
+    #[pyo3(signature = (predicate = None))]
+    fn file_paths(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Vec<String>> {
+        run(py, || self.paths(predicate))
+    }
+
+    #[pyo3(signature = (predicate = None))]
+    fn file_uris(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Vec<String>> {
+        let root = self.location();
+        let absolute = |p: String| if p.starts_with('/') || p.contains("://") { p } else { format!("{root}/{p}") };
+        Ok(run(py, || self.paths(predicate))?.into_iter().map(absolute).collect())
+    }
+
+    fn num_files(&self, py: Python<'_>) -> PyResult<usize> {
+        run(py, || {
+            let plan = self.inner.plan(None, PlanColumns::Logged);
+            block_on(plan.try_fold(0, |n, b| async move { Ok(n + b.num_rows()) }))
+        })
+    }
+
+    #[pyo3(signature = (flatten = false))]
+    fn add_actions(&self, flatten: bool) -> ArrowStream {
+        let view = AddView::new(&self.inner, flatten);
+        let schema = view.schema.clone();
+        let stream = self.inner.plan(None, PlanColumns::Logged).map(move |b| view.rows(&b?)).boxed();
+        ArrowStream::new(schema, stream)
+    }
+
+    #[pyo3(signature = (columns = None, predicate = None, batch_rows = None))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        columns: Option<Vec<String>>,
+        predicate: Option<&str>,
+        batch_rows: Option<usize>,
+    ) -> PyResult<Scan> {
+        run(py, || Scan::new(&self.inner, columns, predicate, batch_rows))
+    }
+
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<String> {
+        let r = run(py, || block_on(self.inner.checkpoint()))?;
+        Ok(json!({"version": r.version, "actions": r.actions, "adds": r.adds, "size_bytes": r.size_bytes}).to_string())
+    }
+}
+
+impl Snapshot {
+    fn paths(&self, predicate: Option<&str>) -> Result<Vec<String>> {
+        let pruner = bind(&self.inner, predicate)?.map(|(_, p)| p);
+        let mut batches = self.inner.plan(pruner, PlanColumns::Logged);
+        block_on(async {
+            let mut out = Vec::new();
+            while let Some(b) = batches.try_next().await? {
+                let rows = FileRows::new(&b);
+                for row in 0..b.num_rows() {
+                    out.push(paths::decode(rows.path(row)?)?);
+                }
+            }
+            Ok(out)
+        })
+    }
+}
+
+/// The adds of a version under the column names that deltalake users know.
+struct AddView {
+    schema: SchemaRef,
+    partitions: Vec<(String, Primitive)>,
+    flatten: bool,
+}
+
+impl AddView {
+    fn new(snapshot: &Inner, flatten: bool) -> Self {
+        let table = snapshot.schema();
+        let partitions: Vec<(String, Primitive)> = snapshot
+            .state()
+            .partition_columns()
+            .iter()
+            .filter_map(|c| match table.field_ignore_case(c)?.data_type {
+                DeltaType::Primitive(p) => Some((c.clone(), p)),
+                _ => None,
+            })
+            .collect();
+        let mut fields = vec![
+            Field::new("path", DataType::Utf8, false),
+            Field::new("size_bytes", DataType::Int64, false),
+            Field::new("modification_time", DataType::Timestamp(TimeUnit::Millisecond, None), false),
+            Field::new("num_records", DataType::Int64, true),
+        ];
+        let values: Vec<Field> = partitions.iter().map(|(c, p)| Field::new(c, to_arrow_type(&DeltaType::Primitive(*p)), true)).collect();
+        if flatten {
+            fields.extend(values.into_iter().map(|f| f.clone().with_name(format!("partition.{}", f.name()))));
+        } else if !values.is_empty() {
+            fields.push(Field::new("partition", DataType::Struct(Fields::from(values)), false));
+        }
+        AddView { schema: Arc::new(Schema::new(fields)), partitions, flatten }
+    }
+
+    fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let rows = FileRows::new(batch);
+        let n = batch.num_rows();
+        let path = (0..n).map(|r| paths::decode(rows.path(r)?)).collect::<Result<Vec<_>>>()?;
+        let times: Vec<i64> = (0..n).map(|r| rows.modification_time(r)).collect();
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from(path)),
+            Arc::new(Int64Array::from_iter_values((0..n).map(|r| rows.size(r)))),
+            Arc::new(TimestampMillisecondArray::from(times)),
+            Arc::new(Int64Array::from_iter((0..n).map(|r| rows.num_records(r)))),
+        ];
+        let values = self.partitions.iter().map(|(c, p)| partition_column(&rows, n, c, *p)).collect::<Result<Vec<_>>>()?;
+        if self.flatten {
+            columns.extend(values);
+        } else if let Some(DataType::Struct(fields)) = self.schema.fields().get(4).map(|f| f.data_type()) {
+            let partition = StructArray::try_new(fields.clone(), values, None).map_err(layout)?;
+            columns.push(Arc::new(partition));
+        }
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(layout)
+    }
+}
+
+fn partition_column(rows: &FileRows<'_>, n: usize, column: &str, ty: Primitive) -> Result<ArrayRef> {
+    let texts: Vec<Option<String>> = (0..n).map(|r| rows.partition_values(r).remove(column).flatten()).collect();
+    partition_array(texts.iter().map(Option::as_deref), column, ty)
+}
+
+fn layout(e: arrow::error::ArrowError) -> Error {
+    Error::internal(format!("can't lay out the add actions: {e}"))
+}

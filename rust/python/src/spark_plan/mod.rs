@@ -1,0 +1,151 @@
+//! What Spark needs of the core: scan plans that the JVM deserialises in one go, splits for readers in
+//! Python workers, URIs. Boundary functions only; the work is in the modules below. Called by `deltaplane.spark`.
+
+mod blob;
+mod plan;
+mod row;
+mod splits;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use deltaplane_data::ReadSpec;
+use deltaplane_error::Error;
+use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::paths;
+use deltaplane_protocol::schema::StructType;
+use deltaplane_store::block_on;
+use futures::StreamExt;
+use futures::stream;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arrow_bridge::ArrowStream;
+use crate::errors::run;
+use crate::snapshot::{Snapshot, store};
+
+/// Adds this module's names to the native module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<SparkTemplate>()?;
+    module.add_class::<SparkPlan>()?;
+    module.add_function(wrap_pyfunction!(spark_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(spark_size_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(spark_file_uris, module)?)?;
+    module.add_function(wrap_pyfunction!(spark_uri, module)?)?;
+    module.add_function(wrap_pyfunction!(scan_splits, module)?)?;
+    module.add_function(wrap_pyfunction!(scan_split, module)?)?;
+    module.add_function(wrap_pyfunction!(discard_files, module)?)
+}
+
+/// The constant pieces of a scan plan in the running JVM's serialisation.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct SparkTemplate(blob::Template);
+
+#[pymethods]
+impl SparkTemplate {
+    #[new]
+    fn new(py: Python<'_>, pieces: Vec<Vec<u8>>) -> PyResult<Self> {
+        Ok(SparkTemplate(run(py, || blob::Template::new(pieces))?))
+    }
+}
+
+/// The files of one scan, ready for the JVM.
+#[pyclass(frozen, get_all, module = "deltaplane._native")]
+pub(crate) struct SparkPlan {
+    /// Java's serialisation; `None` when no file can match.
+    blob: Option<Py<PyBytes>>,
+    /// How many files.
+    files: usize,
+    /// How many partition tuples.
+    directories: usize,
+    /// How many of the filters took part in pruning.
+    understood: usize,
+    /// Bytes of these files.
+    size_bytes: u64,
+}
+
+/// The files that can hold rows for which all of Catalyst's filters (as `toJSON` texts, in a session time zone) are true.
+#[pyfunction]
+fn spark_plan(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    template: &SparkTemplate,
+    filters: Vec<String>,
+    zone: &str,
+) -> PyResult<SparkPlan> {
+    let (planned, blob) = run(py, || {
+        let planned = block_on(plan::plan(&snapshot.inner, &filters, zone))?;
+        let some = !planned.directories.is_empty();
+        let blob = some.then(|| template.0.assemble(&planned.directories)).transpose()?;
+        Ok((planned, blob))
+    })?;
+    Ok(SparkPlan {
+        blob: blob.map(|b| PyBytes::new(py, &b).unbind()),
+        files: planned.directories.iter().map(|d| d.files.len()).sum(),
+        directories: planned.directories.len(),
+        understood: planned.understood,
+        size_bytes: planned.size_bytes,
+    })
+}
+
+/// Bytes of all files of a version.
+#[pyfunction]
+fn spark_size_bytes(py: Python<'_>, snapshot: &Snapshot) -> PyResult<u64> {
+    run(py, || block_on(plan::size_bytes(&snapshot.inner)))
+}
+
+/// URIs of all files of a version, as Spark's file systems know them.
+#[pyfunction]
+fn spark_file_uris(py: Python<'_>, snapshot: &Snapshot) -> PyResult<Vec<String>> {
+    run(py, || block_on(plan::uris(&snapshot.inner)))
+}
+
+/// URI of the table's root, as Spark's file systems know it.
+#[pyfunction]
+fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
+    run(py, || plan::spark_uri(snapshot.inner.store().location()))
+}
+
+/// The files that can match a predicate (expression JSON), in texts of about so many bytes of files each.
+#[pyfunction]
+fn scan_splits(py: Python<'_>, snapshot: &Snapshot, predicate: Option<&str>, target_bytes: u64) -> PyResult<Vec<String>> {
+    run(py, || block_on(splits::splits(&snapshot.inner, predicate, target_bytes)))
+}
+
+/// The rows of one split, on any machine: these columns of a table with this schema.
+#[pyfunction]
+fn scan_split(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    schema_json: &str,
+    partition_columns: Vec<String>,
+    columns: Vec<String>,
+    split: &str,
+) -> PyResult<ArrowStream> {
+    let (schema, stream) = run(py, || {
+        let store = store(location, options)?;
+        let files = splits::files(split)?;
+        let mut spec = ReadSpec::new(Arc::new(StructType::from_json(schema_json)?), partition_columns);
+        spec.columns = Some(columns);
+        let schema = spec.output_schema()?;
+        // A Spark task has one core, and its siblings the others.
+        let rows = deltaplane_data::scan(store, stream::iter(files.into_iter().map(Ok)).boxed(), Arc::new(spec), 1);
+        Ok((schema, rows))
+    })?;
+    Ok(ArrowStream::new(schema, stream))
+}
+
+/// Deletes data files that won't be committed (texts of add actions); what is gone already is fine.
+#[pyfunction]
+fn discard_files(py: Python<'_>, location: &str, options: Option<HashMap<String, String>>, adds: Vec<String>) -> PyResult<()> {
+    run(py, || {
+        let store = store(location, options)?;
+        for text in adds {
+            let add: Add =
+                serde_json::from_str(&text).map_err(|e| Error::invalid_argument(format!("not an add action: {e}")))?;
+            block_on(store.delete(&paths::decode(&add.path)?))?;
+        }
+        Ok(())
+    })
+}

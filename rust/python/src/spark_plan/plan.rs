@@ -1,0 +1,214 @@
+//! Plans a Spark scan: translates Catalyst's filters, streams the surviving files, groups them by
+//! partition tuple. Knows no Python. Called by `spark_plan`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, MapArray, RecordBatch};
+use deltaplane_error::{Error, Result};
+use deltaplane_log::{PlanColumns, Snapshot};
+use deltaplane_protocol::expr::{Expr, Predicate, catalyst};
+use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::partition_values::partition_array;
+use deltaplane_protocol::paths;
+use deltaplane_protocol::prune::Pruner;
+use deltaplane_protocol::schema::{DataType, Primitive};
+use deltaplane_store::{Location, Scheme};
+use futures::TryStreamExt;
+
+use super::blob::{Directory, SparkFile};
+use super::row::unsafe_row;
+
+/// The files of a scan.
+#[derive(Default)]
+pub struct Planned {
+    /// By partition tuple, none empty.
+    pub directories: Vec<Directory>,
+    /// Filters that took part in pruning, wholly or in part.
+    pub understood: usize,
+    /// Bytes of all files.
+    pub size_bytes: u64,
+}
+
+/// What is known of Catalyst's filters (each `Expression.toJSON`, in this session time zone): a pruner, and how many
+/// were understood.
+///
+/// A filter that isn't understood is left to Spark.
+pub fn pruner(snapshot: &Snapshot, filters: &[String], zone: &str) -> Result<(Option<Arc<Pruner>>, usize)> {
+    let schema = snapshot.schema();
+    let binds = |e: &Expr| Predicate::bind(e, schema).is_ok();
+    let mut understood: Vec<Expr> =
+        filters.iter().filter_map(|f| catalyst::translate(f, zone).ok().flatten()).filter(binds).collect();
+    let count = understood.len();
+    let expr = match understood.pop() {
+        None => return Ok((None, 0)),
+        Some(one) if understood.is_empty() => one,
+        Some(last) => {
+            understood.push(last);
+            Expr::And { args: understood }
+        }
+    };
+    let predicate = Predicate::bind(&expr, schema)?;
+    let pruner = Pruner::new(&predicate, schema, snapshot.state().partition_columns())?;
+    Ok((Some(Arc::new(pruner)), count))
+}
+
+/// The files that can hold a row for which all filters are true.
+pub async fn plan(snapshot: &Snapshot, filters: &[String], zone: &str) -> Result<Planned> {
+    let (pruner, understood) = pruner(snapshot, filters, zone)?;
+    let mut groups = Groups::new(snapshot)?;
+    let mut batches = snapshot.plan(pruner, PlanColumns::Logged);
+    while let Some(batch) = batches.try_next().await? {
+        groups.add(&batch)?;
+    }
+    groups.finish(understood)
+}
+
+/// Bytes of all live files.
+pub async fn size_bytes(snapshot: &Snapshot) -> Result<u64> {
+    let mut total = 0;
+    let mut batches = snapshot.plan(None, PlanColumns::Logged);
+    while let Some(batch) = batches.try_next().await? {
+        let rows = FileRows::new(&batch);
+        total += (0..batch.num_rows()).map(|row| rows.size(row).unsigned_abs()).sum::<u64>();
+    }
+    Ok(total)
+}
+
+/// The URI of every live file.
+pub async fn uris(snapshot: &Snapshot) -> Result<Vec<String>> {
+    let uris = Uris::new(snapshot)?;
+    let mut out = Vec::new();
+    let mut batches = snapshot.plan(None, PlanColumns::Logged);
+    while let Some(batch) = batches.try_next().await? {
+        let rows = FileRows::new(&batch);
+        for row in 0..batch.num_rows() {
+            out.push(uris.of(snapshot, rows.path(row)?)?);
+        }
+    }
+    Ok(out)
+}
+
+/// The URI under which Spark's file systems know a location.
+pub fn spark_uri(location: &Location) -> Result<String> {
+    let uri = location.to_uri();
+    match location.scheme() {
+        Scheme::Memory => Err(Error::unsupported_feature(
+            "a table in this process's memory can't be scanned by Spark: write it to a directory or an object store",
+        )),
+        // The file system that Hadoop has for S3 goes by this name.
+        Scheme::S3 => Ok(uri.replacen("s3://", "s3a://", 1)),
+        _ => Ok(uri),
+    }
+}
+
+/// Makes URIs of raw paths of the log.
+struct Uris {
+    root: String,
+}
+
+impl Uris {
+    fn new(snapshot: &Snapshot) -> Result<Self> {
+        Ok(Uris { root: spark_uri(snapshot.store().location())? })
+    }
+
+    fn of(&self, snapshot: &Snapshot, raw: &str) -> Result<String> {
+        let decoded = paths::decode(raw)?;
+        if !decoded.starts_with('/') && !decoded.contains(':') && !decoded.split('/').any(|part| part == "..") {
+            return Ok(format!("{}/{}", self.root, paths::encode(&decoded)));
+        }
+        let (store, key) = snapshot.store().resolve(&decoded)?;
+        Ok(format!("{}/{}", spark_uri(store.location())?, paths::encode(&key)))
+    }
+}
+
+type Tuple = Vec<Option<String>>;
+
+/// Files by the texts of their partition values.
+struct Groups<'a> {
+    snapshot: &'a Snapshot,
+    uris: Uris,
+    columns: Vec<(String, Primitive)>,
+    index: HashMap<Tuple, usize>,
+    groups: Vec<(Tuple, Vec<SparkFile>)>,
+    size_bytes: u64,
+}
+
+impl<'a> Groups<'a> {
+    fn new(snapshot: &'a Snapshot) -> Result<Self> {
+        let columns = snapshot.state().partition_columns().iter().map(|name| {
+            match snapshot.schema().field_ignore_case(name).map(|f| &f.data_type) {
+                Some(DataType::Primitive(p)) => Ok((name.clone(), *p)),
+                _ => Err(Error::corrupt_log(format!("the partition column `{name}` has a type without partition values"))),
+            }
+        });
+        Ok(Groups {
+            snapshot,
+            uris: Uris::new(snapshot)?,
+            columns: columns.collect::<Result<_>>()?,
+            index: HashMap::new(),
+            groups: Vec::new(),
+            size_bytes: 0,
+        })
+    }
+
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let rows = FileRows::new(batch);
+        let times = batch.column_by_name("modificationTime").cloned();
+        let values = batch.column_by_name("partitionValues").and_then(|c| c.as_map_opt()).cloned();
+        for row in 0..batch.num_rows() {
+            let size = rows.size(row);
+            let file = SparkFile {
+                uri: self.uris.of(self.snapshot, rows.path(row)?)?,
+                size,
+                modified_ms: times.as_ref().map_or(0, |t| long_at(t, row)),
+            };
+            self.size_bytes += size.unsigned_abs();
+            let tuple = self.tuple(values.as_ref(), row);
+            let next = self.groups.len();
+            let at = *self.index.entry(tuple.clone()).or_insert(next);
+            if at == next {
+                self.groups.push((tuple, Vec::new()));
+            }
+            if let Some((_, files)) = self.groups.get_mut(at) {
+                files.push(file);
+            }
+        }
+        Ok(())
+    }
+
+    /// The values' texts in the order of the partition columns; the empty text is null (P170).
+    fn tuple(&self, values: Option<&MapArray>, row: usize) -> Tuple {
+        let mut out = vec![None; self.columns.len()];
+        let Some(entries) = values.filter(|m| !out.is_empty() && m.is_valid(row)).map(|m| m.value(row)) else {
+            return out;
+        };
+        let (keys, texts) = (entries.column(0).as_string_opt::<i32>(), entries.column(1).as_string_opt::<i32>());
+        let (Some(keys), Some(texts)) = (keys, texts) else { return out };
+        for (key, text) in keys.iter().zip(texts.iter()) {
+            let at = key.and_then(|k| self.columns.iter().position(|(name, _)| name == k));
+            if let Some(slot) = at.and_then(|at| out.get_mut(at)) {
+                *slot = text.filter(|t| !t.is_empty()).map(str::to_owned);
+            }
+        }
+        out
+    }
+
+    fn finish(self, understood: usize) -> Result<Planned> {
+        let typed = self.columns.iter().enumerate().map(|(c, (name, primitive))| {
+            let texts = self.groups.iter().map(|(tuple, _)| tuple.get(c).and_then(|t| t.as_deref()));
+            partition_array(texts, name, *primitive)
+        });
+        let typed: Vec<ArrayRef> = typed.collect::<Result<_>>()?;
+        let fields = typed.len();
+        let directories = self.groups.into_iter().enumerate().map(|(g, (_, files))| {
+            Ok(Directory { row: unsafe_row(&typed, g)?, fields, files })
+        });
+        Ok(Planned { directories: directories.collect::<Result<_>>()?, understood, size_bytes: self.size_bytes })
+    }
+}
+
+fn long_at(array: &ArrayRef, row: usize) -> i64 {
+    let longs = array.as_primitive_opt::<arrow::datatypes::Int64Type>();
+    longs.filter(|a| a.is_valid(row)).map_or(0, |a| a.value(row))
+}

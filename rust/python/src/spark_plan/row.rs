@@ -1,0 +1,85 @@
+//! Partition values as Spark's `UnsafeRow`: null bits, eight bytes a value, then what is longer.
+//! In the byte order of this machine, since driver and JVM share it. Called by `spark_plan`.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimestampMicrosecondType,
+};
+use deltaplane_error::{Error, Result};
+
+/// Digits that Spark keeps in a long; more are stored as a big integer's bytes.
+const LONG_DIGITS: u8 = 18;
+
+enum Value {
+    Null,
+    Fixed([u8; 8]),
+    Bytes(Vec<u8>),
+}
+
+/// The row at `at` of these columns.
+pub fn unsafe_row(columns: &[ArrayRef], at: usize) -> Result<Vec<u8>> {
+    let bitset = columns.len().div_ceil(64) * 8;
+    let mut nulls = vec![0u64; columns.len().div_ceil(64)];
+    let mut fixed = Vec::with_capacity(columns.len() * 8);
+    let mut variable = Vec::new();
+    for (i, column) in columns.iter().enumerate() {
+        match value(column, at)? {
+            Value::Null => {
+                if let Some(word) = nulls.get_mut(i / 64) {
+                    *word |= 1 << (i % 64);
+                }
+                fixed.extend_from_slice(&[0; 8]);
+            }
+            Value::Fixed(bytes) => fixed.extend_from_slice(&bytes),
+            Value::Bytes(bytes) => {
+                let offset = bitset + columns.len() * 8 + variable.len();
+                fixed.extend_from_slice(&(((offset as u64) << 32) | bytes.len() as u64).to_ne_bytes());
+                variable.extend_from_slice(&bytes);
+                variable.resize(variable.len().next_multiple_of(8), 0);
+            }
+        }
+    }
+    let words = nulls.iter().flat_map(|w| w.to_ne_bytes());
+    Ok(words.chain(fixed).chain(variable).collect())
+}
+
+/// Narrow values stand in the first bytes of their eight.
+fn narrow<const N: usize>(bytes: [u8; N]) -> Value {
+    let mut out = [0; 8];
+    out.iter_mut().zip(bytes).for_each(|(o, b)| *o = b);
+    Value::Fixed(out)
+}
+
+fn value(column: &ArrayRef, at: usize) -> Result<Value> {
+    if column.is_null(at) {
+        return Ok(Value::Null);
+    }
+    Ok(match column.data_type() {
+        DataType::Boolean => narrow([u8::from(column.as_boolean().value(at))]),
+        DataType::Int8 => narrow(column.as_primitive::<Int8Type>().value(at).to_ne_bytes()),
+        DataType::Int16 => narrow(column.as_primitive::<Int16Type>().value(at).to_ne_bytes()),
+        DataType::Int32 => narrow(column.as_primitive::<Int32Type>().value(at).to_ne_bytes()),
+        DataType::Date32 => narrow(column.as_primitive::<Date32Type>().value(at).to_ne_bytes()),
+        DataType::Float32 => narrow(column.as_primitive::<Float32Type>().value(at).to_ne_bytes()),
+        DataType::Int64 => narrow(column.as_primitive::<Int64Type>().value(at).to_ne_bytes()),
+        DataType::Float64 => narrow(column.as_primitive::<Float64Type>().value(at).to_ne_bytes()),
+        DataType::Timestamp(_, _) => narrow(column.as_primitive::<TimestampMicrosecondType>().value(at).to_ne_bytes()),
+        DataType::Decimal128(precision, _) => decimal(column.as_primitive::<Decimal128Type>().value(at), *precision)?,
+        DataType::Utf8 => Value::Bytes(column.as_string::<i32>().value(at).as_bytes().to_vec()),
+        DataType::Binary => Value::Bytes(column.as_binary::<i32>().value(at).to_vec()),
+        other => return Err(Error::internal(format!("no partition column has the type {other}"))),
+    })
+}
+
+fn decimal(unscaled: i128, precision: u8) -> Result<Value> {
+    if precision <= LONG_DIGITS {
+        let long = i64::try_from(unscaled).map_err(|_| Error::internal("a decimal has more digits than its type"))?;
+        return Ok(narrow(long.to_ne_bytes()));
+    }
+    // A Java BigInteger: big-endian, two's complement, no byte more than needed.
+    let bytes = unscaled.to_be_bytes();
+    let sign = if unscaled < 0 { 0xff } else { 0 };
+    let redundant = bytes.windows(2).take_while(|w| matches!(w, [a, b] if *a == sign && (b ^ sign) < 0x80)).count();
+    Ok(Value::Bytes(bytes.get(redundant..).unwrap_or_default().to_vec()))
+}

@@ -1,0 +1,291 @@
+//! Writing: plan on the driver, files anywhere, commit on the driver.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use deltaplane_data::{Compression, FileWriter, StatsColumns, StatsConfig, WriteSpec, cast_batch, footer_stats};
+use deltaplane_error::{Error, Result};
+use deltaplane_log::{PlannedWrite, WritePlan, WriteRequest, now_ms, plan_write};
+use deltaplane_protocol::actions::{Add, PartitionValues};
+use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
+use deltaplane_protocol::paths;
+use deltaplane_protocol::schema::StructType;
+use deltaplane_store::block_on;
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::arrow_bridge::{ArrowSchema, reader_of, schema_of};
+use crate::errors::run;
+use crate::snapshot::store;
+
+/// What writers of files must know, as text that travels to any machine.
+#[derive(Serialize, Deserialize)]
+struct Spec {
+    schema: String,
+    partition_columns: Vec<String>,
+    target_file_size_bytes: Option<u64>,
+    row_group_rows: Option<usize>,
+    compression: Option<String>,
+    num_indexed_columns: i64,
+    stats_columns: Option<Vec<String>>,
+    string_prefix_length: usize,
+}
+
+impl Spec {
+    fn of(p: &PlannedWrite) -> Self {
+        let (properties, request) = (p.properties(), p.request());
+        Spec {
+            schema: p.schema().to_json(),
+            partition_columns: p.partition_columns().to_vec(),
+            target_file_size_bytes: request.target_file_size.or(properties.target_file_size_bytes),
+            row_group_rows: request.row_group_rows,
+            compression: request.compression.clone().or_else(|| properties.compression.clone()),
+            num_indexed_columns: properties.num_indexed_columns,
+            stats_columns: properties.stats_columns.clone(),
+            string_prefix_length: properties.string_prefix_length,
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a write job: {e}")))
+    }
+
+    fn write_spec(&self) -> Result<WriteSpec> {
+        let schema = Arc::new(StructType::from_json(&self.schema)?);
+        let mut spec = WriteSpec::new(schema, self.partition_columns.clone(), now_ms());
+        if let Some(n) = self.target_file_size_bytes {
+            spec.target_file_size_bytes = n.max(1);
+        }
+        if let Some(n) = self.row_group_rows {
+            spec.row_group_rows = n.max(1);
+        }
+        if let Some(c) = &self.compression {
+            spec.compression = parse_codec(c)?;
+        }
+        let columns = match &self.stats_columns {
+            Some(names) => StatsColumns::Columns(names.clone()),
+            None => StatsColumns::FirstLeaves(i32::try_from(self.num_indexed_columns).unwrap_or(i32::MAX)),
+        };
+        spec.stats = StatsConfig { columns, string_prefix_length: self.string_prefix_length };
+        Ok(spec)
+    }
+}
+
+/// `snappy`, `zstd`, `zstd(3)`, …
+fn parse_codec(text: &str) -> Result<Compression> {
+    let lower = text.to_lowercase();
+    let (name, level) = match lower.split_once('(') {
+        Some((n, l)) => (n, l.strip_suffix(')').and_then(|l| l.trim().parse::<i32>().ok())),
+        None => (lower.as_str(), None),
+    };
+    match name.trim() {
+        "none" | "uncompressed" => Ok(Compression::Uncompressed),
+        "snappy" => Ok(Compression::Snappy),
+        "zstd" => Ok(Compression::Zstd(level.unwrap_or(1))),
+        "gzip" => Ok(Compression::Gzip),
+        "lz4" | "lz4_raw" => Ok(Compression::Lz4Raw),
+        _ => Err(Error::invalid_argument(format!(
+            "`{text}` isn't a codec for data files: use zstd, snappy, gzip, lz4_raw or uncompressed"
+        ))),
+    }
+}
+
+/// A write that was checked against the table.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct WriteJob {
+    plan: WritePlan,
+    location: String,
+    options: Option<HashMap<String, String>>,
+}
+
+impl WriteJob {
+    fn planned(&self) -> Result<&PlannedWrite> {
+        match &self.plan {
+            WritePlan::Go(p) => Ok(p),
+            WritePlan::Skip(why) => Err(Error::invalid_argument(format!("this write is skipped ({why}): there is nothing to commit"))),
+        }
+    }
+}
+
+fn parse_request(text: &str) -> Result<WriteRequest> {
+    serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a write request: {e}")))
+}
+
+fn parse_adds(adds: &[String]) -> Result<Vec<Add>> {
+    adds.iter()
+        .map(|a| serde_json::from_str(a).map_err(|e| Error::invalid_argument(format!("not an add action: {e}"))))
+        .collect()
+}
+
+fn add_texts(adds: &[Add]) -> Result<Vec<String>> {
+    adds.iter()
+        .map(|a| serde_json::to_string(a).map_err(|e| Error::internal(format!("can't write an add action: {e}"))))
+        .collect()
+}
+
+#[pymethods]
+impl WriteJob {
+    #[staticmethod]
+    fn begin(
+        py: Python<'_>,
+        location: &str,
+        options: Option<HashMap<String, String>>,
+        schema: &Bound<'_, PyAny>,
+        request: &str,
+    ) -> PyResult<Self> {
+        let schema = schema_of(schema)?;
+        let plan = run(py, || {
+            let store = store(location, options.clone())?;
+            block_on(plan_write(&store, from_arrow_schema(&schema)?, parse_request(request)?))
+        })?;
+        Ok(WriteJob { plan, location: location.to_owned(), options })
+    }
+
+    #[getter]
+    fn skip(&self) -> Option<&'static str> {
+        match &self.plan {
+            WritePlan::Skip(why) => Some(why),
+            WritePlan::Go(_) => None,
+        }
+    }
+
+    #[getter]
+    fn spec(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || {
+            let spec = Spec::of(self.planned()?);
+            spec.write_spec()?;
+            serde_json::to_string(&spec).map_err(|e| Error::internal(format!("can't write the spec: {e}")))
+        })
+    }
+
+    fn commit(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
+        run(py, || {
+            let done = block_on(self.planned()?.commit(parse_adds(&adds)?))?;
+            let metrics = done.metrics.clone();
+            Ok(json!({"version": done.version, "attempts": done.attempts, "metrics": metrics}).to_string())
+        })
+    }
+
+    fn abort(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<()> {
+        run(py, || {
+            let store = store(&self.location, self.options.clone())?;
+            for a in parse_adds(&adds)? {
+                block_on(store.delete(&paths::decode(&a.path)?))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Writes data to new files of a table; they are invisible until committed.
+#[pyfunction]
+pub(crate) fn write_files(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    spec: &str,
+    data: &Bound<'_, PyAny>,
+) -> PyResult<Vec<String>> {
+    let reader = reader_of(data)?;
+    run(py, || {
+        let store = store(location, options)?;
+        let spec = Spec::parse(spec)?.write_spec()?;
+        let schema = spec.schema.clone();
+        let mut writer = FileWriter::new(store, spec)?;
+        block_on(async {
+            for batch in reader {
+                let cast = batch
+                    .map_err(|e| Error::invalid_argument(format!("the data's stream failed: {e}")).with_source(e))
+                    .and_then(|b| cast_batch(&b, &schema));
+                let written = match cast {
+                    Ok(b) => writer.write(b).await,
+                    Err(e) => Err(e),
+                };
+                if let Err(e) = written {
+                    writer.abort().await;
+                    return Err(e);
+                }
+            }
+            add_texts(&writer.finish().await?)
+        })
+    })
+}
+
+/// A Parquet file below the table's root that another engine wrote.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Adopted {
+    path: String,
+    #[serde(default)]
+    partition_values: PartitionValues,
+}
+
+/// Reads another engine's files for exact statistics and returns their add actions.
+#[pyfunction]
+pub(crate) fn adopt_files(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    spec: &str,
+    files: Vec<String>,
+) -> PyResult<Vec<String>> {
+    run(py, || {
+        let store = store(location, options)?;
+        let spec = Spec::parse(spec)?.write_spec()?;
+        let mut adds = Vec::with_capacity(files.len());
+        for text in files {
+            let f: Adopted =
+                serde_json::from_str(&text).map_err(|e| Error::invalid_argument(format!("not a file to adopt: {e}")))?;
+            let (info, (_, stats)) =
+                block_on(async { Result::Ok((store.head(&f.path).await?, footer_stats(&store, &f.path, &spec).await?)) })?;
+            adds.push(Add {
+                path: paths::encode(&f.path),
+                partition_values: f.partition_values,
+                size: i64::try_from(info.size_bytes).unwrap_or(i64::MAX),
+                modification_time: info.modified_ms,
+                data_change: true,
+                stats: Some(stats),
+                ..Add::default()
+            });
+        }
+        add_texts(&adds)
+    })
+}
+
+/// Creates a table without rows; returns its version as JSON.
+#[pyfunction]
+pub(crate) fn create_table(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    schema: &Bound<'_, PyAny>,
+    request: &str,
+) -> PyResult<String> {
+    let schema = schema_of(schema)?;
+    let snapshot = run(py, || {
+        let store = store(location, options)?;
+        block_on(deltaplane_log::create_table(&store, from_arrow_schema(&schema)?, parse_request(request)?))
+    })?;
+    Ok(json!({"version": snapshot.version()}).to_string())
+}
+
+/// Whether a table is here.
+#[pyfunction]
+#[pyo3(signature = (location, options = None))]
+pub(crate) fn is_table(py: Python<'_>, location: &str, options: Option<HashMap<String, String>>) -> PyResult<bool> {
+    run(py, || block_on(deltaplane_log::is_table(&store(location, options)?)))
+}
+
+/// The Delta schema, as JSON, that holds every value of an Arrow schema.
+#[pyfunction]
+pub(crate) fn schema_from_arrow(py: Python<'_>, schema: &Bound<'_, PyAny>) -> PyResult<String> {
+    let schema = schema_of(schema)?;
+    run(py, || Ok(from_arrow_schema(&schema)?.to_json()))
+}
+
+/// The Arrow schema of a Delta schema given as JSON.
+#[pyfunction]
+pub(crate) fn schema_to_arrow(py: Python<'_>, schema_json: &str) -> PyResult<ArrowSchema> {
+    run(py, || Ok(ArrowSchema(to_arrow_schema(&StructType::from_json(schema_json)?))))
+}

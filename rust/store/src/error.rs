@@ -1,0 +1,194 @@
+//! object_store's and the system's errors → the project's kinds, with secrets scrubbed.
+//! Their own error values are never kept as a source: their `Debug` may show what a message hides.
+
+use std::error::Error as StdError;
+use std::io;
+
+use deltaplane_error::{Error, Kind};
+use object_store::client::{HttpError, HttpErrorKind};
+
+use crate::options::Redactor;
+
+/// Servers may answer with pages; a message needs the first lines.
+const LONGEST_DETAIL: usize = 700;
+
+/// What a failed call of a remote (or the memory) store means.
+pub(crate) fn from_object_store(e: &object_store::Error, redactor: &Redactor) -> Error {
+    let detail = detail(e, redactor);
+    let (kind, what) = classify(e, &detail);
+    Error::new(kind, format!("{what}: {detail}"))
+}
+
+/// What a refused configuration means; nothing has been sent yet.
+pub(crate) fn from_build(e: &object_store::Error, redactor: &Redactor) -> Error {
+    Error::invalid_argument(format!(
+        "the storage options or the location don't make a store; correct them: {}",
+        detail(e, redactor)
+    ))
+}
+
+fn classify(e: &object_store::Error, detail: &str) -> (Kind, &'static str) {
+    use object_store::Error as E;
+    const DENIED: &str = "the store refused access; check credentials, rights and the bucket's or container's name";
+    match e {
+        E::NotFound { .. } => (Kind::ObjectNotFound, "the store holds no such object"),
+        E::AlreadyExists { .. } | E::Precondition { .. } | E::NotModified { .. } => {
+            (Kind::ObjectExists, "the store holds this object already")
+        }
+        E::PermissionDenied { .. } | E::Unauthenticated { .. } => (Kind::StoreDenied, DENIED),
+        E::InvalidPath { .. } => (
+            Kind::InvalidArgument,
+            "object stores don't take this name; rename the file",
+        ),
+        E::UnknownConfigurationKey { .. } => (Kind::InvalidArgument, "unknown storage option"),
+        E::NotSupported { .. } | E::NotImplemented { .. } => (
+            Kind::InvalidArgument,
+            "the store can't do this with its present options (is conditional_put disabled?)",
+        ),
+        _ => match status(detail) {
+            Some(401 | 403) => (Kind::StoreDenied, DENIED),
+            Some(404) => (
+                Kind::ObjectNotFound,
+                "the store answered that the bucket, container or object doesn't exist; check the location",
+            ),
+            Some(400) => (
+                Kind::InvalidArgument,
+                "the store called the request malformed; check region, endpoint and credentials",
+            ),
+            Some(416) => (Kind::InvalidArgument, OUT_OF_RANGE),
+            _ if detail.contains("Wanted range starting at") => (Kind::InvalidArgument, OUT_OF_RANGE),
+            _ if detail.contains("redirect without LOCATION") => (
+                Kind::InvalidArgument,
+                "the bucket is in another region; set the option aws_region",
+            ),
+            // The messages of a configuration that only shows at the first request.
+            _ if detail.contains("URL scheme is not allowed") => (
+                Kind::InvalidArgument,
+                "the endpoint is plain http; set the option allow_http=true to permit that",
+            ),
+            Some(300..=399 | 405..=407 | 409..=415) => (Kind::InvalidArgument, "the store rejected the request"),
+            _ => (Kind::StoreUnavailable, unavailable(e)),
+        },
+    }
+}
+
+pub(crate) const OUT_OF_RANGE: &str = "the range to read begins behind the object's end";
+
+fn unavailable(e: &object_store::Error) -> &'static str {
+    match http_kind(e) {
+        Some(HttpErrorKind::Connect) => {
+            "the store can't be reached; check the endpoint and the network, then try again"
+        }
+        Some(HttpErrorKind::Timeout) => {
+            "the store didn't answer in time; try again, or raise the options timeout and retry_timeout"
+        }
+        _ => "the store failed to answer; try again later",
+    }
+}
+
+fn http_kind(e: &object_store::Error) -> Option<HttpErrorKind> {
+    let mut next: Option<&(dyn StdError + 'static)> = Some(e);
+    while let Some(e) = next {
+        if let Some(http) = e.downcast_ref::<HttpError>() {
+            return Some(http.kind());
+        }
+        next = e.source();
+    }
+    None
+}
+
+/// The HTTP status inside an error's text: object_store keeps the type that holds it to itself.
+/// A contract test with a scripted server notices when the wording changes.
+pub(crate) fn status(text: &str) -> Option<u16> {
+    let (_, rest) = text.split_once("status code: ")?;
+    rest.get(..3)?.parse().ok()
+}
+
+/// The error's own words and its causes', scrubbed, on one line and of bounded length.
+fn detail(e: &object_store::Error, redactor: &Redactor) -> String {
+    let mut text = e.to_string();
+    let mut next = e.source();
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        next = cause.source();
+    }
+    let text = redactor.scrub(&text);
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(LONGEST_DETAIL) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+/// What a failed system call on the local disk means. `what` says what was attempted.
+pub(crate) fn from_io(e: &io::Error, what: &str) -> Error {
+    use io::ErrorKind as K;
+    let (kind, next) = match e.kind() {
+        K::NotFound => (Kind::ObjectNotFound, "there is no such file"),
+        K::AlreadyExists => (Kind::ObjectExists, "the file exists already"),
+        K::PermissionDenied | K::ReadOnlyFilesystem => (
+            Kind::StoreDenied,
+            "check the owner and the rights of the table's directory and files",
+        ),
+        K::NotADirectory => (
+            Kind::InvalidArgument,
+            "a part of the path is a file, not a directory; check the path",
+        ),
+        K::IsADirectory => (Kind::ObjectNotFound, "the path is a directory, not a file"),
+        K::InvalidInput | K::InvalidFilename | K::InvalidData => (
+            Kind::InvalidArgument,
+            "the file system doesn't take this name; choose another",
+        ),
+        K::Unsupported | K::CrossesDevices => (
+            Kind::InvalidArgument,
+            "the file system lacks an operation that atomic commits need; keep the table on another",
+        ),
+        K::StorageFull | K::QuotaExceeded => (
+            Kind::StoreUnavailable,
+            "the disk or quota is full; free space, then try again",
+        ),
+        _ => (Kind::StoreUnavailable, "try again, and check the disk"),
+    };
+    Error::new(kind, format!("{what} failed ({e}); {next}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generic(text: &str) -> object_store::Error {
+        object_store::Error::Generic {
+            store: "S3",
+            source: text.to_owned().into(),
+        }
+    }
+
+    #[test]
+    fn statuses_become_kinds() {
+        for (status, kind) in [
+            (403, Kind::StoreDenied),
+            (404, Kind::ObjectNotFound),
+            (416, Kind::InvalidArgument),
+            (400, Kind::InvalidArgument),
+            (500, Kind::StoreUnavailable),
+            (503, Kind::StoreUnavailable),
+            (429, Kind::StoreUnavailable),
+        ] {
+            let e = generic(&format!("Server returned non-2xx status code: {status} X: body"));
+            assert_eq!(from_object_store(&e, &Redactor::default()).kind(), kind, "{status}");
+        }
+    }
+
+    #[test]
+    fn no_secret_and_no_page_passes() {
+        let redactor = Redactor::new([("aws_secret_access_key", "hunter2hunter2")]);
+        let e = from_object_store(&generic(&format!("hunter2hunter2 {}", "x".repeat(9000))), &redactor);
+        let text = format!("{e} {e:?}");
+        assert!(!text.contains("hunter2") && text.len() < 3000, "{text}");
+    }
+}

@@ -1,0 +1,157 @@
+//! Storage options: a case-insensitive map that never shows a secret, and the redactor that keeps
+//! secrets out of other programs' error texts. Knows key names, not what they do.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Storage options under the key names that deltalake and object_store users know, in any case.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Options(BTreeMap<String, String>);
+
+impl Options {
+    /// Takes over a map; of keys that differ only in case the last one counts.
+    pub fn new(map: impl IntoIterator<Item = (String, String)>) -> Self {
+        Options(
+            map.into_iter()
+                .map(|(key, value)| (key.to_ascii_lowercase(), value))
+                .collect(),
+        )
+    }
+
+    /// The value of a key, in whatever case it was given.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(&key.to_ascii_lowercase()).map(String::as_str)
+    }
+
+    /// All pairs with lower-case keys, in the order of the keys. Values may be secrets.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |k: &str, v: &str| {
+            if is_secret(k, v) {
+                REDACTED.to_owned()
+            } else {
+                v.to_owned()
+            }
+        };
+        f.debug_map()
+            .entries(self.iter().map(|(k, v)| (k.to_owned(), shown(k, v))))
+            .finish()
+    }
+}
+
+const REDACTED: &str = "[redacted]";
+
+/// Errs on the side of hiding: any key that may carry a credential, any URL that may hold one.
+fn is_secret(key: &str, value: &str) -> bool {
+    const SECRET: &[&str] = &["key", "secret", "token", "pass", "sas", "credential", "bearer"];
+    const HARMLESS_ENDS: &[&str] = &["_file", "_path", "_uri", "_type", "_enabled", "_url"];
+    const HARMLESS: &[&str] = &["google_application_credentials", "application_credentials"];
+    let named = SECRET.iter().any(|word| key.contains(word))
+        && !HARMLESS_ENDS.iter().any(|end| key.ends_with(end))
+        && !HARMLESS.contains(&key);
+    // A service account may be given as a path or, by mistake, as the JSON itself.
+    named || value.contains('@') || value.contains("sig=") || value.contains("PRIVATE KEY")
+}
+
+/// Removes known secrets from text that other code made.
+#[derive(Clone, Default)]
+pub(crate) struct Redactor(Vec<String>);
+
+/// Shorter values are no credentials, and replacing them would make messages unreadable.
+const SHORTEST_SECRET: usize = 4;
+/// A shorter piece of a compound secret may well be an ordinary word.
+const SHORTEST_PIECE: usize = 12;
+
+impl Redactor {
+    /// Learns the secrets among these pairs, as they are, percent-encoded, and in their pieces
+    /// (the signature of a shared-access token, the lines of a private key).
+    pub(crate) fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut secrets = Vec::new();
+        for (key, value) in pairs {
+            if value.len() < SHORTEST_SECRET || !is_secret(&key.to_ascii_lowercase(), value) {
+                continue;
+            }
+            secrets.push(value.to_owned());
+            secrets.push(utf8_percent_encode(value, NON_ALPHANUMERIC).to_string());
+            let inside = |c: char| c.is_ascii_alphanumeric() || "+/_-.%".contains(c);
+            for piece in value.split(|c| !inside(c)) {
+                if piece.len() >= SHORTEST_PIECE {
+                    secrets.push(piece.to_owned());
+                    secrets.push(utf8_percent_encode(piece, NON_ALPHANUMERIC).to_string());
+                }
+            }
+        }
+        // The longest first, so that no part of a secret is left beside a replaced piece.
+        secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        secrets.dedup();
+        Redactor(secrets)
+    }
+
+    pub(crate) fn scrub(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| {
+            if text.contains(secret.as_str()) {
+                text.replace(secret.as_str(), REDACTED)
+            } else {
+                text
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(pairs: &[(&str, &str)]) -> Options {
+        Options::new(pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())))
+    }
+
+    #[test]
+    fn keys_have_no_case() {
+        let o = options(&[("AWS_Region", "eu-west-1")]);
+        assert_eq!(o.get("aws_region"), Some("eu-west-1"));
+        assert_eq!(o.get("AWS_REGION"), Some("eu-west-1"));
+        assert_eq!(o, options(&[("aws_region", "eu-west-1")]));
+    }
+
+    #[test]
+    fn debug_shows_settings_and_hides_secrets() {
+        let o = options(&[
+            ("AWS_ACCESS_KEY_ID", "AKIAHIDE"),
+            ("aws_secret_access_key", "HIDE1"),
+            ("session_token", "HIDE2"),
+            ("sas_token", "HIDE3"),
+            ("account_key", "HIDE4"),
+            ("client_secret", "HIDE5"),
+            ("google_service_account_key", "HIDE6"),
+            ("bearer_token", "HIDE7"),
+            ("password", "HIDE8"),
+            ("proxy_url", "http://me:HIDE9@proxy"),
+            ("endpoint", "https://x/?sig=HIDE"),
+            ("region", "eu-west-1"),
+            ("aws_web_identity_token_file", "/var/token"),
+        ]);
+        let text = format!("{o:?}");
+        assert!(!text.contains("HIDE"), "{text}");
+        assert!(text.contains("eu-west-1") && text.contains("/var/token"), "{text}");
+    }
+
+    #[test]
+    fn redactor_knows_encodings_and_pieces() {
+        let r = Redactor::new([
+            ("account_key", "ab+c/def=="),
+            ("sas_token", "sv=2024&sig=abcdefghijkl%2Bmno%3D"),
+            ("region", "eu-west-1"),
+        ]);
+        let text = r.scrub("k=ab%2Bc%2Fdef%3D%3D ab+c/def== sig abcdefghijkl%2Bmno%3D eu-west-1");
+        assert!(!text.contains("def") && !text.contains("ghijkl"), "{text}");
+        assert!(text.contains("eu-west-1"));
+    }
+}

@@ -1,0 +1,95 @@
+//! The one tokio runtime of the process: made at the first use, made anew in a forked child.
+//! Owns threads only; the Python boundary and the blocking parts of the stores call it.
+
+use std::future::Future;
+use std::process;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use deltaplane_error::{Error, Result};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// A runtime with the process it belongs to: threads don't survive a fork.
+struct Owned {
+    pid: u32,
+    runtime: Runtime,
+}
+
+/// Points to a leaked `Owned`, or is null. A pointer and no lock: a lock that another thread
+/// holds while the process forks would stay locked in the child for ever.
+static CURRENT: AtomicPtr<Owned> = AtomicPtr::new(std::ptr::null_mut());
+
+fn current() -> &'static Runtime {
+    let seen = CURRENT.load(Ordering::Acquire);
+    // SAFETY: the pointer is null or comes from `Box::leak` below and is never freed.
+    if let Some(owned) = unsafe { seen.as_ref() }
+        && owned.pid == process::id()
+    {
+        return &owned.runtime;
+    }
+    let made = Box::into_raw(Box::new(Owned {
+        pid: process::id(),
+        runtime: build(),
+    }));
+    match CURRENT.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: `made` was leaked here and is never freed once it is published.
+        Ok(_) => unsafe { &(*made).runtime },
+        Err(_) => {
+            // SAFETY: another thread published first, so `made` is still ours alone.
+            let lost = unsafe { Box::from_raw(made) };
+            lost.runtime.shutdown_background();
+            current()
+        }
+    }
+}
+
+/// All cores if the system grants that many threads, else one worker.
+fn build() -> Runtime {
+    let multi = |builder: &mut Builder| builder.thread_name("deltaplane").enable_all().build();
+    multi(&mut Builder::new_multi_thread())
+        .or_else(|_| multi(Builder::new_multi_thread().worker_threads(1)))
+        .unwrap_or_else(|e| {
+            // Neither a thread nor a poll handle is to be had: no call of this library can work,
+            // and the signature of `block_on` has no place for an error.
+            std::panic::resume_unwind(Box::new(format!(
+                "the system refused to start threads for deltaplane ({e}); raise its limits on processes and open files"
+            )))
+        })
+}
+
+/// Runs a future to its end on the process-wide runtime.
+///
+/// For plain threads only: tokio forbids blocking inside its own worker threads.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    current().block_on(future)
+}
+
+/// A handle to the process-wide runtime, for spawning tasks on it.
+pub fn handle() -> Handle {
+    current().handle().clone()
+}
+
+/// Runs file-system work off the async workers: on the caller's runtime, or on ours.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let handle = Handle::try_current().unwrap_or_else(|_| handle());
+    match handle.spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(e) => Err(Error::internal(format!(
+            "a file operation was cut short ({e}); please report this"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_runtime_serves_many_threads() {
+        let threads: Vec<_> = (0..8)
+            .map(|i| std::thread::spawn(move || block_on(async move { i + 1 })))
+            .collect();
+        let sum: i32 = threads.into_iter().map(|t| t.join().unwrap_or(0)).sum();
+        assert_eq!(sum, 36);
+        assert!(std::ptr::eq(current(), current()));
+    }
+}

@@ -1,0 +1,273 @@
+//! `Store`: the bytes of one table root, whatever the scheme, and `Upload`: one new file.
+//! Adds table and file to every error, keeps forked children off their parent's connections, and
+//! decides where a data file's path leads. Everybody above this crate works through it.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use deltaplane_error::{Error, Result};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use crate::backend::{Backend, ObjectInfo, PutOutcome, Sink};
+use crate::location::{self, Location, Scheme};
+use crate::options::Options;
+use crate::stores;
+
+/// The store of one table root. Cloning is cheap; all clones share connections.
+///
+/// Keys are decoded paths relative to the root, with `/` between their parts. Futures of a remote
+/// store need a tokio runtime: [`block_on`](crate::block_on) or a caller's own.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    location: Location,
+    options: Options,
+    pid: u32,
+    backend: Arc<dyn Backend>,
+    /// A forked child must not write into its parent's sockets, so it opens the store anew. The
+    /// parent never locks this: no child inherits it locked by another thread.
+    after_fork: Mutex<Option<(u32, Arc<dyn Backend>)>>,
+}
+
+impl Store {
+    /// Opens the store of a location without asking the network: wrong options and missing
+    /// credentials fail here (`InvalidArgument`, `StoreDenied`), everything else at the first call.
+    pub fn open(location: &Location, options: &Options) -> Result<Store> {
+        let backend = stores::open(location, options).map_err(|e| e.with_table(location.as_str()))?;
+        Ok(Store(Arc::new(Inner {
+            location: location.clone(),
+            options: options.clone(),
+            pid: process::id(),
+            backend,
+            after_fork: Mutex::new(None),
+        })))
+    }
+
+    /// The table root.
+    pub fn location(&self) -> &Location {
+        &self.0.location
+    }
+
+    /// The options the store was opened with.
+    pub fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    /// A key's file on the local disk; `None` for every other store, and for a key with `..`.
+    pub fn local_path(&self, key: &str) -> Option<PathBuf> {
+        self.0.backend.local_path(key)
+    }
+
+    /// The files directly in `dir` whose name is `from_name` or sorts after it, in the order of
+    /// their names' bytes. A missing directory is empty; hidden local files are left out.
+    pub async fn list_from(&self, dir: &str, from_name: &str) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
+        let listing = self.backend()?.list_from(dir, from_name).await;
+        self.listing(dir, listing)
+    }
+
+    /// All files below `dir`, in no certain order. A missing directory is empty; hidden local
+    /// files are left out, links to local directories are not followed.
+    pub async fn list_all(&self, dir: &str) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
+        let listing = self.backend()?.list_all(dir).await;
+        self.listing(dir, listing)
+    }
+
+    /// A whole object. `ObjectNotFound` if there is none.
+    pub async fn read(&self, key: &str) -> Result<Bytes> {
+        let read = self.backend()?.read(key).await;
+        read.map_err(|e| self.at(key, e))
+    }
+
+    /// Bytes of an object: fewer than asked for if it ends before the range does, none for an
+    /// empty range, `InvalidArgument` if it ends before the range begins.
+    pub async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
+        let read = self.backend()?.read_range(key, range).await;
+        read.map_err(|e| self.at(key, e))
+    }
+
+    /// Size and time of an object. `ObjectNotFound` if there is none.
+    pub async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        let head = self.backend()?.head(key).await;
+        head.map_err(|e| self.at(key, e))
+    }
+
+    /// Writes an object, over one that is there. Readers see the old or the new one, whole; when
+    /// this returns it is durable.
+    pub async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
+        let put = self.backend()?.put(key, bytes).await;
+        put.map_err(|e| self.at(key, e))
+    }
+
+    /// Writes an object if its name is free: of all racing callers exactly one creates it.
+    ///
+    /// Two answers of a remote store leave the result open, and only the content can tell: after
+    /// `StoreUnavailable` the object may exist; and `Exists` may be this call's own object, if the
+    /// store failed after writing it and the request was repeated. Read it back and look for
+    /// something only this writer can have put there.
+    pub async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
+        let put = self.backend()?.put_if_absent(key, bytes).await;
+        put.map_err(|e| self.at(key, e))
+    }
+
+    /// Deletes an object; it may be absent.
+    pub async fn delete(&self, key: &str) -> Result<()> {
+        let delete = self.backend()?.delete(key).await;
+        delete.map_err(|e| self.at(key, e))
+    }
+
+    /// The object_store and the path under which a Parquet reader finds an object. For reading:
+    /// writes go through this type. Errors of that store don't carry the table's location.
+    pub fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
+        self.backend()?.object(key).map_err(|e| self.at(key, e))
+    }
+
+    /// Where the decoded path of a data file leads: a key of this store, or, for a path or URI
+    /// elsewhere on the same scheme, a store of that directory and the file's name.
+    ///
+    /// `InvalidArgument` for `..` in the path and for another scheme.
+    pub fn resolve(&self, path: &str) -> Result<(Store, String)> {
+        // Without the path: what is no location may hold a credential.
+        let located = self.locate(path);
+        let located = located.map_err(|e| e.with_table(self.location().as_str()))?;
+        let Some(file) = located else {
+            return Ok((self.clone(), path.to_owned()));
+        };
+        if let Some(key) = self.location().relative(&file) {
+            return Ok((self.clone(), key.to_owned()));
+        }
+        let (parent, name) = file.split_last().map_err(|e| self.at(path, e))?;
+        Ok((Store::open(&parent, self.options())?, name.to_owned()))
+    }
+
+    /// The location of an absolute path or URI; `None` for a relative path.
+    fn locate(&self, path: &str) -> Result<Option<Location>> {
+        if path.is_empty() || path.split('/').any(|part| part == "..") {
+            return Err(Error::invalid_argument(
+                "a data file's path is empty or holds '..'; the log names no file that way, so it was not written by a correct writer",
+            ).with_path(path));
+        }
+        let root = self.location();
+        let uri = location::has_scheme(path);
+        let file = match (path.starts_with('/'), uri) {
+            (false, false) => return Ok(None),
+            (false, true) => Location::from_decoded(path)?,
+            (true, _) if root.scheme() == Scheme::Local => Location::from_decoded(path)?,
+            // Hadoop reads a path without scheme on the table's own store.
+            (true, _) => Location::below(root.scheme(), root.base().to_owned(), path)?,
+        };
+        if file.scheme() != root.scheme() {
+            return Err(Error::invalid_argument(format!(
+                "a data file lies in another kind of store ({file}) than its table; copy it into the table's store"
+            )));
+        }
+        Ok(Some(file))
+    }
+
+    /// Begins a new data file; parent directories are made. Its name appears at
+    /// [`Upload::finish`]; memory stays below some tens of megabytes.
+    pub async fn upload(&self, key: &str) -> Result<Upload> {
+        let sink = self.backend()?.upload(key).await;
+        Ok(Upload {
+            sink: sink.map_err(|e| self.at(key, e))?,
+            store: self.clone(),
+            key: key.to_owned(),
+            size_bytes: 0,
+        })
+    }
+
+    fn backend(&self) -> Result<Arc<dyn Backend>> {
+        let pid = process::id();
+        if pid == self.0.pid {
+            return Ok(Arc::clone(&self.0.backend));
+        }
+        let mut reopened = self.0.after_fork.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*reopened {
+            Some((owner, backend)) if *owner == pid => Ok(Arc::clone(backend)),
+            _ => {
+                let backend = stores::open(self.location(), self.options())?;
+                *reopened = Some((pid, Arc::clone(&backend)));
+                Ok(backend)
+            }
+        }
+    }
+
+    fn at(&self, key: &str, e: Error) -> Error {
+        e.with_table(self.location().as_str()).with_path(key)
+    }
+
+    fn listing(
+        &self,
+        dir: &str,
+        listing: Result<BoxStream<'static, Result<ObjectInfo>>>,
+    ) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
+        let (store, dir) = (self.clone(), dir.to_owned());
+        let listing = listing.map_err(|e| self.at(&dir, e))?;
+        Ok(listing.map(move |item| item.map_err(|e| store.at(&dir, e))).boxed())
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("location", self.location())
+            .field("options", self.options())
+            .finish()
+    }
+}
+
+/// A new file under way. Nobody sees it before [`Upload::finish`]; dropping it gives it up.
+pub struct Upload {
+    sink: Box<dyn Sink>,
+    store: Store,
+    key: String,
+    size_bytes: u64,
+}
+
+impl Upload {
+    /// The file's key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Bytes written so far.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Appends bytes, waiting while too many are under way. After an error the file can only be
+    /// given up.
+    pub async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        let length = bytes.len() as u64;
+        let written = self.sink.write(bytes).await;
+        written.map_err(|e| self.store.at(&self.key, e))?;
+        self.size_bytes += length;
+        Ok(())
+    }
+
+    /// Makes the file durable and visible; returns its size in bytes.
+    pub async fn finish(self) -> Result<u64> {
+        let finished = self.sink.finish().await;
+        finished.map_err(|e| self.store.at(&self.key, e))?;
+        Ok(self.size_bytes)
+    }
+
+    /// Gives the file up and frees what was stored of it.
+    pub async fn abort(self) -> Result<()> {
+        let aborted = self.sink.abort().await;
+        aborted.map_err(|e| self.store.at(&self.key, e))
+    }
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Upload({}, {} bytes)", self.key, self.size_bytes)
+    }
+}

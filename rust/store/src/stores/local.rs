@@ -1,0 +1,527 @@
+//! Tables on a local (or mounted) file system, with durable atomic writes.
+//! Written on the system's own calls, because object_store's local store escapes or refuses some
+//! legal file names. `local_objects` shows the same files to Parquet readers.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use deltaplane_error::{Error, Kind, Result};
+use futures::{StreamExt, stream};
+use object_store::ObjectStore;
+use uuid::Uuid;
+
+use super::Spec;
+use super::local_objects::{LocalObjects, read_at};
+use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink, join_key};
+use crate::error::{self, OUT_OF_RANGE};
+use crate::location::{Location, Scheme};
+use crate::options::Options;
+use crate::runtime::blocking;
+
+pub(super) const SPEC: Spec = Spec {
+    scheme: Scheme::Local,
+    knows: |_| false,
+    names: &[],
+    open,
+};
+
+/// Names whose metadata is fetched in one go off the async threads.
+const LISTING_BATCH: usize = 1000;
+/// Bytes gathered before a write goes to the disk.
+const WRITE_BATCH: usize = 1 << 20;
+
+fn open(location: &Location, _: &Options) -> Result<Arc<dyn Backend>> {
+    Ok(Arc::new(Local {
+        root: Root(Arc::from(Path::new(location.path()))),
+    }))
+}
+
+struct Local {
+    root: Root,
+}
+
+/// The table's directory.
+#[derive(Clone, Debug)]
+pub(super) struct Root(Arc<Path>);
+
+impl Root {
+    /// A key's file. Parts are literal file names; `..` would leave the table.
+    pub(super) fn file(&self, key: &str) -> Result<PathBuf> {
+        let path = self.dir(key)?;
+        if path == *self.0 {
+            return Err(Error::invalid_argument("an empty path names no file of the table"));
+        }
+        Ok(path)
+    }
+
+    fn dir(&self, key: &str) -> Result<PathBuf> {
+        if key.contains('\0') || key.split('/').any(|part| part == "..") {
+            return Err(Error::invalid_argument(
+                "a path inside a table must not hold '..' or a NUL character",
+            ));
+        }
+        let parts = key.split('/').filter(|p| !p.is_empty() && *p != ".");
+        let mut path = self.0.to_path_buf();
+        path.extend(parts);
+        Ok(path)
+    }
+
+    /// A failed call on a file or directory below the root.
+    pub(super) fn err(&self, e: &io::Error, what: &str) -> Error {
+        let below_a_file = e.kind() == ErrorKind::NotADirectory;
+        if below_a_file && self.0.metadata().is_ok_and(|m| !m.is_dir()) {
+            return Error::invalid_argument(format!(
+                "{what} failed: the table's location is a file; give the table's directory"
+            ));
+        }
+        error::from_io(e, what)
+    }
+
+    /// Like [`Root::err`] where a path that runs through a file just means "no such object".
+    fn read_err(&self, e: &io::Error, what: &str) -> Error {
+        let error = self.err(e, what);
+        let below_a_file = e.kind() == ErrorKind::NotADirectory;
+        if below_a_file && self.0.metadata().is_ok_and(|m| m.is_dir()) {
+            return error.with_kind(Kind::ObjectNotFound);
+        }
+        error
+    }
+}
+
+pub(super) fn modified_ms(meta: &Metadata) -> i64 {
+    let ms = |d: std::time::Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
+    match meta.modified().map(|t| t.duration_since(UNIX_EPOCH)) {
+        Ok(Ok(after)) => ms(after),
+        Ok(Err(before)) => -ms(before.duration()),
+        Err(_) => 0,
+    }
+}
+
+/// Size, time in nanoseconds and, where there is one, the file's number: a rewritten file differs.
+pub(super) fn etag(meta: &Metadata) -> String {
+    let nanos = meta
+        .modified()
+        .ok()
+        .and_then(|t| t.duration_since(UNIX_EPOCH).ok())
+        .map_or(0, |d| d.as_nanos());
+    #[cfg(unix)]
+    let number = std::os::unix::fs::MetadataExt::ino(meta);
+    #[cfg(not(unix))]
+    let number = 0;
+    format!("{number:x}-{nanos:x}-{:x}", meta.len())
+}
+
+fn info(key: String, meta: &Metadata) -> ObjectInfo {
+    ObjectInfo {
+        key,
+        size_bytes: meta.len(),
+        modified_ms: modified_ms(meta),
+        etag: Some(etag(meta)),
+    }
+}
+
+/// Files of puts under way begin with a dot and are nobody's business.
+fn is_hidden(name: &str) -> bool {
+    name.starts_with('.')
+}
+
+/// The names in a directory; none if there is no such directory. Names that aren't UTF-8 can't be
+/// in a table.
+fn names(root: &Root, dir: &Path) -> Result<Vec<(String, bool)>> {
+    let what = "listing a directory";
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(root.err(&e, what)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| root.err(&e, what))?;
+        if let Ok(name) = entry.file_name().into_string() {
+            // The type comes with the entry: links to directories are not followed, so that a
+            // link to a parent can't make the listing endless.
+            found.push((name, entry.file_type().is_ok_and(|t| t.is_dir())));
+        }
+    }
+    Ok(found)
+}
+
+/// What the files of a directory are; those that vanished meanwhile are left out.
+fn infos(root: &Root, dir: &str, names: &[String]) -> Result<Vec<ObjectInfo>> {
+    let path = root.dir(dir)?;
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        match fs::metadata(path.join(name)) {
+            Ok(meta) if meta.is_file() => found.push(info(join_key(dir, name), &meta)),
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(root.err(&e, "reading a file's metadata")),
+        }
+    }
+    Ok(found)
+}
+
+/// Flushes a directory's entries. A no-op where directories can't be opened or synced.
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    match File::open(dir)?.sync_all() {
+        Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {}
+        done => return done,
+    }
+    let _ = dir;
+    Ok(())
+}
+
+/// Makes a directory and its missing parents, each of them durable in its own parent.
+fn create_dirs(dir: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = dir.ancestors().take_while(|d| !d.exists()).collect();
+    fs::create_dir_all(dir)?;
+    for made in missing {
+        if let Some(parent) = made.parent() {
+            sync_dir(parent)?;
+        }
+    }
+    Ok(())
+}
+
+/// A file under a hidden name in the directory of its goal; removed unless it is moved there.
+struct Draft {
+    file: File,
+    path: PathBuf,
+    goal: PathBuf,
+}
+
+impl Draft {
+    fn new(goal: PathBuf) -> io::Result<Self> {
+        let dir = goal.parent().unwrap_or(Path::new("/"));
+        // Not named after the goal: the goal's name may be as long as the system allows.
+        let path = dir.join(format!(".{}.tmp", Uuid::new_v4()));
+        let open = || File::options().write(true).create_new(true).open(&path);
+        let file = match open() {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                create_dirs(dir)?;
+                open()?
+            }
+            opened => opened?,
+        };
+        Ok(Draft { file, path, goal })
+    }
+
+    fn written(goal: PathBuf, bytes: &[u8]) -> io::Result<Self> {
+        let mut draft = Draft::new(goal)?;
+        draft.file.write_all(bytes)?;
+        draft.file.sync_all()?;
+        Ok(draft)
+    }
+
+    fn sync_goal_dir(&self) -> io::Result<()> {
+        sync_dir(self.goal.parent().unwrap_or(Path::new("/")))
+    }
+
+    /// Puts the file in its place, over whatever is there.
+    fn replace(self) -> io::Result<()> {
+        fs::rename(&self.path, &self.goal)?;
+        self.sync_goal_dir()
+    }
+
+    /// Puts the file in its place if that is free. A hard link is the one call that does so in
+    /// one step on every Unix file system, network ones included.
+    fn link(self) -> io::Result<PutOutcome> {
+        match fs::hard_link(&self.path, &self.goal) {
+            Ok(()) => {}
+            // A network file system repeats a call whose answer was lost: the second try then
+            // finds the first one's link. Two names on our own file prove that it is ours.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && !self.has_two_names() => {
+                return Ok(PutOutcome::Exists);
+            }
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+        self.sync_goal_dir()?;
+        Ok(PutOutcome::Created)
+    }
+
+    fn has_two_names(&self) -> bool {
+        #[cfg(unix)]
+        return self
+            .file
+            .metadata()
+            .is_ok_and(|m| std::os::unix::fs::MetadataExt::nlink(&m) > 1);
+        #[cfg(not(unix))]
+        false
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After `replace` there is nothing to remove, and a leftover hidden file does no harm.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[async_trait]
+impl Backend for Local {
+    fn local_path(&self, key: &str) -> Option<PathBuf> {
+        self.root.dir(key).ok()
+    }
+
+    async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing> {
+        let (root, dir, from) = (self.root.clone(), dir.to_owned(), from_name.to_owned());
+        let path = root.dir(&dir)?;
+        let at = root.clone();
+        let mut left = blocking(move || {
+            let mut names: Vec<String> = names(&at, &path)?
+                .into_iter()
+                .filter(|(name, is_dir)| !is_dir && !is_hidden(name) && *name >= from)
+                .map(|(name, _)| name)
+                .collect();
+            // The last first: batches are cut off the end.
+            names.sort_unstable_by(|a, b| b.cmp(a));
+            Ok(names)
+        })
+        .await?;
+        let batches = std::iter::from_fn(move || {
+            let rest = left.len().saturating_sub(LISTING_BATCH);
+            let mut batch = left.split_off(rest);
+            batch.reverse();
+            (!batch.is_empty()).then_some(batch)
+        });
+        Ok(stream::iter(batches)
+            .then(move |batch| {
+                let (root, dir) = (root.clone(), dir.clone());
+                blocking(move || infos(&root, &dir, &batch))
+            })
+            .flat_map(unbatched)
+            .boxed())
+    }
+
+    async fn list_all(&self, dir: &str) -> Result<Listing> {
+        self.root.dir(dir)?;
+        let state = (self.root.clone(), vec![dir.trim_matches('/').to_owned()]);
+        let directories = stream::try_unfold(state, |(root, mut dirs)| async move {
+            let Some(dir) = dirs.pop() else {
+                return Ok(None);
+            };
+            let at = root.clone();
+            let (found, inner) = blocking(move || {
+                let entries = names(&at, &at.dir(&dir)?)?;
+                let (inner, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, is_dir)| *is_dir);
+                let files: Vec<String> = files
+                    .into_iter()
+                    .map(|(name, _)| name)
+                    .filter(|name| !is_hidden(name))
+                    .collect();
+                let inner: Vec<String> = inner.iter().map(|(n, _)| join_key(&dir, n)).collect();
+                Ok((infos(&at, &dir, &files)?, inner))
+            })
+            .await?;
+            dirs.extend(inner);
+            Ok(Some((found, (root, dirs))))
+        });
+        Ok(directories.flat_map(unbatched).boxed())
+    }
+
+    async fn read(&self, key: &str) -> Result<Bytes> {
+        let (root, path) = (self.root.clone(), self.root.file(key)?);
+        blocking(move || {
+            fs::read(path)
+                .map(Bytes::from)
+                .map_err(|e| root.read_err(&e, "reading a file"))
+        })
+        .await
+    }
+
+    async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
+        let (root, path) = (self.root.clone(), self.root.file(key)?);
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        blocking(move || {
+            let err = |e: io::Error| root.read_err(&e, "reading a part of a file");
+            let file = File::open(path).map_err(err)?;
+            let end = file.metadata().map_err(err)?.len().min(range.end);
+            if range.start >= end {
+                return Err(Error::invalid_argument(OUT_OF_RANGE));
+            }
+            read_at(&file, range.start..end).map_err(err)
+        })
+        .await
+    }
+
+    async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        let (root, path, key) = (self.root.clone(), self.root.file(key)?, key.to_owned());
+        blocking(move || {
+            let err = |e: io::Error| root.read_err(&e, "reading a file's metadata");
+            let meta = fs::metadata(path).map_err(err)?;
+            if meta.is_dir() {
+                return Err(err(ErrorKind::IsADirectory.into()));
+            }
+            Ok(info(key, &meta))
+        })
+        .await
+    }
+
+    async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
+        let (root, path) = (self.root.clone(), self.root.file(key)?);
+        blocking(move || {
+            Draft::written(path, &bytes)
+                .and_then(Draft::replace)
+                .map_err(|e| root.err(&e, "writing a file"))
+        })
+        .await
+    }
+
+    async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
+        let (root, path) = (self.root.clone(), self.root.file(key)?);
+        blocking(move || {
+            // Spares the loser of a long-decided race two flushes.
+            if path.symlink_metadata().is_ok() {
+                return Ok(PutOutcome::Exists);
+            }
+            Draft::written(path, &bytes)
+                .and_then(Draft::link)
+                .map_err(|e| root.err(&e, "creating a file"))
+        })
+        .await
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        let (root, path) = (self.root.clone(), self.root.file(key)?);
+        blocking(move || match fs::remove_file(path) {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(root.err(&e, "deleting a file")),
+        })
+        .await
+    }
+
+    fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, object_store::path::Path)> {
+        self.root.file(key)?;
+        let objects = LocalObjects::new(self.root.clone());
+        Ok((Arc::new(objects), LocalObjects::path(key)))
+    }
+
+    async fn upload(&self, key: &str) -> Result<Box<dyn Sink>> {
+        let (root, path) = (self.root.clone(), self.root.file(key)?);
+        let at = root.clone();
+        let draft = blocking(move || Draft::new(path).map_err(|e| at.err(&e, "creating a data file"))).await?;
+        Ok(Box::new(FileSink {
+            draft: Some(draft),
+            root,
+            pending: Vec::new(),
+            pending_bytes: 0,
+        }))
+    }
+}
+
+fn unbatched(batch: Result<Vec<ObjectInfo>>) -> stream::BoxStream<'static, Result<ObjectInfo>> {
+    match batch {
+        Ok(infos) => stream::iter(infos.into_iter().map(Ok)).boxed(),
+        Err(e) => stream::iter([Err(e)]).boxed(),
+    }
+}
+
+/// A data file under way. Its name appears when it is whole.
+struct FileSink {
+    /// Absent while a write has it, and after a write failed.
+    draft: Option<Draft>,
+    root: Root,
+    pending: Vec<Bytes>,
+    pending_bytes: usize,
+}
+
+impl FileSink {
+    async fn flush(&mut self) -> Result<()> {
+        let (root, chunks) = (self.root.clone(), std::mem::take(&mut self.pending));
+        self.pending_bytes = 0;
+        let Some(mut draft) = self.draft.take() else {
+            return Err(Error::new(
+                Kind::StoreUnavailable,
+                "an earlier write to this data file failed; write it anew",
+            ));
+        };
+        let draft = blocking(move || {
+            for chunk in &chunks {
+                draft
+                    .file
+                    .write_all(chunk)
+                    .map_err(|e| root.err(&e, "writing a data file"))?;
+            }
+            Ok(draft)
+        })
+        .await?;
+        self.draft = Some(draft);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Sink for FileSink {
+    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        self.pending_bytes += bytes.len();
+        self.pending.push(bytes);
+        if self.pending_bytes >= WRITE_BATCH {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<()> {
+        self.flush().await?;
+        let (root, draft) = (self.root.clone(), self.draft.take());
+        blocking(move || {
+            draft.map_or(Ok(()), |draft| {
+                let synced = draft.file.sync_all();
+                synced
+                    .and_then(|()| draft.replace())
+                    .map_err(|e| root.err(&e, "finishing a data file"))
+            })
+        })
+        .await
+    }
+
+    async fn abort(self: Box<Self>) -> Result<()> {
+        // Dropping the draft removes its file.
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn links_once_and_leaves_no_draft() {
+        let dir = tempfile::tempdir().unwrap();
+        let goal = dir.path().join("a/b/0.json");
+        let put = |text: &str| Draft::written(goal.clone(), text.as_bytes()).unwrap().link().unwrap();
+        assert_eq!(put("one"), PutOutcome::Created);
+        assert_eq!(put("two"), PutOutcome::Exists);
+        assert_eq!(fs::read(&goal).unwrap(), b"one");
+        let left: Vec<_> = fs::read_dir(goal.parent().unwrap()).unwrap().collect();
+        assert_eq!(left.len(), 1);
+    }
+
+    #[test]
+    fn a_lost_answer_of_our_own_link_is_a_win() {
+        let dir = tempfile::tempdir().unwrap();
+        let goal = dir.path().join("0.json");
+        let draft = Draft::written(goal.clone(), b"x").unwrap();
+        fs::hard_link(&draft.path, &goal).unwrap();
+        assert_eq!(draft.link().unwrap(), PutOutcome::Created);
+    }
+
+    #[test]
+    fn a_dropped_draft_removes_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Draft::written(dir.path().join("x"), b"x").unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,167 @@
+//! The list of stores: one file per scheme, one line each here.
+//! A new store is a file with a `SPEC` and its line in `STORES`; the contract suite then runs on it.
+
+mod azure;
+mod gcs;
+mod local;
+mod local_objects;
+mod memory;
+mod objects;
+mod s3;
+mod settings;
+
+use std::sync::Arc;
+
+use deltaplane_error::{Error, Result};
+
+use crate::backend::Backend;
+use crate::location::{Location, Scheme};
+use crate::options::Options;
+use crate::retry;
+
+/// What a store is to the rest of the crate.
+pub(crate) struct Spec {
+    pub(crate) scheme: Scheme,
+    /// Whether an option of this (lower-case) name means something to this store.
+    pub(crate) knows: fn(&str) -> bool,
+    /// Names to suggest for a mistyped option.
+    pub(crate) names: &'static [&'static str],
+    /// Makes the store without asking the network anything.
+    pub(crate) open: fn(&Location, &Options) -> Result<Arc<dyn Backend>>,
+}
+
+const STORES: &[Spec] = &[local::SPEC, memory::SPEC, s3::SPEC, azure::SPEC, gcs::SPEC];
+
+/// Opts in to asking the cloud's metadata service for credentials; see `settings`.
+pub(crate) const ALLOW_INSTANCE_METADATA: &str = "allow_instance_metadata";
+
+/// Options of deltalake without a meaning here, because commits never rename and never lock.
+const IGNORED: &[&str] = &[
+    "allow_unsafe_rename",
+    "mount_allow_unsafe_rename",
+    "aws_s3_allow_unsafe_rename",
+];
+
+pub(crate) fn open(location: &Location, options: &Options) -> Result<Arc<dyn Backend>> {
+    let spec = STORES
+        .iter()
+        .find(|s| s.scheme == location.scheme())
+        .ok_or_else(|| Error::internal("a scheme without a store; please report this"))?;
+    check_names(spec, options)?;
+    (spec.open)(location, options)
+}
+
+/// One set of options often serves several stores, so another store's option is no mistake; an
+/// option that no store knows is.
+fn check_names(spec: &Spec, options: &Options) -> Result<()> {
+    let known = |key: &str| {
+        key == ALLOW_INSTANCE_METADATA
+            || retry::KEYS.contains(&key)
+            || IGNORED.contains(&key)
+            || STORES.iter().any(|s| (s.knows)(key))
+    };
+    for (key, value) in options.iter() {
+        if key == "aws_s3_locking_provider" && !value.is_empty() && value != "none" {
+            return Err(Error::invalid_argument(
+                "the option aws_s3_locking_provider asks for commits under a lock; commits here are conditional puts and take no lock. Remove the option if no other writer of the table uses the lock",
+            ));
+        }
+        if key != "aws_s3_locking_provider" && !known(key) {
+            return Err(Error::invalid_argument(format!(
+                "unknown storage option {key}{}",
+                suggestion(spec, key)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn suggestion(spec: &Spec, key: &str) -> String {
+    let own = [ALLOW_INSTANCE_METADATA];
+    let names = spec.names.iter().chain(retry::KEYS).chain(&own);
+    match names.min_by_key(|name| distance(key, name)) {
+        Some(name) if distance(key, name) <= key.len() / 2 => format!("; did you mean {name}?"),
+        _ => "; remove it, or see the documentation of storage options".to_owned(),
+    }
+}
+
+/// Edit distance (insert, delete, replace), one row at a time.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut left = i + 1;
+        let mut next = vec![left];
+        for (y, pair) in b.chars().zip(row.windows(2)) {
+            if let [diagonal, above] = pair {
+                left = (diagonal + usize::from(x != y)).min(above + 1).min(left + 1);
+                next.push(left);
+            }
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn check(location: &str, key: &str) -> Result<()> {
+        let options = Options::new([(key.to_owned(), "x".to_owned())]);
+        let scheme = Location::parse(location).unwrap().scheme();
+        check_names(STORES.iter().find(|s| s.scheme == scheme).unwrap(), &options)
+    }
+
+    #[test]
+    fn every_scheme_has_one_store() {
+        for scheme in [Scheme::Local, Scheme::Memory, Scheme::S3, Scheme::Azure, Scheme::Gcs] {
+            assert_eq!(STORES.iter().filter(|s| s.scheme == scheme).count(), 1);
+        }
+    }
+
+    #[test]
+    fn suggested_names_are_known() {
+        for spec in STORES {
+            for name in spec.names {
+                assert!((spec.knows)(name), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn typos_are_named_with_the_nearest_key() {
+        let e = check("s3://b", "aws_secret_acess_key").unwrap_err().to_string();
+        assert!(
+            e.contains("aws_secret_acess_key; did you mean aws_secret_access_key?"),
+            "{e}"
+        );
+        let e = check("az://c", "acount_name").unwrap_err().to_string();
+        assert!(e.contains("did you mean account_name?"), "{e}");
+        let e = check("/t", "max_retrys").unwrap_err().to_string();
+        assert!(e.contains("did you mean max_retries?"), "{e}");
+        assert!(check("/t", "qqqqqqqqqqqqqqqq").is_err());
+    }
+
+    #[test]
+    fn other_stores_options_are_no_typos() {
+        for key in [
+            "AWS_REGION",
+            "account_name",
+            "google_bucket",
+            "timeout",
+            "allow_unsafe_rename",
+        ] {
+            check("/t", key).unwrap();
+            check("s3://b", key).unwrap();
+        }
+        assert!(check("s3://b", "aws_s3_locking_provider").is_err());
+    }
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+}

@@ -1,0 +1,353 @@
+//! A backend over any object_store implementation: memory and the clouds.
+//! Owns the listing of direct children and the meaning of a refused conditional put; it must not
+//! know which store it drives.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use deltaplane_error::{Error, Kind, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::buffered::BufWriter;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use tokio::io::AsyncWriteExt;
+
+use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink, join_key};
+use crate::error;
+use crate::location::Location;
+use crate::options::Redactor;
+use crate::retry;
+
+/// Size of a part of a multipart upload: S3 takes 10,000 parts, so files up to 80 GB, and asks
+/// for at least 5 MiB.
+const PART_BYTES: usize = 8 << 20;
+/// Parts of one file under way at once; bounds an upload's memory to about 40 MiB.
+const PARTS_IN_FLIGHT: usize = 4;
+/// Attempts at a conditional put that the store called in conflict with a simultaneous request.
+const CONFLICT_ATTEMPTS: u32 = 6;
+
+#[derive(Clone)]
+pub(super) struct Objects {
+    store: Arc<dyn ObjectStore>,
+    root: String,
+    redactor: Arc<Redactor>,
+    /// Whether the store lists in the order of names; S3 Express doesn't.
+    ordered: bool,
+}
+
+impl Objects {
+    pub(super) fn new(store: Arc<dyn ObjectStore>, location: &Location, redactor: Redactor) -> Result<Self> {
+        let objects = Objects {
+            store,
+            root: location.path().to_owned(),
+            redactor: Arc::new(redactor),
+            ordered: true,
+        };
+        if !objects.root.is_empty() {
+            objects.path("")?;
+        }
+        Ok(objects)
+    }
+
+    pub(super) fn unordered(mut self) -> Self {
+        self.ordered = false;
+        self
+    }
+
+    fn err(&self, e: &object_store::Error) -> Error {
+        error::from_object_store(e, &self.redactor)
+    }
+
+    /// The full path of a key or directory. Names are taken literally, never escaped, so that
+    /// other writers' names are found as they are.
+    fn path(&self, key: &str) -> Result<Path> {
+        let full = join_key(&self.root, key);
+        Path::parse(full.trim_end_matches('/')).map_err(|e| self.err(&object_store::Error::InvalidPath { source: e }))
+    }
+
+    fn file(&self, key: &str) -> Result<Path> {
+        if key.is_empty() {
+            return Err(Error::invalid_argument("an empty path names no file of the table"));
+        }
+        self.path(key)
+    }
+
+    fn info(&self, meta: ObjectMeta) -> ObjectInfo {
+        let full = meta.location.as_ref();
+        let key = match self.root.as_str() {
+            "" => full,
+            root => full.strip_prefix(root).map_or(full, |k| k.trim_start_matches('/')),
+        };
+        ObjectInfo {
+            key: key.to_owned(),
+            size_bytes: meta.size,
+            modified_ms: meta.last_modified.timestamp_millis(),
+            etag: meta.e_tag,
+        }
+    }
+
+    fn objects_after(&self, dir: &Path, offset: Option<&str>) -> Result<RawListing> {
+        let prefix = (!dir.is_root()).then_some(dir);
+        Ok(match offset {
+            None => self.store.list(prefix),
+            Some(name) => {
+                let offset = Path::parse(join_key(dir.as_ref(), name))
+                    .map_err(|e| self.err(&object_store::Error::InvalidPath { source: e }))?;
+                self.store.list_with_offset(prefix, &offset)
+            }
+        })
+    }
+
+    /// Direct children in order. Listings are flat, so at the first object of a subdirectory the
+    /// listing starts anew behind it: one request instead of one per thousand objects in there.
+    fn children(&self, dir: &str, from: &str) -> Result<Listing> {
+        let dir = dir.trim_matches('/');
+        let dir_path = self.path(dir)?;
+        let start = self.objects_after(&dir_path, just_before(from).as_deref())?;
+        let dir_key = dir.to_owned();
+        let state = (self.clone(), start, dir_path, dir_key, from.to_owned());
+        Ok(stream::try_unfold(state, |mut state| async move {
+            loop {
+                let (this, listing, dir_path, dir_key, from) = &mut state;
+                let meta = match listing.next().await {
+                    None => return Ok(None),
+                    Some(Err(object_store::Error::NotFound { .. })) => return Ok(None),
+                    Some(Err(e)) => return Err(this.err(&e)),
+                    Some(Ok(meta)) => meta,
+                };
+                let info = this.info(meta);
+                let name = match dir_key.as_str() {
+                    "" => Some(info.key.as_str()),
+                    dir => info.key.strip_prefix(dir).and_then(|n| n.strip_prefix('/')),
+                };
+                match name.map(|n| n.split_once('/').ok_or(n)) {
+                    Some(Err(name)) if name >= from.as_str() => return Ok(Some((info, state))),
+                    Some(Ok((subdirectory, _))) if this.ordered => {
+                        let behind = format!("{subdirectory}/{}", char::MAX);
+                        *listing = this.objects_after(dir_path, Some(&behind))?;
+                    }
+                    _ => {}
+                }
+            }
+        })
+        .boxed())
+    }
+
+    async fn exists(&self, path: &Path) -> Result<bool> {
+        match self.store.head(path).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(e) => Err(self.err(&e)),
+        }
+    }
+}
+
+type RawListing = stream::BoxStream<'static, object_store::Result<ObjectMeta>>;
+
+/// A name that sorts before `name` with little between them: object_store's offset is exclusive.
+fn just_before(name: &str) -> Option<String> {
+    let mut chars = name.chars();
+    let last = chars.next_back()?;
+    let mut before = chars.as_str().to_owned();
+    if let '1'..='9' | 'b'..='z' | 'B'..='Z' = last {
+        before.extend(char::from_u32(last as u32 - 1));
+    }
+    (!before.is_empty() && !before.ends_with('/')).then_some(before)
+}
+
+#[async_trait]
+impl Backend for Objects {
+    fn local_path(&self, _: &str) -> Option<PathBuf> {
+        None
+    }
+
+    async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing> {
+        let listing = self.children(dir, from_name)?;
+        if self.ordered {
+            return Ok(listing);
+        }
+        let mut all: Vec<ObjectInfo> = listing.try_collect().await?;
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(stream::iter(all.into_iter().map(Ok)).boxed())
+    }
+
+    async fn list_all(&self, dir: &str) -> Result<Listing> {
+        let path = self.path(dir.trim_matches('/'))?;
+        let this = self.clone();
+        Ok(self
+            .objects_after(&path, None)?
+            .filter_map(move |item| {
+                let found = match item {
+                    Ok(meta) => Some(Ok(this.info(meta))),
+                    Err(object_store::Error::NotFound { .. }) => None,
+                    Err(e) => Some(Err(this.err(&e))),
+                };
+                std::future::ready(found)
+            })
+            .boxed())
+    }
+
+    async fn read(&self, key: &str) -> Result<Bytes> {
+        let path = self.file(key)?;
+        let body = async { self.store.get(&path).await?.bytes().await };
+        body.await.map_err(|e| self.err(&e))
+    }
+
+    async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
+        let path = self.file(key)?;
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        self.store.get_range(&path, range).await.map_err(|e| self.err(&e))
+    }
+
+    async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        let path = self.file(key)?;
+        let meta = self.store.head(&path).await.map_err(|e| self.err(&e))?;
+        Ok(self.info(meta))
+    }
+
+    async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
+        let path = self.file(key)?;
+        match self.store.put(&path, bytes.into()).await {
+            Ok(_) => Ok(()),
+            Err(e) => Err(self.err(&e)),
+        }
+    }
+
+    async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
+        let path = self.file(key)?;
+        for attempt in 0..CONFLICT_ATTEMPTS {
+            let create = PutOptions::from(PutMode::Create);
+            let put = self.store.put_opts(&path, bytes.clone().into(), create);
+            let e = match put.await {
+                Ok(_) => return Ok(PutOutcome::Created),
+                Err(e @ object_store::Error::AlreadyExists { .. }) => e,
+                Err(e @ object_store::Error::Precondition { .. }) => e,
+                Err(e) => return Err(self.err(&e)),
+            };
+            // 412 says that the object exists. 409 is Azure's word for the same, but S3's for
+            // "another request is under way": then only a look can tell.
+            if error::status(&e.to_string()) != Some(409) || self.exists(&path).await? {
+                return Ok(PutOutcome::Exists);
+            }
+            tokio::time::sleep(retry::pause(attempt)).await;
+        }
+        Err(Error::new(
+            Kind::StoreUnavailable,
+            format!(
+                "the store reported simultaneous requests for this object {CONFLICT_ATTEMPTS} times in a row; try again"
+            ),
+        ))
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        let path = self.file(key)?;
+        match self.store.delete(&path).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(e) => Err(self.err(&e)),
+        }
+    }
+
+    fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
+        Ok((Arc::clone(&self.store), self.file(key)?))
+    }
+
+    async fn upload(&self, key: &str) -> Result<Box<dyn Sink>> {
+        let path = self.file(key)?;
+        let writer =
+            BufWriter::with_capacity(Arc::clone(&self.store), path, PART_BYTES).with_max_concurrency(PARTS_IN_FLIGHT);
+        Ok(Box::new(Multipart {
+            writer: Some(writer),
+            redactor: Arc::clone(&self.redactor),
+        }))
+    }
+}
+
+/// One object under way: a single put if it is small, parts of bounded size if not.
+struct Multipart {
+    writer: Option<BufWriter>,
+    redactor: Arc<Redactor>,
+}
+
+impl Multipart {
+    fn err(&self, e: &object_store::Error) -> Error {
+        error::from_object_store(e, &self.redactor)
+    }
+}
+
+#[async_trait]
+impl Sink for Multipart {
+    async fn write(&mut self, mut bytes: Bytes) -> Result<()> {
+        while let Some(writer) = &mut self.writer
+            && !bytes.is_empty()
+        {
+            // In slices, because the writer makes all parts of one slice at once.
+            let slice = bytes.split_to(bytes.len().min(PART_BYTES));
+            if let Err(e) = writer.put(slice).await {
+                return Err(self.err(&e));
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<()> {
+        let Some(mut writer) = self.writer.take() else {
+            return Ok(());
+        };
+        // The writer wraps the store's error in a system error; its cause is the real one.
+        writer
+            .shutdown()
+            .await
+            .map_err(|e| match e.downcast::<object_store::Error>() {
+                Ok(e) => self.err(&e),
+                Err(e) => Error::new(
+                    Kind::StoreUnavailable,
+                    format!("the upload failed; try again: {}", self.redactor.scrub(&e.to_string())),
+                ),
+            })
+    }
+
+    async fn abort(mut self: Box<Self>) -> Result<()> {
+        match self.writer.take() {
+            Some(mut writer) => writer.abort().await.map_err(|e| self.err(&e)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Multipart {
+    /// Uploaded parts of an unfinished file cost money until they are aborted.
+    fn drop(&mut self) {
+        if let (Some(mut writer), Ok(handle)) = (self.writer.take(), tokio::runtime::Handle::try_current()) {
+            handle.spawn(async move {
+                if writer.abort().await.is_err() {
+                    tracing::debug!("an unfinished upload couldn't be aborted; its parts stay");
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_lie_before_and_near() {
+        for (name, before) in [
+            ("00000000000000000017", Some("00000000000000000016")),
+            ("00000000000000000020", Some("0000000000000000002")),
+            ("b", Some("a")),
+            ("0", None),
+            ("", None),
+            ("é", None),
+            ("xé", Some("x")),
+        ] {
+            assert_eq!(just_before(name).as_deref(), before, "{name}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Tables on Amazon S3 and stores that speak its protocol, with conditional puts for commits.
+//! Owns S3's options, credentials and defaults; how bytes move is `objects`.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use deltaplane_error::Result;
+use object_store::ClientConfigKey as Client;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
+
+use super::Spec;
+use super::objects::Objects;
+use super::settings::{self, Settings, check_endpoint};
+use crate::backend::Backend;
+use crate::error;
+use crate::location::{Location, Scheme};
+use crate::options::Options;
+use crate::retry;
+
+pub(super) const SPEC: Spec = Spec {
+    scheme: Scheme::S3,
+    knows: |key| Key::from_str(key).is_ok(),
+    names: &[
+        "aws_access_key_id",
+        "aws_secret_access_key",
+        "aws_session_token",
+        "aws_region",
+        "aws_endpoint_url",
+        "aws_allow_http",
+        "aws_skip_signature",
+        "aws_virtual_hosted_style_request",
+        "aws_conditional_put",
+        "aws_web_identity_token_file",
+        "aws_role_arn",
+        "access_key_id",
+        "secret_access_key",
+        "session_token",
+        "region",
+        "endpoint_url",
+        "allow_http",
+        "skip_signature",
+        "conditional_put",
+        "timeout",
+        "connect_timeout",
+        "proxy_url",
+    ],
+    open: |location, options| open(location, options, &settings::environment()),
+};
+
+/// Everything that decides who signs.
+const CREDENTIALS: &[Key] = &[
+    Key::AccessKeyId,
+    Key::SecretAccessKey,
+    Key::Token,
+    Key::WebIdentityTokenFile,
+    Key::ContainerCredentialsRelativeUri,
+    Key::ContainerCredentialsFullUri,
+    Key::ContainerAuthorizationTokenFile,
+    Key::SkipSignature,
+];
+
+fn open(location: &Location, options: &Options, environment: &[(String, String)]) -> Result<Arc<dyn Backend>> {
+    let settings = settings(options, environment)?;
+    settings::install_crypto();
+    let mut builder = AmazonS3Builder::new();
+    for (key, value) in settings.pairs() {
+        builder = builder.with_config(key, value);
+    }
+    let store = builder
+        .with_bucket_name(location.authority())
+        .with_retry(retry::config(options)?)
+        .build()
+        .map_err(|e| error::from_build(&e, &settings.redactor))?;
+    let express = settings.is_on(Key::S3Express, "aws_s3_express")?;
+    let objects = Objects::new(Arc::new(store), location, settings.redactor)?;
+    Ok(Arc::new(if express { objects.unordered() } else { objects }))
+}
+
+fn settings(options: &Options, environment: &[(String, String)]) -> Result<Settings<Key>> {
+    let mut settings: Settings<Key> = Settings::new(options, environment, "AWS_")?;
+    settings.as_a_group(CREDENTIALS);
+    // The builder prefers the S3-only endpoint, so the environment's would beat the options'.
+    settings.as_a_group(&[Key::Endpoint, Key::S3Endpoint]);
+    settings.as_a_group(&[Key::Region, Key::DefaultRegion]);
+    settings.default(Key::Client(Client::ConnectTimeout), settings::CONNECT_TIMEOUT);
+    settings.default(Key::Client(Client::Timeout), settings::REQUEST_TIMEOUT);
+    let anonymous = settings.is_on(Key::SkipSignature, "aws_skip_signature")?;
+    let found = anonymous
+        || settings.has(Key::AccessKeyId)
+        || settings.has(Key::SecretAccessKey)
+        || settings.all(&[Key::WebIdentityTokenFile, Key::RoleArn])
+        || settings.has(Key::ContainerCredentialsRelativeUri)
+        || settings.all(&[Key::ContainerCredentialsFullUri, Key::ContainerAuthorizationTokenFile]);
+    settings.require_credentials(
+        found,
+        "aws_access_key_id and aws_secret_access_key, or aws_web_identity_token_file and aws_role_arn, or for a public bucket aws_skip_signature=true (profiles and shared credential files are not read)",
+    )?;
+    let endpoint = settings.get(Key::S3Endpoint).or(settings.get(Key::Endpoint));
+    let allow_http = settings.is_on(Key::Client(Client::AllowHttp), "allow_http")?;
+    check_endpoint(endpoint, allow_http)?;
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use deltaplane_error::{Error, Kind};
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+    }
+
+    fn merged(options: &[(&str, &str)], environment: &[(&str, &str)]) -> Result<Settings<Key>> {
+        settings(&Options::new(pairs(options)), &pairs(environment))
+    }
+
+    fn opened(options: &[(&str, &str)]) -> Option<Error> {
+        let location = Location::parse("s3://bucket/t").unwrap();
+        open(&location, &Options::new(pairs(options)), &[]).err()
+    }
+
+    #[test]
+    fn no_credentials_fail_at_once_and_say_what_to_set() {
+        let e = opened(&[("region", "eu-west-1")]).unwrap();
+        assert_eq!(e.kind(), Kind::StoreDenied);
+        for name in ["aws_access_key_id", "aws_skip_signature", "allow_instance_metadata"] {
+            assert!(e.to_string().contains(name), "{e}");
+        }
+        assert!(opened(&[("aws_role_arn", "arn:x")]).is_some());
+        for one in ["allow_instance_metadata", "skip_signature", "AWS_SKIP_SIGNATURE"] {
+            assert!(opened(&[(one, "true")]).is_none(), "{one}");
+        }
+        assert!(opened(&[("access_key_id", "abcd"), ("secret_access_key", "efgh")]).is_none());
+    }
+
+    #[test]
+    fn half_credentials_and_bad_values_are_refused_without_showing_them() {
+        for options in [
+            &[("aws_secret_access_key", "hunter2hunter2")][..],
+            &[("aws_access_key_id", "hunter2hunter2")],
+            &[("skip_signature", "true"), ("timeout", "hunter2hunter2")],
+            &[("skip_signature", "maybe")],
+            &[("skip_signature", "true"), ("endpoint", "http://x")],
+            &[("skip_signature", "true"), ("max_retries", "-1")],
+        ] {
+            let e = opened(options).unwrap();
+            assert_eq!(e.kind(), Kind::InvalidArgument, "{options:?} {e}");
+            let secret = options.iter().any(|(k, _)| k.contains("access_key"));
+            assert!(!(secret && format!("{e} {e:?}").contains("hunter2")), "{e}");
+        }
+    }
+
+    #[test]
+    fn options_beat_the_environment_as_groups() {
+        let s = merged(
+            &[
+                ("aws_access_key_id", "mine"),
+                ("aws_secret_access_key", "mine too"),
+                ("endpoint_url", "https://mine"),
+                ("region", "here"),
+            ],
+            &[
+                ("AWS_ACCESS_KEY_ID", "theirs"),
+                ("AWS_SESSION_TOKEN", "theirs"),
+                ("AWS_ENDPOINT_URL_S3", "https://theirs"),
+                ("AWS_DEFAULT_REGION", "there"),
+                ("AWS_REQUEST_PAYER", "true"),
+                ("aws_skip_signature", "true"),
+            ],
+        )
+        .unwrap();
+        assert_eq!(s.get(Key::AccessKeyId), Some("mine"));
+        assert_eq!(s.get(Key::Token), None);
+        assert_eq!(s.get(Key::S3Endpoint), None);
+        assert_eq!(s.get(Key::Endpoint), Some("https://mine"));
+        assert_eq!(s.get(Key::DefaultRegion), None);
+        assert_eq!(s.get(Key::RequestPayer), Some("true"));
+        assert_eq!(s.pairs().filter(|(k, _)| *k == Key::AccessKeyId).count(), 1);
+    }
+
+    #[test]
+    fn the_environment_alone_is_enough() {
+        let s = merged(
+            &[],
+            &[
+                ("AWS_ACCESS_KEY_ID", "id"),
+                ("AWS_SECRET_ACCESS_KEY", "environment-secret"),
+            ],
+        )
+        .unwrap();
+        assert_eq!(s.get(Key::AccessKeyId), Some("id"));
+        assert_eq!(s.redactor.scrub("environment-secret"), "[redacted]");
+        assert_eq!(s.get(Key::Client(Client::ConnectTimeout)), Some("5s"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Options and environment of one cloud store, merged: explicit options win, as whole groups.
+//! Knows how settings combine, not what any of them means; the cloud stores' files call it.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::str::FromStr;
+use std::sync::Once;
+
+use deltaplane_error::{Error, Kind, Result};
+
+use super::ALLOW_INSTANCE_METADATA;
+use crate::options::{Options, Redactor};
+
+/// Longer than any reachable store takes to accept a connection, shorter than patience.
+pub(super) const CONNECT_TIMEOUT: &str = "5s";
+/// Enough for one part of an upload on a slow line.
+pub(super) const REQUEST_TIMEOUT: &str = "30s";
+
+pub(super) struct Settings<K> {
+    explicit: HashMap<K, String>,
+    environment: HashMap<K, String>,
+    metadata_allowed: bool,
+    pub(super) redactor: Redactor,
+}
+
+impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
+    /// The options that this store knows, and the environment's variables with the store's prefix.
+    pub(super) fn new(options: &Options, environment: &[(String, String)], prefix: &str) -> Result<Self> {
+        let known = |(key, value): (&str, &str)| Some((key.parse().ok()?, value.to_owned()));
+        let own = |(key, value): &(String, String)| {
+            key.starts_with(prefix)
+                .then(|| (key.to_ascii_lowercase(), value.clone()))
+        };
+        let environment: Vec<_> = environment.iter().filter_map(own).collect();
+        let variables = environment.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+        Ok(Settings {
+            explicit: options.iter().filter_map(known).collect(),
+            redactor: Redactor::new(options.iter().chain(variables.clone())),
+            environment: variables.filter_map(known).collect(),
+            metadata_allowed: flag(
+                ALLOW_INSTANCE_METADATA,
+                options.get(ALLOW_INSTANCE_METADATA).unwrap_or("false"),
+            )?,
+        })
+    }
+
+    /// If an option gives one of these, the environment's values of all of them are dropped: a
+    /// session token of the environment must not be sent along with the options' keys.
+    pub(super) fn as_a_group(&mut self, keys: &[K]) {
+        if keys.iter().any(|key| self.explicit.contains_key(key)) {
+            self.environment.retain(|key, _| !keys.contains(key));
+        }
+    }
+
+    /// Sets a value unless options or environment have one.
+    pub(super) fn default(&mut self, key: K, value: &str) {
+        if !self.has(key) {
+            self.environment.insert(key, value.to_owned());
+        }
+    }
+
+    pub(super) fn get(&self, key: K) -> Option<&str> {
+        let value = self.explicit.get(&key).or(self.environment.get(&key));
+        value.map(String::as_str)
+    }
+
+    /// Whether there is a value that isn't empty.
+    pub(super) fn has(&self, key: K) -> bool {
+        self.get(key).is_some_and(|value| !value.is_empty())
+    }
+
+    pub(super) fn all(&self, keys: &[K]) -> bool {
+        keys.iter().all(|key| self.has(*key))
+    }
+
+    pub(super) fn is_on(&self, key: K, name: &str) -> Result<bool> {
+        self.get(key).map_or(Ok(false), |value| flag(name, value))
+    }
+
+    /// What the store's builder is to be given.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (K, &str)> {
+        let inherited = self.environment.iter();
+        let inherited = inherited.filter(|(key, _)| !self.explicit.contains_key(key));
+        inherited
+            .chain(&self.explicit)
+            .map(|(key, value)| (*key, value.as_str()))
+    }
+
+    /// Without credentials the store's library asks the cloud's metadata address, which on any
+    /// other machine means waiting for nothing: refuse unless that was asked for.
+    pub(super) fn require_credentials(&self, found: bool, advice: &str) -> Result<()> {
+        if found || self.metadata_allowed {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::StoreDenied,
+            format!(
+                "no credentials for this store in the storage options or the environment: set {advice}; on a cloud machine whose own identity has access set {ALLOW_INSTANCE_METADATA}=true"
+            ),
+        ))
+    }
+}
+
+/// Plain http is refused by the HTTP client with words that name no option.
+pub(super) fn check_endpoint(endpoint: Option<&str>, allow_http: bool) -> Result<()> {
+    match endpoint {
+        Some(url) if !allow_http && url.to_ascii_lowercase().starts_with("http://") => Err(Error::invalid_argument(
+            "the endpoint is plain http, which sends data and signatures in the clear; set the option allow_http=true to permit that",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The spellings of object_store.
+fn flag(name: &str, value: &str) -> Result<bool> {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" | "y" => Ok(true),
+        "0" | "false" | "off" | "no" | "n" => Ok(false),
+        _ => Err(Error::invalid_argument(format!(
+            "the option {name} is neither true nor false"
+        ))),
+    }
+}
+
+/// The process's environment, as far as it is text.
+pub(super) fn environment() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// The HTTP client is built without a default for its cryptography; an application that embeds
+/// this library may have chosen one already, which is then kept.
+pub(super) fn install_crypto() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if rustls::crypto::ring::default_provider().install_default().is_err() {
+            tracing::debug!("the process has a TLS provider already; it is used");
+        }
+    });
+}

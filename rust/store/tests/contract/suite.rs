@@ -1,0 +1,358 @@
+//! What every store must do, as functions of a store at a fresh root.
+//! Knows no scheme: a new store passes all of it or isn't one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deltaplane_error::Kind;
+use deltaplane_store::{PutOutcome, Store, block_on};
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectStore, ObjectStoreExt};
+
+const WRITERS: usize = 16;
+const NAMES: usize = 20;
+/// More than one part of a multipart upload.
+const BIG_BYTES: usize = 12 << 20;
+
+pub fn block<F: Future>(future: F) -> F::Output {
+    block_on(future)
+}
+
+/// Runs the suite; `open` gives a store at an empty root of that name.
+pub fn run(open: &dyn Fn(&str) -> Store) {
+    block(read_after_write(open("basics")));
+    block(overwrite(open("overwrite")));
+    block(ranges(open("ranges")));
+    block(errors(open("errors")));
+    block(listing(open("listing")));
+    block(listing_in_batches(open("batches")));
+    block(names(open("names")));
+    block(uploads(open("uploads")));
+    block(resolving(open("resolving")));
+    block(races(open("races")));
+}
+
+async fn keys(store: &Store, dir: &str, from: &str) -> Vec<String> {
+    let listing = store.list_from(dir, from).await.unwrap();
+    listing.map_ok(|o| o.key).try_collect().await.unwrap()
+}
+
+async fn all_keys(store: &Store, dir: &str) -> Vec<String> {
+    let listing = store.list_all(dir).await.unwrap();
+    let mut keys: Vec<_> = listing.map_ok(|o| o.key).try_collect().await.unwrap();
+    keys.sort();
+    keys
+}
+
+fn text(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+pub async fn read_after_write(store: Store) {
+    store.put("a/b.json", text("one")).await.unwrap();
+    assert_eq!(store.read("a/b.json").await.unwrap(), "one");
+    let head = store.head("a/b.json").await.unwrap();
+    assert_eq!((head.key.as_str(), head.size_bytes), ("a/b.json", 3));
+    let age_ms = chrono::Utc::now().timestamp_millis() - head.modified_ms;
+    assert!((-60_000..60_000).contains(&age_ms), "{age_ms}");
+    let listed: Vec<_> = store.list_from("a", "").await.unwrap().try_collect().await.unwrap();
+    assert_eq!((&listed[0].key, listed[0].size_bytes), (&head.key, 3));
+    assert_eq!(listed[0].etag, head.etag);
+    assert!(head.etag.is_some());
+
+    store.put("empty", Bytes::new()).await.unwrap();
+    assert_eq!(store.read("empty").await.unwrap().len(), 0);
+
+    store.delete("a/b.json").await.unwrap();
+    store.delete("a/b.json").await.unwrap();
+    store.delete("no/such/dir/file").await.unwrap();
+    assert_eq!(store.read("a/b.json").await.unwrap_err().kind(), Kind::ObjectNotFound);
+    store.delete("empty").await.unwrap();
+}
+
+async fn overwrite(store: Store) {
+    assert_eq!(
+        store.put_if_absent("x/k", text("1")).await.unwrap(),
+        PutOutcome::Created
+    );
+    assert_eq!(store.put_if_absent("x/k", text("2")).await.unwrap(), PutOutcome::Exists);
+    assert_eq!(store.read("x/k").await.unwrap(), "1");
+    let before = store.head("x/k").await.unwrap();
+    store.put("x/k", text("three")).await.unwrap();
+    assert_eq!(store.read("x/k").await.unwrap(), "three");
+    assert_ne!(store.head("x/k").await.unwrap().etag, before.etag);
+    store.delete("x/k").await.unwrap();
+    assert_eq!(
+        store.put_if_absent("x/k", text("4")).await.unwrap(),
+        PutOutcome::Created
+    );
+    assert_eq!(all_keys(&store, "").await, ["x/k"]);
+}
+
+async fn ranges(store: Store) {
+    store.put("f", text("0123456789")).await.unwrap();
+    assert_eq!(store.read_range("f", 2..5).await.unwrap(), "234");
+    assert_eq!(store.read_range("f", 8..50).await.unwrap(), "89");
+    assert_eq!(store.read_range("f", 3..3).await.unwrap(), "");
+    assert_eq!(
+        store.read_range("f", 10..12).await.unwrap_err().kind(),
+        Kind::InvalidArgument
+    );
+    assert_eq!(
+        store.read_range("g", 0..1).await.unwrap_err().kind(),
+        Kind::ObjectNotFound
+    );
+}
+
+async fn errors(store: Store) {
+    for key in ["absent", "absent/dir/file"] {
+        for e in [store.read(key).await.unwrap_err(), store.head(key).await.unwrap_err()] {
+            assert_eq!(e.kind(), Kind::ObjectNotFound);
+            assert_eq!(e.path(), Some(key));
+            assert_eq!(e.table(), Some(store.location().as_str()));
+        }
+    }
+    store.put("file", text("x")).await.unwrap();
+    assert_eq!(store.read("file/below").await.unwrap_err().kind(), Kind::ObjectNotFound);
+    for key in ["", "../up", "a/../../up"] {
+        assert_eq!(
+            store.put(key, text("x")).await.unwrap_err().kind(),
+            Kind::InvalidArgument,
+            "{key}"
+        );
+        assert_eq!(
+            store.read(key).await.unwrap_err().kind(),
+            Kind::InvalidArgument,
+            "{key}"
+        );
+    }
+}
+
+async fn listing(store: Store) {
+    assert!(keys(&store, "log", "").await.is_empty());
+    assert!(all_keys(&store, "log").await.is_empty());
+    let mut written = Vec::new();
+    for name in [
+        "0009.json",
+        "0010.json",
+        "0010.crc",
+        "_last",
+        "é",
+        "0019.json",
+        "0020.json",
+        "A",
+        "a",
+    ] {
+        written.push(format!("log/{name}"));
+    }
+    for key in [
+        "log/0010.d/x",
+        "log/_side/1",
+        "log/_side/2",
+        "log/_side/deep/3",
+        "logs/0",
+    ] {
+        store.put(key, text("x")).await.unwrap();
+    }
+    for key in written.iter().rev() {
+        store.put(key, text("x")).await.unwrap();
+    }
+    written.sort();
+    for from in [
+        "",
+        "0",
+        "0010",
+        "0010.json",
+        "0019",
+        "0020",
+        "0021",
+        "A",
+        "_",
+        "_last",
+        "a",
+        "b",
+        "é",
+        "\u{10000}",
+    ] {
+        let expected: Vec<_> = written.iter().filter(|k| &k[4..] >= from).cloned().collect();
+        assert_eq!(keys(&store, "log", from).await, expected, "from {from:?}");
+    }
+    assert_eq!(all_keys(&store, "log").await.len(), written.len() + 4);
+    assert_eq!(all_keys(&store, "log/_side").await.len(), 3);
+    assert_eq!(all_keys(&store, "").await.len(), written.len() + 5);
+    assert!(keys(&store, "", "").await.is_empty());
+    store.put("top", text("x")).await.unwrap();
+    assert_eq!(keys(&store, "", "").await, ["top"]);
+    assert_eq!(keys(&store, "/log/", "_last").await.len(), 3);
+}
+
+/// More names than one page of any store's listing.
+async fn listing_in_batches(store: Store) {
+    let put = |i: u32| {
+        let store = store.clone();
+        async move { store.put(&format!("l/{i:06}"), text("x")).await }
+    };
+    futures::stream::iter((0..2100).map(put))
+        .buffer_unordered(32)
+        .try_collect::<()>()
+        .await
+        .unwrap();
+    let all = keys(&store, "l", "").await;
+    assert_eq!(all, (0..2100).map(|i| format!("l/{i:06}")).collect::<Vec<_>>());
+    assert_eq!(keys(&store, "l", "001042").await.len(), 2100 - 1042);
+}
+
+/// Keys are literal: nothing is escaped, decoded or folded on the way.
+async fn names(store: Store) {
+    let odd = [
+        "a b",
+        "a%20b",
+        "100%",
+        "a#1",
+        "x#123",
+        "q?v=1",
+        "p=1",
+        "é/ü",
+        "日本",
+        "back\\slash",
+        "semi;colon",
+        "plus+and&",
+        "tilde~",
+        "quote'\"",
+        "br[ack]{et}",
+        "a:b",
+        "star*",
+        "UPPER",
+        "upper",
+        "dot.",
+        "e%CC%81",
+    ];
+    for name in odd {
+        let key = format!("dir/{name}.f");
+        store.put(&key, Bytes::from(key.clone())).await.unwrap();
+    }
+    let mut expected: Vec<_> = odd.iter().map(|n| format!("dir/{n}.f")).collect();
+    expected.sort();
+    assert_eq!(all_keys(&store, "dir").await, expected);
+    for key in &expected {
+        assert_eq!(store.read(key).await.unwrap(), *key);
+        assert_eq!(store.head(key).await.unwrap().key, *key);
+        assert_eq!(store.put_if_absent(key, text("x")).await.unwrap(), PutOutcome::Exists);
+        let (objects, path) = store.object(key).unwrap();
+        assert_eq!(objects.head(&path).await.unwrap().size, key.len() as u64);
+        let ranges = objects.get_ranges(&path, &[0..3, 4..5]).await.unwrap();
+        assert_eq!(ranges, [&key.as_bytes()[0..3], &key.as_bytes()[4..5]]);
+        let whole = objects.get(&path).await.unwrap().bytes().await.unwrap();
+        assert_eq!(whole, *key);
+        let part = objects.get_range(&path, 1..4).await.unwrap();
+        assert_eq!(part, key.as_bytes()[1..4]);
+        let (same, resolved) = store.resolve(key).unwrap();
+        assert_eq!((same.location(), &resolved), (store.location(), key));
+        store.delete(key).await.unwrap();
+    }
+    assert!(all_keys(&store, "dir").await.is_empty());
+    let (objects, path) = store.object("dir/gone").unwrap();
+    let e = objects.get(&path).await.unwrap_err();
+    assert!(matches!(e, object_store::Error::NotFound { .. }), "{e}");
+}
+
+async fn uploads(store: Store) {
+    let block: Bytes = (0..1 << 16).map(|i| (i * 7 + i / 256) as u8).collect::<Vec<_>>().into();
+    for (key, bytes) in [("u/none", 0), ("u/small", 100_000), ("u/deep/p=a b/big", BIG_BYTES)] {
+        let mut upload = store.upload(key).await.unwrap();
+        let mut left = bytes;
+        while left > 0 {
+            let slice = block.slice(..left.min(block.len()));
+            left -= slice.len();
+            upload.write(slice).await.unwrap();
+        }
+        assert_eq!(store.head(key).await.unwrap_err().kind(), Kind::ObjectNotFound);
+        assert_eq!(upload.size_bytes(), bytes as u64);
+        assert_eq!(upload.finish().await.unwrap(), bytes as u64);
+        let read = store.read(key).await.unwrap();
+        assert_eq!(read.len(), bytes);
+        assert!(read.chunks(block.len()).all(|chunk| chunk == &block[..chunk.len()]));
+    }
+    // One write larger than a part.
+    let whole = store.read("u/deep/p=a b/big").await.unwrap();
+    let mut upload = store.upload("u/one").await.unwrap();
+    upload.write(whole.clone()).await.unwrap();
+    upload.finish().await.unwrap();
+    assert!(store.read("u/one").await.unwrap() == whole);
+
+    for bytes in [10, BIG_BYTES] {
+        let mut upload = store.upload("u/aborted").await.unwrap();
+        upload.write(whole.slice(..bytes)).await.unwrap();
+        upload.abort().await.unwrap();
+        let mut upload = store.upload("u/dropped").await.unwrap();
+        upload.write(whole.slice(..bytes)).await.unwrap();
+        drop(upload);
+    }
+    let expected = ["u/deep/p=a b/big", "u/none", "u/one", "u/small"];
+    assert_eq!(all_keys(&store, "u").await, expected);
+}
+
+async fn resolving(store: Store) {
+    store.put("p=1/f.parquet", text("x")).await.unwrap();
+    let root = store.location().as_str().to_owned();
+    let (same, key) = store.resolve(&format!("{root}/p=1/f.parquet")).unwrap();
+    assert_eq!((same.location(), key.as_str()), (store.location(), "p=1/f.parquet"));
+
+    let other = format!("{}-elsewhere/deep/g%20h.parquet", store.location());
+    let (elsewhere, key) = store.resolve(&other).unwrap();
+    assert_eq!(key, "g%20h.parquet");
+    elsewhere.put(&key, text("there")).await.unwrap();
+    assert_eq!(store.resolve(&other).unwrap().0.read(&key).await.unwrap(), "there");
+    elsewhere.delete(&key).await.unwrap();
+
+    let foreign = if root.starts_with("s3:") {
+        "gs://b/f"
+    } else {
+        "s3://b/f"
+    };
+    for wrong in ["", "../f", "a/../f", foreign, &format!("{root}/../f")] {
+        assert_eq!(
+            store.resolve(wrong).unwrap_err().kind(),
+            Kind::InvalidArgument,
+            "{wrong}"
+        );
+    }
+
+    let e = store.resolve("s3://user:hunter2@b/f").unwrap_err();
+    assert!(!format!("{e} {e:?}").contains("hunter2"), "{e}");
+    for relative in ["p=a:b/f", "://f", "p=x://y"] {
+        let (same, key) = store.resolve(relative).unwrap();
+        assert_eq!((same.location(), key.as_str()), (store.location(), relative));
+    }
+}
+
+/// N writers per name: one winner, and its bytes are the ones that stay.
+async fn races(store: Store) {
+    for name in 0..NAMES {
+        let key = format!("_log/{name:020}.json");
+        let gate = Arc::new(tokio::sync::Barrier::new(WRITERS));
+        let writers = (0..WRITERS).map(|writer| {
+            let (store, key, gate) = (store.clone(), key.clone(), Arc::clone(&gate));
+            deltaplane_store::handle().spawn(async move {
+                let bytes = format!("{writer} ").repeat(500 + writer);
+                gate.wait().await;
+                (store.put_if_absent(&key, bytes.clone().into()).await.unwrap(), bytes)
+            })
+        });
+        let outcomes = futures::future::try_join_all(writers).await.unwrap();
+        let won: Vec<_> = outcomes.iter().filter(|(o, _)| *o == PutOutcome::Created).collect();
+        assert_eq!(won.len(), 1, "{key}");
+        assert_eq!(store.read(&key).await.unwrap(), won[0].1);
+    }
+    assert_eq!(keys(&store, "_log", "").await.len(), NAMES);
+}
+
+/// For stores with buckets: a missing one is an error that says so, never an empty table.
+pub async fn missing_bucket(store: Store) {
+    let e = store.read("f").await.unwrap_err();
+    assert_eq!(e.kind(), Kind::ObjectNotFound);
+    let mut listing = store.list_from("l", "").await.unwrap();
+    let e = listing.next().await.unwrap().unwrap_err();
+    assert_eq!(e.kind(), Kind::ObjectNotFound);
+    assert!(e.to_string().contains("bucket"), "{e}");
+}

@@ -1,0 +1,83 @@
+"""The list of files: paths, pruning, actions and partitions."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaplane import DeltaTable, write_deltalake
+from deltaplane.exceptions import InvalidArgumentError
+
+DAYS = [dt.date(2024, 1, 1), dt.date(2024, 1, 2), None]
+
+
+@pytest.fixture
+def table(tmp_table: Callable[[], str]) -> DeltaTable:
+    path = tmp_table()
+    for n, day in enumerate(DAYS):
+        data = pa.table({"day": pa.array([day] * 2, pa.date32()), "x": [10 * n, 10 * n + 1], "s": [f"a b{n}", None]})
+        write_deltalake(path, data, mode="append", partition_by=["day"])
+    return DeltaTable(path)
+
+
+def test_paths_are_relative_and_uris_absolute(table: DeltaTable) -> None:
+    assert len(table.files()) == 3
+    for relative, absolute in zip(sorted(table.files()), sorted(table.file_uris()), strict=True):
+        assert not relative.startswith("/")
+        assert Path(absolute).is_file()
+        assert absolute.endswith(relative)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        (None, 3),
+        ("day = DATE '2024-01-01'", 1),
+        ([("day", "=", "2024-01-01")], 1),
+        ([("day", "=", dt.date(2024, 1, 1))], 1),
+        ([("day", "in", ["2024-01-01", "2024-01-02"])], 2),
+        ([[("day", "=", "2024-01-01")], [("x", ">=", 20)]], 2),
+        ("day IS NULL", 1),
+        ("x > 9 AND x < 20", 1),
+        ("x = 5", 0),
+        ("s LIKE 'a b1%'", 1),
+    ],
+)
+def test_predicates_prune_files(table: DeltaTable, predicate: Any, expected: int) -> None:
+    assert len(table.files(predicate)) == expected
+    assert len(table.file_uris(predicate)) == expected
+    assert len(table.file_uris(file_pruning_predicate=predicate)) == expected
+
+
+def test_an_unknown_column_is_named(table: DeltaTable) -> None:
+    for read in (table.files, lambda p: table.scan(predicate=p), lambda p: table.scan(columns=["nosuch"])):
+        with pytest.raises(InvalidArgumentError, match="nosuch"):
+            read("nosuch = 1")
+
+
+def test_two_names_of_one_argument_are_refused(table: DeltaTable) -> None:
+    with pytest.raises(InvalidArgumentError):
+        table.file_uris("x = 1", file_pruning_predicate="x = 1")
+
+
+def test_actions_have_the_columns_of_deltalake(table: DeltaTable) -> None:
+    nested, flat = table.get_add_actions(), table.get_add_actions(flatten=True)
+    assert nested.column_names == [
+        *("path", "size_bytes", "modification_time", "num_records", "null_count", "min", "max", "partition"),
+    ]
+    assert sorted(flat["num_records"].to_pylist()) == [2, 2, 2]
+    assert sorted(flat["min.x"].to_pylist()) == [0, 10, 20]
+    assert flat["null_count.s"].to_pylist() == [1, 1, 1]
+    assert {str(day) for day in flat["partition.day"].to_pylist()} == {str(day) for day in DAYS}
+
+
+def test_partitions_are_texts(table: DeltaTable) -> None:
+    assert table.partitions() == [{"day": "2024-01-01"}, {"day": "2024-01-02"}, {"day": None}]
+    assert table.partitions([("x", "<", 15)]) == [{"day": "2024-01-01"}, {"day": "2024-01-02"}]
+    write_deltalake("memory://files/plain", pa.table({"x": [1]}), mode="overwrite")
+    assert DeltaTable("memory://files/plain").partitions() == []

@@ -1,0 +1,68 @@
+"""The names that deltalake has and we have take the same arguments, so that code ports by changing the import."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import deltalake
+import deltalake.table
+import pytest
+
+import deltaplane
+from deltaplane import DeltaTable
+from deltaplane.table import _INSTEAD
+
+# Arguments of deltalake that are on their way out there; taken over on purpose nowhere.
+_DEPRECATED = {"args", "raise_if_key_not_exists"}
+# Arguments of ours that deltalake's lack.
+_MORE: dict[str, set[str]] = {"to_polars": set(), "files": set(), "to_reader": set()}
+
+PUBLIC = [name for name in vars(DeltaTable) if not name.startswith("_")]
+SHARED = [name for name in PUBLIC if hasattr(deltalake.DeltaTable, name)]
+
+
+def parameters(function: Callable[..., Any]) -> dict[str, Any]:
+    return {name: p for name, p in inspect.signature(function).parameters.items() if name not in _DEPRECATED}
+
+
+@pytest.mark.parametrize("name", [n for n in SHARED if callable(getattr(DeltaTable, n))])
+def test_methods_take_the_same_arguments(name: str) -> None:
+    ours, theirs = parameters(getattr(DeltaTable, name)), parameters(getattr(deltalake.DeltaTable, name))
+    assert list(ours) == list(theirs)
+    assert {n: p.default for n, p in ours.items()} == {n: p.default for n, p in theirs.items()}
+
+
+@pytest.mark.parametrize(
+    "name", ["DeltaTable", "write_deltalake", "CommitProperties", "Transaction", "WriterProperties"]
+)
+def test_public_callables_take_the_same_arguments(name: str) -> None:
+    ours, theirs = parameters(getattr(deltaplane, name)), parameters(getattr(deltalake, name))
+    assert list(ours) == list(theirs)
+    assert {n: p.default for n, p in ours.items()} == {n: p.default for n, p in theirs.items()}
+
+
+def test_metadata_and_protocol_have_the_same_fields() -> None:
+    theirs = {n for n in vars(deltalake.Metadata) if not n.startswith("_")}
+    assert set(deltaplane.Metadata.__dataclass_fields__) == theirs
+    assert deltaplane.ProtocolVersions._fields == deltalake.table.ProtocolVersions._fields
+
+
+def test_every_name_of_deltalake_is_there_or_says_that_it_is_not_yet(tmp_table: Callable[[], str]) -> None:
+    theirs = {name for name in dir(deltalake.DeltaTable) if not name.startswith("_")}
+    assert theirs - set(PUBLIC) == set(_INSTEAD)
+
+
+def test_a_missing_method_says_what_to_do() -> None:
+    import pyarrow as pa
+
+    deltaplane.write_deltalake("memory://signatures/t", pa.table({"x": [1]}))
+    table = DeltaTable("memory://signatures/t")
+    assert not hasattr(table, "merge")
+    with pytest.raises(
+        AttributeError, match=r"DeltaTable\.merge isn't in this version of deltaplane: use write_deltalake"
+    ):
+        table.merge  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        table.nonsense  # noqa: B018

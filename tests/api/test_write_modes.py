@@ -1,0 +1,291 @@
+"""What each mode of a write does to a table, and what is refused without leaving a trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaplane import (
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    Transaction,
+    WriteResult,
+    WriterProperties,
+    write_deltalake,
+)
+from deltaplane.exceptions import (
+    ConstraintViolationError,
+    DeltaError,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+    UnsupportedFeatureError,
+)
+
+ONE = pa.table({"p": ["a", "b"], "x": [1, 2]})
+TWO = pa.table({"p": ["b", "c"], "x": [20, 30]})
+
+
+def pairs(path: str) -> list[tuple[Any, Any]]:
+    found = DeltaTable(path).to_pyarrow_table()
+    return sorted(zip(found["p"].to_pylist(), found["x"].to_pylist(), strict=True))
+
+
+@pytest.fixture
+def path(tmp_table: Callable[[], str]) -> str:
+    where = tmp_table()
+    assert write_deltalake(where, ONE, partition_by=["p"]).version == 0
+    return where
+
+
+def test_error_is_the_default_and_leaves_the_table(path: str) -> None:
+    with pytest.raises(TableAlreadyExistsError) as e:
+        write_deltalake(path, TWO)
+    assert isinstance(e.value, FileExistsError)
+    assert (DeltaTable(path).version(), pairs(path)) == (0, [("a", 1), ("b", 2)])
+
+
+def test_append_adds(path: str) -> None:
+    assert write_deltalake(path, TWO, mode="append").version == 1
+    assert pairs(path) == [("a", 1), ("b", 2), ("b", 20), ("c", 30)]
+
+
+def test_overwrite_replaces(path: str) -> None:
+    write_deltalake(path, TWO, mode="overwrite")
+    assert pairs(path) == [("b", 20), ("c", 30)]
+
+
+def test_ignore_does_nothing_where_a_table_is(path: str, tmp_table: Callable[[], str]) -> None:
+    assert write_deltalake(path, TWO, mode="ignore") == WriteResult(version=None, skipped="exists")
+    assert pairs(path) == [("a", 1), ("b", 2)]
+    assert write_deltalake(tmp_table(), TWO, mode="ignore").version == 0
+
+
+@pytest.mark.parametrize("predicate", ["p = 'b'", "p IN ('b', 'z')", [("p", "=", "b")]])
+def test_a_predicate_replaces_its_partitions(path: str, predicate: Any) -> None:
+    write_deltalake(path, pa.table({"p": ["b"], "x": [22]}), mode="overwrite", predicate=predicate)
+    assert pairs(path) == [("a", 1), ("b", 22)]
+
+
+def test_rows_outside_of_the_predicate_are_refused(path: str) -> None:
+    with pytest.raises(ConstraintViolationError, match="p"):
+        write_deltalake(path, TWO, mode="overwrite", predicate="p = 'b'")
+    assert (DeltaTable(path).version(), pairs(path)) == (0, [("a", 1), ("b", 2)])
+
+
+def test_a_predicate_over_other_columns_is_refused(path: str) -> None:
+    with pytest.raises(DeltaError, match="x"):
+        write_deltalake(path, TWO, mode="overwrite", predicate="x = 2")
+    assert DeltaTable(path).version() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mode": "replace"}, "mode is error, append, overwrite or ignore"),
+        ({"mode": "append", "predicate": "p = 'a'"}, "needs mode='overwrite'"),
+        ({"mode": "append", "schema_mode": "overwrite"}, "needs mode='overwrite'"),
+        ({"mode": "append", "schema_mode": "both"}, "schema_mode is None, merge or overwrite"),
+        ({"mode": "append", "target_file_size": 0}, "number of bytes"),
+        ({"mode": "append", "partition_by": ["x"]}, "partition"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(path: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        write_deltalake(path, TWO, **arguments)
+    assert DeltaTable(path).version() == 0
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_column_is_refused_by_name_and_merged_when_asked_for(path: str) -> None:
+    more = pa.table({"p": ["c"], "x": [3], "extra": ["new"]})
+    with pytest.raises(SchemaMismatchError, match="extra"):
+        write_deltalake(path, more, mode="append")
+    assert write_deltalake(path, more, mode="append", schema_mode="merge").version == 1
+    found = DeltaTable(path).to_pyarrow_table().sort_by("x")
+    assert found["extra"].to_pylist() == [None, None, "new"]
+    assert DeltaTable(path, version=0).to_pyarrow_table().schema.names == ["p", "x"]
+
+
+def test_a_wrong_type_names_column_expected_and_found(path: str) -> None:
+    with pytest.raises(SchemaMismatchError) as e:
+        write_deltalake(path, pa.table({"p": ["a"], "x": ["text"]}), mode="append")
+    assert all(word in str(e.value) for word in ("x", "long", "Utf8")) or "string" in str(e.value)
+    assert DeltaTable(path).version() == 0
+
+
+def test_missing_columns_become_null(path: str) -> None:
+    write_deltalake(path, pa.table({"p": ["z"]}), mode="append")
+    assert ("z", None) in [(r["p"], r["x"]) for r in DeltaTable(path).to_pyarrow_table().to_pylist()]
+
+
+def test_columns_are_matched_by_name_whatever_order_and_case(path: str) -> None:
+    write_deltalake(path, pa.table({"X": [3], "P": ["c"]}), mode="append")
+    assert pairs(path) == [("a", 1), ("b", 2), ("c", 3)]
+    assert [f.name for f in DeltaTable(path).schema().fields] == ["p", "x"]
+
+
+def test_smaller_integers_fit_and_larger_do_not_unless_their_values_do(path: str) -> None:
+    write_deltalake(path, pa.table({"p": ["c"], "x": pa.array([3], pa.int32())}), mode="append")
+    assert ("c", 3) in pairs(path)
+
+
+def test_overwriting_the_schema_replaces_columns_and_partitions(path: str) -> None:
+    write_deltalake(path, pa.table({"q": [1.5]}), mode="overwrite", schema_mode="overwrite", partition_by=[])
+    assert DeltaTable(path).to_pyarrow_table().to_pylist() == [{"q": 1.5}]
+    assert DeltaTable(path).metadata().partition_columns == []
+
+
+def test_a_null_where_none_may_be_is_refused(tmp_table: Callable[[], str]) -> None:
+    path = tmp_table()
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    DeltaTable.create(path, schema)
+    with pytest.raises((ConstraintViolationError, SchemaMismatchError), match="id"):
+        write_deltalake(path, pa.table({"id": pa.array([1, None], pa.int64())}), mode="append")
+    assert DeltaTable(path).version() == 0
+    assert list(Path(path).glob("*.parquet")) == []
+
+
+# --- what a commit carries --------------------------------------------------------------------------------------------
+
+
+def test_an_application_version_is_written_once(path: str) -> None:
+    once = CommitProperties(app_transactions=[Transaction("feed", 7)])
+    assert write_deltalake(path, TWO, mode="append", commit_properties=once).version == 1
+    assert write_deltalake(path, TWO, mode="append", commit_properties=once) == WriteResult(None, skipped="txn")
+    older = CommitProperties(app_transactions=[Transaction("feed", 6)])
+    assert write_deltalake(path, TWO, mode="append", commit_properties=older).skipped == "txn"
+    assert len(pairs(path)) == 4
+    table = DeltaTable(path)
+    assert (table.transaction_version("feed"), table.transaction_version("other")) == (7, None)
+
+
+def test_custom_metadata_is_in_the_history(path: str) -> None:
+    properties = CommitProperties(custom_metadata={"job": "nightly", "userMetadata": "by hand"})
+    write_deltalake(path, TWO, mode="append", commit_properties=properties)
+    last = DeltaTable(path).history(1)[0]
+    assert (last["version"], last["operation"], last["job"], last["userMetadata"]) == (1, "WRITE", "nightly", "by hand")
+    assert last["operationMetrics"]["numOutputRows"] in (2, "2")
+    assert last["operationParameters"]["mode"] == "Append"
+    assert last["engineInfo"].startswith("deltaplane/")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        CommitProperties(custom_metadata={"operation": "MERGE"}),
+        CommitProperties(custom_metadata={"x": float("nan")}),
+        CommitProperties(custom_metadata={"x": object()}),
+        CommitProperties(custom_metadata={"userMetadata": 1}),
+        CommitProperties(max_commit_retries=-1),
+    ],
+)
+def test_commit_properties_that_cannot_be_are_refused(path: str, properties: CommitProperties) -> None:
+    with pytest.raises((InvalidArgumentError, UnsupportedFeatureError)):
+        write_deltalake(path, TWO, mode="append", commit_properties=properties)
+    assert DeltaTable(path).version() == 0
+
+
+def test_codec_and_row_groups_reach_the_files(tmp_table: Callable[[], str]) -> None:
+    import pyarrow.parquet as pq
+
+    path = tmp_table()
+    properties = WriterProperties(compression="SNAPPY", max_row_group_size=100)
+    write_deltalake(path, pa.table({"x": list(range(250))}), writer_properties=properties)
+    (file,) = DeltaTable(path).file_uris()
+    footer = pq.ParquetFile(file).metadata
+    assert (footer.num_row_groups, footer.row_group(0).column(0).compression) == (3, "SNAPPY")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        WriterProperties(write_batch_size=10),
+        WriterProperties(compression="RAR"),
+        WriterProperties(compression="SNAPPY", compression_level=1),
+        WriterProperties(compression="ZSTD", compression_level=23),
+        WriterProperties(compression_level=1),
+        WriterProperties(max_row_group_size=0),
+    ],
+)
+def test_writer_properties_that_cannot_be_are_refused(path: str, properties: WriterProperties) -> None:
+    with pytest.raises((InvalidArgumentError, UnsupportedFeatureError)):
+        write_deltalake(path, TWO, mode="append", writer_properties=properties)
+
+
+def test_a_small_target_makes_more_files(tmp_table: Callable[[], str]) -> None:
+    import os
+
+    path = tmp_table()
+    data = pa.table({"x": [os.urandom(1000).hex() for _ in range(2000)]})
+    batches = data.to_batches(max_chunksize=200)
+    write_deltalake(path, batches, target_file_size=200_000)
+    assert len(DeltaTable(path).files()) > 3
+
+
+def test_checkpoints_come_by_themselves_unless_left_out(tmp_table: Callable[[], str]) -> None:
+    def checkpoints(hooks: PostCommitHookProperties | None) -> list[str]:
+        path = tmp_table()
+        for n in range(4):
+            write_deltalake(
+                path,
+                pa.table({"x": [n]}),
+                mode="append",
+                configuration={"delta.checkpointInterval": "3"} if n == 0 else None,
+                post_commithook_properties=hooks,
+            )
+        assert sorted(DeltaTable(path).to_pyarrow_table()["x"].to_pylist()) == [0, 1, 2, 3]
+        return [f.name for f in (Path(path) / "_delta_log").glob("*.checkpoint*.parquet")]
+
+    assert len(checkpoints(None)) == 1
+    assert checkpoints(PostCommitHookProperties(create_checkpoint=False)) == []
+    with pytest.raises(UnsupportedFeatureError):
+        checkpoints(PostCommitHookProperties(cleanup_expired_logs=True))
+
+
+def test_a_written_table_object_shows_the_new_version(path: str) -> None:
+    table = DeltaTable(path)
+    result = write_deltalake(table, TWO, mode="append")
+    assert (table.version(), result.version) == (1, 1)
+
+
+def test_name_description_and_properties_are_kept(tmp_table: Callable[[], str]) -> None:
+    path = tmp_table()
+    write_deltalake(path, ONE, name="n", description="d", configuration={"delta.appendOnly": "true", "gone": None})
+    metadata = DeltaTable(path).metadata()
+    assert (metadata.name, metadata.description) == ("n", "d")
+    assert metadata.configuration == {"delta.appendOnly": "true"}
+    assert metadata.created_time is not None
+    with pytest.raises(DeltaError, match="append-only"):
+        write_deltalake(path, ONE, mode="overwrite")
+
+
+def test_a_failing_stream_commits_nothing_and_leaves_no_file(path: str) -> None:
+    batch = TWO.to_batches()[0]
+
+    def broken() -> Any:
+        yield batch
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(Exception, match="the source broke"):
+        write_deltalake(path, pa.RecordBatchReader.from_batches(batch.schema, broken()), mode="append")
+    assert DeltaTable(path).version() == 0
+    listed = {str(p.relative_to(path)) for p in Path(path).rglob("*.parquet")}
+    assert len(listed) == 2
+
+
+def test_the_log_is_what_the_protocol_says(path: str) -> None:
+    lines = [json.loads(line) for line in (Path(path) / "_delta_log" / f"{0:020}.json").read_text().splitlines()]
+    kinds = [next(iter(line)) for line in lines]
+    assert kinds[0] == "commitInfo"
+    assert sorted(kinds) == ["add", "add", "commitInfo", "metaData", "protocol"]
+    for add in (line["add"] for line in lines if "add" in line):
+        assert json.loads(add["stats"])["numRecords"] == 1

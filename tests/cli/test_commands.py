@@ -1,0 +1,160 @@
+"""The command line: each command for people and as JSON, and one line on stderr for every failure."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaplane import DeltaTable, __version__, write_deltalake
+from deltaplane.cli.app import run
+
+
+@pytest.fixture
+def path(tmp_table: Callable[[], str]) -> str:
+    where = tmp_table()
+    for n in range(3):
+        data = pa.table({"day": ["mon", "tue"], "x": [n, 10 * n], "tags": [[{"k": "[bold]"}], None]})
+        write_deltalake(where, data, mode="append", partition_by=["day"], description="a table")
+    return where
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def calling(*arguments: str) -> str:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        assert (code, captured.err) == (0, "")
+        return captured.out
+
+    return calling
+
+
+@pytest.fixture
+def fail(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def failing(*arguments: str) -> str:
+        assert run(arguments) != 0
+        captured = capsys.readouterr()
+        assert captured.err.count("\n") == 1
+        assert captured.err.startswith("deltaplane: ")
+        assert "Traceback" not in captured.err
+        assert captured.out == ""
+        return captured.err
+
+    return failing
+
+
+def loads(text: str) -> Any:
+    return json.loads(text)
+
+
+def test_info(path: str, call: Callable[..., str]) -> None:
+    facts = loads(call("info", path, "--json"))
+    expected = {
+        "version": 2,
+        "files": 6,
+        "rows": 6,
+        "columns": 3,
+        "partition_columns": ["day"],
+        "description": "a table",
+    }
+    assert {k: facts[k] for k in expected} == expected
+    shown = call("info", path)
+    assert re.search(r"version\s+2", shown)
+    assert "partitioned by" in shown
+
+
+def test_info_at_a_version(path: str, call: Callable[..., str]) -> None:
+    assert loads(call("info", path, "--version", "0", "--json"))["rows"] == 2
+    assert loads(call("info", path, "--version", "2999-01-01", "--json"))["version"] == 2
+
+
+def test_history(path: str, call: Callable[..., str]) -> None:
+    assert [e["version"] for e in loads(call("history", path, "--json", "-n", "2"))] == [2, 1]
+    assert "WRITE" in call("history", path)
+
+
+def test_files(path: str, call: Callable[..., str]) -> None:
+    rows = loads(call("files", path, "--json"))
+    assert (len(rows), {r["num_records"] for r in rows}) == (6, {1})
+    assert len(loads(call("files", path, "--where", "day = 'mon' AND x = 2", "--json"))) == 1
+    assert "6 files" in call("files", path, "-n", "1")
+
+
+def test_schema(path: str, call: Callable[..., str]) -> None:
+    assert [f["name"] for f in loads(call("schema", path, "--json"))["fields"]] == ["day", "x", "tags"]
+    assert "partition" in call("schema", path)
+
+
+def test_head(path: str, call: Callable[..., str]) -> None:
+    rows = loads(call("head", path, "-n", "3", "-c", "x", "--json"))
+    assert (len(rows), set(rows[0])) == (3, {"x"})
+    assert loads(call("head", path, "--where", "x = 20", "--json")) == [{"day": "tue", "x": 20, "tags": None}]
+    # Text from the table isn't markup.
+    assert "[bold]" in call("head", path)
+
+
+def test_checkpoint(path: str, call: Callable[..., str]) -> None:
+    assert loads(call("checkpoint", path, "--json"))["checkpoint"] == 2
+    assert "checkpoint" in call("checkpoint", path)
+
+
+def test_version(call: Callable[..., str]) -> None:
+    assert call("--version").strip() == __version__
+
+
+def test_values_that_json_lacks_become_text(tmp_table: Callable[[], str], call: Callable[..., str]) -> None:
+    from datetime import date, datetime, timezone
+    from decimal import Decimal
+
+    path = tmp_table()
+    at = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    write_deltalake(path, pa.table({"d": [Decimal("1.50")], "b": [b"\x00"], "day": [date(2024, 1, 1)], "at": [at]}))
+    (row,) = loads(call("head", path, "--json"))
+    assert row == {"d": "1.50", "b": "AA==", "day": "2024-01-01", "at": "2024-01-01T00:00:00+00:00"}
+    assert "1.50" in call("head", path)
+
+
+def test_failures_are_one_line(path: str, tmp_path: Any, fail: Callable[..., str]) -> None:
+    assert "nothing" in fail("info", str(tmp_path / "nothing"))
+    assert "99" in fail("info", path, "--version", "99")
+    assert "ISO 8601" in fail("info", path, "--version", "soon")
+    assert "nosuch" in fail("head", path, "--where", "nosuch = 1")
+    assert "key=value" in fail("info", path, "-o", "half-a-secret")
+    assert "half-a-secret" not in fail("info", path, "-o", "half-a-secret")
+    assert "nonsense" in fail("nonsense")
+    assert "--nonsense" in fail("info", path, "--nonsense")
+    assert "LOCATION" in fail("info").upper()
+
+
+def test_storage_options_reach_the_store(path: str, call: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    opened = DeltaTable.__init__
+
+    def spy(self: DeltaTable, *args: Any, **kwargs: Any) -> None:
+        seen.append(kwargs["storage_options"])
+        opened(self, *args, **kwargs)
+
+    monkeypatch.setattr(DeltaTable, "__init__", spy)
+    call("info", path, "-o", "a=b=c", "-o", "d=", "--json")
+    assert seen == [{"a": "b=c", "d": ""}]
+
+
+def test_the_installed_command_ends_with_its_code(tmp_path: Any) -> None:
+    command = [sys.executable, "-c", "from deltaplane.cli import main; main()"]
+    done = subprocess.run([*command, "info", str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert subprocess.run([*command, "--version"], capture_output=True, timeout=60).returncode == 0
+
+
+def test_without_its_extra_it_says_what_to_install() -> None:
+    script = "import sys; sys.modules['typer'] = None\nfrom deltaplane.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pip install 'deltaplane[cli]'" in done.stderr

@@ -1,0 +1,95 @@
+"""Owns what every test may ask for: an S3 server on loopback and places for tables.
+
+Spark's session has its own conftest in tests/spark. Knows nothing of Delta.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+# Serves until its standard input closes, so it cannot outlive the tests, however they end. A port of 0 is chosen by
+# the system, so two runs never want the same one.
+_MOTO = """
+import logging, sys
+from moto.server import ThreadedMotoServer
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+server.stop()
+"""
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """An S3 server that any credentials open; they are given as options, never through the environment."""
+
+    endpoint: str
+    access_key_id: str = "test"
+    secret_access_key: str = "test"
+    region: str = "us-east-1"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Storage options under the names that users of deltalake and object_store know."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": self.secret_access_key,
+            "AWS_REGION": self.region,
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+    def new_bucket(self) -> str:
+        """The `s3://` location of a bucket that is empty and nobody else's."""
+        import boto3
+
+        client = boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=self.access_key_id,
+            aws_secret_access_key=self.secret_access_key,
+            region_name=self.region,
+        )
+        name = f"bucket-{uuid.uuid4().hex}"
+        client.create_bucket(Bucket=name)
+        return f"s3://{name}"
+
+
+@pytest.fixture(scope="session")
+def moto_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """moto's S3 in a process of its own, one for the whole run."""
+    log = tmp_path_factory.mktemp("moto") / "log"
+    with log.open("w") as errors:
+        command = [sys.executable, "-c", _MOTO]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        port = process.stdout.readline().strip()
+        assert port, f"moto did not start:\n{log.read_text()}"
+        yield S3Server(f"http://127.0.0.1:{port}")
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=10)
+        process.stdout.close()
+
+
+@pytest.fixture
+def tmp_table(tmp_path: Path) -> Callable[[], str]:
+    """Gives a path at each call where no table is yet; its parent exists and is the test's own."""
+    numbers = itertools.count()
+    return lambda: str(tmp_path / f"table-{next(numbers)}")

@@ -1,0 +1,65 @@
+"""Tables that others wrote, read by deltaplane, against what the reference engine read.
+
+`not_yet.txt` lists the cases whose features this version lacks: each must be refused by the feature's name, and a
+case that passes must leave the list, which therefore only shrinks.
+"""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = Path(os.environ.get("DELTAPLANE_SHARED", ROOT.parent / "shared"))
+CORPUS = SHARED / "corpus"
+NOT_YET = Path(__file__).with_name("not_yet.txt")
+
+if not CORPUS.is_dir() and not os.environ.get("CI"):
+    pytest.skip("the corpus of tables isn't beside the checkout", allow_module_level=True)
+
+sys.path[:0] = [str(SHARED / "tools"), str(Path(__file__).parent)]
+
+
+def not_yet() -> dict[str, str]:
+    """Case → the feature that its refusal must name."""
+    lines = (line.split("#")[0].split() for line in NOT_YET.read_text().splitlines())
+    return {words[0]: words[1] for words in lines if words}
+
+
+def cases() -> list[str]:
+    found = sorted(p.parent.name for p in CORPUS.glob("*/expected.json"))
+    assert len(found) > 200, f"the corpus at {CORPUS} is incomplete"
+    return found
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, list[tuple[str, str]]]:
+    """Case → its failed checks."""
+    import check_reader
+
+    specs = ("reader:read", None, "reader:meta", "reader:where")
+
+    def run(case: str) -> tuple[str, list[tuple[str, str]]]:
+        _, _, checks, _ = check_reader.run_case(str(CORPUS / case), specs)
+        return case, [(check, text) for check, text in checks if text]
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(pool.map(run, cases()))
+
+
+@pytest.mark.parametrize("case", cases())
+def test_case(case: str, results: dict[str, list[tuple[str, str]]]) -> None:
+    failed = results[case]
+    feature = not_yet().get(case)
+    if feature is None:
+        assert not failed, failed
+    else:
+        assert failed, f"{case} passes: take it off {NOT_YET.name}"
+        misread = [f for f in failed if feature not in f[1]]
+        assert not misread, f"not refused by the name {feature}: {misread}"
+
+
+def test_the_list_names_existing_cases() -> None:
+    assert set(not_yet()) <= set(cases())

@@ -1,0 +1,86 @@
+"""Owns the test-only delta-spark jars: which they are, fetching them once, where they are afterwards.
+
+Fetches with the Ivy that pyspark itself ships, so nothing but Java 17 and the locked Python packages is needed; knows
+nothing of tables. Called by `make jars` (as a script) and by the Spark fixtures (`delta_jars`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DELTA_VERSION = "4.4.0"
+SPARK_SCALA = "4.2_2.13"
+# Everything delta-spark loads beyond what pyspark already has on its class path.
+ARTIFACTS = (
+    f"delta-spark_{SPARK_SCALA}",
+    "delta-storage",
+    "delta-kernel-api",
+    "delta-kernel-defaults",
+    "delta-kernel-unitycatalog",
+)
+CACHE = Path(__file__).resolve().parents[2] / ".cache"
+# Ivy has no time limit of its own.
+FETCH_SECONDS = 600
+
+IVY_XML = """<ivy-module version="2.0">
+  <info organisation="deltaplane" module="interop"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>{dependencies}</dependencies>
+</ivy-module>
+"""
+
+
+def delta_jars() -> list[Path]:
+    """The jars for `spark.jars`; raises FileNotFoundError naming the remedy when they have not been fetched."""
+    jars = [CACHE / "jars" / f"{artifact}-{DELTA_VERSION}.jar" for artifact in ARTIFACTS]
+    missing = [jar.name for jar in jars if not jar.is_file()]
+    if missing:
+        raise FileNotFoundError(f"no {', '.join(missing)} under {CACHE / 'jars'}: run `make jars`")
+    return jars
+
+
+def fetch() -> None:
+    """Fetches what is missing; the jars appear under their final names only when all have arrived."""
+    java = shutil.which("java")
+    if java is None:
+        raise SystemExit(
+            "no `java` on PATH: the Spark tests need Java 17 (Debian: apt-get install openjdk-17-jre-headless)"
+        )
+    import pyspark
+
+    ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+    with tempfile.TemporaryDirectory(dir=_made(CACHE)) as work:
+        module = Path(work) / "ivy.xml"
+        module.write_text(IVY_XML.format(dependencies="".join(map(_dependency, ARTIFACTS))))
+        arriving = Path(work) / "jars"
+        command = [java, "-cp", str(ivy), "org.apache.ivy.Main", "-warn", "-ivy", str(module), "-confs", "default"]
+        command += ["-cache", f"{work}/ivy", "-retrieve", f"{arriving}/[artifact]-[revision].[ext]"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_SECONDS)
+        arrived = {jar.name for jar in arriving.glob("*.jar")}
+        wanted = {f"{artifact}-{DELTA_VERSION}.jar" for artifact in ARTIFACTS}
+        if done.returncode != 0 or arrived != wanted:
+            raise SystemExit(f"Ivy did not fetch {sorted(wanted - arrived)}:\n{(done.stdout + done.stderr)[-4000:]}")
+        for jar in sorted(arriving.glob("*.jar")):
+            shutil.move(jar, _made(CACHE / "jars") / jar.name)
+
+
+def _dependency(artifact: str) -> str:
+    conf = "default->master"
+    return f'<dependency org="io.delta" name="{artifact}" rev="{DELTA_VERSION}" conf="{conf}" transitive="false"/>'
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+if __name__ == "__main__":
+    try:
+        delta_jars()
+    except FileNotFoundError:
+        fetch()
+    print(",".join(map(str, delta_jars())), file=sys.stdout)

@@ -1,0 +1,145 @@
+"""Owns the one Spark session that has delta-spark: a child process that answers commands, one JSON line each.
+
+A JVM holds one configuration, and the product's own Spark tests need a session without the jar. Rows cross as Arrow
+files. Knows nothing of deltaplane. Started by `interop.delta_spark` with the jars as its argument.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import IO, Any
+
+import pyarrow as pa
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+
+class Worker:
+    """The commands: each public method is one, its keyword arguments are the JSON's other members."""
+
+    def __init__(self, jars: str, scratch: str) -> None:
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]").appName("interop").config("spark.jars", jars)
+        for key, value in SETTINGS.items():
+            builder = builder.config(key, value)
+        self.spark = builder.config("spark.sql.warehouse.dir", f"{scratch}/warehouse").getOrCreate()
+        self.spark.sparkContext.setLogLevel("OFF")
+        self.delta_log = self.spark._jvm.org.apache.spark.sql.delta.DeltaLog
+
+    def read(self, table: str, version: int | None, out: str) -> None:
+        """All rows of a version into an Arrow file."""
+        _save(self._load(table, version).toArrow(), out)
+
+    def counts(self, table: str, conditions: list[str], skipping: bool) -> list[int]:
+        """How many rows meet each condition, every condition planned as a query of its own."""
+        self.spark.conf.set("spark.databricks.delta.stats.skipping", str(skipping).lower())
+        try:
+            self._load(table).createOrReplaceTempView("counted")
+            queries = [f"select {i} as i, count(*) as n from counted where {c}" for i, c in enumerate(conditions)]
+            rows = self.spark.sql(" union all ".join(queries)).collect()
+        finally:
+            self.spark.conf.set("spark.databricks.delta.stats.skipping", "true")
+        return [row.n for row in sorted(rows, key=lambda row: row.i)]
+
+    def files_read(self, table: str, condition: str) -> int:
+        """How many files a query with this condition opens."""
+        frame = self._load(table).where(condition)
+        frame._jdf.queryExecution().toRdd().count()
+        leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
+        metrics = [leaves.apply(i).metrics().get("numFiles") for i in range(leaves.size())]
+        return sum(m.get().value() for m in metrics if m.isDefined())
+
+    def sql(self, text: str, out: str) -> None:
+        """Runs a statement and saves what it returns."""
+        self.delta_log.clearCache()
+        _save(self.spark.sql(text).toArrow(), out)
+
+    def write(self, source: str, table: str, mode: str, partition_by: list[str], options: dict[str, str]) -> None:
+        """Writes an Arrow file's rows."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        self.delta_log.clearCache()
+        with pa.OSFile(source) as file:
+            rows = pa.ipc.open_file(file).read_all()
+        schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+        writer = self.spark.createDataFrame(rows, schema).write.format("delta").mode(mode).options(**options)
+        (writer.partitionBy(*partition_by) if partition_by else writer).save(table)
+
+    def checkpoint(self, table: str) -> None:
+        """Writes a checkpoint of the newest version."""
+        self.delta_log.clearCache()
+        none = self.spark._jvm.scala.Option.empty()
+        log = self.delta_log.forTable(self.spark._jsparkSession, table)
+        log.checkpoint(log.update(False, none, none), none)
+
+    def snapshot(self, table: str) -> dict[str, Any]:
+        """Version, number of files, and the protocol of the newest snapshot."""
+        self.delta_log.clearCache()
+        none = self.spark._jvm.scala.Option.empty()
+        found = self.delta_log.forTable(self.spark._jsparkSession, table).update(False, none, none)
+        protocol = found.protocol()
+        return {
+            "version": found.version(),
+            "num_files": found.numOfFiles(),
+            "protocol": [protocol.minReaderVersion(), protocol.minWriterVersion()],
+        }
+
+    def transaction_version(self, table: str, app_id: str) -> int | None:
+        """The last version that an application committed."""
+        self.delta_log.clearCache()
+        none = self.spark._jvm.scala.Option.empty()
+        snapshot = self.delta_log.forTable(self.spark._jsparkSession, table).update(False, none, none)
+        found = snapshot.transactions().get(app_id)
+        return found.get() if found.isDefined() else None
+
+    def _load(self, table: str, version: int | None = None) -> Any:
+        self.delta_log.clearCache()
+        reader = self.spark.read.format("delta")
+        return (reader if version is None else reader.option("versionAsOf", version)).load(table)
+
+
+def _save(rows: pa.Table, out: str) -> None:
+    with pa.OSFile(out, "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+        writer.write_table(rows)
+
+
+def _answer(commands: dict[str, Callable[..., Any]], line: str) -> dict[str, Any]:
+    request = json.loads(line)
+    try:
+        return {"result": commands[request.pop("command")](**request)}
+    except Exception as e:  # noqa: BLE001 - whatever Spark raises belongs to the test that asked
+        return {"error": f"{type(e).__name__}: {e}", "trace": traceback.format_exc()[-4000:]}
+
+
+def _serve(answers: IO[str], jars: str, scratch: str) -> None:
+    worker = Worker(jars, scratch)
+    commands = {n: getattr(worker, n) for n in vars(Worker) if not n.startswith("_")}
+    print(json.dumps({"result": "ready"}), file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(_answer(commands, line)), file=answers, flush=True)
+    worker.spark.stop()
+
+
+if __name__ == "__main__":
+    # Spark and the JVM print where they like: answers have a descriptor of their own.
+    own = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    _serve(own, *sys.argv[1:])

@@ -1,0 +1,147 @@
+"""delta-spark's data skipping on our statistics loses no row, and does skip; ours on theirs and on our own likewise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from interop import datasets
+from interop.delta_spark import DeltaSpark
+
+# Column → Spark SQL literals around its values: extremes, the sides of zero, values that no row has.
+LITERALS: dict[str, list[str]] = {
+    "flag": ["true", "false"],
+    "byte": ["-128Y", "0Y", "127Y", "3Y"],
+    "short": ["-32768S", "0S", "32767S"],
+    "int": ["-2147483648", "0", "2147483647"],
+    "long": ["-9223372036854775808L", "9007199254740993L", "9223372036854775807L", "2"],
+    "float": ["float('NaN')", "float('Infinity')", "float('-Infinity')", "float(0.0)", "float(-0.0)", "float(0.1)"],
+    "double": ["double('NaN')", "double('Infinity')", "double('-Infinity')", "0.0D", "-0.0D", "0.1D", "5e-324D"],
+    "dec_small": ["-999.99BD", "-0.01BD", "0.10BD", "999.99BD", "0.105BD"],
+    "dec_money": ["-99999999999999.9999BD", "0.1BD", "99999999999999.9999BD"],
+    "dec_whole": ["-99999999999999999999999999999999999999BD", "18446744073709551617BD", "99999999999999999999999999999999999999BD"],
+    "dec_deep": ["0.000000000000000001BD", "99999999999999999999.999999999999999999BD", "-99999999999999999999.999999999999999999BD"],
+    "text": ["''", "' '", "'a'", f"'{datasets.LONG}a'", f"'{datasets.LONG}b'", f"'{datasets.LONG}'", "'é'", "'\U0010ffff'", "repeat('\U0010ffff', 33)"],
+    "bytes": ["X''", "X'00'", "X'FFFF'"],
+    "day": ["DATE'0001-01-01'", "DATE'1582-10-04'", "DATE'1970-01-01'", "DATE'9999-12-31'"],
+    "moment": ["TIMESTAMP'0001-01-01 00:00:00'", "TIMESTAMP'1969-12-31 23:59:59.999999'", "TIMESTAMP'2024-02-29 12:30:15.123456'", "TIMESTAMP'2024-02-29 12:30:15.123'", "TIMESTAMP'9999-12-31 23:59:59.999999'"],
+    "wall": ["TIMESTAMP_NTZ'0001-01-01 00:00:00'", "TIMESTAMP_NTZ'1969-12-31 23:59:59.999999'", "TIMESTAMP_NTZ'2024-02-29 12:30:15.123456'", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'"],
+}
+OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
+
+
+def conditions(column: str) -> list[str]:
+    """Each operator with each literal, and what concerns the column alone."""
+    found = [f"{column} {op} {literal}" for literal in LITERALS[column] for op in OPERATORS]
+    found += [f"{column} is null", f"{column} is not null", f"{column} in ({', '.join(LITERALS[column])})"]
+    found += [f"not ({column} <= {LITERALS[column][0]})", f"{column} > {LITERALS[column][0]} or id = 1"]
+    if column == "text":
+        found += [f"text like '{p}%'" for p in ("", "a", "x", datasets.LONG, datasets.LONG + "b", "\U0010ffff")]
+    return found
+
+
+@pytest.fixture(scope="module", params=["a file per row", "one file"])
+def layout(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def ours(layout: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The primitive types in a table of ours: statistics of single values, and of all values together."""
+    from deltaplane import write_deltalake
+
+    table, rows = str(tmp_path_factory.mktemp("skipping") / "ours"), datasets.primitives()
+    step = 1 if layout == "a file per row" else rows.num_rows
+    for start in range(0, rows.num_rows, step):
+        write_deltalake(table, rows.slice(start, step), mode="append")
+    yield table
+
+
+@pytest.fixture(scope="module")
+def theirs(delta_spark: DeltaSpark, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same rows with delta-spark's statistics, some rows a file."""
+    table, rows = str(tmp_path_factory.mktemp("skipping") / "theirs"), datasets.primitives()
+    for start in range(0, rows.num_rows, 3):
+        delta_spark.write(table, rows.slice(start, 3))
+    return table
+
+
+@pytest.mark.parametrize("column", LITERALS)
+def test_delta_spark_skips_by_our_statistics(column: str, ours: str, delta_spark: DeltaSpark) -> None:
+    asked = conditions(column)
+    expected = delta_spark.counts(ours, asked, skipping=False)
+    actual = delta_spark.counts(ours, asked, skipping=True)
+    assert dict(zip(asked, actual, strict=True)) == dict(zip(asked, expected, strict=True))
+
+
+@pytest.mark.parametrize("column", LITERALS)
+def test_we_skip_by_our_statistics(column: str, ours: str, delta_spark: DeltaSpark) -> None:
+    asked = conditions(column)
+    expected = delta_spark.counts(ours, asked, skipping=False)
+    assert dict(zip(asked, our_counts(ours, asked), strict=True)) == dict(zip(asked, expected, strict=True))
+
+
+@pytest.mark.parametrize("column", LITERALS)
+def test_we_skip_by_their_statistics(column: str, theirs: str, delta_spark: DeltaSpark) -> None:
+    asked = conditions(column)
+    expected = delta_spark.counts(theirs, asked, skipping=False)
+    assert dict(zip(asked, our_counts(theirs, asked), strict=True)) == dict(zip(asked, expected, strict=True))
+
+
+def our_counts(table: str, asked: list[str]) -> list[int]:
+    from deltaplane import DeltaTable
+
+    opened = DeltaTable(table)
+    return [opened.scan(columns=["id"], predicate=condition).to_arrow().num_rows for condition in asked]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "id = 3",
+        "id < 2",
+        "long = 9223372036854775807L",
+        "dec_whole = 99999999999999999999999999999999999999BD",
+        f"text = '{datasets.LONG}a'",
+        "day = DATE'9999-12-31'",
+        "moment = TIMESTAMP'2024-02-29 12:30:15.123456'",
+        "flag is null",
+    ],
+)
+def test_delta_spark_does_skip(condition: str, layout: str, ours: str, delta_spark: DeltaSpark) -> None:
+    if layout == "one file":
+        pytest.skip("nothing to skip")
+    files = delta_spark.snapshot(ours)["num_files"]
+    assert delta_spark.files_read(ours, condition) <= files // 2
+
+
+def test_our_partition_values_prune(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    from deltaplane import DeltaTable, write_deltalake
+
+    table, rows = str(tmp_path / "t"), datasets.awkward_partitions()
+    write_deltalake(table, rows, partition_by=["p", "q"])
+    opened = DeltaTable(table)
+    for value in datasets.AWKWARD:
+        text = value.replace("\\", "\\\\").replace("'", "\\'")
+        condition = f"p = '{text}'"
+        assert delta_spark.counts(table, [condition], skipping=True) == [1], value
+        assert delta_spark.files_read(table, condition) == 1, value
+        assert opened.scan(predicate=condition).to_arrow().num_rows == 1, value
+        assert len(opened.files(condition)) == 1, value
+    assert opened.scan(predicate="p is null").to_arrow().num_rows == 1
+
+
+def test_prefixes_of_32_characters(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    """Statistics hold the first 32 characters: bounds of longer values must still bound them."""
+    from deltaplane import write_deltalake
+
+    table = str(tmp_path / "t")
+    values = ["x" * 32 + tail for tail in ("", "\u0000", "a", "\ud7ff", "\uffff", "\U0010ffff", "\U0010ffff" * 2)]
+    values += ["\U0010ffff" * n for n in (31, 32, 33)] + ["é" * 31 + "\U0010ffff" + "z", ""]
+    for i, value in enumerate(values):
+        write_deltalake(table, pa.table({"i": [i], "s": [value]}), mode="append")
+    asked = [f"s {op} unhex('{v.encode().hex()}')::string" for v in values for op in ("=", "<", ">", ">=", "<=")]
+    assert delta_spark.counts(table, asked, skipping=True) == delta_spark.counts(table, asked, skipping=False)

@@ -1,0 +1,101 @@
+"""Owns how the modules of the Python package import one another and the outside, read from their syntax trees.
+
+Imports under `if TYPE_CHECKING:` do not count, those inside functions do. Called by test_python_directions.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+Module = tuple[str, ...]
+PACKAGE = "deltaplane"
+INIT = "__init__"
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported dotted path; `names` are what `from path import …` took from it."""
+
+    path: Module
+    names: tuple[str, ...]
+    at_import: bool
+
+
+def module_name(path: str) -> Module:
+    """`engine/local.py` → ("engine", "local"); `engine/__init__.py` → ("engine", "__init__")."""
+    return tuple(path.removesuffix(".pyi").removesuffix(".py").split("/"))
+
+
+def imports(module: Module, text: str) -> Iterator[Import]:
+    """Every import of a module whose name is relative to the package; relative imports come out absolute."""
+    yield from _walk(module, ast.parse(text).body, at_import=True)
+
+
+def _walk(module: Module, body: list[ast.stmt], at_import: bool) -> Iterator[Import]:
+    for statement in body:
+        if isinstance(statement, ast.Import):
+            yield from (Import(tuple(name.name.split(".")), (), at_import) for name in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            base = (PACKAGE, *module)[: -statement.level] if statement.level else ()
+            path = (*base, *(statement.module.split(".") if statement.module else ()))
+            yield Import(path, tuple(name.name for name in statement.names), at_import)
+        elif isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test):
+            yield from _walk(module, statement.orelse, at_import)
+        else:
+            later = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from _walk(module, _inner(statement), at_import and not later)
+
+
+def _inner(statement: ast.stmt) -> list[ast.stmt]:
+    """The statements directly inside one, through handlers and cases."""
+    found: list[ast.stmt] = []
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.stmt):
+            found.append(child)
+        elif isinstance(child, ast.excepthandler | ast.match_case):
+            found += child.body
+    return found
+
+
+class Package:
+    """The modules of the package, from the texts of its files (keys relative to the package's folder)."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.imports = {module_name(path): tuple(imports(module_name(path), text)) for path, text in texts.items()}
+
+    def _owner(self, path: Module) -> Module:
+        """The module behind an absolute dotted path without the package's name: a file, or a folder's `__init__`."""
+        while path and path not in self.imports and (*path, INIT) not in self.imports:
+            path = path[:-1]
+        return path if path in self.imports else (*path, INIT)
+
+    def uses(self) -> dict[Module, set[Module]]:
+        edges: dict[Module, set[Module]] = {module: set() for module in self.imports}
+        for module, found in self.imports.items():
+            for one in found:
+                if one.path[:1] == (PACKAGE,):
+                    targets = [(*one.path[1:], name) for name in one.names] or [one.path[1:]]
+                    edges[module] |= {self._owner(target) for target in targets} - {module}
+        return edges
+
+    def rooms(self, parent: Module = ()) -> dict[str, set[str]]:
+        """Imports between the modules directly under `parent`, everything below each taken together.
+
+        The package's own `__init__` is a room, which uses nothing: it only lists public names. That of a folder is the
+        folder's head, no room beside its members.
+        """
+        depth = len(parent)
+        inside = {m: m[depth] for m in self.imports if len(m) > depth and m[:depth] == parent and m != (*parent, INIT)}
+        if not parent:
+            inside[(INIT,)] = INIT
+        edges: dict[str, set[str]] = {room: set() for room in inside.values()}
+        for module, targets in self.uses().items():
+            if module in inside and module != (INIT,):
+                edges[inside[module]] |= {inside[target] for target in targets if target in inside}
+        return {room: targets - {room} for room, targets in edges.items()}
+
+    def parents(self) -> list[Module]:
+        """Every folder, the package's first."""
+        return sorted({module[:-1] for module in self.imports})

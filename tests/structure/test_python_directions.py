@@ -1,0 +1,111 @@
+"""The directions of the Python package, which modules may load heavy packages, and what `import deltaplane` costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from structure import repo
+from structure.python_modules import Package, imports, module_name
+
+# The rooms of the package, lowest first: each may import its own layer and those before it.
+LAYERS = (
+    ("_native", "errors", "exceptions"),
+    ("arrow_io", "expr", "options", "properties", "schema"),
+    ("plan",),
+    ("engine",),
+    ("commands",),
+    ("write",),
+    ("sql", "table"),
+    ("__init__",),
+    ("report", "spark"),
+    ("demo",),
+    ("cli",),
+)
+
+# Loaded where they are used, inside a function: a user of one must not pay for the others.
+HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "numpy"}
+# Nobody gets into these rooms without wanting what they load.
+MAY_LOAD = {"spark", "cli", "demo"}
+
+PREFIX = "python/deltaplane/"
+
+
+def package() -> Package:
+    return Package({path.removeprefix(PREFIX): text for path, text in repo.sources(PREFIX, ".py", ".pyi").items()})
+
+
+def module_cycles(of: Package) -> list[str]:
+    return [".".join((*parent, "")) + " <-> ".join(g) for parent in of.parents() for g in repo.cycles(of.rooms(parent))]
+
+
+def loads(path: str, text: str) -> set[str]:
+    """The heavy packages that importing a module would load."""
+    module = module_name(path)
+    if module[0] in MAY_LOAD:
+        return set()
+    return {one.path[0] for one in imports(module, text) if one.at_import and one.path[0] in HEAVY}
+
+
+def test_rooms_import_only_lower_ones() -> None:
+    problems = repo.climbs(package().rooms(), LAYERS)
+    assert not problems, "\n".join(problems)
+
+
+def test_no_module_cycles() -> None:
+    found = module_cycles(package())
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", list(repo.sources(PREFIX, ".py")))
+def test_heavy_packages_load_where_used(path: str) -> None:
+    assert loads(path.removeprefix(PREFIX), (repo.ROOT / path).read_text()) == set()
+
+
+def test_importing_the_package_loads_nothing_heavy_and_starts_no_thread() -> None:
+    pytest.importorskip("deltaplane._native", reason="needs the built module: make develop")
+    script = f"""
+import os, sys, deltaplane
+print(sorted({HEAVY!r} & set(sys.modules)), len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 1)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("[] 1", "")
+
+
+# --- the checks can fail ---
+
+
+def test_an_import_that_points_up_is_seen_in_every_spelling() -> None:
+    spellings = [
+        "import deltaplane.table",
+        "from deltaplane import table",
+        "from .table import X",
+        "from . import table",
+    ]
+    for spelling in [*spellings, "def f():\n    from deltaplane.table import X"]:
+        bad = Package({"__init__.py": "", "plan.py": spelling, "table.py": ""})
+        assert repo.climbs(bad.rooms(), LAYERS) == ["`plan` uses `table`, which is above it"], spelling
+    assert repo.climbs(Package({"attic.py": ""}).rooms(), LAYERS) == [
+        "`attic` is in no layer: give it a place in the list in this test"
+    ]
+
+
+def test_the_facade_is_above_what_it_lists() -> None:
+    bad = Package({"__init__.py": "from .table import DeltaTable", "table.py": "from deltaplane import DeltaTable"})
+    assert repo.climbs(bad.rooms(), LAYERS) == ["`table` uses `__init__`, which is above it"]
+
+
+def test_a_cycle_is_seen_and_types_make_none() -> None:
+    tree = {"__init__.py": "", "engine/__init__.py": "", "engine/a.py": "from .b import B"}
+    assert module_cycles(Package({**tree, "engine/b.py": "from ..engine.a import A"})) == ["engine.a <-> b"]
+    types_only = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import A"
+    assert module_cycles(Package({**tree, "engine/b.py": types_only})) == []
+
+
+def test_a_heavy_import_is_seen() -> None:
+    assert loads("table.py", "try:\n    import pyarrow.parquet as pq\nexcept ImportError:\n    pass") == {"pyarrow"}
+    assert loads("table.py", "class T:\n    from pandas import DataFrame") == {"pandas"}
+    assert loads("table.py", "def f():\n    import pandas") == set()
+    assert loads("spark/native.py", "import pyspark") == set()

@@ -1,0 +1,149 @@
+"""The directions of the Rust code: between crates, between the rooms of `protocol`, and no cycle anywhere."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from structure import repo
+from structure.rust_modules import Crate
+
+# What each crate may know of the workspace. `python` is the boundary: it may know all.
+CRATES = {
+    "error": set(),
+    "protocol": {"error"},
+    "store": {"error"},
+    "log": {"protocol", "store", "error"},
+    "data": {"protocol", "store", "error"},
+    "python": {"error", "protocol", "store", "log", "data"},
+}
+
+# The rooms of `protocol`, lowest first: each may use its own layer and those before it.
+PROTOCOL = (
+    ("error", "types"),
+    ("arrow_types", "expr", "schema"),
+    ("actions", "deletion_vectors", "partition_values", "paths", "properties", "schema_merge", "stats"),
+    ("files", "replay", "segment"),
+    ("features",),
+    ("state",),
+    ("conflict", "prune", "zorder"),
+)
+
+IMPURE = re.compile(
+    r"\btokio\b|\basync\s+(?:fn|move)\b|\bstd::(?:fs|net)\b|\bSystemTime\b|\bInstant::now\b|\brand::|\bUtc::now\b"
+)
+
+
+def crate_names() -> list[str]:
+    return sorted(name.split("/")[1] for name in repo.files() if re.fullmatch(r"rust/\w+/Cargo\.toml", name))
+
+
+def workspace_dependencies(manifest: str) -> set[str]:
+    """The workspace's own crates among a manifest's shipped dependencies."""
+    tables = tomllib.loads(manifest)
+    names = {*tables.get("dependencies", {}), *tables.get("build-dependencies", {})}
+    for target in tables.get("target", {}).values():
+        names |= {*target.get("dependencies", {})}
+    return {name.removeprefix("deltaplane-") for name in names if name.startswith("deltaplane-")}
+
+
+def impurities(text: str) -> list[str]:
+    return IMPURE.findall(repo.rust_code(repo.shipped_rust(text)))
+
+
+def crate(name: str) -> Crate:
+    prefix = f"rust/{name}/src/"
+    return Crate({path.removeprefix(prefix): text for path, text in repo.sources(prefix, ".rs").items()})
+
+
+def module_cycles(of: Crate) -> list[str]:
+    """Cycles among the modules of one folder, at every depth. A folder's head and its members are one idea."""
+    return [
+        "::".join((*parent, "")) + " <-> ".join(g) for parent in of.parents() for g in repo.cycles(of.rooms(parent))
+    ]
+
+
+@pytest.mark.parametrize("name", crate_names())
+def test_crate_knows_only_what_it_may(name: str) -> None:
+    # `testing` is for development: no shipped crate depends on it, so what it knows does not matter.
+    allowed = CRATES.get(name, set(CRATES) if name == "testing" else set())
+    known = workspace_dependencies((repo.ROOT / f"rust/{name}/Cargo.toml").read_text())
+    assert known <= allowed, f"rust/{name} may not depend on {sorted(known - allowed)}"
+
+
+@pytest.mark.parametrize("name", crate_names())
+def test_no_module_cycles(name: str) -> None:
+    found = module_cycles(crate(name))
+    assert not found, "\n".join(found)
+
+
+def test_protocol_rooms_use_only_lower_ones() -> None:
+    problems = repo.climbs(crate("protocol").rooms(), PROTOCOL)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("path", list(repo.sources("rust/protocol/src/", ".rs")))
+def test_protocol_is_pure(path: str) -> None:
+    assert impurities((repo.ROOT / path).read_text()) == []
+
+
+# --- the checks can fail ---
+
+
+def test_a_forbidden_dependency_is_seen() -> None:
+    assert workspace_dependencies('[dependencies]\ndeltaplane-log.workspace = true\nserde = "1"') == {"log"}
+    assert workspace_dependencies("[target.'cfg(unix)'.dependencies]\ndeltaplane-data.workspace = true") == {"data"}
+
+
+def test_impure_code_is_seen_and_talk_about_it_is_not() -> None:
+    assert impurities("use std::fs;\npub async fn f() {}") == ["std::fs", "async fn"]
+    assert (
+        impurities('//! No tokio.\nconst A: &str = "std::fs"; // SystemTime\n#[cfg(test)]\nmod t { use std::fs; }')
+        == []
+    )
+
+
+def test_a_cycle_is_seen_through_every_kind_of_path() -> None:
+    spellings = [
+        "use crate::b::B;",
+        "use super::b::{self, B};",
+        "fn f() -> crate::b::B {}",
+        "use crate::{c::C, b};",
+        "use crate::B;",
+    ]
+    for spelling in spellings:
+        bad = Crate(
+            {"lib.rs": "mod a; mod b; mod c;\npub use b::B;", "a.rs": spelling, "b.rs": "use crate::a::A;", "c.rs": ""}
+        )
+        assert module_cycles(bad) == ["a <-> b"], spelling
+
+
+def test_a_cycle_inside_a_folder_is_seen() -> None:
+    bad = {
+        "lib.rs": "mod x;",
+        "x/mod.rs": "mod a; mod b;",
+        "x/a.rs": "use super::b::B;",
+        "x/b.rs": "use crate::x::a::A;",
+    }
+    assert module_cycles(Crate(bad)) == ["x::a <-> b"]
+
+
+def test_other_crates_comments_and_tests_make_no_cycle() -> None:
+    good = {
+        "lib.rs": "mod a; mod b;\npub use other::{Error, Result};",
+        "a.rs": "use crate::{Error, Result}; use crate::b::B;",
+        "b.rs": '// crate::a::A\nconst T: &str = "crate::a";\n#[cfg(test)]\nmod t { use crate::a::A; }',
+        "b/tests.rs": "use crate::a::A;",
+    }
+    assert module_cycles(Crate(good)) == []
+    assert Crate(good).rooms() == {"a": {"b"}, "b": set()}
+
+
+def test_a_use_that_points_up_is_seen() -> None:
+    bad = Crate({"lib.rs": "", "schema.rs": "use crate::prune::Pruner;", "prune.rs": "", "attic.rs": ""})
+    assert repo.climbs(bad.rooms(), PROTOCOL) == [
+        "`attic` is in no layer: give it a place in the list in this test",
+        "`schema` uses `prune`, which is above it",
+    ]

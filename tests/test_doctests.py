@@ -1,0 +1,27 @@
+"""Runs the examples in the package's documentation, each module's in an empty folder of its own."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "python" / "deltaplane"
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def with_examples() -> list[str]:
+    """The dotted names of the modules whose text holds an example."""
+    paths = sorted(path for path in PACKAGE.rglob("*.py") if ">>> " in path.read_text())
+    dotted = [".".join(("deltaplane", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in paths]
+    return [name.removesuffix(".__init__") for name in dotted]
+
+
+@pytest.mark.parametrize("name", with_examples())
+def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(importlib.import_module(name), optionflags=OPTIONS)
+    assert result.attempted
+    assert not result.failed
