@@ -50,7 +50,7 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
         try:
             return pa.RecordBatchReader.from_stream(data)
         except pa.ArrowInvalid:
-            raise TypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}") from None
+            raise _one_column(data) from None
     if hasattr(data, "__arrow_c_array__"):
         batch = _batch(data)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
@@ -74,7 +74,16 @@ def _reader_of_batches(batches: Iterator[Any]) -> pa.RecordBatchReader:
 def _batch(data: Any) -> pa.RecordBatch:
     import pyarrow as pa
 
-    return data if isinstance(data, pa.RecordBatch) else pa.record_batch(data)
+    if isinstance(data, pa.RecordBatch):
+        return data
+    try:
+        return pa.record_batch(data)
+    except pa.ArrowInvalid:
+        raise _one_column(data) from None
+
+
+def _one_column(data: Any) -> TypeError:
+    return TypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}")
 
 
 def _is_from(module: str, name: str, data: Any) -> bool:

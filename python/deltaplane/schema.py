@@ -204,7 +204,7 @@ class Schema(StructType):
     """
 
     def to_arrow(self) -> pa.Schema:
-        """The `pyarrow.Schema` in which the table's rows come out."""
+        """The columns as a `pyarrow.Schema`. Rows come out in these types, all of them nullable."""
         import pyarrow as pa
 
         return pa.schema(self)

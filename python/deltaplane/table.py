@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 from deltaplane import _native, expr
 from deltaplane.arrow_io import Scan
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.expr import Predicate
+from deltaplane.expr.tree import all_of
 from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Schema
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     from deltaplane.options import TableUri
 
 __all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
-
-# Tuples `(column, operator, value)`: a list is their conjunction, a list of lists a disjunction of those.
-Filters = str | list[tuple[str, str, Any]] | list[list[tuple[str, str, Any]]]
 
 _INSTEAD = {
     "alter": "create the table with the columns and properties it needs, or write with schema_mode",
@@ -233,12 +232,12 @@ class DeltaTable:
 
     # --- its files ----------------------------------------------------------------------------------------------------
 
-    def files(self, partition_filters: Filters | None = None) -> list[str]:
+    def files(self, partition_filters: Predicate | None = None) -> list[str]:
         """The data files' decoded paths: relative to the table, or absolute for files elsewhere."""
         return self._snapshot.file_paths(expr.parse(partition_filters))
 
     def file_uris(
-        self, partition_filters: Filters | None = None, *, file_pruning_predicate: Filters | None = None
+        self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
     ) -> list[str]:
         """The data files as absolute paths (local) or URLs, those that may hold matching rows.
 
@@ -248,8 +247,8 @@ class DeltaTable:
         return self._snapshot.file_uris(expr.parse(_one_of(partition_filters, file_pruning_predicate)))
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
-        """One row per data file: `path`, `size_bytes`, `modification_time` (ms), `num_records`, and the structs
-        `null_count`, `min`, `max` and `partition`; `flatten` makes columns such as `min.x` of them.
+        """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, and for partitioned tables
+        the struct `partition`; `flatten` makes columns such as `partition.day` of it.
 
         Cost: proportional to the number of files.
         """
@@ -258,7 +257,7 @@ class DeltaTable:
         return pa.table(self._snapshot.add_actions(flatten))
 
     def partitions(
-        self, partition_filters: Filters | None = None, *, file_pruning_predicate: Filters | None = None
+        self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
     ) -> list[dict[str, str | None]]:
         """The partitions that hold files, as column → value text (None is null), in order of their values."""
         predicate = expr.parse(_one_of(partition_filters, file_pruning_predicate))
@@ -294,7 +293,7 @@ class DeltaTable:
 
     # --- its rows -----------------------------------------------------------------------------------------------------
 
-    def scan(self, columns: list[str] | None = None, predicate: Filters | None = None) -> Scan:
+    def scan(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> Scan:
         """Rows that match, with these columns in this order, read when the result is used.
 
         `predicate` is Spark SQL text or tuples: files, row groups and pages that can't match are never read, the rest
@@ -315,7 +314,7 @@ class DeltaTable:
 
     def to_pyarrow_table(
         self,
-        partitions: Filters | None = None,
+        partitions: Predicate | None = None,
         columns: list[str] | None = None,
         filesystem: None = None,
         filters: Any = None,
@@ -331,12 +330,11 @@ class DeltaTable:
         if _is_arrow_expression(filters):
             table = self.scan(predicate=partitions).to_arrow().filter(filters)
             return table if columns is None else table.select(columns)
-        predicate = expr.conjunction(partitions, filters)
-        return Scan(self._snapshot.scan(columns, predicate)).to_arrow()
+        return Scan(self._snapshot.scan(columns, _both(partitions, filters))).to_arrow()
 
     def to_pandas(
         self,
-        partitions: Filters | None = None,
+        partitions: Predicate | None = None,
         columns: list[str] | None = None,
         filesystem: None = None,
         filters: Any = None,
@@ -347,11 +345,11 @@ class DeltaTable:
         frame: pd.DataFrame = table.to_pandas(types_mapper=types_mapper)
         return frame
 
-    def to_polars(self, columns: list[str] | None = None, predicate: Filters | None = None) -> pl.DataFrame:
+    def to_polars(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> pl.DataFrame:
         """Rows as a Polars DataFrame; arguments as in `scan`."""
         return self.scan(columns, predicate).to_polars()
 
-    def to_reader(self, columns: list[str] | None = None, predicate: Filters | None = None) -> pa.RecordBatchReader:
+    def to_reader(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> pa.RecordBatchReader:
         """Rows as a `pyarrow.RecordBatchReader`, batch by batch; arguments as in `scan`."""
         return self.scan(columns, predicate).to_reader()
 
@@ -384,10 +382,15 @@ class DeltaTable:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def _one_of(partition_filters: Filters | None, file_pruning_predicate: Filters | None) -> Filters | None:
+def _one_of(partition_filters: Predicate | None, file_pruning_predicate: Predicate | None) -> Predicate | None:
     if partition_filters is not None and file_pruning_predicate is not None:
         raise InvalidArgumentError("partition_filters and file_pruning_predicate are one argument: give one")
     return file_pruning_predicate if partition_filters is None else partition_filters
+
+
+def _both(first: Predicate | None, second: Predicate | None) -> str | None:
+    trees = [json.loads(text) for text in map(expr.parse, (first, second)) if text is not None]
+    return json.dumps(all_of(trees)) if trees else None
 
 
 def _is_arrow_expression(filters: Any) -> bool:

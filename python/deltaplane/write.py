@@ -19,6 +19,7 @@ from deltaplane.exceptions import (
     SchemaMismatchError,
     TableAlreadyExistsError,
 )
+from deltaplane.expr import Predicate
 from deltaplane.options import location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
 
@@ -77,7 +78,7 @@ def write_deltalake(
     configuration: Mapping[str, str | None] | None = None,
     schema_mode: Literal["merge", "overwrite"] | None = None,
     storage_options: Mapping[str, str] | None = None,
-    predicate: str | list[Any] | None = None,
+    predicate: Predicate | None = None,
     target_file_size: int | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
@@ -106,9 +107,10 @@ def write_deltalake(
     Raises:
         TableAlreadyExistsError: mode error and a table is there.
         SchemaMismatchError: the data's columns don't fit; the message names each one, expected and found.
-        ConstraintViolationError: a null in a column without nulls, a row outside of `predicate`.
+        ConstraintViolationError: a null in a column without nulls.
         DeltaConcurrentModificationException: another writer won; nothing was committed.
-        InvalidArgumentError, UnsupportedFeatureError, UnsupportedExpressionError: a wrong call, or not possible yet.
+        InvalidArgumentError: a wrong call, or a row outside of `predicate`.
+        UnsupportedFeatureError, UnsupportedExpressionError: not possible yet.
         TypeError: the data isn't Arrow data.
 
     >>> import pyarrow as pa
@@ -117,7 +119,7 @@ def write_deltalake(
     0
     >>> write_deltalake("memory://doc-write/t", data, mode="overwrite", predicate="day = 'mon'")
     Traceback (most recent call last):
-    deltaplane.exceptions.ConstraintViolationError: ...
+    deltaplane.exceptions.InvalidArgumentError: ...
     """
     table = table_or_uri if isinstance(table_or_uri, OpenTable) else None
     location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
@@ -165,7 +167,7 @@ def write_request(
     configuration: Mapping[str, str | None] | None = None,
     schema_mode: str | None = None,
     schema_json: str | None = None,
-    predicate: str | list[Any] | None = None,
+    predicate: Predicate | None = None,
     target_file_size: int | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,

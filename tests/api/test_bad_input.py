@@ -198,7 +198,7 @@ def test_odd_names_work(tmp_table: Callable[[], str], name: str) -> None:
     ]
     quoted = "`" + name.replace("`", "``") + "`"
     assert table.to_pyarrow_table(columns=[name], filters=f"{quoted} = 'w'").to_pylist() == [{name: "w"}]
-    assert table.to_pyarrow_table(filters=[(name, "=", "w")])["n"].to_pylist() == [2]
+    assert table.to_pyarrow_table(filters=[(quoted, "=", "w")])["n"].to_pylist() == [2]
 
 
 @pytest.mark.parametrize("name", ["a b", "a,b", "a;b", "a{b", "a}b", "a(b", "a)b", "a\nb", "a\tb", "a=b", ""])

@@ -190,7 +190,7 @@ def test_duckdb_and_polars_take_a_scan_and_a_table(table: DeltaTable) -> None:
     duckdb, pl = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     scan = table.scan(predicate="x > 1")
     relation = duckdb.from_arrow(scan)
-    assert [relation.sum("x").fetchone() for _ in range(2)] == [(5,), (5,)]
+    assert [relation.sum("x").fetchall() for _ in range(2)] == [[(5,)], [(5,)]]
     assert pl.DataFrame(table)["x"].to_list() == [1, 2, 3]
     assert table.to_polars(["x"], "y = 'a'").rows() == [(1,)]
     assert pa.table(table).num_rows == 3

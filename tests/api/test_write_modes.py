@@ -74,13 +74,13 @@ def test_a_predicate_replaces_its_partitions(path: str, predicate: Any) -> None:
 
 
 def test_rows_outside_of_the_predicate_are_refused(path: str) -> None:
-    with pytest.raises(ConstraintViolationError, match="p"):
+    with pytest.raises(InvalidArgumentError, match="p = 'b'"):
         write_deltalake(path, TWO, mode="overwrite", predicate="p = 'b'")
     assert (DeltaTable(path).version(), pairs(path)) == (0, [("a", 1), ("b", 2)])
 
 
 def test_a_predicate_over_other_columns_is_refused(path: str) -> None:
-    with pytest.raises(DeltaError, match="x"):
+    with pytest.raises(DeltaError, match="partition columns only"):
         write_deltalake(path, TWO, mode="overwrite", predicate="x = 2")
     assert DeltaTable(path).version() == 0
 
@@ -225,10 +225,11 @@ def test_a_small_target_makes_more_files(tmp_table: Callable[[], str]) -> None:
     import os
 
     path = tmp_table()
-    data = pa.table({"x": [os.urandom(1000).hex() for _ in range(2000)]})
-    batches = data.to_batches(max_chunksize=200)
-    write_deltalake(path, batches, target_file_size=200_000)
-    assert len(DeltaTable(path).files()) > 3
+    data = pa.table({"x": [os.urandom(50).hex() for _ in range(60_000)]})
+    write_deltalake(path, data.to_batches(max_chunksize=1_000), target_file_size=500_000)
+    table = DeltaTable(path)
+    assert len(table.files()) > 3
+    assert table.count() == 60_000
 
 
 def test_checkpoints_come_by_themselves_unless_left_out(tmp_table: Callable[[], str]) -> None:

@@ -142,8 +142,8 @@ def test_storage_options_reach_the_store(path: str, call: Callable[..., str], mo
         opened(self, *args, **kwargs)
 
     monkeypatch.setattr(DeltaTable, "__init__", spy)
-    call("info", path, "-o", "a=b=c", "-o", "d=", "--json")
-    assert seen == [{"a": "b=c", "d": ""}]
+    call("info", path, "-o", "aws_session_token=b=c", "-o", "aws_region=", "--json")
+    assert seen == [{"aws_session_token": "b=c", "aws_region": ""}]
 
 
 def test_the_installed_command_ends_with_its_code(tmp_path: Any) -> None:

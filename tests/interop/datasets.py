@@ -49,10 +49,25 @@ _PRIMITIVES: dict[str, tuple[pa.DataType, list[object]]] = {
     ),
     "text": (
         pa.string(),
-        [None, "", " ", "a", LONG + "a", LONG + "b", "é", "\u00ff\ud7ff", "\U0010ffff" * 33, 'q"u\\o\n\t\u0000te', "null"],
+        [
+            None,
+            "",
+            " ",
+            "a",
+            LONG + "a",
+            LONG + "b",
+            "é",
+            "\u00ff\ud7ff",
+            "\U0010ffff" * 33,
+            'q"u\\o\n\t\u0000te',
+            "null",
+        ],
     ),
     "bytes": (pa.binary(), [None, b"", b"\x00", bytes(range(256)), b"\xff" * 40]),
-    "day": (pa.date32(), [None, date(1, 1, 1), date(1582, 10, 4), date(1970, 1, 1), date(2024, 2, 29), date(9999, 12, 31)]),
+    "day": (
+        pa.date32(),
+        [None, date(1, 1, 1), date(1582, 10, 4), date(1970, 1, 1), date(2024, 2, 29), date(9999, 12, 31)],
+    ),
     "moment": (
         pa.timestamp("us", tz="UTC"),
         [
@@ -96,23 +111,70 @@ def nested() -> pa.Table:
             ("list", pa.list_(pa.int64())),
             ("lists", pa.list_(pa.list_(pa.string()))),
             ("map", pa.map_(pa.string(), pa.float64())),
-            ("record", pa.struct([("a", pa.int32()), ("inner", pa.struct([("b", pa.string()), ("at", pa.timestamp("us", "UTC"))]))])),
+            (
+                "record",
+                pa.struct(
+                    [("a", pa.int32()), ("inner", pa.struct([("b", pa.string()), ("at", pa.timestamp("us", "UTC"))]))]
+                ),
+            ),
             ("items", pa.list_(item)),
             ("by_day", pa.map_(pa.date32(), pa.list_(item))),
         ]
     )
     some = [{"k": "x", "n": Decimal("1.50")}, {"k": None, "n": None}, None]
     rows = [
-        (1, [1, None, 3], [["a"], [], None, [None]], [("x", 1.5), ("y", None)], {"a": 1, "inner": {"b": "s", "at": _ts(2024, 1, 2)}}, some, [(date(2024, 1, 1), some), (date(2024, 1, 2), None)]),
+        (
+            1,
+            [1, None, 3],
+            [["a"], [], None, [None]],
+            [("x", 1.5), ("y", None)],
+            {"a": 1, "inner": {"b": "s", "at": _ts(2024, 1, 2)}},
+            some,
+            [(date(2024, 1, 1), some), (date(2024, 1, 2), None)],
+        ),
         (2, [], [], [], {"a": None, "inner": None}, [], []),
         (3, None, None, None, None, None, None),
-        (4, [2**63 - 1], [["é", ""]], [("", math.nan)], {"a": 2, "inner": {"b": None, "at": None}}, [{"k": "", "n": Decimal("-1.00")}], [(date(1, 1, 1), [])]),
+        (
+            4,
+            [2**63 - 1],
+            [["é", ""]],
+            [("", math.nan)],
+            {"a": 2, "inner": {"b": None, "at": None}},
+            [{"k": "", "n": Decimal("-1.00")}],
+            [(date(1, 1, 1), [])],
+        ),
     ]
     return pa.table([pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)], schema=schema)
 
 
 # Values that directory escaping, the log's URI encoding or a naive reader could change.
-AWKWARD = ["a/b", "a%b", "a%2Fb", "a b", "é", "日本", "}", "{", ":", "#", "?", "=", "&", "+", '"', "'", "\\", "a\tb", "[x]", "^", "*", "..x", "~", "%", "null"]
+AWKWARD = [
+    "a/b",
+    "a%b",
+    "a%2Fb",
+    "a b",
+    "é",
+    "日本",
+    "}",
+    "{",
+    ":",
+    "#",
+    "?",
+    "=",
+    "&",
+    "+",
+    '"',
+    "'",
+    "\\",
+    "a\tb",
+    "[x]",
+    "^",
+    "*",
+    "..x",
+    "~",
+    "%",
+    "null",
+]
 
 
 def awkward_partitions() -> pa.Table:

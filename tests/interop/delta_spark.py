@@ -86,9 +86,7 @@ class DeltaSpark:
         source = self._file()
         with pa.OSFile(str(source), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
             writer.write_table(rows)
-        self._ask(
-            "write", source=str(source), table=table, mode=mode, partition_by=list(partition_by), options=options
-        )
+        self._ask("write", source=str(source), table=table, mode=mode, partition_by=list(partition_by), options=options)
         source.unlink()
 
     def checkpoint(self, table: str) -> None:

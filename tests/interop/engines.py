@@ -64,9 +64,11 @@ def engine(name: str, delta_spark: DeltaSpark) -> Engine:
     return found[name]
 
 
-# (writer, reader, dataset) → why the peer can't; checked by hand against deltalake 1.6.
+# (engine, what it does, data set) → why it can't; checked by hand against deltalake 1.6.
 CANNOT = {
-    ("deltalake", "p:double"): "names a directory after all 300 digits and aborts",
-    ("deltalake", "p:dec"): "writes a negative decimal partition value that nobody parses",
-    ("deltalake", "p:bytes"): "writes a binary partition value as text of \\u escapes",
+    ("deltalake", "write", "p:double"): "names a directory after all 300 digits and aborts",
+    ("deltalake", "write", "p:dec"): "writes a small negative decimal as 0.00-1",
+    ("deltalake", "read", "p:dec"): "reads a small negative decimal as 0.00-1",
+    ("deltalake", "write", "p:bytes"): "writes the protocol's \\u escapes, which only deltaplane reads as bytes",
+    ("deltalake", "bounds", "primitives"): "writes bounds of wide decimals that do not bound them",
 }

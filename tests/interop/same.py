@@ -24,7 +24,7 @@ def assert_same(actual: pa.Table, expected: pa.Table) -> None:
     assert columns(actual) == columns(expected), f"columns {columns(actual)}, expected {columns(expected)}"
     found, wanted = Counter(rows(actual)), Counter(rows(expected))
     missing, extra = list((wanted - found).elements()), list((found - wanted).elements())
-    assert not (missing or extra), f"missing {missing[:3]}, extra {extra[:3]} of {expected.num_rows} expected"
+    assert missing + extra == [], f"missing {missing[:3]}, extra {extra[:3]} of {expected.num_rows} expected"
 
 
 def columns(table: pa.Table) -> list[str]:

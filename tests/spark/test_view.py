@@ -71,7 +71,7 @@ def test_changed_columns_say_what_to_do(spark: SparkSession, path: str) -> None:
     append(spark, path, 0, 2)
     dp.create_or_replace_temp_view(spark, "changes", path)
     dp.write(spark.sql("SELECT 'text' AS id"), path, mode="overwrite", schema_mode="overwrite")
-    with pytest.raises(Exception, match="`id` was long and is string; `s` was string and is gone") as raised:
+    with pytest.raises(Exception, match="`id` was long not null and is string not null; `s` was string not null and is gone") as raised:
         spark.sql("SELECT count(id) FROM changes").collect()
     assert "create_or_replace_temp_view" in str(raised.value)
     dp.create_or_replace_temp_view(spark, "changes", path)

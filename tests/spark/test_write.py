@@ -128,7 +128,7 @@ def test_refusals_come_with_their_class_and_leave_no_file(spark: SparkSession, p
 
 
 def test_columns_in_another_order_and_case(spark: SparkSession, path: str) -> None:
-    dp.write(spark.sql("SELECT 1L AS id, 'a' AS Name"), path)
+    dp.write(spark.createDataFrame([(1, "a")], "id bigint, Name string"), path)
     dp.write(spark.sql("SELECT 'b' AS name, 2L AS ID"), path)
     assert sorted(tuple(r) for r in dp.read(spark, path).collect()) == [(1, "a"), (2, "b")]
     dp.write(spark.sql("SELECT 3L AS id"), path)

@@ -33,22 +33,29 @@ __all__ = ["show"]
 
 ByDay = dict[date, Totals]
 
+# A few thousand rows a file: more partitions than processors would only wait for one another.
+SETTINGS: dict[str, Any] = {"spark__sql__shuffle__partitions": 2, "spark__ui__showConsoleProgress": "false"}
+
 
 @dataclass
 class Ledger:
     """What must be true: the totals per day after each version, and each comparison made."""
 
     now: ByDay = field(default_factory=dict)
+    deliveries: set[tuple[date, int]] = field(default_factory=set)
     versions: dict[int, ByDay] = field(default_factory=dict)
     checks: list[tuple[str, bool, str]] = field(default_factory=list)
 
     def loaded(self, delivery: Delivery, loaded: Loaded) -> None:
         """Books a delivery; a delivery that is known already must not have made a version."""
-        known = delivery.note == "the same file again"
-        if loaded.version is None:
-            self.check(f"{delivery.path.name} delivered again is skipped", known, "no new version")
+        known = (delivery.day, delivery.revision) in self.deliveries
+        self.deliveries.add((delivery.day, delivery.revision))
+        if known:
+            self.check(
+                "The same file again is skipped", loaded.version is None, f"{delivery.path.name}, no new version"
+            )
+        if known or loaded.version is None:
             return
-        self.check(f"{delivery.path.name} makes one version", not known, f"version {loaded.version}")
         self.now = {**self.now, delivery.day: totals(delivery.path)}
         self.versions[loaded.version] = self.now
 
@@ -90,7 +97,8 @@ def show(directory: Path, *, days: int, rows: int, kept: bool) -> bool:
     from deltaplane import spark as deltaspark
 
     with console.status("Starting Spark (local mode) …"):
-        session = deltaspark.session("deltaplane demo")
+        session = deltaspark.session("deltaplane demo", **SETTINGS)
+        session.sparkContext.setLogLevel("ERROR")
     try:
         console.rule("[bold]2 · Spark loads them, each in one transaction")
         yesterday = _load_all(console, session, deliveries, table, ledger)
@@ -116,7 +124,7 @@ def _load_all(console: Console, session: Any, deliveries: list[Delivery], table:
     """Loads every delivery; returns yesterday's version: the last before the late and the corrected file came."""
     from deltaplane.demo.load import load
 
-    listed = Table("file", "delivery", "what happened", "version", "seconds", show_edge=False)
+    listed = Table("day", "delivery", "what happened", "version", "seconds", show_edge=False)
     yesterday = 0
     columns = (
         SpinnerColumn(),
@@ -132,11 +140,14 @@ def _load_all(console: Console, session: Any, deliveries: list[Delivery], table:
             loaded = load(session, delivery, table)
             ledger.loaded(delivery, loaded)
             version = "" if loaded.version is None else str(loaded.version)
-            listed.add_row(delivery.path.name, delivery.note, loaded.how, version, f"{loaded.seconds:.1f}")
+            listed.add_row(str(delivery.day), delivery.note, loaded.how, version, f"{loaded.seconds:.1f}")
             if delivery.revision == 1 and not delivery.has_extra_column and loaded.version is not None:
                 yesterday = loaded.version
             progress.advance(task)
     console.print(listed)
+    expected = list(range(len(ledger.deliveries)))
+    found = f"{len(ledger.versions)} versions of {len(deliveries)} deliveries"
+    ledger.check("Each other delivery makes one version", sorted(ledger.versions) == expected, found)
     return yesterday
 
 
@@ -197,7 +208,7 @@ def _read_with_spark(console: Console, session: Any, path: Path, ledger: Ledger,
     deltaspark.read(session, str(path), version=yesterday).createOrReplaceTempView("transactions_yesterday")
     old = totals_by_day(session, "transactions_yesterday", categories=False)
 
-    shown = Table("day", "bookings", "amount", "tags", "with category", "yesterday's amount", show_edge=False)
+    shown = Table("day", "bookings", "amount", "tags", "categories", "yesterday", show_edge=False)
     before = {row["day"]: row["amount"] for row in old}
     for row in sorted(live, key=lambda row: row["day"]):
         was = before.get(row["day"])
@@ -205,7 +216,7 @@ def _read_with_spark(console: Console, session: Any, path: Path, ledger: Ledger,
         cells = (f"{row['rows']:,}", f"{row['amount']:,}", f"{row['tags']:,}", f"{row['categories']:,}", changed)
         shown.add_row(str(row["day"]), *cells)
     for column in shown.columns[1:]:
-        column.justify = "right"
+        column.justify, column.no_wrap = "right", True
     console.print(shown)
     console.print(f"SELECT … FROM transactions GROUP BY day, on the live view: {seconds / 1000:.1f} s", style="dim")
     ledger.compare("Spark SQL, live view", _spark_totals(live), ledger.now)
@@ -217,12 +228,13 @@ def _spark_totals(rows: Iterable[Any]) -> ByDay:
 
 
 def _print_history(console: Console, path: Path) -> None:
-    listed = Table("version", "operation", "rows written", "files added", "files removed", show_edge=False)
+    listed = Table("version", "operation", "rows", "files", "removed", show_edge=False)
     for entry in DeltaTable(path).history():
         metrics = entry.get("operationMetrics") or {}
-        # The names are those that Spark's writer gives; an overwrite of a partition counts what it removed.
+        parameters = entry.get("operationParameters") or {}
+        operation = f"{entry.get('operation', '')} {parameters.get('mode', '')} {parameters.get('predicate', '')}"
         counts = (metrics.get(name, "") for name in ("numOutputRows", "numFiles", "numRemovedFiles"))
-        listed.add_row(str(entry["version"]), str(entry.get("operation", "")), *map(str, counts))
+        listed.add_row(str(entry["version"]), operation.rstrip(), *map(str, counts))
     console.print(listed)
 
 

@@ -185,10 +185,9 @@ class _Reader(DataSourceReader):
 class _PushFilters:
     """`_Reader.push` under the name and identity of `DataSourceReader.pushFilters`."""
 
-    __func__ = DataSourceReader.pushFilters
-
     def __init__(self, reader: _Reader) -> None:
         self._reader = reader
+        self.__func__ = DataSourceReader.pushFilters
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
         return self._reader.push(filters)

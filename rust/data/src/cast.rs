@@ -51,10 +51,14 @@ fn index_names(batch: &RecordBatch, to: &StructType) -> Result<HashMap<usize, us
     let mut found = HashMap::with_capacity(batch.num_columns());
     for (at, field) in batch.schema().fields().iter().enumerate() {
         let Some(i) = to.index_ignore_case(field.name()) else {
-            return Err(refusal(&Mismatch::Extra { column: field.name().clone() }));
+            return Err(refusal(&Mismatch::Extra {
+                column: field.name().clone(),
+            }));
         };
         if found.insert(i, at).is_some() {
-            return Err(refusal(&Mismatch::Ambiguous { column: field.name().clone() }));
+            return Err(refusal(&Mismatch::Ambiguous {
+                column: field.name().clone(),
+            }));
         }
     }
     Ok(found)
@@ -62,39 +66,62 @@ fn index_names(batch: &RecordBatch, to: &StructType) -> Result<HashMap<usize, us
 
 fn refusal(m: &Mismatch) -> Error {
     Error::schema_mismatch(match m {
-        Mismatch::Type { column, expected, found } => format!(
+        Mismatch::Type {
+            column,
+            expected,
+            found,
+        } => format!(
             "column `{column}` is of type {expected} in the table, the data has {found}, and no cast between them keeps every value: cast the data first, or give schema_mode=\"overwrite\" with mode=\"overwrite\" to change the table's type"
         ),
         Mismatch::Extra { column } => format!(
             "the data has a column `{column}` that the table doesn't have: drop it, or give schema_mode=\"merge\" to add it to the table"
         ),
-        Mismatch::Ambiguous { column } => format!(
-            "the data has more than one column named `{column}` when case is ignored: rename or drop one"
-        ),
+        Mismatch::Ambiguous { column } => {
+            format!("the data has more than one column named `{column}` when case is ignored: rename or drop one")
+        }
     })
 }
 
 /// A null parent makes its NOT NULL fields null too, as the reference has it (P102).
-fn check_not_null(path: &str, nullable: bool, t: &DataType, array: &ArrayRef, parent: Option<&NullBuffer>) -> Result<()> {
+fn check_not_null(
+    path: &str,
+    nullable: bool,
+    t: &DataType,
+    array: &ArrayRef,
+    parent: Option<&NullBuffer>,
+) -> Result<()> {
     let own = array.logical_nulls();
     let nulls = NullBuffer::union(own.as_ref(), parent);
     let count = nulls.as_ref().map_or(0, NullBuffer::null_count);
     if !nullable && count > 0 {
         return Err(Error::new(
             Kind::ConstraintViolation,
-            format!("column `{path}` is NOT NULL in the table, the data has null there in {count} of {} rows: fill them in, or drop those rows", array.len()),
+            format!(
+                "column `{path}` is NOT NULL in the table, the data has null there in {count} of {} rows: fill them in, or drop those rows",
+                array.len()
+            ),
         ));
     }
     match t {
         DataType::Struct(s) => {
-            let Some(structs) = array.as_struct_opt() else { return Ok(()) };
+            let Some(structs) = array.as_struct_opt() else {
+                return Ok(());
+            };
             for (f, child) in s.fields().iter().zip(structs.columns()) {
-                check_not_null(&format!("{path}.{}", f.name), f.nullable, &f.data_type, child, nulls.as_ref())?;
+                check_not_null(
+                    &format!("{path}.{}", f.name),
+                    f.nullable,
+                    &f.data_type,
+                    child,
+                    nulls.as_ref(),
+                )?;
             }
             Ok(())
         }
         DataType::Array(a) => {
-            let Some(list) = array.as_list_opt::<i32>() else { return Ok(()) };
+            let Some(list) = array.as_list_opt::<i32>() else {
+                return Ok(());
+            };
             let values = used_values(list.values(), list.offsets());
             check_not_null(&format!("{path}.element"), a.contains_null, &a.element, &values, None)
         }
@@ -115,3 +142,6 @@ fn used_values(values: &ArrayRef, offsets: &[i32]) -> ArrayRef {
     let (start, end) = (at(offsets.first()), at(offsets.last()));
     values.slice(start, end.saturating_sub(start))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    DataType as ArrowType, FieldRef, Fields, TimeUnit, TimestampMicrosecondType,
-    TimestampNanosecondType,
+    DataType as ArrowType, FieldRef, Fields, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow::error::ArrowError;
 use deltaplane_protocol::schema::{DataType, Primitive};
@@ -28,7 +27,11 @@ pub(crate) enum Rules {
 #[derive(Debug)]
 pub(crate) enum Mismatch {
     /// The types don't fit.
-    Type { column: String, expected: String, found: String },
+    Type {
+        column: String,
+        expected: String,
+        found: String,
+    },
     /// The user's struct has a field that the table's doesn't.
     Extra { column: String },
     /// Two of the user's names are equal when case is ignored.
@@ -78,12 +81,19 @@ impl Convert {
             ArrowType::Null => return Ok(Convert::Null(target)),
             ArrowType::Dictionary(_, value) => return unpack(value.as_ref().clone(), to, rules, path),
             ArrowType::RunEndEncoded(_, value) => return unpack(value.data_type().clone(), to, rules, path),
-            ArrowType::LargeList(e) | ArrowType::ListView(e) | ArrowType::LargeListView(e) | ArrowType::FixedSizeList(e, _) => {
+            ArrowType::LargeList(e)
+            | ArrowType::ListView(e)
+            | ArrowType::LargeListView(e)
+            | ArrowType::FixedSizeList(e, _) => {
                 return unpack(ArrowType::List(e.clone()), to, rules, path);
             }
             _ => {}
         }
-        let mismatch = || Mismatch::Type { column: path.to_owned(), expected: to.to_string(), found: from.to_string() };
+        let mismatch = || Mismatch::Type {
+            column: path.to_owned(),
+            expected: to.to_string(),
+            found: from.to_string(),
+        };
         match (from, to, &target) {
             (_, DataType::Primitive(Primitive::Void), _) if rules == Rules::File => Ok(Convert::Null(target)),
             (ArrowType::Struct(fields), DataType::Struct(s), ArrowType::Struct(out)) => {
@@ -101,8 +111,12 @@ impl Convert {
                 Ok(Convert::List(out.clone(), Box::new(child)))
             }
             (ArrowType::Map(entries, _), DataType::Map(m), ArrowType::Map(out, _)) => {
-                let ArrowType::Struct(kv) = entries.data_type() else { return Err(mismatch()) };
-                let [key, value] = kv.as_ref() else { return Err(mismatch()) };
+                let ArrowType::Struct(kv) = entries.data_type() else {
+                    return Err(mismatch());
+                };
+                let [key, value] = kv.as_ref() else {
+                    return Err(mismatch());
+                };
                 let key = Convert::new(key.data_type(), &m.key, rules, &format!("{path}.key"))?;
                 let value = Convert::new(value.data_type(), &m.value, rules, &format!("{path}.value"))?;
                 Ok(Convert::Map(out.clone(), Box::new(key), Box::new(value)))
@@ -117,7 +131,14 @@ impl Convert {
         match self {
             Convert::Same => Ok(array.clone()),
             Convert::Null(t) => Ok(new_null_array(t, array.len())),
-            Convert::Cast(t) => cast_with_options(array, t, &CastOptions { safe: false, ..Default::default() }),
+            Convert::Cast(t) => cast_with_options(
+                array,
+                t,
+                &CastOptions {
+                    safe: false,
+                    ..Default::default()
+                },
+            ),
             Convert::Relabel(t) => relabel(array, t),
             Convert::Nanos { to, exact } => nanos(array, to, *exact),
             Convert::Then(first, second) => second.apply(&first.apply(array)?),
@@ -125,7 +146,12 @@ impl Convert {
             Convert::List(field, child) => {
                 let list = array.as_list_opt::<i32>().ok_or_else(unexpected)?;
                 let values = child.apply(list.values())?;
-                Ok(Arc::new(ListArray::try_new(field.clone(), list.offsets().clone(), values, list.nulls().cloned())?))
+                Ok(Arc::new(ListArray::try_new(
+                    field.clone(),
+                    list.offsets().clone(),
+                    values,
+                    list.nulls().cloned(),
+                )?))
             }
             Convert::Map(field, key, value) => maps(array, field, key, value),
         }
@@ -161,7 +187,10 @@ fn struct_convert<'a>(
                 if let Some(u) = used.get_mut(i) {
                     *u = true;
                 }
-                Child::At(i, Convert::new(f.data_type(), t, rules, &format!("{path}.{}", field.name()))?)
+                Child::At(
+                    i,
+                    Convert::new(f.data_type(), t, rules, &format!("{path}.{}", field.name()))?,
+                )
             }
             None => Child::Missing(field.data_type().clone()),
         });
@@ -171,7 +200,11 @@ fn struct_convert<'a>(
     {
         let column = format!("{path}.{}", f.name());
         let twin = out.iter().any(|o| o.name().to_lowercase() == f.name().to_lowercase());
-        return Err(if twin { Mismatch::Ambiguous { column } } else { Mismatch::Extra { column } });
+        return Err(if twin {
+            Mismatch::Ambiguous { column }
+        } else {
+            Mismatch::Extra { column }
+        });
     }
     Ok(Convert::Struct(out.clone(), children))
 }
@@ -218,10 +251,16 @@ fn primitive(from: &ArrowType, to: Primitive, target: &ArrowType, rules: Rules) 
 fn timestamp(unit: TimeUnit, zone: Option<&Arc<str>>, target: &ArrowType, file: bool) -> Convert {
     match unit {
         TimeUnit::Microsecond => Convert::Relabel(target.clone()),
-        TimeUnit::Nanosecond => Convert::Nanos { to: target.clone(), exact: !file },
+        TimeUnit::Nanosecond => Convert::Nanos {
+            to: target.clone(),
+            exact: !file,
+        },
         TimeUnit::Second | TimeUnit::Millisecond => {
             let micros = ArrowType::Timestamp(TimeUnit::Microsecond, zone.cloned());
-            Convert::Then(Box::new(Convert::Cast(micros)), Box::new(Convert::Relabel(target.clone())))
+            Convert::Then(
+                Box::new(Convert::Cast(micros)),
+                Box::new(Convert::Relabel(target.clone())),
+            )
         }
     }
 }
@@ -234,12 +273,16 @@ fn zone(t: &ArrowType) -> Option<Arc<str>> {
 }
 
 fn relabel(array: &ArrayRef, to: &ArrowType) -> Result<ArrayRef, ArrowError> {
-    let micros = array.as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(unexpected)?;
+    let micros = array
+        .as_primitive_opt::<TimestampMicrosecondType>()
+        .ok_or_else(unexpected)?;
     Ok(Arc::new(micros.clone().with_timezone_opt(zone(to))))
 }
 
 fn nanos(array: &ArrayRef, to: &ArrowType, exact: bool) -> Result<ArrayRef, ArrowError> {
-    let nanos = array.as_primitive_opt::<TimestampNanosecondType>().ok_or_else(unexpected)?;
+    let nanos = array
+        .as_primitive_opt::<TimestampNanosecondType>()
+        .ok_or_else(unexpected)?;
     if exact && nanos.iter().flatten().any(|v| v % 1000 != 0) {
         return Err(ArrowError::CastError(
             "a timestamp has nanoseconds, which Delta's microseconds can't hold: round it first".to_owned(),
@@ -264,10 +307,18 @@ fn structs(array: &ArrayRef, fields: &Fields, children: &[Child]) -> Result<Arra
 
 fn maps(array: &ArrayRef, field: &FieldRef, key: &Convert, value: &Convert) -> Result<ArrayRef, ArrowError> {
     let map = array.as_map_opt().ok_or_else(unexpected)?;
-    let ArrowType::Struct(fields) = field.data_type() else { return Err(unexpected()) };
+    let ArrowType::Struct(fields) = field.data_type() else {
+        return Err(unexpected());
+    };
     let columns = vec![key.apply(map.keys())?, value.apply(map.values())?];
     let entries = StructArray::try_new(fields.clone(), columns, None)?;
-    let out = MapArray::try_new(field.clone(), map.offsets().clone(), entries, map.nulls().cloned(), false)?;
+    let out = MapArray::try_new(
+        field.clone(),
+        map.offsets().clone(),
+        entries,
+        map.nulls().cloned(),
+        false,
+    )?;
     Ok(Arc::new(out))
 }
 

@@ -23,7 +23,12 @@ pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<
         .schema
         .fields()
         .iter()
-        .filter(|f| !spec.partition_columns.iter().any(|p| p.to_lowercase() == f.name.to_lowercase()))
+        .filter(|f| {
+            !spec
+                .partition_columns
+                .iter()
+                .any(|p| p.to_lowercase() == f.name.to_lowercase())
+        })
         .cloned()
         .collect();
     let stored = Arc::new(without_void(&StructType::new(stored)));
@@ -37,7 +42,13 @@ pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<
         predicate: None,
         batch_rows: DEFAULT_BATCH_ROWS,
     };
-    let file = FileRead { path: key.to_owned(), size_bytes: 0, partition_values: BTreeMap::new(), num_records: None, deletion_vector: None };
+    let file = FileRead {
+        path: key.to_owned(),
+        size_bytes: 0,
+        partition_values: BTreeMap::new(),
+        num_records: None,
+        deletion_vector: None,
+    };
     let mut batches = read_file(store, &file, &Arc::new(read)).await?;
     let mut rows = 0;
     while let Some(batch) = batches.try_next().await? {

@@ -38,7 +38,15 @@ impl Folder {
 
     /// All files below, by key, sorted.
     pub(crate) fn keys(&self) -> Vec<String> {
-        let list = async { self.store.list_all("").await.unwrap().try_collect::<Vec<_>>().await.unwrap() };
+        let list = async {
+            self.store
+                .list_all("")
+                .await
+                .unwrap()
+                .try_collect::<Vec<_>>()
+                .await
+                .unwrap()
+        };
         let mut keys: Vec<_> = deltaplane_store::block_on(list).into_iter().map(|o| o.key).collect();
         keys.sort();
         keys
@@ -54,7 +62,12 @@ impl Folder {
         })
     }
 
-    pub(crate) fn write(&self, schema: &Arc<StructType>, partitions: &[&str], batches: &[RecordBatch]) -> Result<Vec<Add>> {
+    pub(crate) fn write(
+        &self,
+        schema: &Arc<StructType>,
+        partitions: &[&str],
+        batches: &[RecordBatch],
+    ) -> Result<Vec<Add>> {
         let partitions = partitions.iter().map(|p| (*p).to_owned()).collect();
         self.write_spec(WriteSpec::new(schema.clone(), partitions, 1_700_000_000_000), batches)
     }
@@ -74,7 +87,11 @@ impl Folder {
     /// Writes bytes as a file and names it for reading.
     pub(crate) fn put(&self, key: &str, bytes: &[u8]) -> FileRead {
         std::fs::write(self.path(key), bytes).unwrap();
-        FileRead { path: key.to_owned(), size_bytes: bytes.len() as u64, ..FileRead::default() }
+        FileRead {
+            path: key.to_owned(),
+            size_bytes: bytes.len() as u64,
+            ..FileRead::default()
+        }
     }
 
     /// Writes a batch as another program might, under its own schema.
@@ -102,7 +119,9 @@ pub(crate) fn stats(add: &Add) -> Value {
 
 /// A schema of nullable primitive columns.
 pub(crate) fn schema(columns: &[(&str, Primitive)]) -> Arc<StructType> {
-    Arc::new(StructType::new(columns.iter().map(|(n, p)| Field::new(*n, *p, true)).collect()))
+    Arc::new(StructType::new(
+        columns.iter().map(|(n, p)| Field::new(*n, *p, true)).collect(),
+    ))
 }
 
 pub(crate) fn json_schema(text: &str) -> Arc<StructType> {
@@ -115,11 +134,17 @@ pub(crate) fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         .iter()
         .map(|(n, a)| arrow::datatypes::Field::new(*n, a.data_type().clone(), true))
         .collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, a)| a).collect()).unwrap()
+    RecordBatch::try_new(
+        Arc::new(Schema::new(fields)),
+        columns.into_iter().map(|(_, a)| a).collect(),
+    )
+    .unwrap()
 }
 
 /// The rows as text: equal for arrays that differ only below nulls.
 pub(crate) fn text(b: &RecordBatch) -> Vec<String> {
     let cell = |c: &ArrayRef, i| arrow::util::display::array_value_to_string(c, i).unwrap();
-    (0..b.num_rows()).map(|i| b.columns().iter().map(|c| cell(c, i)).collect::<Vec<_>>().join(" | ")).collect()
+    (0..b.num_rows())
+        .map(|i| b.columns().iter().map(|c| cell(c, i)).collect::<Vec<_>>().join(" | "))
+        .collect()
 }

@@ -33,7 +33,12 @@ fn relax(t: &ArrowType) -> ArrowType {
 }
 
 fn relax_field(f: &FieldRef) -> FieldRef {
-    Arc::new(f.as_ref().clone().with_data_type(relax(f.data_type())).with_nullable(true))
+    Arc::new(
+        f.as_ref()
+            .clone()
+            .with_data_type(relax(f.data_type()))
+            .with_nullable(true),
+    )
 }
 
 /// Entries and keys of a map are never null, in Arrow as in Parquet.
@@ -46,7 +51,11 @@ fn relax_entries(entries: &FieldRef) -> FieldRef {
         .enumerate()
         .map(|(i, f)| {
             let relaxed = relax_field(f);
-            if i == 0 { Arc::new(relaxed.as_ref().clone().with_nullable(false)) } else { relaxed }
+            if i == 0 {
+                Arc::new(relaxed.as_ref().clone().with_nullable(false))
+            } else {
+                relaxed
+            }
         })
         .collect();
     Arc::new(ArrowField::new(entries.name(), ArrowType::Struct(fields), false))

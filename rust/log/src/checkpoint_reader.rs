@@ -5,9 +5,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
 use arrow::compute::{filter_record_batch, is_not_null};
 use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::{
-    Action, DomainMetadata, Format, Metadata, Protocol, SetTransaction, parse_line,
-};
+use deltaplane_protocol::actions::{Action, DomainMetadata, Format, Metadata, Protocol, SetTransaction, parse_line};
 use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, adds_to_batch, conform, map_at, removes_to_batch};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile, SIDECAR_DIR};
 use deltaplane_protocol::segment::CheckpointFiles;
@@ -79,7 +77,11 @@ impl CheckpointReader {
         sidecars.extend(reader.sidecar_paths().await?);
         for path in sidecars {
             let path = paths::decode(&path)?;
-            let key = if path.contains('/') { path } else { format!("{LOG_DIR}/{SIDECAR_DIR}/{path}") };
+            let key = if path.contains('/') {
+                path
+            } else {
+                format!("{LOG_DIR}/{SIDECAR_DIR}/{path}")
+            };
             reader.parts.push(open_part(store, key).await?);
         }
         Ok(reader)
@@ -105,7 +107,12 @@ impl CheckpointReader {
 
     /// Protocol, metadata, transactions and domains.
     pub(crate) async fn state_actions(&self) -> Result<Vec<Action>> {
-        let mut out: Vec<Action> = self.manifest.iter().filter(|a| !matches!(a, Action::Add(_) | Action::Remove(_))).cloned().collect();
+        let mut out: Vec<Action> = self
+            .manifest
+            .iter()
+            .filter(|a| !matches!(a, Action::Add(_) | Action::Remove(_)))
+            .cloned()
+            .collect();
         for name in ["protocol", "metaData", "txn", "domainMetadata"] {
             let mut rows = self.column(name, &[]);
             while let Some(batch) = rows.try_next().await? {
@@ -121,7 +128,8 @@ impl CheckpointReader {
     /// `partitionValues_parsed` when `parsed` asks and the writer wrote them.
     pub(crate) fn files(&self, what: FileActions, parsed: bool) -> BoxStream<'_, Result<RecordBatch>> {
         const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
-        let (without, extra): (&'static [&'static str], &'static [&'static str]) = if parsed { (&[], PARSED) } else { (PARSED, &[]) };
+        let (without, extra): (&'static [&'static str], &'static [&'static str]) =
+            if parsed { (&[], PARSED) } else { (PARSED, &[]) };
         let from_parquet = self
             .column(what.column(), without)
             .map(move |s| conform(&s?, &what.schema(), extra));
@@ -185,7 +193,9 @@ async fn part_column<'a>(
         return Ok(stream::empty().boxed());
     };
     let DataType::Struct(children) = field.data_type() else {
-        return Err(Error::corrupt_file(format!("the checkpoint's column `{name}` isn't a struct")).with_path(&part.file.key));
+        return Err(
+            Error::corrupt_file(format!("the checkpoint's column `{name}` isn't a struct")).with_path(&part.file.key),
+        );
     };
     let wanted: Vec<String> = children
         .iter()
@@ -212,11 +222,22 @@ async fn part_column<'a>(
 /// Row groups in which some leaf of this action has a non-null value, by the footer's statistics.
 fn groups_with(footer: &ParquetMetaData, name: &str) -> Vec<usize> {
     let inside = |g: &parquet::file::metadata::RowGroupMetaData| {
-        g.columns().iter().filter(|c| c.column_path().parts().first().is_some_and(|p| p == name)).any(|c| {
-            c.statistics().and_then(|s| s.null_count_opt()).is_none_or(|n| i64::try_from(n) != Ok(c.num_values()))
-        })
+        g.columns()
+            .iter()
+            .filter(|c| c.column_path().parts().first().is_some_and(|p| p == name))
+            .any(|c| {
+                c.statistics()
+                    .and_then(|s| s.null_count_opt())
+                    .is_none_or(|n| i64::try_from(n) != Ok(c.num_values()))
+            })
     };
-    footer.row_groups().iter().enumerate().filter(|(_, g)| inside(g)).map(|(i, _)| i).collect()
+    footer
+        .row_groups()
+        .iter()
+        .enumerate()
+        .filter(|(_, g)| inside(g))
+        .map(|(i, _)| i)
+        .collect()
 }
 
 /// The rows whose action is there; `None` when there is none.
@@ -260,7 +281,9 @@ impl Row<'_> {
     }
 
     fn map(&self, name: &str) -> std::collections::BTreeMap<String, Option<String>> {
-        self.cell(name).and_then(|c| map_at(c.as_map_opt()?, self.at)).unwrap_or_default()
+        self.cell(name)
+            .and_then(|c| map_at(c.as_map_opt()?, self.at))
+            .unwrap_or_default()
     }
 }
 
@@ -278,14 +301,24 @@ fn state_action(name: &str, rows: &StructArray, at: usize) -> Result<Action> {
             id: row.text("id").unwrap_or_default(),
             name: row.text("name"),
             description: row.text("description"),
-            format: row.cell("format").and_then(|c| c.as_struct_opt()).map_or_else(Format::default, |f| {
-                let f = Row { of: f, at };
-                Format { provider: f.text("provider").unwrap_or_else(|| "parquet".to_owned()), options: f.map("options") }
-            }),
+            format: row
+                .cell("format")
+                .and_then(|c| c.as_struct_opt())
+                .map_or_else(Format::default, |f| {
+                    let f = Row { of: f, at };
+                    Format {
+                        provider: f.text("provider").unwrap_or_else(|| "parquet".to_owned()),
+                        options: f.map("options"),
+                    }
+                }),
             schema_string: row.text("schemaString"),
             partition_columns: row.texts("partitionColumns").unwrap_or_default(),
             created_time: row.long("createdTime"),
-            configuration: row.map("configuration").into_iter().filter_map(|(k, v)| Some((k, v?))).collect(),
+            configuration: row
+                .map("configuration")
+                .into_iter()
+                .filter_map(|(k, v)| Some((k, v?)))
+                .collect(),
         }),
         "txn" => Action::Txn(SetTransaction {
             app_id: row.text("appId").ok_or_else(|| missing("appId"))?,
@@ -295,7 +328,10 @@ fn state_action(name: &str, rows: &StructArray, at: usize) -> Result<Action> {
         _ => Action::DomainMetadata(DomainMetadata {
             domain: row.text("domain").ok_or_else(|| missing("domain"))?,
             configuration: row.text("configuration").unwrap_or_default(),
-            removed: row.cell("removed").and_then(|c| c.as_boolean_opt()).is_some_and(|b| b.value(at)),
+            removed: row
+                .cell("removed")
+                .and_then(|c| c.as_boolean_opt())
+                .is_some_and(|b| b.value(at)),
         }),
     })
 }

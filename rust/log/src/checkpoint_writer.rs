@@ -24,8 +24,8 @@ use tracing::{info, warn};
 
 use crate::checkpoint_reader::struct_field;
 use crate::history::rows;
-use crate::parquet_file::ParquetFile;
 use crate::last_checkpoint::{self, LastCheckpoint};
+use crate::parquet_file::ParquetFile;
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// Rows of a row group: small enough that a reader can skip most of a large checkpoint.
@@ -46,7 +46,10 @@ pub struct CheckpointReport {
 
 /// Writes a checkpoint when the table's interval says so; a failure is only logged.
 pub(crate) async fn after_commit(snapshot: &Snapshot) {
-    let due = snapshot.version() > 0 && snapshot.version().is_multiple_of(snapshot.state().properties().checkpoint_interval);
+    let due = snapshot.version() > 0
+        && snapshot
+            .version()
+            .is_multiple_of(snapshot.state().properties().checkpoint_interval);
     if due && let Err(e) = snapshot.checkpoint().await {
         warn!(version = snapshot.version(), error = %e, "the commit is safe, but its checkpoint couldn't be written");
     }
@@ -58,7 +61,10 @@ impl Snapshot {
     /// Memory: a few batches of adds, and the unexpired tombstones.
     pub async fn checkpoint(&self) -> Result<CheckpointReport> {
         let written = self.write_checkpoint().await;
-        written.map_err(|e| e.with_table(self.store().location().as_str()).with_version(self.version()))
+        written.map_err(|e| {
+            e.with_table(self.store().location().as_str())
+                .with_version(self.version())
+        })
     }
 
     async fn write_checkpoint(&self) -> Result<CheckpointReport> {
@@ -89,7 +95,12 @@ impl Snapshot {
         };
         last_checkpoint::write(self.store(), &hint).await?;
         info!(table = %self.store().location(), version = self.version(), actions, bytes = size_bytes, "wrote a checkpoint");
-        Ok(CheckpointReport { version: self.version(), actions, adds, size_bytes })
+        Ok(CheckpointReport {
+            version: self.version(),
+            actions,
+            adds,
+            size_bytes,
+        })
     }
 
     /// All actions of this version; returns the number of adds.
@@ -98,7 +109,8 @@ impl Snapshot {
         out.write("protocol", protocol_array(self.state().protocol())?).await?;
         out.write("metaData", metadata_array(self.state().metadata())?).await?;
         out.write("txn", txn_array(&self.transactions(now).await?)?).await?;
-        out.write("domainMetadata", domain_array(&self.domains().await?)?).await?;
+        out.write("domainMetadata", domain_array(&self.domains().await?)?)
+            .await?;
         let mut adds = 0;
         let keep_stats = self.state().properties().stats_as_json;
         let mut batches = self.plan(None, PlanColumns::Logged);
@@ -144,7 +156,11 @@ impl Writer {
             .fields()
             .iter()
             .map(|f| {
-                if f.name() == name { conform_array(&action, f.data_type()) } else { Ok(new_null_array(f.data_type(), n)) }
+                if f.name() == name {
+                    conform_array(&action, f.data_type())
+                } else {
+                    Ok(new_null_array(f.data_type(), n))
+                }
             })
             .collect::<Result<Vec<_>>>()?;
         let batch = RecordBatch::try_new(SCHEMA.clone(), columns).map_err(arrow_error)?;
@@ -159,7 +175,10 @@ async fn verify(store: &Store, key: &str, actions: u64) -> Result<()> {
     let found = footer.metadata().file_metadata().num_rows();
     if u64::try_from(found) != Ok(actions) {
         store.delete(key).await?;
-        return Err(Error::internal(format!("the checkpoint holds {found} actions instead of {actions}: it was deleted")).with_path(key));
+        return Err(Error::internal(format!(
+            "the checkpoint holds {found} actions instead of {actions}: it was deleted"
+        ))
+        .with_path(key));
     }
     Ok(())
 }
@@ -174,7 +193,11 @@ fn arrow_error(e: arrow::error::ArrowError) -> Error {
 
 /// Rows of a checkpoint never change data (P043).
 fn unchanged(batch: &RecordBatch) -> Result<StructArray> {
-    replace(batch, "dataChange", Arc::new(BooleanArray::from(vec![false; batch.num_rows()])))
+    replace(
+        batch,
+        "dataChange",
+        Arc::new(BooleanArray::from(vec![false; batch.num_rows()])),
+    )
 }
 
 fn state_adds(batch: &RecordBatch, keep_stats: bool) -> Result<StructArray> {
@@ -182,7 +205,11 @@ fn state_adds(batch: &RecordBatch, keep_stats: bool) -> Result<StructArray> {
     if keep_stats {
         return Ok(adds);
     }
-    replace(&RecordBatch::from(adds), "stats", new_null_array(&DataType::Utf8, batch.num_rows()))
+    replace(
+        &RecordBatch::from(adds),
+        "stats",
+        new_null_array(&DataType::Utf8, batch.num_rows()),
+    )
 }
 
 fn replace(batch: &RecordBatch, column: &str, with: ArrayRef) -> Result<StructArray> {
@@ -201,8 +228,14 @@ fn texts() -> DataType {
 }
 
 fn string_map() -> DataType {
-    let entries = Fields::from(vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)]);
-    DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(entries), false)), false)
+    let entries = Fields::from(vec![
+        Field::new("key", DataType::Utf8, false),
+        Field::new("value", DataType::Utf8, true),
+    ]);
+    DataType::Map(
+        Arc::new(Field::new("key_value", DataType::Struct(entries), false)),
+        false,
+    )
 }
 
 fn text(name: &str) -> Field {
@@ -236,11 +269,19 @@ fn format_fields() -> Fields {
 }
 
 fn txn_fields() -> Vec<Field> {
-    vec![text("appId"), Field::new("version", DataType::Int64, true), Field::new("lastUpdated", DataType::Int64, true)]
+    vec![
+        text("appId"),
+        Field::new("version", DataType::Int64, true),
+        Field::new("lastUpdated", DataType::Int64, true),
+    ]
 }
 
 fn domain_fields() -> Vec<Field> {
-    vec![text("domain"), text("configuration"), Field::new("removed", DataType::Boolean, true)]
+    vec![
+        text("domain"),
+        text("configuration"),
+        Field::new("removed", DataType::Boolean, true),
+    ]
 }
 
 fn text_list(items: Option<&Vec<String>>) -> ArrayRef {
@@ -253,7 +294,11 @@ fn text_list(items: Option<&Vec<String>>) -> ArrayRef {
 }
 
 fn text_map<'a>(entries: impl Iterator<Item = (&'a String, Option<&'a String>)>) -> Result<ArrayRef> {
-    let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
+    let names = MapFieldNames {
+        entry: "key_value".into(),
+        key: "key".into(),
+        value: "value".into(),
+    };
     let mut b = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
     for (k, v) in entries {
         b.keys().append_value(k);
@@ -322,7 +367,13 @@ struct UploadFile {
 impl UploadFile {
     fn new(upload: Upload) -> (Self, Arc<std::sync::atomic::AtomicU64>) {
         let size = Arc::new(std::sync::atomic::AtomicU64::new(0));
-        (UploadFile { upload: Some(upload), size: size.clone() }, size)
+        (
+            UploadFile {
+                upload: Some(upload),
+                size: size.clone(),
+            },
+            size,
+        )
     }
 }
 

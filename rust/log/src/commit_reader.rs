@@ -33,7 +33,9 @@ pub(crate) struct CommitFiles {
 
 /// Whether a line surely is a file action, told by its first bytes: these lines are parsed later.
 fn is_file_line(line: &str) -> bool {
-    ["{\"add\":", "{\"remove\":", "{\"cdc\":"].iter().any(|p| line.starts_with(p))
+    ["{\"add\":", "{\"remove\":", "{\"cdc\":"]
+        .iter()
+        .any(|p| line.starts_with(p))
 }
 
 impl Commit {
@@ -45,7 +47,12 @@ impl Commit {
                 Some(a) => state.push(a),
             }
         }
-        Ok(Commit { name, state, text, files: OnceLock::new() })
+        Ok(Commit {
+            name,
+            state,
+            text,
+            files: OnceLock::new(),
+        })
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -65,7 +72,10 @@ impl Commit {
                 _ => {}
             }
         }
-        let files = CommitFiles { adds: adds_to_batch(&adds)?, removes: removes_to_batch(&removes)? };
+        let files = CommitFiles {
+            adds: adds_to_batch(&adds)?,
+            removes: removes_to_batch(&removes)?,
+        };
         Ok(self.files.get_or_init(|| files))
     }
 }
@@ -79,7 +89,10 @@ fn as_text<'a>(bytes: &'a Bytes, name: &LogName) -> Result<&'a str> {
 }
 
 fn in_commit<T>(r: Result<T>, name: &LogName) -> Result<T> {
-    r.map_err(|e| e.with_version(name.version).with_path(format!("{LOG_DIR}/{}", name.name)))
+    r.map_err(|e| {
+        e.with_version(name.version)
+            .with_path(format!("{LOG_DIR}/{}", name.name))
+    })
 }
 
 /// Reads these commits, in order.
@@ -92,7 +105,10 @@ pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Com
                 let bytes = read_one(&store, &name).await?;
                 Commit::parse(name, bytes).map(Arc::new)
             });
-            async move { task.await.map_err(|e| Error::internal(format!("reading a commit failed: {e}")))? }
+            async move {
+                task.await
+                    .map_err(|e| Error::internal(format!("reading a commit failed: {e}")))?
+            }
         })
         .buffered(CONCURRENT_READS)
         .try_collect()
@@ -100,12 +116,15 @@ pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Com
 }
 
 async fn read_one(store: &Store, name: &LogName) -> Result<Bytes> {
-    store.read(&format!("{LOG_DIR}/{}", name.name)).await.map_err(|e| match e.kind() {
-        Kind::ObjectNotFound => Error::version_not_found(
-            "a commit vanished while the table was being read: log cleanup removed it; open the table again",
-        )
-        .with_version(name.version)
-        .with_path(name.name.clone()),
-        _ => e,
-    })
+    store
+        .read(&format!("{LOG_DIR}/{}", name.name))
+        .await
+        .map_err(|e| match e.kind() {
+            Kind::ObjectNotFound => Error::version_not_found(
+                "a commit vanished while the table was being read: log cleanup removed it; open the table again",
+            )
+            .with_version(name.version)
+            .with_path(name.name.clone()),
+            _ => e,
+        })
 }

@@ -67,11 +67,20 @@ impl Snapshot {
         let wanted = names.get(skip..).unwrap_or_default();
         let read = commit_reader::read(self.store(), wanted).await?;
         let own_from = in_commit_timestamp::enabled_from(self.state().metadata());
-        let entries = read.iter().zip(times.iter().skip(skip)).map(|(c, (version, file_time))| {
-            let info = info_of(c);
-            let own = own_from.filter(|from| from <= version).and_then(|_| in_commit_timestamp::time_of(&info));
-            HistoryEntry { version: *version, timestamp_ms: own.unwrap_or(*file_time), info }
-        });
+        let entries = read
+            .iter()
+            .zip(times.iter().skip(skip))
+            .map(|(c, (version, file_time))| {
+                let info = info_of(c);
+                let own = own_from
+                    .filter(|from| from <= version)
+                    .and_then(|_| in_commit_timestamp::time_of(&info));
+                HistoryEntry {
+                    version: *version,
+                    timestamp_ms: own.unwrap_or(*file_time),
+                    info,
+                }
+            });
         let mut entries: Vec<HistoryEntry> = entries.collect();
         entries.reverse();
         Ok(entries)
@@ -79,8 +88,10 @@ impl Snapshot {
 
     /// The time of this version's commit in ms, if its file is still there.
     pub async fn timestamp_ms(&self) -> Result<Option<i64>> {
-        if let (Some(from), Some(actions)) = (in_commit_timestamp::enabled_from(self.state().metadata()), self.commit_actions())
-            && from <= self.version()
+        if let (Some(from), Some(actions)) = (
+            in_commit_timestamp::enabled_from(self.state().metadata()),
+            self.commit_actions(),
+        ) && from <= self.version()
         {
             let own = actions.iter().find_map(|a| match a {
                 Action::CommitInfo(i) => in_commit_timestamp::time_of(i),
@@ -90,7 +101,12 @@ impl Snapshot {
                 return Ok(own);
             }
         }
-        Ok(self.history(Some(1)).await?.first().filter(|e| e.version == self.version()).map(|e| e.timestamp_ms))
+        Ok(self
+            .history(Some(1))
+            .await?
+            .first()
+            .filter(|e| e.version == self.version())
+            .map(|e| e.timestamp_ms))
     }
 }
 
@@ -109,8 +125,17 @@ async fn version_at(store: &Store, timestamp_ms: i64) -> Result<u64> {
         None => monotone_times(&commits(names)),
     };
     // Only versions that can be rebuilt count: from commit 0 or from a checkpoint on.
-    let first = entries.first().map(|e| e.0).filter(|v| *v == 0).or(oldest_checkpoint).unwrap_or(0);
-    let found = entries.iter().filter(|(v, t)| *v >= first && *t <= timestamp_ms).map(|(v, _)| *v).max();
+    let first = entries
+        .first()
+        .map(|e| e.0)
+        .filter(|v| *v == 0)
+        .or(oldest_checkpoint)
+        .unwrap_or(0);
+    let found = entries
+        .iter()
+        .filter(|(v, t)| *v >= first && *t <= timestamp_ms)
+        .map(|(v, _)| *v)
+        .max();
     debug!(timestamp_ms, version = found, "resolved a time");
     found.ok_or_else(|| {
         let earliest = entries.iter().find(|(v, _)| *v >= first).map_or(0, |e| e.1);

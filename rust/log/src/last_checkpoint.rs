@@ -31,6 +31,7 @@ pub(crate) async fn read(store: &Store) -> Result<Option<u64>> {
 
 /// Overwrites the hint; to be called after the checkpoint is durable.
 pub(crate) async fn write(store: &Store, hint: &LastCheckpoint) -> Result<()> {
-    let text = serde_json::to_vec(hint).map_err(|e| Error::internal(format!("can't write the checkpoint hint: {e}")))?;
+    let text =
+        serde_json::to_vec(hint).map_err(|e| Error::internal(format!("can't write the checkpoint hint: {e}")))?;
     store.put(&paths::last_checkpoint(), Bytes::from(text)).await
 }

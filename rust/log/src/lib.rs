@@ -19,6 +19,8 @@ pub use history::HistoryEntry;
 pub use listing::is_table;
 pub use snapshot::{PlanColumns, Snapshot};
 pub use transaction::{Committed, Operation, Staged, commit};
-pub use write_plan::{PlannedWrite, WriteMode, WritePlan, WriteRequest, SchemaMode, TxnRequest, create_table, plan_write};
+pub use write_plan::{
+    PlannedWrite, SchemaMode, TxnRequest, WriteMode, WritePlan, WriteRequest, create_table, plan_write,
+};
 
 pub use deltaplane_error::{Error, Kind, Result};

@@ -22,5 +22,7 @@ pub(crate) async fn list_from(store: &Store, version: u64) -> Result<Vec<LogName
 /// Whether a table is at this location: its log holds a commit or a checkpoint.
 pub async fn is_table(store: &Store) -> Result<bool> {
     let names = list_from(store, 0).await?;
-    Ok(names.iter().any(|n| !matches!(n.kind, LogFile::Checksum | LogFile::Compaction { .. })))
+    Ok(names
+        .iter()
+        .any(|n| !matches!(n.kind, LogFile::Checksum | LogFile::Compaction { .. })))
 }

@@ -28,14 +28,20 @@ impl ParquetFile {
     /// Asks for the file's size.
     pub(crate) async fn open(store: &Store, key: String) -> Result<Self> {
         let size_bytes = store.head(&key).await?.size_bytes;
-        Ok(ParquetFile { store: store.clone(), key, size_bytes })
+        Ok(ParquetFile {
+            store: store.clone(),
+            key,
+            size_bytes,
+        })
     }
 
     /// Reads the footer. The types come from the Parquet schema alone: writers differ in what
     /// Arrow schema they embed.
     pub(crate) async fn footer(&self) -> Result<ArrowReaderMetadata> {
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        ArrowReaderMetadata::load_async(&mut self.clone(), options).await.map_err(|e| self.unreadable(e))
+        ArrowReaderMetadata::load_async(&mut self.clone(), options)
+            .await
+            .map_err(|e| self.unreadable(e))
     }
 
     /// What a failure to read this file means: the store's own error, or a damaged file.
@@ -53,7 +59,9 @@ impl ParquetFile {
 fn damaged(e: &dyn std::fmt::Display) -> Error {
     Error::new(
         Kind::CorruptFile,
-        format!("the checkpoint file can't be read ({e}): restore it, or delete it if the commits before it still exist"),
+        format!(
+            "the checkpoint file can't be read ({e}): restore it, or delete it if the commits before it still exist"
+        ),
     )
 }
 

@@ -22,8 +22,8 @@ use tracing::{debug, warn};
 
 use crate::checkpoint_reader::{CheckpointReader, FileActions};
 use crate::commit_reader::{self, Commit};
-use crate::listing::list_from;
 use crate::last_checkpoint;
+use crate::listing::list_from;
 
 /// Commits after which an update starts anew from a newer checkpoint instead of growing the tail.
 const LONG_TAIL: usize = 64;
@@ -78,7 +78,9 @@ impl Snapshot {
     }
 
     async fn load(store: &Store, version: Option<u64>) -> Result<Self> {
-        let hint = last_checkpoint::read(store).await?.filter(|h| version.is_none_or(|v| *h <= v));
+        let hint = last_checkpoint::read(store)
+            .await?
+            .filter(|h| version.is_none_or(|v| *h <= v));
         if let Some(h) = hint {
             let names = list_from(store, h).await?;
             let candidates = complete_checkpoints(&names, version);
@@ -102,7 +104,9 @@ impl Snapshot {
         let (files, reader) = checkpoint.unzip();
         let segment = LogSegment::build(names, files, version)?;
         let commits = commit_reader::read(store, &segment.commits).await?;
-        let state = read_state(reader.as_deref(), &commits).await.map_err(|e| e.with_version(segment.version))?;
+        let state = read_state(reader.as_deref(), &commits)
+            .await
+            .map_err(|e| e.with_version(segment.version))?;
         Ok(Self::assemble(store, segment, reader, commits, state))
     }
 
@@ -115,7 +119,15 @@ impl Snapshot {
     ) -> Self {
         debug!(table = %store.location(), version = segment.version, tail = commits.len(), "opened");
         let store = store.clone();
-        let inner = Inner { store, segment, checkpoint, commits, state, side: OnceCell::new(), tail: OnceLock::new() };
+        let inner = Inner {
+            store,
+            segment,
+            checkpoint,
+            commits,
+            state,
+            side: OnceCell::new(),
+            tail: OnceLock::new(),
+        };
         Snapshot { inner: Arc::new(inner) }
     }
 
@@ -128,7 +140,11 @@ impl Snapshot {
     async fn load_update(&self) -> Result<Self> {
         let next = self.version() + 1;
         let names = list_from(&self.inner.store, next).await?;
-        let news: Vec<LogName> = names.iter().filter(|n| n.kind == paths::LogFile::Commit).cloned().collect();
+        let news: Vec<LogName> = names
+            .iter()
+            .filter(|n| n.kind == paths::LogFile::Commit)
+            .cloned()
+            .collect();
         let newer_checkpoint = !complete_checkpoints(&names, None).is_empty();
         let tail_length = self.inner.commits.len() + news.len();
         if news.is_empty() && !newer_checkpoint {
@@ -145,7 +161,13 @@ impl Snapshot {
         segment.version = news.last().map_or(segment.version, |n| n.version);
         segment.commits.extend(news);
         let commits = self.inner.commits.iter().cloned().chain(read).collect();
-        Ok(Self::assemble(&self.inner.store, segment, self.inner.checkpoint.clone(), commits, state))
+        Ok(Self::assemble(
+            &self.inner.store,
+            segment,
+            self.inner.checkpoint.clone(),
+            commits,
+            state,
+        ))
     }
 
     fn state_after(&self, news: &[Arc<Commit>]) -> Result<Arc<TableState>> {
@@ -191,7 +213,10 @@ impl Snapshot {
 
     /// The commits after `base`, which must share this snapshot's log, oldest first.
     pub(crate) fn commits_after(&self, base: Option<u64>) -> impl Iterator<Item = &Arc<Commit>> {
-        self.inner.commits.iter().filter(move |c| base.is_none_or(|b| c.version() > b))
+        self.inner
+            .commits
+            .iter()
+            .filter(move |c| base.is_none_or(|b| c.version() > b))
     }
 
     /// How many commits stand after the checkpoint.
@@ -228,7 +253,11 @@ impl Snapshot {
 
     /// The newest version of every application, by its id; expired ones are left out (P045).
     pub async fn transactions(&self, now_ms: i64) -> Result<Vec<SetTransaction>> {
-        let cutoff = self.state().properties().transaction_retention_ms.map(|d| now_ms.saturating_sub(d));
+        let cutoff = self
+            .state()
+            .properties()
+            .transaction_retention_ms
+            .map(|d| now_ms.saturating_sub(d));
         let live = |t: &&SetTransaction| cutoff.is_none_or(|c| t.last_updated.is_some_and(|u| u > c));
         Ok(self.side().await?.transactions.values().filter(live).cloned().collect())
     }
@@ -245,7 +274,9 @@ impl Snapshot {
         let (mut live, mut replay) = (Vec::new(), Replay::new());
         for c in self.inner.commits.iter().rev() {
             let files = c.files()?;
-            let mask = replay.commit(&files.adds, &files.removes).map_err(|e| e.with_version(c.version()))?;
+            let mask = replay
+                .commit(&files.adds, &files.removes)
+                .map_err(|e| e.with_version(c.version()))?;
             let kept = filter(&files.adds, &mask)?;
             if kept.num_rows() > 0 {
                 live.push(kept);
@@ -262,7 +293,9 @@ impl Snapshot {
         let task = async move {
             let mut send = send;
             if let Err(e) = this.stream_plan(pruner.as_deref(), columns, &mut send).await {
-                let e = e.with_table(this.inner.store.location().as_str()).with_version(this.version());
+                let e = e
+                    .with_table(this.inner.store.location().as_str())
+                    .with_version(this.version());
                 // A dropped receiver means that nobody wants the error either.
                 let _ = futures::SinkExt::send(&mut send, Err(e)).await;
             }
@@ -283,7 +316,9 @@ impl Snapshot {
                 return Ok(());
             }
         }
-        let Some(checkpoint) = &self.inner.checkpoint else { return Ok(()) };
+        let Some(checkpoint) = &self.inner.checkpoint else {
+            return Ok(());
+        };
         let parsed = columns == PlanColumns::Parsed || pruner.is_some();
         let mut batches = checkpoint.files(FileActions::Adds, parsed);
         while let Some(batch) = batches.try_next().await? {
@@ -356,10 +391,17 @@ async fn read_state(checkpoint: Option<&CheckpointReader>, commits: &[Arc<Commit
             }
         }
     }
-    let missing = |what: &str| Error::corrupt_log(format!("no {what} action in the whole log: the table can't be read; restore the log's first commit"));
+    let missing = |what: &str| {
+        Error::corrupt_log(format!(
+            "no {what} action in the whole log: the table can't be read; restore the log's first commit"
+        ))
+    };
     // The protocol comes first: it says whether the rest can be understood (P047, P048).
     let protocol = protocol.ok_or_else(|| missing("protocol"))?;
-    Ok(Arc::new(TableState::new(protocol, metadata.ok_or_else(|| missing("metaData"))?)?))
+    Ok(Arc::new(TableState::new(
+        protocol,
+        metadata.ok_or_else(|| missing("metaData"))?,
+    )?))
 }
 
 fn filter(batch: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch> {
@@ -382,6 +424,8 @@ async fn emit(send: &mut futures::channel::mpsc::Sender<Result<RecordBatch>>, ba
 
 fn unexpired(removes: &RecordBatch, cutoff_ms: i64) -> Result<RecordBatch> {
     let rows = deltaplane_protocol::files::FileRows::new(removes);
-    let mask: BooleanArray = (0..removes.num_rows()).map(|r| Some(rows.deletion_timestamp(r) > cutoff_ms)).collect();
+    let mask: BooleanArray = (0..removes.num_rows())
+        .map(|r| Some(rows.deletion_timestamp(r) > cutoff_ms))
+        .collect();
     filter(removes, &mask)
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::{Action, Add, CommitInfo, Metadata, Protocol, Remove, SetTransaction, parse_commit, write_commit};
+use deltaplane_protocol::actions::{
+    Action, Add, CommitInfo, Metadata, Protocol, Remove, SetTransaction, parse_commit, write_commit,
+};
 use deltaplane_protocol::conflict::{self, Intent, ReadSet, Winner};
 use deltaplane_protocol::{features, paths};
 use deltaplane_store::{PutOutcome, Store};
@@ -78,7 +80,11 @@ pub struct Committed {
 
 impl Staged {
     fn intent(&self) -> Result<Intent> {
-        let removed = self.removes.iter().map(|r| paths::decode(&r.path)).collect::<Result<HashSet<_>>>()?;
+        let removed = self
+            .removes
+            .iter()
+            .map(|r| paths::decode(&r.path))
+            .collect::<Result<HashSet<_>>>()?;
         Ok(Intent {
             read: self.read.clone(),
             app_ids: self.transactions.iter().map(|t| t.app_id.clone()).collect(),
@@ -96,7 +102,10 @@ impl Staged {
     fn check(&self, base: Option<&Snapshot>) -> Result<()> {
         let mut seen = HashSet::with_capacity(self.adds.len());
         if let Some(twice) = self.adds.iter().find(|a| !seen.insert(a.path.as_str())) {
-            return Err(Error::invalid_argument(format!("the file `{}` is added twice in one commit", twice.path)));
+            return Err(Error::invalid_argument(format!(
+                "the file `{}` is added twice in one commit",
+                twice.path
+            )));
         }
         let Some(base) = base else { return Ok(()) };
         base.state().check_write()?;
@@ -145,7 +154,9 @@ impl Staged {
 /// Errors: a conflict kind when another writer's commit rules this one out; `ConcurrentWrite` when
 /// every attempt lost; nothing is visible after an error, but data files stay where they are.
 pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
-    let done = attempt_until_done(store, base, staged).await.map_err(|e| e.with_table(store.location().as_str()))?;
+    let done = attempt_until_done(store, base, staged)
+        .await
+        .map_err(|e| e.with_table(store.location().as_str()))?;
     info!(table = %store.location(), version = done.version, attempts = done.attempts, "committed");
     if !staged.skip_checkpoint {
         checkpoint_writer::after_commit(&done.snapshot).await;
@@ -163,7 +174,12 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
         let actions = staged.finish(base.as_ref().map(Snapshot::version), &txn_id, now_ms());
         if put(store, version, &actions, &txn_id).await? == Put::Won {
             let snapshot = reload(store, base.as_ref(), version).await?;
-            return Ok(Committed { snapshot, version, attempts: attempt, metrics: staged.operation.metrics.clone() });
+            return Ok(Committed {
+                snapshot,
+                version,
+                attempts: attempt,
+                metrics: staged.operation.metrics.clone(),
+            });
         }
         base = Some(follow_winners(store, base.as_ref(), &intent).await?);
         wait(attempt).await;
@@ -187,7 +203,11 @@ async fn put(store: &Store, version: u64, actions: &[Action], txn_id: &str) -> R
     match store.put_if_absent(&key, text).await {
         Ok(PutOutcome::Created) => Ok(Put::Won),
         // The store may have retried a put that had arrived: look whose commit it is.
-        Ok(PutOutcome::Exists) => Ok(if is_ours(store, &key, txn_id).await? { Put::Won } else { Put::Taken }),
+        Ok(PutOutcome::Exists) => Ok(if is_ours(store, &key, txn_id).await? {
+            Put::Won
+        } else {
+            Put::Taken
+        }),
         Err(e) if e.kind() == Kind::StoreUnavailable => {
             warn!(version, error = %e, "the outcome of a commit is unclear, reading it back");
             match is_ours(store, &key, txn_id).await {
@@ -210,7 +230,9 @@ async fn is_ours(store: &Store, key: &str, txn_id: &str) -> Result<bool> {
     let text = String::from_utf8_lossy(&bytes);
     // Anything that can't be parsed wasn't written by this transaction.
     let actions = parse_commit(&text).unwrap_or_default();
-    Ok(actions.iter().any(|a| matches!(a, Action::CommitInfo(i) if i.get("txnId").and_then(Value::as_str) == Some(txn_id))))
+    Ok(actions
+        .iter()
+        .any(|a| matches!(a, Action::CommitInfo(i) if i.get("txnId").and_then(Value::as_str) == Some(txn_id))))
 }
 
 async fn reload(store: &Store, base: Option<&Snapshot>, version: u64) -> Result<Snapshot> {
@@ -218,7 +240,11 @@ async fn reload(store: &Store, base: Option<&Snapshot>, version: u64) -> Result<
         Some(b) => b.update().await?,
         None => Snapshot::open(store, None).await?,
     };
-    if newest.version() == version { Ok(newest) } else { Snapshot::open(store, Some(version)).await }
+    if newest.version() == version {
+        Ok(newest)
+    } else {
+        Snapshot::open(store, Some(version)).await
+    }
 }
 
 async fn follow_winners(store: &Store, base: Option<&Snapshot>, intent: &Intent) -> Result<Snapshot> {
@@ -238,7 +264,9 @@ async fn follow_winners(store: &Store, base: Option<&Snapshot>, intent: &Intent)
     if next <= newest.version() {
         return Err(Error::new(
             Kind::ConcurrentWrite,
-            format!("the commits from version {next} on were cleaned up before this transaction could check them: run it again"),
+            format!(
+                "the commits from version {next} on were cleaned up before this transaction could check them: run it again"
+            ),
         ));
     }
     Ok(newest)
@@ -246,10 +274,14 @@ async fn follow_winners(store: &Store, base: Option<&Snapshot>, intent: &Intent)
 
 fn check_winner(intent: &Intent, c: &Commit) -> Result<()> {
     let files = c.files()?;
-    let app_ids: Vec<String> = c.state.iter().filter_map(|a| match a {
-        Action::Txn(t) => Some(t.app_id.clone()),
-        _ => None,
-    }).collect();
+    let app_ids: Vec<String> = c
+        .state
+        .iter()
+        .filter_map(|a| match a {
+            Action::Txn(t) => Some(t.app_id.clone()),
+            _ => None,
+        })
+        .collect();
     let winner = Winner {
         version: c.version(),
         protocol: c.state.iter().find_map(|a| match a {

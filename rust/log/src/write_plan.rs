@@ -127,7 +127,9 @@ fn none_one_or_many<'de, D: serde::Deserializer<'de>>(d: D) -> std::result::Resu
         Value::Array(items) => items,
         one => vec![one],
     };
-    list.into_iter().map(|v| serde_json::from_value(v).map_err(serde::de::Error::custom)).collect()
+    list.into_iter()
+        .map(|v| serde_json::from_value(v).map_err(serde::de::Error::custom))
+        .collect()
 }
 
 /// Whether there is something to write.
@@ -198,11 +200,16 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         configuration,
         ..Metadata::default()
     };
-    let view = View { metadata: &metadata, schema: &schema };
+    let view = View {
+        metadata: &metadata,
+        schema: &schema,
+    };
     let protocol = features::protocol_for(None, view)?;
     features::check_write(&protocol, view)?;
     if request.predicate.is_some() {
-        return Err(Error::invalid_argument("there is no table whose rows the predicate could replace: leave the predicate out"));
+        return Err(Error::invalid_argument(
+            "there is no table whose rows the predicate could replace: leave the predicate out",
+        ));
     }
     Ok(PlannedWrite {
         store: store.clone(),
@@ -224,7 +231,10 @@ fn canonical_columns(schema: &StructType, columns: &[String]) -> Result<Vec<Stri
     for c in columns {
         let field = schema.field_ignore_case(c).ok_or_else(|| {
             let names: Vec<&str> = schema.fields().iter().take(20).map(|f| f.name.as_str()).collect();
-            Error::invalid_argument(format!("the partition column `{c}` isn't a column of the data, which has: {}", names.join(", ")))
+            Error::invalid_argument(format!(
+                "the partition column `{c}` isn't a column of the data, which has: {}",
+                names.join(", ")
+            ))
         })?;
         if !matches!(&field.data_type, DataType::Primitive(p) if !matches!(p, Primitive::Void | Primitive::Variant)) {
             return Err(Error::invalid_argument(format!(
@@ -233,12 +243,16 @@ fn canonical_columns(schema: &StructType, columns: &[String]) -> Result<Vec<Stri
             )));
         }
         if out.contains(&field.name) {
-            return Err(Error::invalid_argument(format!("the partition column `{c}` is given twice")));
+            return Err(Error::invalid_argument(format!(
+                "the partition column `{c}` is given twice"
+            )));
         }
         out.push(field.name.clone());
     }
     if !out.is_empty() && out.len() == schema.fields().len() {
-        return Err(Error::invalid_argument("a table can't be partitioned by all of its columns: files would have none (P173)"));
+        return Err(Error::invalid_argument(
+            "a table can't be partitioned by all of its columns: files would have none (P173)",
+        ));
     }
     Ok(out)
 }
@@ -248,11 +262,16 @@ const ILLEGAL_IN_NAMES: &[char] = &[' ', ',', ';', '{', '}', '(', ')', '\n', '\t
 
 fn check_new_schema(schema: &StructType, partition_columns: &[String]) -> Result<()> {
     if schema.fields().is_empty() {
-        return Err(Error::invalid_argument("a table needs at least one column: the data has none"));
+        return Err(Error::invalid_argument(
+            "a table needs at least one column: the data has none",
+        ));
     }
     check_field_names(schema)?;
     let in_files = schema.fields().iter().filter(|f| !partition_columns.contains(&f.name));
-    if in_files.clone().all(|f| f.data_type == DataType::Primitive(Primitive::Void)) {
+    if in_files
+        .clone()
+        .all(|f| f.data_type == DataType::Primitive(Primitive::Void))
+    {
         return Err(Error::invalid_argument(
             "every column of the data is of the type void (only nulls): give at least one a type (P181)",
         ));
@@ -290,7 +309,12 @@ fn check_nested_names(t: &DataType) -> Result<()> {
     }
 }
 
-async fn existing_table(store: &Store, base: Snapshot, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
+async fn existing_table(
+    store: &Store,
+    base: Snapshot,
+    incoming: StructType,
+    request: WriteRequest,
+) -> Result<WritePlan> {
     match request.mode {
         WriteMode::Error => {
             return Err(Error::new(
@@ -303,7 +327,11 @@ async fn existing_table(store: &Store, base: Snapshot, incoming: StructType, req
         WriteMode::Append | WriteMode::Overwrite => {}
     }
     let done = base.transactions(now_ms()).await?;
-    if request.txn.iter().any(|t| done.iter().any(|d| d.app_id == t.app_id && d.version >= t.version)) {
+    if request
+        .txn
+        .iter()
+        .any(|t| done.iter().any(|d| d.app_id == t.app_id && d.version >= t.version))
+    {
         return Ok(WritePlan::Skip("txn"));
     }
     base.state().check_write()?;
@@ -312,7 +340,10 @@ async fn existing_table(store: &Store, base: Snapshot, incoming: StructType, req
     let metadata = changed_metadata(&base, &schema, &partition_columns)?;
     let protocol = match &metadata {
         Some(m) => {
-            let view = View { metadata: m, schema: &schema };
+            let view = View {
+                metadata: m,
+                schema: &schema,
+            };
             let p = features::protocol_for(Some(base.state().protocol()), view)?;
             features::check_write(&p, view)?;
             (p != *base.state().protocol()).then_some(p)
@@ -343,7 +374,9 @@ fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
         return Ok(if overwrite { Replace::All } else { Replace::Nothing });
     };
     if !overwrite {
-        return Err(Error::invalid_argument("a predicate says which rows to replace: it needs the mode overwrite"));
+        return Err(Error::invalid_argument(
+            "a predicate says which rows to replace: it needs the mode overwrite",
+        ));
     }
     let predicate = Predicate::bind(&Expr::from_json(text)?, base.schema())?;
     if !predicate.partition_only(base.state().partition_columns()) {
@@ -369,7 +402,10 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
         return Ok((incoming, columns));
     }
     if let Some(asked) = &request.partition_by
-        && !asked.iter().map(|c| c.to_lowercase()).eq(old_columns.iter().map(|c| c.to_lowercase()))
+        && !asked
+            .iter()
+            .map(|c| c.to_lowercase())
+            .eq(old_columns.iter().map(|c| c.to_lowercase()))
     {
         return Err(Error::invalid_argument(format!(
             "the table is partitioned by [{}], not by [{}]: leave partition_by out, or overwrite the table with schema_mode=\"overwrite\"",
@@ -423,7 +459,10 @@ impl PlannedWrite {
 
     /// Makes these files the write's result, in one commit.
     pub async fn commit(&self, adds: Vec<Add>) -> Result<Committed> {
-        let staged = self.stage(adds).await.map_err(|e| e.with_table(self.store.location().as_str()))?;
+        let staged = self
+            .stage(adds)
+            .await
+            .map_err(|e| e.with_table(self.store.location().as_str()))?;
         commit(&self.store, self.base.clone(), &staged).await
     }
 
@@ -433,8 +472,15 @@ impl PlannedWrite {
             (Some(base), Replace::All) => (removes(base, None, now).await?, ReadSet::Table),
             (Some(base), Replace::Partitions(p)) => {
                 let pruner = Arc::new(Pruner::new(p, base.schema(), base.state().partition_columns())?);
-                check_inside(&adds, &pruner, self.request.predicate_sql.as_deref().unwrap_or("the predicate"))?;
-                (removes(base, Some(pruner.clone()), now).await?, ReadSet::Partitions(pruner))
+                check_inside(
+                    &adds,
+                    &pruner,
+                    self.request.predicate_sql.as_deref().unwrap_or("the predicate"),
+                )?;
+                (
+                    removes(base, Some(pruner.clone()), now).await?,
+                    ReadSet::Partitions(pruner),
+                )
             }
             _ => (Vec::new(), ReadSet::Nothing),
         };
@@ -477,13 +523,20 @@ impl PlannedWrite {
         let mut metric = |k: &str, v: i64| metrics.insert(k.to_owned(), json!(v.to_string()));
         metric("numFiles", count(adds.len()));
         let rows = FileRows::new(&batch);
-        metric("numOutputRows", (0..adds.len()).filter_map(|r| rows.num_records(r)).sum());
+        metric(
+            "numOutputRows",
+            (0..adds.len()).filter_map(|r| rows.num_records(r)).sum(),
+        );
         metric("numOutputBytes", adds.iter().map(|a| a.size).sum());
         if self.request.mode == WriteMode::Overwrite {
             metric("numRemovedFiles", count(removed.len()));
             metric("numRemovedBytes", removed.iter().filter_map(|r| r.size).sum());
         }
-        Ok(Operation { name: self.request.operation.clone().unwrap_or_else(|| "WRITE".to_owned()), parameters, metrics })
+        Ok(Operation {
+            name: self.request.operation.clone().unwrap_or_else(|| "WRITE".to_owned()),
+            parameters,
+            metrics,
+        })
     }
 }
 
@@ -535,7 +588,9 @@ pub async fn create_table(store: &Store, schema: StructType, request: WriteReque
         ..request
     };
     if request.mode == WriteMode::Append {
-        return Err(Error::invalid_argument("a table can't be created by appending: use mode error, overwrite or ignore"));
+        return Err(Error::invalid_argument(
+            "a table can't be created by appending: use mode error, overwrite or ignore",
+        ));
     }
     match plan_write(store, schema, request).await? {
         WritePlan::Skip(_) => Snapshot::open(store, None).await,

@@ -3,7 +3,9 @@
 
 use bytes::Bytes;
 use deltaplane_error::Kind;
-use deltaplane_log::{Committed, PlanColumns, PlannedWrite, Snapshot, WritePlan, WriteRequest, create_table, plan_write};
+use deltaplane_log::{
+    Committed, PlanColumns, PlannedWrite, Snapshot, WritePlan, WriteRequest, create_table, plan_write,
+};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::schema::{Field, Primitive, StructType};
@@ -12,7 +14,10 @@ use futures::TryStreamExt;
 use serde_json::json;
 
 fn schema() -> StructType {
-    StructType::new(vec![Field::new("id", Primitive::Long, true), Field::new("day", Primitive::Date, true)])
+    StructType::new(vec![
+        Field::new("id", Primitive::Long, true),
+        Field::new("day", Primitive::Date, true),
+    ])
 }
 
 fn request(value: serde_json::Value) -> WriteRequest {
@@ -45,14 +50,22 @@ async fn planned(store: &Store, r: serde_json::Value) -> Box<PlannedWrite> {
 }
 
 async fn append(store: &Store, path: &str) -> Committed {
-    planned(store, json!({"mode": "append"})).await.commit(vec![add(path, None)]).await.unwrap()
+    planned(store, json!({"mode": "append"}))
+        .await
+        .commit(vec![add(path, None)])
+        .await
+        .unwrap()
 }
 
 async fn files(s: &Snapshot) -> Vec<String> {
     let batches: Vec<_> = s.plan(None, PlanColumns::Logged).try_collect().await.unwrap();
     let mut out: Vec<String> = batches
         .iter()
-        .flat_map(|b| (0..b.num_rows()).map(|r| FileRows::new(b).path(r).unwrap().to_owned()).collect::<Vec<_>>())
+        .flat_map(|b| {
+            (0..b.num_rows())
+                .map(|r| FileRows::new(b).path(r).unwrap().to_owned())
+                .collect::<Vec<_>>()
+        })
         .collect();
     out.sort();
     out
@@ -86,9 +99,14 @@ fn create_append_overwrite_and_travel() {
 fn modes_on_an_existing_table() {
     run(async |store, _| {
         append(&store, "a").await;
-        let e = plan_write(&store, schema(), request(json!({"mode": "error"}))).await.err().unwrap();
+        let e = plan_write(&store, schema(), request(json!({"mode": "error"})))
+            .await
+            .err()
+            .unwrap();
         assert_eq!(e.kind(), Kind::TableAlreadyExists);
-        let skip = plan_write(&store, schema(), request(json!({"mode": "ignore"}))).await.unwrap();
+        let skip = plan_write(&store, schema(), request(json!({"mode": "ignore"})))
+            .await
+            .unwrap();
         assert!(matches!(skip, WritePlan::Skip("exists")));
     });
 }
@@ -98,7 +116,11 @@ fn an_application_version_is_written_once() {
     // P076
     run(async |store, _| {
         let txn = |v: i64| json!({"mode": "append", "txn": {"app_id": "feed", "version": v}});
-        planned(&store, txn(5)).await.commit(vec![add("a", None)]).await.unwrap();
+        planned(&store, txn(5))
+            .await
+            .commit(vec![add("a", None)])
+            .await
+            .unwrap();
         for old in [5, 4] {
             let again = plan_write(&store, schema(), request(txn(old))).await.unwrap();
             assert!(matches!(again, WritePlan::Skip("txn")));
@@ -123,7 +145,10 @@ fn blind_appends_follow_each_other_and_overwrites_conflict() {
         let e = overwrite.commit(vec![add("d", None)]).await.err().unwrap();
         assert_eq!(e.kind(), Kind::ConcurrentAppend);
         assert!(e.message().contains("WRITE"), "{e}");
-        assert_eq!(files(&Snapshot::open(&store, None).await.unwrap()).await, ["a", "b", "c"]);
+        assert_eq!(
+            files(&Snapshot::open(&store, None).await.unwrap()).await,
+            ["a", "b", "c"]
+        );
     });
 }
 
@@ -132,13 +157,25 @@ fn a_schema_change_of_another_writer_is_a_conflict() {
     run(async |store, _| {
         append(&store, "a").await;
         let late = planned(&store, json!({"mode": "append"})).await;
-        let wider = StructType::new(vec![Field::new("id", Primitive::Long, true), Field::new("new", Primitive::String, false)]);
-        let WritePlan::Go(p) = plan_write(&store, wider, request(json!({"mode": "append", "schema_mode": "merge"}))).await.unwrap() else {
+        let wider = StructType::new(vec![
+            Field::new("id", Primitive::Long, true),
+            Field::new("new", Primitive::String, false),
+        ]);
+        let WritePlan::Go(p) = plan_write(
+            &store,
+            wider,
+            request(json!({"mode": "append", "schema_mode": "merge"})),
+        )
+        .await
+        .unwrap() else {
             panic!()
         };
         let merged = p.commit(vec![add("b", None)]).await.unwrap().snapshot;
         assert_eq!(merged.schema().to_string(), "struct<id:long,day:date,new:string>");
-        assert_eq!(late.commit(vec![add("c", None)]).await.err().unwrap().kind(), Kind::MetadataChanged);
+        assert_eq!(
+            late.commit(vec![add("c", None)]).await.err().unwrap().kind(),
+            Kind::MetadataChanged
+        );
     });
 }
 
@@ -172,7 +209,11 @@ fn checkpoints_replace_the_commits_before_them() {
         append(&store, "a%20b").await;
         let txn = json!({"mode": "append", "txn": {"app_id": "feed", "version": 7}});
         planned(&store, txn).await.commit(vec![add("b", None)]).await.unwrap();
-        planned(&store, json!({"mode": "overwrite"})).await.commit(vec![add("c", None)]).await.unwrap();
+        planned(&store, json!({"mode": "overwrite"}))
+            .await
+            .commit(vec![add("c", None)])
+            .await
+            .unwrap();
         append(&store, "d").await;
         let before = Snapshot::open(&store, None).await.unwrap();
         assert_eq!(before.tail_length(), 1);
@@ -210,7 +251,11 @@ fn a_damaged_checkpoint_or_hint_falls_back() {
         }
         for hint in ["{", r#"{"version":99,"size":1}"#, r#"{"version":-1}"#] {
             std::fs::write(log.join("_last_checkpoint"), hint).unwrap();
-            assert_eq!(files(&Snapshot::open(&store, None).await.unwrap()).await.len(), 11, "{hint}");
+            assert_eq!(
+                files(&Snapshot::open(&store, None).await.unwrap()).await.len(),
+                11,
+                "{hint}"
+            );
         }
     });
 }
@@ -228,7 +273,11 @@ fn damaged_logs_are_told_apart() {
             std::fs::write(commit(2), damage).unwrap();
             let s = Snapshot::open(&store, None).await;
             let e = match s {
-                Ok(s) => s.plan(None, PlanColumns::Logged).try_collect::<Vec<_>>().await.unwrap_err(),
+                Ok(s) => s
+                    .plan(None, PlanColumns::Logged)
+                    .try_collect::<Vec<_>>()
+                    .await
+                    .unwrap_err(),
                 Err(e) => e,
             };
             assert_eq!((e.kind(), e.version()), (Kind::CorruptLog, Some(2)));
@@ -266,8 +315,20 @@ fn partitions_are_replaced_by_predicate() {
         let r = json!({"mode": "error", "partition_by": ["DAY"]});
         let p = planned(&store, r).await;
         assert_eq!(p.partition_columns(), ["day"]);
-        p.commit(vec![add("day=2024-01-01/a", Some("2024-01-01")), add("day=2024-01-02/b", Some("2024-01-02"))]).await.unwrap();
-        let e = plan_write(&store, schema(), request(json!({"mode": "append", "partition_by": ["id"]}))).await.err().unwrap();
+        p.commit(vec![
+            add("day=2024-01-01/a", Some("2024-01-01")),
+            add("day=2024-01-02/b", Some("2024-01-02")),
+        ])
+        .await
+        .unwrap();
+        let e = plan_write(
+            &store,
+            schema(),
+            request(json!({"mode": "append", "partition_by": ["id"]})),
+        )
+        .await
+        .err()
+        .unwrap();
         assert_eq!(e.kind(), Kind::InvalidArgument);
     });
 }
@@ -277,7 +338,11 @@ fn what_a_commit_says() {
     // P071 and section 12
     run(async |store, dir| {
         append(&store, "a").await;
-        let p = planned(&store, json!({"mode": "append", "user_metadata": "hello", "commit_info": {"job": 7}})).await;
+        let p = planned(
+            &store,
+            json!({"mode": "append", "user_metadata": "hello", "commit_info": {"job": 7}}),
+        )
+        .await;
         p.commit(vec![add("b", None)]).await.unwrap();
         let text = std::fs::read_to_string(dir.path().join("_delta_log").join(format!("{:020}.json", 1))).unwrap();
         assert!(text.starts_with(r#"{"commitInfo":"#), "{text}");
@@ -288,7 +353,10 @@ fn what_a_commit_says() {
         assert_eq!(info["operationParameters"]["mode"], "Append");
         assert_eq!(info["operationMetrics"]["numOutputRows"], "2");
         assert_eq!((&info["userMetadata"], &info["job"]), (&json!("hello"), &json!(7)));
-        assert_eq!((&info["readVersion"], &info["isBlindAppend"]), (&json!(0), &json!(true)));
+        assert_eq!(
+            (&info["readVersion"], &info["isBlindAppend"]),
+            (&json!(0), &json!(true))
+        );
     });
 }
 
@@ -317,11 +385,23 @@ fn bad_requests_write_nothing() {
             (json!({"mode": "append", "partition_by": ["nope"]}), schema()),
             (json!({"mode": "append", "partition_by": ["id", "day"]}), schema()),
             (json!({"mode": "append", "partition_by": ["id", "ID"]}), schema()),
-            (json!({"mode": "append", "configuration": {"delta.apendOnly": "true"}}), schema()),
-            (json!({"mode": "append", "configuration": {"delta.checkpointInterval": "soon"}}), schema()),
+            (
+                json!({"mode": "append", "configuration": {"delta.apendOnly": "true"}}),
+                schema(),
+            ),
+            (
+                json!({"mode": "append", "configuration": {"delta.checkpointInterval": "soon"}}),
+                schema(),
+            ),
             (json!({"mode": "append"}), StructType::new(vec![])),
-            (json!({"mode": "append"}), StructType::new(vec![Field::new("a b", Primitive::Long, true)])),
-            (json!({"mode": "append"}), StructType::new(vec![Field::new("a", Primitive::Void, true)])),
+            (
+                json!({"mode": "append"}),
+                StructType::new(vec![Field::new("a b", Primitive::Long, true)]),
+            ),
+            (
+                json!({"mode": "append"}),
+                StructType::new(vec![Field::new("a", Primitive::Void, true)]),
+            ),
         ];
         for (r, s) in bad {
             let e = plan_write(&store, s, request(r.clone())).await.err().unwrap();
@@ -329,11 +409,23 @@ fn bad_requests_write_nothing() {
         }
         let mapped = json!({"mode": "append", "configuration": {"delta.columnMapping.mode": "name"}});
         let e = plan_write(&store, schema(), request(mapped)).await.err().unwrap();
-        assert!(e.kind() == Kind::UnsupportedFeature && e.message().contains("columnMapping"), "{e}");
+        assert!(
+            e.kind() == Kind::UnsupportedFeature && e.message().contains("columnMapping"),
+            "{e}"
+        );
         assert!(!dir.path().join("_delta_log").exists());
         // An append-only table refuses to be overwritten (P100).
-        create_table(&store, schema(), request(json!({"mode": "error", "configuration": {"delta.appendOnly": "true"}}))).await.unwrap();
-        let e = plan_write(&store, schema(), request(json!({"mode": "overwrite"}))).await.err().unwrap();
+        create_table(
+            &store,
+            schema(),
+            request(json!({"mode": "error", "configuration": {"delta.appendOnly": "true"}})),
+        )
+        .await
+        .unwrap();
+        let e = plan_write(&store, schema(), request(json!({"mode": "overwrite"})))
+            .await
+            .err()
+            .unwrap();
         assert!(e.message().contains("append-only"), "{e}");
     });
 }
@@ -344,7 +436,13 @@ fn an_unclear_put_is_settled_by_reading_back() {
     run(async |store, _| {
         append(&store, "a").await;
         let p = planned(&store, json!({"mode": "append"})).await;
-        store.put_if_absent("_delta_log/00000000000000000001.json", Bytes::from_static(b"{\"commitInfo\":{\"txnId\":\"other\"}}\n")).await.unwrap();
+        store
+            .put_if_absent(
+                "_delta_log/00000000000000000001.json",
+                Bytes::from_static(b"{\"commitInfo\":{\"txnId\":\"other\"}}\n"),
+            )
+            .await
+            .unwrap();
         let done = p.commit(vec![add("b", None)]).await.unwrap();
         assert_eq!((done.version, done.attempts), (2, 2));
     });

@@ -141,7 +141,10 @@ pub struct Format {
 
 impl Default for Format {
     fn default() -> Self {
-        Format { provider: "parquet".to_owned(), options: BTreeMap::new() }
+        Format {
+            provider: "parquet".to_owned(),
+            options: BTreeMap::new(),
+        }
     }
 }
 
@@ -358,7 +361,10 @@ mod tests {
 
     #[test]
     fn two_actions_on_a_line_are_corrupt() {
-        assert!(parse_line(r#"{"txn":{"appId":"x","version":1},"protocol":{"minReaderVersion":1,"minWriterVersion":2}}"#).is_err());
+        assert!(
+            parse_line(r#"{"txn":{"appId":"x","version":1},"protocol":{"minReaderVersion":1,"minWriterVersion":2}}"#)
+                .is_err()
+        );
     }
 
     #[test]

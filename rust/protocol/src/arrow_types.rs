@@ -75,7 +75,10 @@ pub fn from_arrow_schema(s: &Schema) -> Result<StructType> {
 }
 
 fn from_arrow_fields(fields: &Fields, path: &mut Vec<String>) -> Result<StructType> {
-    let fields = fields.iter().map(|f| from_arrow_field(f, path)).collect::<Result<Vec<_>>>()?;
+    let fields = fields
+        .iter()
+        .map(|f| from_arrow_field(f, path))
+        .collect::<Result<Vec<_>>>()?;
     Ok(StructType::new(fields))
 }
 
@@ -94,7 +97,10 @@ fn from_arrow_type(t: &ArrowType, path: &mut Vec<String>) -> Result<DataType> {
         ArrowType::Int32 | ArrowType::UInt16 => primitive(Primitive::Integer),
         ArrowType::Int16 | ArrowType::UInt8 => primitive(Primitive::Short),
         ArrowType::Int8 => primitive(Primitive::Byte),
-        ArrowType::UInt64 => primitive(Primitive::Decimal { precision: 20, scale: 0 }),
+        ArrowType::UInt64 => primitive(Primitive::Decimal {
+            precision: 20,
+            scale: 0,
+        }),
         ArrowType::Float16 | ArrowType::Float32 => primitive(Primitive::Float),
         ArrowType::Float64 => primitive(Primitive::Double),
         ArrowType::Boolean => primitive(Primitive::Boolean),
@@ -104,21 +110,29 @@ fn from_arrow_type(t: &ArrowType, path: &mut Vec<String>) -> Result<DataType> {
         ArrowType::Date32 | ArrowType::Date64 => primitive(Primitive::Date),
         ArrowType::Timestamp(_, None) => primitive(Primitive::TimestampNtz),
         ArrowType::Timestamp(_, Some(_)) => primitive(Primitive::Timestamp),
-        ArrowType::Decimal32(p, s) | ArrowType::Decimal64(p, s) | ArrowType::Decimal128(p, s) | ArrowType::Decimal256(p, s)
+        ArrowType::Decimal32(p, s)
+        | ArrowType::Decimal64(p, s)
+        | ArrowType::Decimal128(p, s)
+        | ArrowType::Decimal256(p, s)
             if (1..=38).contains(p) && *s >= 0 && s.unsigned_abs() <= *p =>
         {
-            primitive(Primitive::Decimal { precision: *p, scale: *s })
+            primitive(Primitive::Decimal {
+                precision: *p,
+                scale: *s,
+            })
         }
         ArrowType::Null => primitive(Primitive::Void),
         ArrowType::Dictionary(_, v) => from_arrow_type(v, path),
         ArrowType::RunEndEncoded(_, v) => from_arrow_type(v.data_type(), path),
         ArrowType::Struct(fields) => Ok(DataType::Struct(from_arrow_fields(fields, path)?)),
-        ArrowType::List(e) | ArrowType::LargeList(e) | ArrowType::ListView(e) | ArrowType::LargeListView(e) | ArrowType::FixedSizeList(e, _) => {
-            Ok(DataType::Array(Box::new(ArrayType {
-                element: from_arrow_type(e.data_type(), path)?,
-                contains_null: e.is_nullable(),
-            })))
-        }
+        ArrowType::List(e)
+        | ArrowType::LargeList(e)
+        | ArrowType::ListView(e)
+        | ArrowType::LargeListView(e)
+        | ArrowType::FixedSizeList(e, _) => Ok(DataType::Array(Box::new(ArrayType {
+            element: from_arrow_type(e.data_type(), path)?,
+            contains_null: e.is_nullable(),
+        }))),
         ArrowType::Map(entries, _) => from_arrow_map(entries, path),
         other => Err(Error::schema_mismatch(format!(
             "column `{}` has the Arrow type {other}, for which Delta has no type: cast it first (durations and times to a long or a string, decimals to at most 38 digits)",

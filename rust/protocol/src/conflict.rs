@@ -61,10 +61,18 @@ pub fn check(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
         return Err(lost(Kind::ProtocolChanged, winner, "changed the table's protocol"));
     }
     if winner.metadata.is_some() {
-        return Err(lost(Kind::MetadataChanged, winner, "changed the table's schema or properties"));
+        return Err(lost(
+            Kind::MetadataChanged,
+            winner,
+            "changed the table's schema or properties",
+        ));
     }
     if let Some(app) = winner.app_ids.iter().find(|a| intent.app_ids.contains(*a)) {
-        return Err(lost(Kind::ConcurrentTransaction, winner, &format!("wrote for the same application `{app}`")));
+        return Err(lost(
+            Kind::ConcurrentTransaction,
+            winner,
+            &format!("wrote for the same application `{app}`"),
+        ));
     }
     check_adds(intent, winner)?;
     check_removes(intent, winner)
@@ -80,7 +88,11 @@ fn check_adds(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
         ReadSet::Partitions(p) => any(&p.keep(winner.adds)?),
     };
     if seen {
-        return Err(lost(Kind::ConcurrentAppend, winner, "added files that this transaction should have read"));
+        return Err(lost(
+            Kind::ConcurrentAppend,
+            winner,
+            "added files that this transaction should have read",
+        ));
     }
     Ok(())
 }
@@ -90,7 +102,11 @@ fn check_removes(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
     for row in 0..winner.removes.num_rows() {
         let path = paths::decode(rows.path(row)?)?;
         if intent.removed.contains(&path) {
-            return Err(lost(Kind::ConcurrentDeleteDelete, winner, &format!("removed `{path}`, which this transaction removes too")));
+            return Err(lost(
+                Kind::ConcurrentDeleteDelete,
+                winner,
+                &format!("removed `{path}`, which this transaction removes too"),
+            ));
         }
     }
     let seen = match &intent.read {
@@ -99,7 +115,11 @@ fn check_removes(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
         ReadSet::Partitions(p) => any(&p.keep(winner.removes)?),
     };
     if seen {
-        return Err(lost(Kind::ConcurrentDeleteRead, winner, "removed files that this transaction read"));
+        return Err(lost(
+            Kind::ConcurrentDeleteRead,
+            winner,
+            "removed files that this transaction read",
+        ));
     }
     Ok(())
 }

@@ -21,7 +21,10 @@ fn string_map() -> DataType {
         Field::new("key", DataType::Utf8, false),
         Field::new("value", DataType::Utf8, true),
     ]);
-    DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(entries), false)), false)
+    DataType::Map(
+        Arc::new(Field::new("key_value", DataType::Struct(entries), false)),
+        false,
+    )
 }
 
 fn deletion_vector_fields() -> Fields {
@@ -74,7 +77,11 @@ struct StringMaps(MapBuilder<StringBuilder, StringBuilder>);
 
 impl StringMaps {
     fn new() -> Self {
-        let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
+        let names = MapFieldNames {
+            entry: "key_value".into(),
+            key: "key".into(),
+            value: "value".into(),
+        };
         StringMaps(MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new()))
     }
 
@@ -129,8 +136,12 @@ impl Vectors {
 pub fn adds_to_batch<'a>(adds: impl IntoIterator<Item = &'a Add>) -> Result<RecordBatch> {
     let (mut path, mut stats, mut provider) = (StringBuilder::new(), StringBuilder::new(), StringBuilder::new());
     let (mut values, mut tags, mut vectors) = (StringMaps::new(), StringMaps::new(), Vectors::default());
-    let (mut size, mut time, mut row_id, mut row_version) =
-        (Int64Builder::new(), Int64Builder::new(), Int64Builder::new(), Int64Builder::new());
+    let (mut size, mut time, mut row_id, mut row_version) = (
+        Int64Builder::new(),
+        Int64Builder::new(),
+        Int64Builder::new(),
+        Int64Builder::new(),
+    );
     let mut change = BooleanBuilder::new();
     for a in adds {
         path.append_value(&a.path);
@@ -165,8 +176,12 @@ pub fn adds_to_batch<'a>(adds: impl IntoIterator<Item = &'a Add>) -> Result<Reco
 pub fn removes_to_batch<'a>(removes: impl IntoIterator<Item = &'a Remove>) -> Result<RecordBatch> {
     let mut path = StringBuilder::new();
     let (mut values, mut vectors) = (StringMaps::new(), Vectors::default());
-    let (mut deleted, mut size, mut row_id, mut row_version) =
-        (Int64Builder::new(), Int64Builder::new(), Int64Builder::new(), Int64Builder::new());
+    let (mut deleted, mut size, mut row_id, mut row_version) = (
+        Int64Builder::new(),
+        Int64Builder::new(),
+        Int64Builder::new(),
+        Int64Builder::new(),
+    );
     let (mut change, mut extended) = (BooleanBuilder::new(), BooleanBuilder::new());
     for r in removes {
         path.append_value(&r.path);
@@ -264,8 +279,9 @@ impl<'a> FileRows<'a> {
 
     /// The raw path of a row.
     pub fn path(&self, row: usize) -> Result<&'a str> {
-        self.text("path", row)
-            .ok_or_else(|| Error::corrupt_log("a file action without a path: the log was damaged or written by a faulty program"))
+        self.text("path", row).ok_or_else(|| {
+            Error::corrupt_log("a file action without a path: the log was damaged or written by a faulty program")
+        })
     }
 
     /// Size of the file of a row in bytes.
@@ -314,7 +330,11 @@ impl<'a> FileRows<'a> {
             path_or_inline_dv: text_at(s.column_by_name("pathOrInlineDv")?, row)?.to_owned(),
             offset: int("offset"),
             size_in_bytes: int("sizeInBytes").unwrap_or(0),
-            cardinality: if cardinality.is_valid(row) { cardinality.value(row) } else { 0 },
+            cardinality: if cardinality.is_valid(row) {
+                cardinality.value(row)
+            } else {
+                0
+            },
         })
     }
 
@@ -381,11 +401,20 @@ mod tests {
             data_change: true,
             stats: Some("{}".into()),
             tags: Some([("k".to_owned(), None)].into()),
-            deletion_vector: Some(DeletionVector { storage_type: "u".into(), path_or_inline_dv: "x".into(), offset: Some(0), size_in_bytes: 3, cardinality: 2 }),
+            deletion_vector: Some(DeletionVector {
+                storage_type: "u".into(),
+                path_or_inline_dv: "x".into(),
+                offset: Some(0),
+                size_in_bytes: 3,
+                cardinality: 2,
+            }),
             base_row_id: Some(3),
             ..Add::default()
         };
-        let b = Add { path: "z".into(), ..Add::default() };
+        let b = Add {
+            path: "z".into(),
+            ..Add::default()
+        };
         let batch = adds_to_batch([&a, &b]).unwrap();
         let rows = FileRows::new(&batch);
         assert_eq!(rows.add(0).unwrap(), a);
@@ -395,7 +424,11 @@ mod tests {
     #[test]
     fn conform_fills_absent_columns() {
         // P055
-        let batch = adds_to_batch([&Add { path: "a".into(), ..Add::default() }]).unwrap();
+        let batch = adds_to_batch([&Add {
+            path: "a".into(),
+            ..Add::default()
+        }])
+        .unwrap();
         let narrow = StructArray::from(batch.project(&[0, 2]).unwrap());
         let out = conform(&narrow, &ADD_SCHEMA, &[]).unwrap();
         assert_eq!(out.num_columns(), ADD_SCHEMA.fields().len());

@@ -19,7 +19,9 @@ pub fn parse_partition_value(text: Option<&str>, ty: Primitive) -> Result<Option
 }
 
 fn parse(text: Option<&str>, ty: Primitive) -> Result<Option<Scalar>, &str> {
-    let Some(text) = text.filter(|t| !t.is_empty()) else { return Ok(None) };
+    let Some(text) = text.filter(|t| !t.is_empty()) else {
+        return Ok(None);
+    };
     let value = match ty {
         Primitive::Void => return Ok(None),
         Primitive::Binary => Some(Scalar::Binary(unescape_bytes(text))),
@@ -58,7 +60,10 @@ pub fn partition_array<'a>(
 /// The canonical partition string of a row of an array of a canonical Arrow type, `None` for null.
 pub fn partition_text(array: &dyn Array, row: usize) -> Result<Option<String>> {
     if row >= array.len() {
-        return Err(Error::internal(format!("row {row} of a partition column of {} rows", array.len())));
+        return Err(Error::internal(format!(
+            "row {row} of a partition column of {} rows",
+            array.len()
+        )));
     }
     if array.is_null(row) || *array.data_type() == ArrowType::Null {
         return Ok(None);
@@ -77,7 +82,11 @@ pub fn partition_text(array: &dyn Array, row: usize) -> Result<Option<String>> {
         ArrowType::Decimal128(_, scale) => format_decimal(array.as_primitive::<Decimal128Type>().value(row), *scale),
         ArrowType::Timestamp(TimeUnit::Microsecond, zone) => {
             let micros = array.as_primitive::<TimestampMicrosecondType>().value(row);
-            if zone.is_some() { instant_text(micros) } else { wall_clock_text(micros) }
+            if zone.is_some() {
+                instant_text(micros)
+            } else {
+                wall_clock_text(micros)
+            }
         }
         other => {
             return Err(Error::invalid_argument(format!(
@@ -113,7 +122,10 @@ fn unescape_bytes(text: &str) -> Vec<u8> {
         let escaped = rest.strip_prefix("\\u").and_then(|t| t.split_at_checked(4));
         let byte = escaped.and_then(|(hex, after)| {
             let digits = hex.bytes().all(|b| b.is_ascii_hexdigit());
-            Some((u8::try_from(u16::from_str_radix(hex, 16).ok().filter(|_| digits)?).ok()?, after))
+            Some((
+                u8::try_from(u16::from_str_radix(hex, 16).ok().filter(|_| digits)?).ok()?,
+                after,
+            ))
         });
         if let Some((b, after)) = byte {
             bytes.push(b);
@@ -129,6 +141,7 @@ fn unescape_bytes(text: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
 
     fn round_trip(text: &str, ty: Primitive) -> String {
@@ -139,7 +152,10 @@ mod tests {
     #[test]
     fn canonical_text_of_every_type() {
         // P170, P171
-        let decimal = Primitive::Decimal { precision: 10, scale: 2 };
+        let decimal = Primitive::Decimal {
+            precision: 10,
+            scale: 2,
+        };
         for (text, ty, canonical) in [
             ("a b/ä", Primitive::String, "a b/ä"),
             ("-5", Primitive::Byte, "-5"),
@@ -155,11 +171,31 @@ mod tests {
             ("1.5", decimal, "1.50"),
             ("-0.05", decimal, "-0.05"),
             ("2024-03-10", Primitive::Date, "2024-03-10"),
-            ("2024-03-10T16:34:56.123456Z", Primitive::Timestamp, "2024-03-10T16:34:56.123456Z"),
-            ("2024-03-10 16:34:56", Primitive::Timestamp, "2024-03-10T16:34:56.000000Z"),
-            ("2024-03-10 16:34:56.5+01:00", Primitive::Timestamp, "2024-03-10T15:34:56.500000Z"),
-            ("2024-03-10 12:34:56.123456", Primitive::TimestampNtz, "2024-03-10 12:34:56.123456"),
-            ("2024-03-10 12:34:56.000000", Primitive::TimestampNtz, "2024-03-10 12:34:56"),
+            (
+                "2024-03-10T16:34:56.123456Z",
+                Primitive::Timestamp,
+                "2024-03-10T16:34:56.123456Z",
+            ),
+            (
+                "2024-03-10 16:34:56",
+                Primitive::Timestamp,
+                "2024-03-10T16:34:56.000000Z",
+            ),
+            (
+                "2024-03-10 16:34:56.5+01:00",
+                Primitive::Timestamp,
+                "2024-03-10T15:34:56.500000Z",
+            ),
+            (
+                "2024-03-10 12:34:56.123456",
+                Primitive::TimestampNtz,
+                "2024-03-10 12:34:56.123456",
+            ),
+            (
+                "2024-03-10 12:34:56.000000",
+                Primitive::TimestampNtz,
+                "2024-03-10 12:34:56",
+            ),
             ("\\u0000\\u00FF", Primitive::Binary, "\\u0000\\u00FF"),
             ("ab\\u00e9", Primitive::Binary, "\\u0061\\u0062\\u00E9"),
         ] {
@@ -180,9 +216,18 @@ mod tests {
     #[test]
     fn uncastable_values_are_errors_that_name_column_and_text() {
         // P170
-        for (text, ty) in [("x", Primitive::Integer), ("300", Primitive::Byte), ("1.505", Primitive::Decimal { precision: 5, scale: 2 })] {
+        for (text, ty) in [
+            ("x", Primitive::Integer),
+            ("300", Primitive::Byte),
+            ("1.505", Primitive::Decimal { precision: 5, scale: 2 }),
+        ] {
             let e = partition_array([Some("1"), Some(text)], "my col", ty).unwrap_err();
-            assert!(e.message().contains("DELTA_FAILED_CAST_PARTITION_VALUE") && e.message().contains("my col") && e.message().contains(text), "{e}");
+            assert!(
+                e.message().contains("DELTA_FAILED_CAST_PARTITION_VALUE")
+                    && e.message().contains("my col")
+                    && e.message().contains(text),
+                "{e}"
+            );
         }
     }
 }

@@ -72,7 +72,9 @@ fn parse_long_name(rest: &str) -> Option<LogFile> {
 }
 
 fn digits(s: &str, width: usize) -> Option<u64> {
-    (s.len() == width && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok()).flatten()
+    (s.len() == width && s.bytes().all(|b| b.is_ascii_digit()))
+        .then(|| s.parse().ok())
+        .flatten()
 }
 
 /// Key of a commit relative to the table root.
@@ -129,23 +131,47 @@ pub fn encode(path: &str) -> String {
 
 /// The decoded form of `add.path` (P021), the one that files are found and compared by.
 pub fn decode(path: &str) -> Result<String> {
-    percent_decode_str(path).decode_utf8().map(|s| s.into_owned()).map_err(|_| {
-        Error::corrupt_log(format!(
-            "the path `{path}` in the log isn't UTF-8 once percent-decoded: it can't name a file"
-        ))
-    })
+    percent_decode_str(path)
+        .decode_utf8()
+        .map(|s| s.into_owned())
+        .map_err(|_| {
+            Error::corrupt_log(format!(
+                "the path `{path}` in the log isn't UTF-8 once percent-decoded: it can't name a file"
+            ))
+        })
 }
 
 /// The name of a partition directory, `column=value`, both Hive-escaped (P171).
 pub fn partition_dir(column: &str, value: Option<&str>) -> String {
-    let value = value.filter(|v| !v.is_empty()).map_or_else(|| NULL_PARTITION.to_owned(), hive_escape);
+    let value = value
+        .filter(|v| !v.is_empty())
+        .map_or_else(|| NULL_PARTITION.to_owned(), hive_escape);
     format!("{}={value}", hive_escape(column))
 }
 
 fn hive_escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if matches!(c, '\u{1}'..='\u{1f}' | '\u{7f}' | '"' | '#' | '%' | '\'' | '*' | '/' | ':' | '=' | '?' | '\\' | '{' | '[' | ']' | '^') {
+        if matches!(
+            c,
+            '\u{1}'
+                ..='\u{1f}'
+                    | '\u{7f}'
+                    | '"'
+                    | '#'
+                    | '%'
+                    | '\''
+                    | '*'
+                    | '/'
+                    | ':'
+                    | '='
+                    | '?'
+                    | '\\'
+                    | '{'
+                    | '['
+                    | ']'
+                    | '^'
+        ) {
             out.push_str(&format!("%{:02X}", u32::from(c)));
         } else {
             out.push(c);
@@ -163,7 +189,10 @@ mod tests {
     fn log_names() {
         // P001, P002
         assert_eq!(parse_log_name("00000000000000000010.json"), Some((10, LogFile::Commit)));
-        assert_eq!(parse_log_name("00000000000000000010.crc"), Some((10, LogFile::Checksum)));
+        assert_eq!(
+            parse_log_name("00000000000000000010.crc"),
+            Some((10, LogFile::Checksum))
+        );
         assert_eq!(
             parse_log_name("00000000000000000010.checkpoint.0000000001.0000000002.parquet"),
             Some((10, LogFile::MultipartCheckpoint { part: 1, parts: 2 }))
@@ -176,7 +205,14 @@ mod tests {
             parse_log_name("00000000000000000004.00000000000000000006.compacted.json"),
             Some((4, LogFile::Compaction { to: 6 }))
         );
-        for ignored in ["0.json", ".00000000000000000010.json.crc", "_last_checkpoint", "00000000000000000010.json.tmp", "00000000000000000010.checkpoint.0000000003.0000000002.parquet", "000000000000000000é0.json"] {
+        for ignored in [
+            "0.json",
+            ".00000000000000000010.json.crc",
+            "_last_checkpoint",
+            "00000000000000000010.json.tmp",
+            "00000000000000000010.checkpoint.0000000003.0000000002.parquet",
+            "000000000000000000é0.json",
+        ] {
             assert_eq!(parse_log_name(ignored), None, "{ignored}");
         }
     }
@@ -184,7 +220,13 @@ mod tests {
     #[test]
     fn paths_are_encoded_twice() {
         // P021, P171: the values of the checklist
-        for (value, logged) in [("a/b", "p=a%252Fb"), ("a%b", "p=a%2525b"), ("a b", "p=a%20b"), ("}", "p=%7D"), ("x%20y", "p=x%252520y")] {
+        for (value, logged) in [
+            ("a/b", "p=a%252Fb"),
+            ("a%b", "p=a%2525b"),
+            ("a b", "p=a%20b"),
+            ("}", "p=%7D"),
+            ("x%20y", "p=x%252520y"),
+        ] {
             let dir = partition_dir("p", Some(value));
             assert_eq!(encode(&dir), logged);
             assert_eq!(decode(logged).unwrap(), dir);

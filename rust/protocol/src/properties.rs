@@ -97,12 +97,22 @@ impl Properties {
     pub fn new(configuration: &BTreeMap<String, String>) -> Self {
         let get = |k: &str| configuration.get(&format!("delta.{k}")).map(|v| v.trim());
         Properties {
-            checkpoint_interval: get("checkpointInterval").and_then(|v| v.parse().ok()).filter(|n| *n > 0).unwrap_or(10),
-            deleted_file_retention_ms: get("deletedFileRetentionDuration").and_then(parse_interval_ms).unwrap_or(WEEK_MS),
+            checkpoint_interval: get("checkpointInterval")
+                .and_then(|v| v.parse().ok())
+                .filter(|n| *n > 0)
+                .unwrap_or(10),
+            deleted_file_retention_ms: get("deletedFileRetentionDuration")
+                .and_then(parse_interval_ms)
+                .unwrap_or(WEEK_MS),
             transaction_retention_ms: get("setTransactionRetentionDuration").and_then(parse_interval_ms),
-            num_indexed_columns: get("dataSkippingNumIndexedCols").and_then(|v| v.parse().ok()).filter(|n| *n >= -1).unwrap_or(32),
+            num_indexed_columns: get("dataSkippingNumIndexedCols")
+                .and_then(|v| v.parse().ok())
+                .filter(|n| *n >= -1)
+                .unwrap_or(32),
             stats_columns: get("dataSkippingStatsColumns").map(split_columns),
-            string_prefix_length: get("dataSkippingStringPrefixLength").and_then(|v| v.parse().ok()).unwrap_or(32),
+            string_prefix_length: get("dataSkippingStringPrefixLength")
+                .and_then(|v| v.parse().ok())
+                .unwrap_or(32),
             target_file_size_bytes: get("targetFileSize").and_then(parse_bytes).filter(|n| *n > 0),
             compression: get("parquet.compression.codec").map(str::to_lowercase),
             stats_as_json: get("checkpoint.writeStatsAsJson").is_none_or(|v| !v.eq_ignore_ascii_case("false")),
@@ -129,7 +139,9 @@ impl Properties {
                 _ => true,
             };
             if !legal {
-                return Err(Error::invalid_argument(format!("`{value}` isn't a legal value of the table property `{key}`")));
+                return Err(Error::invalid_argument(format!(
+                    "`{value}` isn't a legal value of the table property `{key}`"
+                )));
             }
         }
         Ok(())
@@ -148,7 +160,10 @@ fn split_columns(text: &str) -> Vec<String> {
         }
     }
     out.push(here);
-    out.into_iter().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect()
+    out.into_iter()
+        .map(|s| s.trim().to_owned())
+        .filter(|s| !s.is_empty())
+        .collect()
 }
 
 /// Milliseconds of an interval such as `interval 1 week` or `2 days 3 hours`; months and years have
@@ -216,7 +231,12 @@ mod tests {
         // P190
         assert_eq!(canonical_key("DELTA.appendonly").unwrap(), "delta.appendOnly");
         assert_eq!(canonical_key("my.key").unwrap(), "my.key");
-        assert!(canonical_key("delta.appendOnyl").unwrap_err().message().contains("appendOnyl"));
+        assert!(
+            canonical_key("delta.appendOnyl")
+                .unwrap_err()
+                .message()
+                .contains("appendOnyl")
+        );
     }
 
     #[test]

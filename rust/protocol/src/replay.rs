@@ -44,7 +44,9 @@ impl Replay {
             return Ok(BooleanArray::from(vec![true; files.num_rows()]));
         }
         let rows = FileRows::new(files);
-        (0..files.num_rows()).map(|row| Ok(Some(!self.decided.contains(&key(&rows, row)?)))).collect()
+        (0..files.num_rows())
+            .map(|row| Ok(Some(!self.decided.contains(&key(&rows, row)?))))
+            .collect()
     }
 
     /// How many files the commits touched.
@@ -78,7 +80,11 @@ impl Tombstones {
 
 fn key(rows: &FileRows<'_>, row: usize) -> Result<Key> {
     let raw = rows.path(row)?;
-    let path = if raw.contains('%') { Cow::Owned(paths::decode(raw)?) } else { Cow::Borrowed(raw) };
+    let path = if raw.contains('%') {
+        Cow::Owned(paths::decode(raw)?)
+    } else {
+        Cow::Borrowed(raw)
+    };
     Ok((path.into_owned(), rows.deletion_vector(row).map(|d| d.unique_id())))
 }
 
@@ -90,41 +96,84 @@ mod tests {
     use crate::files::{adds_to_batch, removes_to_batch};
 
     fn add(path: &str) -> Add {
-        Add { path: path.into(), ..Add::default() }
+        Add {
+            path: path.into(),
+            ..Add::default()
+        }
     }
     fn remove(path: &str) -> Remove {
-        Remove { path: path.into(), ..Remove::default() }
+        Remove {
+            path: path.into(),
+            ..Remove::default()
+        }
     }
 
     #[test]
     fn the_newest_action_on_a_decoded_path_wins() {
         // P021, P041
         let mut r = Replay::new();
-        let newest = r.commit(&adds_to_batch([]).unwrap(), &removes_to_batch([&remove("a%20b")]).unwrap()).unwrap();
+        let newest = r
+            .commit(
+                &adds_to_batch([]).unwrap(),
+                &removes_to_batch([&remove("a%20b")]).unwrap(),
+            )
+            .unwrap();
         assert_eq!(newest.len(), 0);
-        let older = r.commit(&adds_to_batch([&add("a b"), &add("c")]).unwrap(), &removes_to_batch([]).unwrap()).unwrap();
+        let older = r
+            .commit(
+                &adds_to_batch([&add("a b"), &add("c")]).unwrap(),
+                &removes_to_batch([]).unwrap(),
+            )
+            .unwrap();
         assert_eq!(older, BooleanArray::from(vec![false, true]));
-        let checkpoint = r.checkpoint(&adds_to_batch([&add("a%20b"), &add("c"), &add("d")]).unwrap()).unwrap();
+        let checkpoint = r
+            .checkpoint(&adds_to_batch([&add("a%20b"), &add("c"), &add("d")]).unwrap())
+            .unwrap();
         assert_eq!(checkpoint, BooleanArray::from(vec![false, false, true]));
     }
 
     #[test]
     fn a_vector_makes_another_file() {
         // P042: offset 0 differs from absent
-        let dv = |offset| DeletionVector { storage_type: "u".into(), path_or_inline_dv: "x".into(), offset, size_in_bytes: 1, cardinality: 1 };
+        let dv = |offset| DeletionVector {
+            storage_type: "u".into(),
+            path_or_inline_dv: "x".into(),
+            offset,
+            size_in_bytes: 1,
+            cardinality: 1,
+        };
         let mut r = Replay::new();
-        let with = Add { deletion_vector: Some(dv(Some(0))), ..add("a") };
-        r.commit(&adds_to_batch([&with]).unwrap(), &removes_to_batch([&remove("a")]).unwrap()).unwrap();
-        let other = Add { deletion_vector: Some(dv(None)), ..add("a") };
+        let with = Add {
+            deletion_vector: Some(dv(Some(0))),
+            ..add("a")
+        };
+        r.commit(
+            &adds_to_batch([&with]).unwrap(),
+            &removes_to_batch([&remove("a")]).unwrap(),
+        )
+        .unwrap();
+        let other = Add {
+            deletion_vector: Some(dv(None)),
+            ..add("a")
+        };
         let older = adds_to_batch([&add("a"), &with, &other]).unwrap();
-        assert_eq!(r.checkpoint(&older).unwrap(), BooleanArray::from(vec![false, false, true]));
+        assert_eq!(
+            r.checkpoint(&older).unwrap(),
+            BooleanArray::from(vec![false, false, true])
+        );
     }
 
     #[test]
     fn a_file_added_again_leaves_no_tombstone() {
         let mut t = Tombstones::default();
-        t.commit(&adds_to_batch([&add("a")]).unwrap(), &removes_to_batch([]).unwrap()).unwrap();
-        let older = t.commit(&adds_to_batch([]).unwrap(), &removes_to_batch([&remove("a"), &remove("b")]).unwrap()).unwrap();
+        t.commit(&adds_to_batch([&add("a")]).unwrap(), &removes_to_batch([]).unwrap())
+            .unwrap();
+        let older = t
+            .commit(
+                &adds_to_batch([]).unwrap(),
+                &removes_to_batch([&remove("a"), &remove("b")]).unwrap(),
+            )
+            .unwrap();
         assert_eq!(older, BooleanArray::from(vec![false, true]));
     }
 }

@@ -232,7 +232,10 @@ impl Primitive {
             "timestamp_ntz" | "timestampNtz" => Primitive::TimestampNtz,
             "void" | "null" => Primitive::Void,
             "variant" => Primitive::Variant,
-            "decimal" => Primitive::Decimal { precision: 10, scale: 0 },
+            "decimal" => Primitive::Decimal {
+                precision: 10,
+                scale: 0,
+            },
             _ => return parse_decimal(name),
         })
     }
@@ -260,11 +263,16 @@ fn parse_type(v: &Value) -> Result<DataType> {
 }
 
 fn parse_complex(o: &Map<String, Value>) -> Result<DataType> {
-    let part = |k: &str| o.get(k).ok_or_else(|| malformed(&format!("a complex type without `{k}`")));
+    let part = |k: &str| {
+        o.get(k)
+            .ok_or_else(|| malformed(&format!("a complex type without `{k}`")))
+    };
     let flag = |k: &str| o.get(k).and_then(Value::as_bool).unwrap_or(true);
     match o.get("type").and_then(Value::as_str) {
         Some("struct") => {
-            let fields = part("fields")?.as_array().ok_or_else(|| malformed("`fields` that isn't a list"))?;
+            let fields = part("fields")?
+                .as_array()
+                .ok_or_else(|| malformed("`fields` that isn't a list"))?;
             let fields = fields.iter().map(parse_field).collect::<Result<Vec<_>>>()?;
             Ok(DataType::Struct(StructType::new(fields)))
         }
@@ -286,13 +294,20 @@ fn parse_complex(o: &Map<String, Value>) -> Result<DataType> {
 
 fn parse_field(v: &Value) -> Result<Field> {
     let o = v.as_object().ok_or_else(|| malformed("a field that isn't an object"))?;
-    let name = o.get("name").and_then(Value::as_str).ok_or_else(|| malformed("a field without a name"))?;
+    let name = o
+        .get("name")
+        .and_then(Value::as_str)
+        .ok_or_else(|| malformed("a field without a name"))?;
     let data_type = parse_type(o.get("type").ok_or_else(|| malformed("a field without a type"))?)?;
     Ok(Field {
         name: name.to_owned(),
         data_type,
         nullable: o.get("nullable").and_then(Value::as_bool).unwrap_or(true),
-        metadata: o.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default(),
+        metadata: o
+            .get("metadata")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default(),
     })
 }
 
@@ -314,8 +329,12 @@ pub fn type_value(t: &DataType) -> Value {
     match t {
         DataType::Primitive(p) => Value::String(p.to_string()),
         DataType::Struct(s) => struct_value(s),
-        DataType::Array(a) => json!({"type": "array", "elementType": type_value(&a.element), "containsNull": a.contains_null}),
-        DataType::Map(m) => json!({"type": "map", "keyType": type_value(&m.key), "valueType": type_value(&m.value), "valueContainsNull": m.value_contains_null}),
+        DataType::Array(a) => {
+            json!({"type": "array", "elementType": type_value(&a.element), "containsNull": a.contains_null})
+        }
+        DataType::Map(m) => {
+            json!({"type": "map", "keyType": type_value(&m.key), "valueType": type_value(&m.value), "valueContainsNull": m.value_contains_null})
+        }
     }
 }
 
@@ -375,26 +394,39 @@ mod tests {
         // P179
         let text = r#"{"type":"struct","fields":[{"name":"a","type":{"type":"array","elementType":{"type":"map","keyType":"string","valueType":"decimal(10,2)","valueContainsNull":false},"containsNull":true},"nullable":false,"metadata":{"x.y":{"z":1.50}}}]}"#;
         let s = StructType::from_json(text).unwrap();
-        assert_eq!(serde_json::from_str::<Value>(&s.to_json()).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!(
+            serde_json::from_str::<Value>(&s.to_json()).unwrap(),
+            serde_json::from_str::<Value>(text).unwrap()
+        );
         assert!(s.to_json().contains("1.50"));
     }
 
     #[test]
     fn unknown_types_are_named() {
         // P180
-        let e = StructType::from_json(r#"{"type":"struct","fields":[{"name":"a","type":"geometry","nullable":true,"metadata":{}}]}"#).unwrap_err();
+        let e = StructType::from_json(
+            r#"{"type":"struct","fields":[{"name":"a","type":"geometry","nullable":true,"metadata":{}}]}"#,
+        )
+        .unwrap_err();
         assert!(e.message().contains("geometry"), "{e}");
     }
 
     #[test]
     fn case_clashes_are_refused() {
-        let s = StructType::new(vec![Field::new("a", Primitive::Long, true), Field::new("A", Primitive::Long, true)]);
+        let s = StructType::new(vec![
+            Field::new("a", Primitive::Long, true),
+            Field::new("A", Primitive::Long, true),
+        ]);
         assert!(s.check_names().unwrap_err().message().contains("`a` and `A`"));
     }
 
     #[test]
     fn hostile_nesting_is_an_error() {
-        let deep = format!("{}\"long\"{}", r#"{"type":"array","elementType":"#.repeat(10_000), ",\"containsNull\":true}".repeat(10_000));
+        let deep = format!(
+            "{}\"long\"{}",
+            r#"{"type":"array","elementType":"#.repeat(10_000),
+            ",\"containsNull\":true}".repeat(10_000)
+        );
         assert!(StructType::from_json(&deep).is_err());
     }
 }

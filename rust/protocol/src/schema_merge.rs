@@ -17,7 +17,11 @@ pub fn check_fits(table: &StructType, data: &StructType) -> Result<()> {
 }
 
 fn check_missing(table: &StructType, data: &StructType, path: &str) -> Result<()> {
-    match table.fields().iter().find(|f| !f.nullable && data.field_ignore_case(&f.name).is_none()) {
+    match table
+        .fields()
+        .iter()
+        .find(|f| !f.nullable && data.field_ignore_case(&f.name).is_none())
+    {
         None => Ok(()),
         Some(f) => Err(Error::schema_mismatch(format!(
             "the data lacks the column `{path}{}`, which is NOT NULL in the table: add it (expected {})",
@@ -81,7 +85,9 @@ fn widens(from: Primitive, to: Primitive) -> bool {
         (Decimal { precision: p, scale: s }, Decimal { precision: q, scale: t }) => {
             t >= s && i16::from(q) - i16::from(t) >= i16::from(p) - i16::from(s)
         }
-        (from, Decimal { precision, scale }) => digits(from).is_some_and(|d| i16::from(precision) - i16::from(scale) >= d),
+        (from, Decimal { precision, scale }) => {
+            digits(from).is_some_and(|d| i16::from(precision) - i16::from(scale) >= d)
+        }
         _ => false,
     }
 }
@@ -99,13 +105,25 @@ pub fn merge(table: &StructType, data: &StructType) -> Result<StructType> {
 }
 
 fn merge_struct(table: &StructType, data: &StructType) -> StructType {
-    let old = table.fields().iter().map(|own| match data.field_ignore_case(&own.name) {
-        Some(f) => Field { data_type: merge_type(&own.data_type, &f.data_type), ..own.clone() },
-        None => own.clone(),
-    });
-    let new = data.fields().iter().filter(|f| table.field_ignore_case(&f.name).is_none());
+    let old = table
+        .fields()
+        .iter()
+        .map(|own| match data.field_ignore_case(&own.name) {
+            Some(f) => Field {
+                data_type: merge_type(&own.data_type, &f.data_type),
+                ..own.clone()
+            },
+            None => own.clone(),
+        });
+    let new = data
+        .fields()
+        .iter()
+        .filter(|f| table.field_ignore_case(&f.name).is_none());
     // Rows that are there already have no value for a new column.
-    let new = new.map(|f| Field { nullable: true, ..f.clone() });
+    let new = new.map(|f| Field {
+        nullable: true,
+        ..f.clone()
+    });
     StructType::new(old.chain(new).collect())
 }
 
@@ -135,7 +153,11 @@ mod tests {
     fn table() -> StructType {
         StructType::new(vec![
             Field::new("id", Primitive::Long, false),
-            Field::new("s", DataType::Struct(StructType::new(vec![Field::new("x", Primitive::Integer, true)])), true),
+            Field::new(
+                "s",
+                DataType::Struct(StructType::new(vec![Field::new("x", Primitive::Integer, true)])),
+                true,
+            ),
         ])
     }
 
@@ -143,11 +165,22 @@ mod tests {
     fn mismatches_name_column_expected_and_found() {
         let data = StructType::new(vec![Field::new("ID", Primitive::String, true)]);
         let m = check_fits(&table(), &data).unwrap_err().message().to_owned();
-        assert!(m.contains("`ID`") && m.contains("expected long") && m.contains("found string"), "{m}");
+        assert!(
+            m.contains("`ID`") && m.contains("expected long") && m.contains("found string"),
+            "{m}"
+        );
         let data = StructType::new(vec![Field::new("s", Primitive::Void, true)]);
         assert!(check_fits(&table(), &data).unwrap_err().message().contains("`id`"));
-        let data = StructType::new(vec![Field::new("id", Primitive::Integer, true), Field::new("new", Primitive::Long, true)]);
-        assert!(check_fits(&table(), &data).unwrap_err().message().contains("schema_mode=\"merge\""));
+        let data = StructType::new(vec![
+            Field::new("id", Primitive::Integer, true),
+            Field::new("new", Primitive::Long, true),
+        ]);
+        assert!(
+            check_fits(&table(), &data)
+                .unwrap_err()
+                .message()
+                .contains("schema_mode=\"merge\"")
+        );
     }
 
     #[test]

@@ -32,7 +32,13 @@ impl LogName {
         if checkpoint && size_bytes == 0 {
             return None;
         }
-        Some(LogName { version, kind, name: name.to_owned(), size_bytes, modified_ms })
+        Some(LogName {
+            version,
+            kind,
+            name: name.to_owned(),
+            size_bytes,
+            modified_ms,
+        })
     }
 }
 
@@ -79,7 +85,9 @@ pub fn complete_checkpoints(names: &[LogName], target: Option<u64>) -> Vec<Check
         .map(|((version, _), found)| (version, 1, found.into_values().cloned().collect()));
     let mut all: Vec<(u64, u8, Vec<LogName>)> = classic.into_iter().chain(whole).collect();
     all.sort_by_key(|c| std::cmp::Reverse((c.0, c.1)));
-    all.into_iter().map(|(version, _, files)| CheckpointFiles { version, files }).collect()
+    all.into_iter()
+        .map(|(version, _, files)| CheckpointFiles { version, files })
+        .collect()
 }
 
 impl LogSegment {
@@ -116,12 +124,21 @@ impl LogSegment {
             .filter(|n| checkpoint.as_ref().is_none_or(|c| n.version >= c.version))
             .max_by_key(|n| n.version)
             .cloned();
-        Ok(LogSegment { version: reached, checkpoint, commits, checksum })
+        Ok(LogSegment {
+            version: reached,
+            checkpoint,
+            commits,
+            checksum,
+        })
     }
 }
 
 fn nothing_to_start_from(names: &[LogName], target: Option<u64>) -> Error {
-    let first = names.iter().filter(|n| n.kind == LogFile::Commit).map(|n| n.version).min();
+    let first = names
+        .iter()
+        .filter(|n| n.kind == LogFile::Commit)
+        .map(|n| n.version)
+        .min();
     match (first, target) {
         (Some(first), Some(t)) if t < first => Error::version_not_found(format!(
             "version {t} can't be rebuilt: the log starts at version {first}, older commits were cleaned up"
@@ -176,7 +193,10 @@ mod tests {
         list.iter().filter_map(|n| LogName::parse(n, 1, 0)).collect()
     }
     fn commits(range: impl IntoIterator<Item = u64>) -> Vec<LogName> {
-        range.into_iter().map(|v| LogName::parse(&format!("{v:020}.json"), 1, 0).unwrap()).collect()
+        range
+            .into_iter()
+            .map(|v| LogName::parse(&format!("{v:020}.json"), 1, 0).unwrap())
+            .collect()
     }
 
     #[test]
@@ -201,8 +221,14 @@ mod tests {
         assert!(gap.message().contains("gap") && gap.kind() == Kind::CorruptLog);
         let cut = LogSegment::build(&commits([5, 6]), None, None).unwrap_err();
         assert!(cut.message().contains("truncated"), "{cut}");
-        assert_eq!(LogSegment::build(&[], None, None).unwrap_err().kind(), Kind::TableNotFound);
-        let cp = CheckpointFiles { version: 5, files: vec![] };
+        assert_eq!(
+            LogSegment::build(&[], None, None).unwrap_err().kind(),
+            Kind::TableNotFound
+        );
+        let cp = CheckpointFiles {
+            version: 5,
+            files: vec![],
+        };
         let gap = LogSegment::build(&commits([5, 7]), Some(cp), None).unwrap_err();
         assert!(gap.message().contains("commit 6"), "{gap}");
     }
@@ -211,7 +237,10 @@ mod tests {
     fn a_version_above_the_newest_is_not_found() {
         let e = LogSegment::build(&commits(0..3), None, Some(7)).unwrap_err();
         assert_eq!((e.kind(), e.version()), (Kind::VersionNotFound, Some(7)));
-        assert_eq!(LogSegment::build(&commits(0..3), None, Some(1)).unwrap().commits.len(), 2);
+        assert_eq!(
+            LogSegment::build(&commits(0..3), None, Some(1)).unwrap().commits.len(),
+            2
+        );
     }
 
     #[test]

@@ -30,21 +30,35 @@ impl TableState {
         }
         let schema = match &metadata.schema_string {
             Some(text) => Arc::new(StructType::from_json(text)?),
-            None => return Err(Error::corrupt_log("the table has no schema yet: its metaData action has no schemaString")),
+            None => {
+                return Err(Error::corrupt_log(
+                    "the table has no schema yet: its metaData action has no schemaString",
+                ));
+            }
         };
         for c in &metadata.partition_columns {
             if schema.field_ignore_case(c).is_none() {
-                return Err(Error::corrupt_log(format!("the partition column `{c}` isn't a column of the table")));
+                return Err(Error::corrupt_log(format!(
+                    "the partition column `{c}` isn't a column of the table"
+                )));
             }
         }
-        let state = TableState { properties: Properties::new(&metadata.configuration), protocol, metadata, schema };
+        let state = TableState {
+            properties: Properties::new(&metadata.configuration),
+            protocol,
+            metadata,
+            schema,
+        };
         features::check_read(&state.protocol, state.view())?;
         Ok(state)
     }
 
     /// What features look at.
     pub fn view(&self) -> View<'_> {
-        View { metadata: &self.metadata, schema: &self.schema }
+        View {
+            metadata: &self.metadata,
+            schema: &self.schema,
+        }
     }
 
     /// The protocol.

@@ -7,7 +7,7 @@ use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ffi::FFI_ArrowSchema;
-use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow::ffi_stream::{RecordBatchStreamReader, FFI_ArrowArrayStream};
 use deltaplane_error::{Error, Result};
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -91,7 +91,7 @@ pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBat
         let capsule = capsule(object, "__arrow_c_stream__")?;
         let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
         // SAFETY: a capsule of this name holds a valid ArrowArrayStream, which is moved out of it once.
-        let reader = unsafe { ArrowArrayStreamReader::from_raw(pointer.as_ptr()) };
+        let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr()) };
         let reader = reader.map_err(|e| PyValueError::new_err(format!("not a readable Arrow stream: {e}")))?;
         return Ok(Box::new(reader));
     }

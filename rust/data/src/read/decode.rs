@@ -24,8 +24,17 @@ pub(super) struct Unit {
 }
 
 /// Decodes a unit; `emit` returns false when nobody wants more.
-pub(super) fn decode(plan: &FilePlan, unit: Unit, input: Input, mut emit: impl FnMut(RecordBatch) -> bool) -> Result<()> {
-    let mut out = Output { plan, held: Vec::new(), held_rows: 0 };
+pub(super) fn decode(
+    plan: &FilePlan,
+    unit: Unit,
+    input: Input,
+    mut emit: impl FnMut(RecordBatch) -> bool,
+) -> Result<()> {
+    let mut out = Output {
+        plan,
+        held: Vec::new(),
+        held_rows: 0,
+    };
     if plan.leaves.is_empty() {
         let mut left = unit.rows;
         while left > 0 {
@@ -111,11 +120,21 @@ impl Output<'_> {
         let output: Vec<ArrayRef> = batch.columns().iter().take(prepared.outputs).cloned().collect();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let batch = RecordBatch::try_new_with_options(prepared.output_schema.clone(), output, &options)
-            .and_then(|b| if kept == b.num_rows() { Ok(b) } else { filter_record_batch(&b, &keep) })
+            .and_then(|b| {
+                if kept == b.num_rows() {
+                    Ok(b)
+                } else {
+                    filter_record_batch(&b, &keep)
+                }
+            })
             .map_err(|e| Error::internal(format!("filtering rows: {e}")))?;
         self.held_rows += batch.num_rows();
         self.held.push(batch);
-        if self.held_rows * 2 >= self.plan.batch_rows { self.flush(emit) } else { Ok(true) }
+        if self.held_rows * 2 >= self.plan.batch_rows {
+            self.flush(emit)
+        } else {
+            Ok(true)
+        }
     }
 
     fn flush(&mut self, emit: &mut impl FnMut(RecordBatch) -> bool) -> Result<bool> {
@@ -136,7 +155,10 @@ impl Output<'_> {
 /// The byte ranges that decoding a unit reads.
 pub(super) fn ranges(plan: &FilePlan, unit: &Unit) -> Vec<std::ops::Range<u64>> {
     let group = plan.metadata.metadata().row_groups().get(unit.row_group);
-    let columns = plan.leaves.iter().filter_map(|l| group.and_then(|g| g.columns().get(*l)));
+    let columns = plan
+        .leaves
+        .iter()
+        .filter_map(|l| group.and_then(|g| g.columns().get(*l)));
     columns
         .map(|c| {
             let (start, length) = c.byte_range();

@@ -56,7 +56,13 @@ pub struct ReadSpec {
 impl ReadSpec {
     /// All rows and columns of a table.
     pub fn new(schema: Arc<StructType>, partition_columns: Vec<String>) -> Self {
-        ReadSpec { schema, columns: None, partition_columns, predicate: None, batch_rows: DEFAULT_BATCH_ROWS }
+        ReadSpec {
+            schema,
+            columns: None,
+            partition_columns,
+            predicate: None,
+            batch_rows: DEFAULT_BATCH_ROWS,
+        }
     }
 
     /// The schema of the batches: the table's types, every field nullable.
@@ -76,15 +82,27 @@ impl ReadSpec {
         let mut seen = std::collections::HashSet::with_capacity(names.len());
         for name in names {
             let Some(field) = self.schema.field_ignore_case(name) else {
-                let known: Vec<_> = self.schema.fields().iter().take(20).map(|f| format!("`{}`", f.name)).collect();
+                let known: Vec<_> = self
+                    .schema
+                    .fields()
+                    .iter()
+                    .take(20)
+                    .map(|f| format!("`{}`", f.name))
+                    .collect();
                 return Err(Error::invalid_argument(format!(
                     "the table has no column `{name}`: it has {}{}",
                     known.join(", "),
-                    if self.schema.fields().len() > 20 { " and more" } else { "" }
+                    if self.schema.fields().len() > 20 {
+                        " and more"
+                    } else {
+                        ""
+                    }
                 )));
             };
             if !seen.insert(&field.name) {
-                return Err(Error::invalid_argument(format!("the column `{name}` is asked for twice: name it once")));
+                return Err(Error::invalid_argument(format!(
+                    "the column `{name}` is asked for twice: name it once"
+                )));
             }
             fields.push(field);
         }

@@ -66,10 +66,14 @@ impl Prepared {
 fn add_predicate_columns(needed: &mut Vec<Field>, paths: &[Vec<String>], table: &StructType) -> Result<()> {
     let mut by_column: Vec<(&Field, Vec<&[String]>)> = Vec::new();
     for path in paths {
-        let Some((top, rest)) = path.split_first() else { continue };
-        let field = table
-            .field_ignore_case(top)
-            .ok_or_else(|| Error::internal(format!("a predicate uses the column `{top}`, which the table doesn't have")))?;
+        let Some((top, rest)) = path.split_first() else {
+            continue;
+        };
+        let field = table.field_ignore_case(top).ok_or_else(|| {
+            Error::internal(format!(
+                "a predicate uses the column `{top}`, which the table doesn't have"
+            ))
+        })?;
         match by_column.iter_mut().find(|(f, _)| f.name == field.name) {
             Some((_, rests)) => rests.push(rest),
             None => by_column.push((field, vec![rest])),
@@ -84,7 +88,9 @@ fn add_predicate_columns(needed: &mut Vec<Field>, paths: &[Vec<String>], table: 
 }
 
 fn only_leaves(field: &Field, rests: &[&[String]]) -> Field {
-    let DataType::Struct(s) = &field.data_type else { return field.clone() };
+    let DataType::Struct(s) = &field.data_type else {
+        return field.clone();
+    };
     if rests.iter().any(|r| r.is_empty()) {
         return field.clone();
     }
@@ -97,7 +103,10 @@ fn only_leaves(field: &Field, rests: &[&[String]]) -> Field {
             .collect();
         (!below.is_empty()).then(|| only_leaves(child, &below))
     });
-    Field { data_type: DataType::Struct(StructType::new(children.collect())), ..field.clone() }
+    Field {
+        data_type: DataType::Struct(StructType::new(children.collect())),
+        ..field.clone()
+    }
 }
 
 /// Where a needed column comes from.
@@ -137,9 +146,15 @@ impl FilePlan {
         let mut columns = Vec::with_capacity(prepared.needed.len());
         for (i, needed) in prepared.needed.iter().enumerate() {
             let target = row_type(&needed.data_type);
-            if let Some(name) = prepared.partition_columns.iter().find(|p| p.to_lowercase() == needed.name.to_lowercase()) {
+            if let Some(name) = prepared
+                .partition_columns
+                .iter()
+                .find(|p| p.to_lowercase() == needed.name.to_lowercase())
+            {
                 columns.push(ColumnSource::Constant(constant(file, name, &needed.data_type)?));
-            } else if let Some((root, field, first_leaf)) = lookup.find(&needed.name).filter(|_| target != ArrowType::Null) {
+            } else if let Some((root, field, first_leaf)) =
+                lookup.find(&needed.name).filter(|_| target != ArrowType::Null)
+            {
                 let mut next = first_leaf;
                 let t = select(field.data_type(), &needed.data_type, &mut next, &mut leaves);
                 found.push((root, i, t));
@@ -151,7 +166,9 @@ impl FilePlan {
         // The decoder yields roots in the file's order.
         found.sort_by_key(|(root, ..)| *root);
         for (at, (_, i, t)) in found.iter().enumerate() {
-            let Some(needed) = prepared.needed.get(*i) else { continue };
+            let Some(needed) = prepared.needed.get(*i) else {
+                continue;
+            };
             let convert = Convert::new(t, &needed.data_type, Rules::File, &needed.name).map_err(|m| refusal(&m))?;
             if let Some(slot) = columns.get_mut(*i) {
                 *slot = ColumnSource::File(at, convert);
@@ -161,13 +178,25 @@ impl FilePlan {
         leaves.dedup();
         let mask = ProjectionMask::leaves(metadata.parquet_schema(), leaves.iter().copied());
         let batch_rows = batch_rows(&metadata, &leaves, prepared.batch_rows);
-        Ok(FilePlan { prepared, metadata, mask, leaves, columns, batch_rows, path: file.path.clone() })
+        Ok(FilePlan {
+            prepared,
+            metadata,
+            mask,
+            leaves,
+            columns,
+            batch_rows,
+            path: file.path.clone(),
+        })
     }
 }
 
 fn refusal(m: &Mismatch) -> Error {
     match m {
-        Mismatch::Type { column, expected, found } => Error::corrupt_file(format!(
+        Mismatch::Type {
+            column,
+            expected,
+            found,
+        } => Error::corrupt_file(format!(
             "the column `{column}` is of type {expected} in the table, this data file has it as {found}, which isn't one of its physical forms: the file was written against another schema; rewrite it or remove it from the table"
         )),
         Mismatch::Extra { column } | Mismatch::Ambiguous { column } => {
@@ -178,7 +207,9 @@ fn refusal(m: &Mismatch) -> Error {
 
 fn constant(file: &FileRead, name: &str, t: &DataType) -> Result<ArrayRef> {
     let DataType::Primitive(p) = t else {
-        return Err(Error::corrupt_log(format!("the partition column `{name}` is of type {t}, which can't partition a table")));
+        return Err(Error::corrupt_log(format!(
+            "the partition column `{name}` is of type {t}, which can't partition a table"
+        )));
     };
     let value = file.partition_values.get(name).and_then(|v| v.as_deref());
     partition_array(std::iter::once(value), name, *p)
@@ -190,7 +221,13 @@ fn batch_rows(metadata: &ArrowReaderMetadata, leaves: &[usize], wanted: usize) -
     let rows: i64 = groups.iter().map(|g| g.num_rows()).sum();
     let bytes: i64 = groups
         .iter()
-        .map(|g| leaves.iter().filter_map(|l| g.columns().get(*l)).map(|c| c.uncompressed_size()).sum::<i64>())
+        .map(|g| {
+            leaves
+                .iter()
+                .filter_map(|l| g.columns().get(*l))
+                .map(|c| c.uncompressed_size())
+                .sum::<i64>()
+        })
         .sum();
     let encoded = usize::try_from(bytes / rows.max(1)).unwrap_or(0);
     // Encodings can make a value vanish; in memory it takes some bytes nevertheless.
@@ -219,12 +256,21 @@ impl<'a> Lookup<'a> {
             exact.entry(f.name().as_str()).or_insert(i);
             lower.entry(f.name().to_lowercase()).or_insert(i);
         }
-        Lookup { fields, first_leaf, exact, lower }
+        Lookup {
+            fields,
+            first_leaf,
+            exact,
+            lower,
+        }
     }
 
     /// Position, field and first leaf of a column.
     fn find(&self, name: &str) -> Option<(usize, &'a FieldRef, usize)> {
-        let i = self.exact.get(name).or_else(|| self.lower.get(&name.to_lowercase())).copied()?;
+        let i = self
+            .exact
+            .get(name)
+            .or_else(|| self.lower.get(&name.to_lowercase()))
+            .copied()?;
         Some((i, self.fields.get(i)?, self.first_leaf.get(i).copied()?))
     }
 }
@@ -232,7 +278,9 @@ impl<'a> Lookup<'a> {
 pub(super) fn leaf_count(t: &ArrowType) -> usize {
     match t {
         ArrowType::Struct(fields) => fields.iter().map(|f| leaf_count(f.data_type())).sum(),
-        ArrowType::List(f) | ArrowType::LargeList(f) | ArrowType::FixedSizeList(f, _) | ArrowType::Map(f, _) => leaf_count(f.data_type()),
+        ArrowType::List(f) | ArrowType::LargeList(f) | ArrowType::FixedSizeList(f, _) | ArrowType::Map(f, _) => {
+            leaf_count(f.data_type())
+        }
         _ => 1,
     }
 }
@@ -292,16 +340,30 @@ fn first_leaf_only(t: &ArrowType) -> ArrowType {
 /// its program held the rows, not what they are. INT96 is asked for in microseconds: as nanoseconds, years
 /// like 1 and 9999 wrap.
 fn arrow_metadata(footer: ParquetMetaData) -> Result<ArrowReaderMetadata> {
-    let wrap = |e| Error::corrupt_file(format!("a data file's Parquet schema can't be read ({e}): the file is damaged, or of a kind that isn't supported"));
+    let wrap = |e| {
+        Error::corrupt_file(format!(
+            "a data file's Parquet schema can't be read ({e}): the file is damaged, or of a kind that isn't supported"
+        ))
+    };
     let footer = Arc::new(footer);
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let plain = ArrowReaderMetadata::try_new(footer.clone(), options.clone()).map_err(wrap)?;
-    let int96: Vec<bool> = plain.parquet_schema().columns().iter().map(|c| c.physical_type() == Physical::INT96).collect();
+    let int96: Vec<bool> = plain
+        .parquet_schema()
+        .columns()
+        .iter()
+        .map(|c| c.physical_type() == Physical::INT96)
+        .collect();
     if !int96.contains(&true) {
         return Ok(plain);
     }
     let mut leaf = int96.into_iter();
-    let fields: Fields = plain.schema().fields().iter().map(|f| in_micros(f, &mut leaf)).collect();
+    let fields: Fields = plain
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| in_micros(f, &mut leaf))
+        .collect();
     let hint = Arc::new(Schema::new_with_metadata(fields, plain.schema().metadata().clone()));
     ArrowReaderMetadata::try_new(footer, options.with_schema(hint)).map_err(wrap)
 }

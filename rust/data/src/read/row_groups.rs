@@ -28,20 +28,37 @@ pub(super) fn units(plan: &FilePlan, file: &FileRead, remote: bool) -> Result<Ve
     let keep = keep(plan, file)?;
     let mut units = Vec::new();
     for (row_group, group) in groups.iter().enumerate() {
-        let rows = usize::try_from(group.num_rows())
-            .map_err(|_| Error::corrupt_file("a data file's row group has a negative number of rows: the file is damaged"))?;
-        if rows == 0 || keep.as_ref().is_some_and(|k| k.len() > row_group && !k.value(row_group)) {
+        let rows = usize::try_from(group.num_rows()).map_err(|_| {
+            Error::corrupt_file("a data file's row group has a negative number of rows: the file is damaged")
+        })?;
+        if rows == 0
+            || keep
+                .as_ref()
+                .is_some_and(|k| k.len() > row_group && !k.value(row_group))
+        {
             continue;
         }
-        let most = if remote || plan.leaves.is_empty() { rows } else { plan.batch_rows.saturating_mul(UNIT_BATCHES) };
+        let most = if remote || plan.leaves.is_empty() {
+            rows
+        } else {
+            plan.batch_rows.saturating_mul(UNIT_BATCHES)
+        };
         if rows <= most + most / 2 {
-            units.push(Unit { row_group, rows, selection: None });
+            units.push(Unit {
+                row_group,
+                rows,
+                selection: None,
+            });
             continue;
         }
         for start in (0..rows).step_by(most) {
             let n = most.min(rows - start);
             let selection = RowSelection::from(vec![RowSelector::skip(start), RowSelector::select(n)]);
-            units.push(Unit { row_group, rows: n, selection: Some(selection) });
+            units.push(Unit {
+                row_group,
+                rows: n,
+                selection: Some(selection),
+            });
         }
     }
     Ok(units)
@@ -50,7 +67,9 @@ pub(super) fn units(plan: &FilePlan, file: &FileRead, remote: bool) -> Result<Ve
 /// Which row groups may hold a matching row; `None` if that can't be told.
 fn keep(plan: &FilePlan, file: &FileRead) -> Result<Option<BooleanArray>> {
     let groups = plan.metadata.metadata().row_groups();
-    let Some(pruner) = &plan.prepared.pruner else { return Ok(None) };
+    let Some(pruner) = &plan.prepared.pruner else {
+        return Ok(None);
+    };
     if groups.is_empty() {
         return Ok(None);
     }
@@ -63,7 +82,10 @@ fn keep(plan: &FilePlan, file: &FileRead) -> Result<Option<BooleanArray>> {
     }
     let rows: Int64Array = groups.iter().map(|g| Some(g.num_rows())).collect();
     let part = |pick: &dyn Fn(&LeafStats) -> ArrayRef| {
-        nest(&leaves.iter().map(|l| (l.path.as_slice(), pick(l))).collect::<Vec<_>>(), groups.len())
+        nest(
+            &leaves.iter().map(|l| (l.path.as_slice(), pick(l))).collect::<Vec<_>>(),
+            groups.len(),
+        )
     };
     let stats = [
         ("numRecords", Arc::new(rows) as ArrayRef),
@@ -71,7 +93,10 @@ fn keep(plan: &FilePlan, file: &FileRead) -> Result<Option<BooleanArray>> {
         ("maxValues", part(&|l| l.max.clone())?),
         ("nullCount", part(&|l| l.nulls.clone())?),
     ];
-    let stats = columns_to_struct(stats.into_iter().map(|(n, a)| (n.to_owned(), a)).collect(), groups.len())?;
+    let stats = columns_to_struct(
+        stats.into_iter().map(|(n, a)| (n.to_owned(), a)).collect(),
+        groups.len(),
+    )?;
     let values = partition_values(file, groups.len())?;
     let fields = vec![
         ArrowField::new("partitionValues", values.data_type().clone(), true),
@@ -104,7 +129,9 @@ fn leaf(plan: &FilePlan, path: &[String], groups: &[RowGroupMetaData]) -> Option
         c.column_type() == Physical::INT96 || (bytes && c.statistics().is_some_and(|s| s.is_min_max_deprecated()))
     });
     let schema = plan.metadata.parquet_schema();
-    let converter = StatisticsConverter::from_column_index(index, &field, schema).ok()?.with_missing_null_counts_as_zero(false);
+    let converter = StatisticsConverter::from_column_index(index, &field, schema)
+        .ok()?
+        .with_missing_null_counts_as_zero(false);
     let nulls = converter.row_group_null_counts(groups).ok()?;
     let nulls = cast_with_options(&nulls, &ArrowType::Int64, &CastOptions::default()).ok()?;
     let target = row_type(&table.data_type);
@@ -112,18 +139,34 @@ fn leaf(plan: &FilePlan, path: &[String], groups: &[RowGroupMetaData]) -> Option
     let (min, max) = if distrusted {
         (none(), none())
     } else {
-        let min = converter.row_group_mins(groups).ok().and_then(|a| convert.apply(&a).ok());
-        let max = converter.row_group_maxes(groups).ok().and_then(|a| convert.apply(&a).ok());
+        let min = converter
+            .row_group_mins(groups)
+            .ok()
+            .and_then(|a| convert.apply(&a).ok());
+        let max = converter
+            .row_group_maxes(groups)
+            .ok()
+            .and_then(|a| convert.apply(&a).ok());
         (min.unwrap_or_else(none), max.unwrap_or_else(none))
     };
-    Some(LeafStats { path: path.to_vec(), min, max, nulls })
+    Some(LeafStats {
+        path: path.to_vec(),
+        min,
+        max,
+        nulls,
+    })
 }
 
 /// Leaf index and Arrow field of a path through structs.
 fn find_leaf(fields: &Fields, path: &[String], first: usize) -> Option<(usize, ArrowField)> {
     let (name, rest) = path.split_first()?;
     let at = find_name(fields, name)?;
-    let first = first + fields.iter().take(at).map(|f| super::plan::leaf_count(f.data_type())).sum::<usize>();
+    let first = first
+        + fields
+            .iter()
+            .take(at)
+            .map(|f| super::plan::leaf_count(f.data_type()))
+            .sum::<usize>();
     let field = fields.get(at)?;
     match (field.data_type(), rest) {
         (ArrowType::Struct(inner), [_, ..]) => find_leaf(inner, rest, first),
@@ -146,7 +189,11 @@ fn nest(values: &[(&[String], ArrayRef)], rows: usize) -> Result<ArrayRef> {
     for name in names {
         let below: Vec<(&[String], ArrayRef)> = values
             .iter()
-            .filter_map(|(path, a)| path.split_first().filter(|(first, _)| *first == name).map(|(_, rest)| (rest, a.clone())))
+            .filter_map(|(path, a)| {
+                path.split_first()
+                    .filter(|(first, _)| *first == name)
+                    .map(|(_, rest)| (rest, a.clone()))
+            })
             .collect();
         let array = match below.as_slice() {
             [([], leaf)] => leaf.clone(),
@@ -158,7 +205,10 @@ fn nest(values: &[(&[String], ArrayRef)], rows: usize) -> Result<ArrayRef> {
 }
 
 fn columns_to_struct(columns: Vec<(String, ArrayRef)>, rows: usize) -> Result<ArrayRef> {
-    let fields: Fields = columns.iter().map(|(n, a)| ArrowField::new(n, a.data_type().clone(), true)).collect();
+    let fields: Fields = columns
+        .iter()
+        .map(|(n, a)| ArrowField::new(n, a.data_type().clone(), true))
+        .collect();
     let arrays = columns.into_iter().map(|(_, a)| a).collect();
     StructArray::try_new_with_length(fields, arrays, None, rows)
         .map(|s| Arc::new(s) as ArrayRef)
@@ -173,7 +223,8 @@ fn partition_values(file: &FileRead, rows: usize) -> Result<ArrayRef> {
             map.keys().append_value(k);
             map.values().append_option(v.as_deref());
         }
-        map.append(true).map_err(|e| Error::internal(format!("partition values of row groups: {e}")))?;
+        map.append(true)
+            .map_err(|e| Error::internal(format!("partition values of row groups: {e}")))?;
     }
     Ok(Arc::new(map.finish()))
 }

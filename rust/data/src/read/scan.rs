@@ -44,7 +44,11 @@ pub fn scan(
 }
 
 /// The rows of one file; footer and schema are checked before this returns.
-pub async fn read_file(store: &Store, file: &FileRead, spec: &Arc<ReadSpec>) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+pub async fn read_file(
+    store: &Store,
+    file: &FileRead,
+    spec: &Arc<ReadSpec>,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let prepared = Arc::new(Prepared::new(spec)?);
     let opened = open(store.clone(), file.clone(), prepared).await?;
     let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
@@ -54,7 +58,10 @@ pub async fn read_file(store: &Store, file: &FileRead, spec: &Arc<ReadSpec>) -> 
 }
 
 fn in_order(receivers: mpsc::Receiver<Batches>) -> BoxStream<'static, Result<RecordBatch>> {
-    let receivers = stream::unfold(receivers, |mut r| async move { r.recv().await.map(|batches| (batches, r)) });
+    let receivers = stream::unfold(
+        receivers,
+        |mut r| async move { r.recv().await.map(|batches| (batches, r)) },
+    );
     receivers
         .flat_map(|batches| stream::unfold(batches, |mut b| async move { b.recv().await.map(|batch| (batch, b)) }))
         .boxed()
@@ -81,13 +88,19 @@ async fn drive(
     let opening = files.map(|file| {
         let (store, prepared) = (store.clone(), prepared.clone());
         let task = tokio::spawn(async move { open(store, file?, prepared).await });
-        async move { task.await.map_err(|e| Error::internal(format!("opening a data file: {e}")))? }
+        async move {
+            task.await
+                .map_err(|e| Error::internal(format!("opening a data file: {e}")))?
+        }
     });
     let mut opened = opening.buffered(parallelism);
     while let Some(file) = opened.next().await {
         let going = match file {
             Ok(file) => start_units(file, &out).await,
-            Err(e) => fail(e, &out).await,
+            Err(e) => {
+                fail(e, &out).await;
+                false
+            }
         };
         if !going {
             return;
@@ -95,11 +108,11 @@ async fn drive(
     }
 }
 
-async fn fail(e: Error, out: &mpsc::Sender<Batches>) -> bool {
+async fn fail(e: Error, out: &mpsc::Sender<Batches>) {
     let (tx, rx) = mpsc::channel(1);
     // Room for one: never waits.
     let _ = tx.send(Err(e)).await;
-    out.send(rx).await.is_ok() && false
+    let _ = out.send(rx).await;
 }
 
 /// A file that is ready to be decoded.
@@ -120,7 +133,11 @@ async fn open(store: Store, file: FileRead, prepared: Arc<Prepared>) -> Result<O
     let footer = source.footer().await.map_err(name)?;
     let plan = FilePlan::new(prepared, &file, footer).map_err(name)?;
     let units = units(&plan, &file, source.is_remote()).map_err(name)?;
-    Ok(Opened { source, plan: Arc::new(plan), units })
+    Ok(Opened {
+        source,
+        plan: Arc::new(plan),
+        units,
+    })
 }
 
 /// Starts the units one after the other; false when nobody takes their batches any more.

@@ -64,7 +64,11 @@ fn missing() -> Error {
 }
 
 fn not_found(e: Error) -> Error {
-    if e.kind() == Kind::ObjectNotFound { missing().with_source(e) } else { e }
+    if e.kind() == Kind::ObjectNotFound {
+        missing().with_source(e)
+    } else {
+        e
+    }
 }
 
 fn corrupt(e: &ParquetError) -> Error {
@@ -73,9 +77,16 @@ fn corrupt(e: &ParquetError) -> Error {
     ))
 }
 
-/// Runs file access or decoding where it may block.
+/// Runs file access or decoding where it may block. A decoder that gives up on bytes it didn't expect
+/// by panicking is the damaged file's fault, not the caller's.
 pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(f).await.map_err(|e| Error::internal(format!("reading a data file: {e}")))
+    tokio::task::spawn_blocking(f).await.map_err(|e| {
+        if e.is_panic() {
+            Error::corrupt_file("decoding a data file failed in an unexpected way: it is most likely damaged; restore it, or remove it from the table")
+        } else {
+            Error::internal(format!("reading a data file was interrupted: {e}"))
+        }
+    })
 }
 
 impl Source {
@@ -84,7 +95,9 @@ impl Source {
         match self {
             Source::Local(file) => {
                 let file = file.clone();
-                blocking(move || ParquetMetaDataReader::new().parse_and_finish(file.as_ref())).await?.map_err(|e| corrupt(&e))
+                blocking(move || ParquetMetaDataReader::new().parse_and_finish(file.as_ref()))
+                    .await?
+                    .map_err(|e| corrupt(&e))
             }
             Source::Remote { store, key, size_bytes } => remote_footer(store, key, *size_bytes).await,
         }
@@ -116,14 +129,19 @@ async fn remote_footer(store: &Store, key: &str, size_bytes: u64) -> Result<Parq
     let mut reader = ParquetMetaDataReader::new();
     // The second read knows exactly how much it needs.
     for _ in 0..3 {
-        let tail = store.read_range(key, size_bytes - wanted..size_bytes).await.map_err(not_found)?;
+        let tail = store
+            .read_range(key, size_bytes - wanted..size_bytes)
+            .await
+            .map_err(not_found)?;
         match reader.try_parse_sized(&tail, size_bytes) {
             Ok(()) => return reader.finish().map_err(|e| corrupt(&e)),
             Err(ParquetError::NeedMoreData(n)) => wanted = u64::try_from(n).unwrap_or(size_bytes).min(size_bytes),
             Err(e) => return Err(corrupt(&e)),
         }
     }
-    Err(Error::corrupt_file("a data file's footer gives no consistent size: it was cut short or damaged"))
+    Err(Error::corrupt_file(
+        "a data file's footer gives no consistent size: it was cut short or damaged",
+    ))
 }
 
 fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
@@ -179,14 +197,19 @@ impl Read for Cursor<Arc<LocalFile>> {
 fn read_exact(file: &LocalFile, start: u64, length: usize) -> ParquetResult<Bytes> {
     let end = start.checked_add(u64::try_from(length).unwrap_or(u64::MAX));
     if end.is_none_or(|end| end > file.size_bytes) {
-        return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the file's {}", file.size_bytes)));
+        return Err(ParquetError::EOF(format!(
+            "{length} bytes at {start} are beyond the file's {}",
+            file.size_bytes
+        )));
     }
     let mut out = vec![0; length];
     let mut done = 0;
     while let Some(rest) = out.get_mut(done..).filter(|r| !r.is_empty()) {
         let n = file.read_at(rest, start + u64::try_from(done).unwrap_or(0))?;
         if n == 0 {
-            return Err(ParquetError::EOF("the file became shorter while it was read".to_owned()));
+            return Err(ParquetError::EOF(
+                "the file became shorter while it was read".to_owned(),
+            ));
         }
         done += n;
     }
@@ -204,7 +227,9 @@ impl ChunkReader for LocalFile {
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         let length = self.size_bytes.saturating_sub(start).min(HEADER_BYTES);
-        Ok(std::io::Cursor::new(self.get_bytes(start, usize::try_from(length).unwrap_or(0))?))
+        Ok(std::io::Cursor::new(
+            self.get_bytes(start, usize::try_from(length).unwrap_or(0))?,
+        ))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
@@ -236,12 +261,18 @@ impl Length for Input {
 impl Input {
     /// The fetched bytes from a position to the end of their part.
     fn part(&self, start: u64) -> ParquetResult<Bytes> {
-        let Input::Parts(parts, _) = self else { return Err(ParquetError::General("no part".to_owned())) };
+        let Input::Parts(parts, _) = self else {
+            return Err(ParquetError::General("no part".to_owned()));
+        };
         let found = parts.iter().rev().find(|(at, _)| *at <= start).and_then(|(at, bytes)| {
             let skip = usize::try_from(start - at).ok()?;
             (skip <= bytes.len()).then(|| bytes.slice(skip..))
         });
-        found.ok_or_else(|| ParquetError::EOF(format!("the position {start} is outside of the column chunks that the footer names")))
+        found.ok_or_else(|| {
+            ParquetError::EOF(format!(
+                "the position {start} is outside of the column chunks that the footer names"
+            ))
+        })
     }
 }
 
@@ -250,7 +281,10 @@ impl ChunkReader for Input {
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         Ok(match self {
-            Input::Local(file) => Box::new(BufReader::new(Cursor { input: file.clone(), at: start })),
+            Input::Local(file) => Box::new(BufReader::new(Cursor {
+                input: file.clone(),
+                at: start,
+            })),
             Input::Parts(..) => Box::new(std::io::Cursor::new(self.part(start)?)),
         })
     }
@@ -261,7 +295,9 @@ impl ChunkReader for Input {
             Input::Parts(..) => {
                 let part = self.part(start)?;
                 if length > part.len() {
-                    return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the column chunk")));
+                    return Err(ParquetError::EOF(format!(
+                        "{length} bytes at {start} are beyond the column chunk"
+                    )));
                 }
                 Ok(part.slice(..length))
             }

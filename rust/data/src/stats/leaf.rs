@@ -40,7 +40,12 @@ impl Leaf {
             DataType::Primitive(p) => Some(*p),
             _ => None,
         };
-        Leaf { kind, prefix, nulls: 0, bounds: Bounds::Empty }
+        Leaf {
+            kind,
+            prefix,
+            nulls: 0,
+            bounds: Bounds::Empty,
+        }
     }
 
     /// Takes in rows; those that are null in `parent` count as null (P160).
@@ -68,7 +73,11 @@ impl Leaf {
             _ => return Ok(()),
         };
         let found = found.ok_or_else(|| {
-            Error::internal(format!("statistics of a column of Arrow type {} were asked as {:?}", array.data_type(), self.kind))
+            Error::internal(format!(
+                "statistics of a column of Arrow type {} were asked as {:?}",
+                array.data_type(),
+                self.kind
+            ))
         })?;
         self.bounds.merge(found);
         Ok(())
@@ -123,7 +132,11 @@ impl Leaf {
         // A float's own shortest digits, not those of the double it widens to.
         #[allow(clippy::cast_possible_truncation)]
         let single = v as f32;
-        if self.kind == Some(Primitive::Float) { text::float(single) } else { text::double(v) }
+        if self.kind == Some(Primitive::Float) {
+            text::float(single)
+        } else {
+            text::double(v)
+        }
     }
 }
 

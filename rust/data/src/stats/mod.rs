@@ -35,7 +35,10 @@ pub struct StatsConfig {
 impl Default for StatsConfig {
     /// The protocol's defaults: 32 leaves, 32 characters.
     fn default() -> Self {
-        StatsConfig { columns: StatsColumns::FirstLeaves(32), string_prefix_length: 32 }
+        StatsConfig {
+            columns: StatsColumns::FirstLeaves(32),
+            string_prefix_length: 32,
+        }
     }
 }
 
@@ -64,8 +67,14 @@ pub(crate) fn new_columns(
         .fields()
         .iter()
         .map(|f| {
-            let is_partition = partition_columns.iter().any(|p| p.eq_ignore_ascii_case(&f.name) || *p == f.name);
-            if is_partition { None } else { choose(f, &mut Vec::new(), &mut chosen, config) }
+            let is_partition = partition_columns
+                .iter()
+                .any(|p| p.eq_ignore_ascii_case(&f.name) || *p == f.name);
+            if is_partition {
+                None
+            } else {
+                choose(f, &mut Vec::new(), &mut chosen, config)
+            }
         })
         .collect()
 }
@@ -110,10 +119,15 @@ fn choose(f: &Field, path: &mut Vec<String>, chosen: &mut Chosen, config: &Stats
                 .collect();
             (!children.is_empty()).then_some(Node::Struct(children))
         }
-        other => chosen.takes(path).then(|| Node::Leaf(Leaf::new(other, config.string_prefix_length))),
+        other => chosen
+            .takes(path)
+            .then(|| Node::Leaf(Leaf::new(other, config.string_prefix_length))),
     };
     path.pop();
-    node.map(|node| ColumnStats { name: f.name.clone(), node })
+    node.map(|node| ColumnStats {
+        name: f.name.clone(),
+        node,
+    })
 }
 
 /// The lower-case parts of a dotted name; backticks keep dots together.
@@ -144,7 +158,9 @@ impl ColumnStats {
         match &mut self.node {
             Node::Leaf(leaf) => leaf.update(array, parent),
             Node::Struct(children) => {
-                let Some(structs) = array.as_struct_opt() else { return Ok(()) };
+                let Some(structs) = array.as_struct_opt() else {
+                    return Ok(());
+                };
                 let nulls = NullBuffer::union(parent, structs.nulls());
                 for (i, child) in children {
                     if let Some(column) = structs.columns().get(*i) {

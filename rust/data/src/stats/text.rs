@@ -27,7 +27,11 @@ pub(super) fn decimal(v: i128, scale: i8) -> String {
     let digits = format!("{:0width$}", v.unsigned_abs(), width = scale + 1);
     let (whole, fraction) = digits.split_at(digits.len() - scale);
     let sign = if v < 0 { "-" } else { "" };
-    if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+    if fraction.is_empty() {
+        format!("{sign}{whole}")
+    } else {
+        format!("{sign}{whole}.{fraction}")
+    }
 }
 
 /// Shortest digits that read back as this double; infinities as strings.
@@ -57,7 +61,10 @@ fn special(v: f64) -> String {
 
 /// At most `length` characters from the start: never above the string itself.
 pub(super) fn lower_prefix(s: &str, length: usize) -> &str {
-    s.char_indices().nth(length).and_then(|(end, _)| s.get(..end)).unwrap_or(s)
+    s.char_indices()
+        .nth(length)
+        .and_then(|(end, _)| s.get(..end))
+        .unwrap_or(s)
 }
 
 /// A string that is short and not below `s`; `None` if there is no short one (P162).

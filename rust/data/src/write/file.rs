@@ -69,9 +69,11 @@ fn codec(c: Compression) -> Result<Codec> {
         Compression::Snappy => Codec::SNAPPY,
         Compression::Gzip => Codec::GZIP(GzipLevel::default()),
         Compression::Lz4Raw => Codec::LZ4_RAW,
-        Compression::Zstd(level) => Codec::ZSTD(ZstdLevel::try_new(level).map_err(|_| {
-            Error::invalid_argument(format!("zstd has no compression level {level}: choose 1 to 22"))
-        })?),
+        Compression::Zstd(level) => {
+            Codec::ZSTD(ZstdLevel::try_new(level).map_err(|_| {
+                Error::invalid_argument(format!("zstd has no compression level {level}: choose 1 to 22"))
+            })?)
+        }
     })
 }
 
@@ -97,7 +99,10 @@ impl Column {
 
     fn close(&mut self) -> Result<Vec<ArrowColumnChunk>> {
         let writers = std::mem::take(&mut self.writers);
-        let chunks = writers.into_iter().map(ArrowColumnWriter::close).collect::<Result<Vec<_>, _>>();
+        let chunks = writers
+            .into_iter()
+            .map(ArrowColumnWriter::close)
+            .collect::<Result<Vec<_>, _>>();
         chunks.map_err(|e| encoding(self.field.name(), &e))
     }
 }
@@ -131,14 +136,38 @@ impl OpenFile {
         path: String,
         partition_values: PartitionValues,
     ) -> Result<Self> {
-        let wrap = |e: ParquetError| Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")).with_path(path.clone());
-        let schema = ArrowSchemaConverter::new().schema_root("spark_schema").convert(&spec.schema).map_err(wrap)?;
-        let writer = SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties.clone()).map_err(wrap)?;
+        let wrap = |e: ParquetError| {
+            Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")).with_path(path.clone())
+        };
+        let schema = ArrowSchemaConverter::new()
+            .schema_root("spark_schema")
+            .convert(&spec.schema)
+            .map_err(wrap)?;
+        let writer =
+            SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties.clone()).map_err(wrap)?;
         let factory = ArrowRowGroupWriterFactory::new(&writer, spec.schema.clone());
         let columns = spec.schema.fields().iter().zip(&spec.stats);
-        let columns = columns.map(|(f, s)| Column { field: f.clone(), writers: Vec::new(), stats: s.clone() }).collect();
+        let columns = columns
+            .map(|(f, s)| Column {
+                field: f.clone(),
+                writers: Vec::new(),
+                stats: s.clone(),
+            })
+            .collect();
         let upload = store.upload(&path).await?;
-        Ok(OpenFile { spec, number, path, partition_values, upload, writer, factory, columns, groups: 0, group_rows: 0, rows: 0 })
+        Ok(OpenFile {
+            spec,
+            number,
+            path,
+            partition_values,
+            upload,
+            writer,
+            factory,
+            columns,
+            groups: 0,
+            group_rows: 0,
+            rows: 0,
+        })
     }
 
     /// Position in the order in which files were begun.
@@ -178,7 +207,11 @@ impl OpenFile {
 
     /// Ends the row group and sends its bytes to the store.
     pub(super) async fn end_row_group(&mut self) -> Result<()> {
-        if self.group_rows == 0 { Ok(()) } else { self.run(None, true).await }
+        if self.group_rows == 0 {
+            Ok(())
+        } else {
+            self.run(None, true).await
+        }
     }
 
     /// Encodes a batch column by column on all cores, then ends the row group if asked to.
@@ -196,7 +229,9 @@ impl OpenFile {
             .collect();
         let mut done = Vec::with_capacity(n);
         for task in tasks {
-            let part = task.await.map_err(|e| Error::internal(format!("encoding a data file: {e}")))?;
+            let part = task
+                .await
+                .map_err(|e| Error::internal(format!("encoding a data file: {e}")))?;
             done.extend(part.map_err(|e| e.with_path(self.path.clone()))?);
         }
         done.sort_by_key(|(i, _, _)| *i);
@@ -215,10 +250,16 @@ impl OpenFile {
     fn take_columns(&mut self) -> Result<Vec<Column>> {
         let mut columns = std::mem::take(&mut self.columns);
         if columns.is_empty() {
-            return Err(Error::internal("a data file was written to after an error: abort the write").with_path(self.path.clone()));
+            return Err(
+                Error::internal("a data file was written to after an error: abort the write")
+                    .with_path(self.path.clone()),
+            );
         }
         if self.group_rows == 0 {
-            let writers = self.factory.create_column_writers(self.groups).map_err(|e| encoding("", &e))?;
+            let writers = self
+                .factory
+                .create_column_writers(self.groups)
+                .map_err(|e| encoding("", &e))?;
             let mut writers = writers.into_iter();
             for c in &mut columns {
                 c.writers = writers.by_ref().take(leaf_count(c.field.data_type())).collect();
@@ -256,7 +297,11 @@ impl OpenFile {
             stats: Some(stats),
             ..Add::default()
         };
-        Ok(Closing { upload: self.upload, tail: Bytes::from(tail), add })
+        Ok(Closing {
+            upload: self.upload,
+            tail: Bytes::from(tail),
+            add,
+        })
     }
 
     /// Gives the file up.
@@ -279,7 +324,10 @@ impl Closing {
     pub(super) async fn finish(mut self) -> Result<Add> {
         self.upload.write(self.tail).await?;
         let size = self.upload.finish().await?;
-        Ok(Add { size: i64::try_from(size).unwrap_or(i64::MAX), ..self.add })
+        Ok(Add {
+            size: i64::try_from(size).unwrap_or(i64::MAX),
+            ..self.add
+        })
     }
 }
 

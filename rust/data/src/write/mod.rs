@@ -177,14 +177,17 @@ impl FileWriter {
             )));
         }
         for part in self.splitter.split(&batch, CHUNK_ROWS)? {
-            let p = self.partitions.entry(part.key.clone()).or_insert_with_key(|key| Partition {
-                dir: self.splitter.dir(key),
-                values: self.splitter.values(key),
-                pending: Vec::new(),
-                pending_rows: 0,
-                pending_bytes: 0,
-                file: None,
-            });
+            let p = self
+                .partitions
+                .entry(part.key.clone())
+                .or_insert_with_key(|key| Partition {
+                    dir: self.splitter.dir(key),
+                    values: self.splitter.values(key),
+                    pending: Vec::new(),
+                    pending_rows: 0,
+                    pending_bytes: 0,
+                    file: None,
+                });
             p.add(part.rows);
             if p.pending_rows >= CHUNK_ROWS && (p.file.is_some() || self.open_files < self.max_open) {
                 self.encode(&part.key).await?;
@@ -196,7 +199,12 @@ impl FileWriter {
     /// Ends all files and returns their adds in the order in which the files were begun.
     pub async fn finish(mut self) -> Result<Vec<Add>> {
         let mut keys: Vec<_> = self.partitions.keys().cloned().collect();
-        keys.sort_by_key(|k| self.partitions.get(k).and_then(|p| p.file.as_ref()).map_or(usize::MAX, OpenFile::number));
+        keys.sort_by_key(|k| {
+            self.partitions
+                .get(k)
+                .and_then(|p| p.file.as_ref())
+                .map_or(usize::MAX, OpenFile::number)
+        });
         for key in keys {
             self.encode(&key).await?;
             self.close(&key).await?;
@@ -228,7 +236,9 @@ impl FileWriter {
 
     /// Encodes what is pending for a partition, beginning and ending files by size.
     async fn encode(&mut self, key: &[Option<String>]) -> Result<()> {
-        let Some(p) = self.partitions.get_mut(key) else { return Ok(()) };
+        let Some(p) = self.partitions.get_mut(key) else {
+            return Ok(());
+        };
         for batch in p.take_pending()? {
             let mut from = 0;
             while from < batch.num_rows() {
@@ -241,7 +251,9 @@ impl FileWriter {
     }
 
     async fn encode_chunk(&mut self, key: &[Option<String>], rows: RecordBatch) -> Result<()> {
-        let Some(p) = self.partitions.get_mut(key) else { return Ok(()) };
+        let Some(p) = self.partitions.get_mut(key) else {
+            return Ok(());
+        };
         let file = match &mut p.file {
             Some(file) => file,
             slot => {
@@ -263,7 +275,9 @@ impl FileWriter {
 
     /// Ends the open file of a partition; its last bytes go out in the background.
     async fn close(&mut self, key: &[Option<String>]) -> Result<()> {
-        let Some(file) = self.partitions.get_mut(key).and_then(|p| p.file.take()) else { return Ok(()) };
+        let Some(file) = self.partitions.get_mut(key).and_then(|p| p.file.take()) else {
+            return Ok(());
+        };
         self.open_files -= 1;
         while self.closing.len() >= MAX_CLOSING {
             self.collect_one().await?;
@@ -277,7 +291,11 @@ impl FileWriter {
         if self.closing.is_empty() {
             return Ok(());
         }
-        let add = self.closing.remove(0).await.map_err(|e| Error::internal(format!("ending a data file: {e}")))??;
+        let add = self
+            .closing
+            .remove(0)
+            .await
+            .map_err(|e| Error::internal(format!("ending a data file: {e}")))??;
         self.adds.push(add);
         Ok(())
     }
@@ -285,7 +303,9 @@ impl FileWriter {
     /// Writes out the largest partitions until what is held in memory is below the bounds.
     async fn bound_memory(&mut self) -> Result<()> {
         while self.partitions.values().map(|p| p.pending_bytes).sum::<usize>() > PENDING_BYTES {
-            let Some(key) = self.largest(|p| p.pending_bytes) else { break };
+            let Some(key) = self.largest(|p| p.pending_bytes) else {
+                break;
+            };
             let had_file = self.partitions.get(&key).is_some_and(|p| p.file.is_some());
             self.encode(&key).await?;
             if !had_file && self.open_files > self.max_open {
@@ -304,7 +324,10 @@ impl FileWriter {
     }
 
     fn largest(&self, size: impl Fn(&Partition) -> usize) -> Option<Vec<Option<String>>> {
-        self.partitions.iter().max_by_key(|(_, p)| size(p)).map(|(k, _)| k.clone())
+        self.partitions
+            .iter()
+            .max_by_key(|(_, p)| size(p))
+            .map(|(k, _)| k.clone())
     }
 }
 
@@ -314,7 +337,11 @@ impl Partition {
         self.pending_bytes += rows
             .columns()
             .iter()
-            .map(|c| c.to_data().get_slice_memory_size().unwrap_or_else(|_| c.get_array_memory_size()))
+            .map(|c| {
+                c.to_data()
+                    .get_slice_memory_size()
+                    .unwrap_or_else(|_| c.get_array_memory_size())
+            })
             .sum::<usize>();
         self.pending.push(rows);
     }
@@ -327,7 +354,9 @@ impl Partition {
         match pending.first() {
             Some(first) if pending.len() > 1 && rows / pending.len() < CHUNK_ROWS => {
                 let joined = concat_batches(&first.schema(), &pending).map_err(|e| {
-                    Error::invalid_argument(format!("rows of one partition don't fit into one batch ({e}): write smaller batches"))
+                    Error::invalid_argument(format!(
+                        "rows of one partition don't fit into one batch ({e}): write smaller batches"
+                    ))
                 })?;
                 Ok(vec![joined])
             }
@@ -345,7 +374,13 @@ fn check_partition_columns(spec: &WriteSpec) -> Result<Vec<String>> {
     let mut names = Vec::with_capacity(spec.partition_columns.len());
     for name in &spec.partition_columns {
         let Some(field) = spec.schema.field_ignore_case(name) else {
-            let known: Vec<_> = spec.schema.fields().iter().map(|f| format!("`{}`", f.name)).take(20).collect();
+            let known: Vec<_> = spec
+                .schema
+                .fields()
+                .iter()
+                .map(|f| format!("`{}`", f.name))
+                .take(20)
+                .collect();
             return Err(Error::invalid_argument(format!(
                 "the partition column `{name}` isn't a column of the table: it has {}",
                 known.join(", ")
@@ -358,7 +393,9 @@ fn check_partition_columns(spec: &WriteSpec) -> Result<Vec<String>> {
             )));
         }
         if names.contains(&field.name) {
-            return Err(Error::invalid_argument(format!("the partition column `{name}` is given twice")));
+            return Err(Error::invalid_argument(format!(
+                "the partition column `{name}` is given twice"
+            )));
         }
         names.push(field.name.clone());
     }
@@ -378,7 +415,9 @@ fn check_storable(s: &StructType) -> Result<()> {
             "the table has no column that a data file could hold (none at all, or only void ones): add a column with a type",
         ));
     }
-    s.fields().iter().try_for_each(|f| check_storable_type(&f.name, &f.data_type))
+    s.fields()
+        .iter()
+        .try_for_each(|f| check_storable_type(&f.name, &f.data_type))
 }
 
 fn check_storable_type(path: &str, t: &DataType) -> Result<()> {
@@ -390,8 +429,13 @@ fn check_storable_type(path: &str, t: &DataType) -> Result<()> {
     };
     match t {
         DataType::Primitive(_) => Ok(()),
-        DataType::Struct(s) if s.fields().iter().all(|f| f.data_type == void) => refuse("is a struct without any typed field"),
-        DataType::Struct(s) => s.fields().iter().try_for_each(|f| check_storable_type(&format!("{path}.{}", f.name), &f.data_type)),
+        DataType::Struct(s) if s.fields().iter().all(|f| f.data_type == void) => {
+            refuse("is a struct without any typed field")
+        }
+        DataType::Struct(s) => s
+            .fields()
+            .iter()
+            .try_for_each(|f| check_storable_type(&format!("{path}.{}", f.name), &f.data_type)),
         DataType::Array(a) if a.element == void => refuse("is an array of void"),
         DataType::Array(a) => check_storable_type(&format!("{path}.element"), &a.element),
         DataType::Map(m) if m.key == void || m.value == void => refuse("is a map with void keys or values"),

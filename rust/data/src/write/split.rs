@@ -39,13 +39,30 @@ pub(super) struct Splitter {
 impl Splitter {
     pub(super) fn new(table: &StructType, partition_columns: &[String], stored: &StructType) -> Result<Self> {
         let position = |name: &str| {
-            table.index_ignore_case(name).ok_or_else(|| Error::internal(format!("the column `{name}` went missing")))
+            table
+                .index_ignore_case(name)
+                .ok_or_else(|| Error::internal(format!("the column `{name}` went missing")))
         };
-        let at = partition_columns.iter().map(|c| position(c)).collect::<Result<Vec<_>>>()?;
-        let types = at.iter().filter_map(|i| table.fields().get(*i)).map(|f| row_type(&f.data_type)).collect();
+        let at = partition_columns
+            .iter()
+            .map(|c| position(c))
+            .collect::<Result<Vec<_>>>()?;
+        let types = at
+            .iter()
+            .filter_map(|i| table.fields().get(*i))
+            .map(|f| row_type(&f.data_type))
+            .collect();
         let fields = stored.fields().iter();
-        let stored_at = fields.map(|f| Ok((position(&f.name)?, f.data_type.clone()))).collect::<Result<Vec<_>>>()?;
-        Ok(Splitter { columns: partition_columns.to_vec(), at, types, stored: stored_at, schema: row_schema(stored.fields()) })
+        let stored_at = fields
+            .map(|f| Ok((position(&f.name)?, f.data_type.clone())))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Splitter {
+            columns: partition_columns.to_vec(),
+            at,
+            types,
+            stored: stored_at,
+            schema: row_schema(stored.fields()),
+        })
     }
 
     /// The key as `add.partitionValues` has it.
@@ -55,7 +72,11 @@ impl Splitter {
 
     /// The directory of the partition, with a slash at its end; empty for a table without partitions.
     pub(super) fn dir(&self, key: &[Option<String>]) -> String {
-        self.columns.iter().zip(key).map(|(c, v)| partition_dir(c, v.as_deref()) + "/").collect()
+        self.columns
+            .iter()
+            .zip(key)
+            .map(|(c, v)| partition_dir(c, v.as_deref()) + "/")
+            .collect()
     }
 
     /// The batch by partitions, in the order of their first rows. A part of fewer than `copy_below` rows
@@ -63,9 +84,17 @@ impl Splitter {
     pub(super) fn split(&self, batch: &RecordBatch, copy_below: usize) -> Result<Vec<Part>> {
         let stored = self.stored_columns(batch)?;
         if self.at.is_empty() {
-            return Ok(vec![Part { key: Vec::new(), rows: stored }]);
+            return Ok(vec![Part {
+                key: Vec::new(),
+                rows: stored,
+            }]);
         }
-        let values: Vec<ArrayRef> = self.at.iter().filter_map(|i| batch.columns().get(*i)).cloned().collect();
+        let values: Vec<ArrayRef> = self
+            .at
+            .iter()
+            .filter_map(|i| batch.columns().get(*i))
+            .cloned()
+            .collect();
         let groups = group(&values, &self.types)?;
         groups
             .into_iter()
@@ -74,7 +103,10 @@ impl Splitter {
                     .iter()
                     .map(|v| Ok(partition_text(v.as_ref(), g.first)?.filter(|t| !t.is_empty())))
                     .collect::<Result<Vec<_>>>()?;
-                Ok(Part { key, rows: g.rows(&stored, copy_below)? })
+                Ok(Part {
+                    key,
+                    rows: g.rows(&stored, copy_below)?,
+                })
             })
             .collect()
     }
@@ -85,12 +117,19 @@ impl Splitter {
             let Some(array) = batch.columns().get(*i) else {
                 return Err(Error::internal("a batch has fewer columns than the table"));
             };
-            let name = batch.schema_ref().fields().get(*i).map(|f| f.name().clone()).unwrap_or_default();
-            let convert = Convert::new(array.data_type(), t, Rules::File, &name).map_err(|m| not_cast(&name, &format!("{m:?}")))?;
+            let name = batch
+                .schema_ref()
+                .fields()
+                .get(*i)
+                .map(|f| f.name().clone())
+                .unwrap_or_default();
+            let convert = Convert::new(array.data_type(), t, Rules::File, &name)
+                .map_err(|m| not_cast(&name, &format!("{m:?}")))?;
             columns.push(convert.apply(array).map_err(|e| not_cast(&name, &e.to_string()))?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(|e| not_cast("", &e.to_string()))
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+            .map_err(|e| not_cast("", &e.to_string()))
     }
 }
 
@@ -128,12 +167,17 @@ fn group(values: &[ArrayRef], types: &[ArrowType]) -> Result<Vec<Group>> {
     let mut previous: Option<(&[u8], usize)> = None;
     for (i, row) in rows.iter().enumerate() {
         let bytes = row.data();
-        let index = u32::try_from(i).map_err(|_| Error::invalid_argument("a batch has more than 2^32 rows: write smaller batches"))?;
+        let index = u32::try_from(i)
+            .map_err(|_| Error::invalid_argument("a batch has more than 2^32 rows: write smaller batches"))?;
         // Equal neighbours are the common case: no hash for them.
         let at = match previous {
             Some((same, at)) if same == bytes => at,
             _ => *found.entry(bytes).or_insert_with(|| {
-                groups.push(Group { first: i, last: i, indices: Vec::new() });
+                groups.push(Group {
+                    first: i,
+                    last: i,
+                    indices: Vec::new(),
+                });
                 groups.len() - 1
             }),
         };

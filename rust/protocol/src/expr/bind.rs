@@ -82,12 +82,18 @@ fn column(name: &[String], schema: &StructType) -> Result<Column> {
         };
         last = Some(found);
     }
-    let data_type = last.map(|f| &f.data_type).ok_or_else(|| Error::invalid_argument("the predicate has a column without a name"))?;
+    let data_type = last
+        .map(|f| &f.data_type)
+        .ok_or_else(|| Error::invalid_argument("the predicate has a column without a name"))?;
     let ty = match data_type {
         DataType::Primitive(p) => Some(*p),
         _ => None,
     };
-    Ok(Column { path, ty, is_struct: matches!(data_type, DataType::Struct(_)) })
+    Ok(Column {
+        path,
+        ty,
+        is_struct: matches!(data_type, DataType::Struct(_)),
+    })
 }
 
 static EMPTY: std::sync::LazyLock<StructType> = std::sync::LazyLock::new(StructType::default);
@@ -97,7 +103,11 @@ fn refuse_special_strings(field: &Field, name: &[String]) -> Result<()> {
     let special = if field.metadata.contains_key("__COLLATIONS") {
         "has a collation"
     } else {
-        match field.metadata.get("__CHAR_VARCHAR_TYPE_STRING").and_then(serde_json::Value::as_str) {
+        match field
+            .metadata
+            .get("__CHAR_VARCHAR_TYPE_STRING")
+            .and_then(serde_json::Value::as_str)
+        {
             Some(t) if t.starts_with("char(") => "is of a char type",
             _ => return Ok(()),
         }
@@ -122,8 +132,14 @@ fn unknown(name: &[String], here: &StructType, part: &str, schema: &StructType) 
         .collect();
     near.sort();
     let names: Vec<String> = near.iter().take(3).map(|(_, n)| format!("`{n}`")).collect();
-    let advice = if names.is_empty() { "there are no fields to name there".to_owned() } else { format!("did you mean {}?", names.join(", ")) };
-    Error::invalid_argument(format!("the predicate names the column `{full}`, which the table doesn't have: {advice}"))
+    let advice = if names.is_empty() {
+        "there are no fields to name there".to_owned()
+    } else {
+        format!("did you mean {}?", names.join(", "))
+    };
+    Error::invalid_argument(format!(
+        "the predicate names the column `{full}`, which the table doesn't have: {advice}"
+    ))
 }
 
 /// Edits between two names.
@@ -226,12 +242,18 @@ fn operand(side: Side) -> Result<Option<Term>> {
         Literal::Float(v) => Term::Literal(Scalar::Float(v), Primitive::Float),
         Literal::Double(v) => Term::Literal(Scalar::Double(v), Primitive::Double),
         Literal::Other(s, ty) => Term::Literal(s, ty),
-        Literal::Exact(n, ty) => match exact_range(ty).map(|(s, low, high)| n.fit(s, low, high)) {
-            Some(Fit::Exact(v)) if exact_scalar(ty, v).is_some() => {
-                exact_scalar(ty, v).map(|s| Term::Literal(s, ty)).ok_or_else(|| Error::internal("a literal lost its value"))?
+        Literal::Exact(n, ty) => {
+            match exact_range(ty).map(|(s, low, high)| n.fit(s, low, high)) {
+                Some(Fit::Exact(v)) if exact_scalar(ty, v).is_some() => exact_scalar(ty, v)
+                    .map(|s| Term::Literal(s, ty))
+                    .ok_or_else(|| Error::internal("a literal lost its value"))?,
+                _ => {
+                    return Err(Error::invalid_argument(format!(
+                        "the predicate has a number that isn't a {ty}"
+                    )));
+                }
             }
-            _ => return Err(Error::invalid_argument(format!("the predicate has a number that isn't a {ty}"))),
-        },
+        }
         Literal::Text(_) | Literal::Untyped(_) => {
             return Err(Error::unsupported_expression(
                 "the predicate uses arithmetic on text: write numbers without quotes or use the Spark engine",

@@ -20,7 +20,9 @@ const MAX_DEPTH: usize = 500;
 /// (Spark prints no values) and binary literals.
 pub fn translate(json: &str, session_zone: &str) -> Result<Option<Expr>> {
     let nodes: Vec<HashMap<String, Value>> = serde_json::from_str(json).map_err(|e| {
-        Error::invalid_argument(format!("a Spark filter isn't the JSON of Expression.toJSON ({e}): this version of Spark isn't supported"))
+        Error::invalid_argument(format!(
+            "a Spark filter isn't the JSON of Expression.toJSON ({e}): this version of Spark isn't supported"
+        ))
     })?;
     let zone = match session_zone {
         "Etc/UTC" | "Etc/GMT" | "Zulu" | "Universal" | "Etc/Universal" => Some(0),
@@ -44,13 +46,21 @@ fn tree<'a>(rest: &mut Iter<'a, HashMap<String, Value>>, depth: usize) -> Option
     let class = class.rsplit_once('.').map_or(class, |(_, name)| name);
     let count = fields.get("num-children")?.as_u64()?;
     let children = (0..count).map(|_| tree(rest, depth + 1)).collect::<Option<Vec<_>>>()?;
-    Some(Tree { class, fields, children })
+    Some(Tree {
+        class,
+        fields,
+        children,
+    })
 }
 
 /// `exact`: under a negation a part must not be left out.
 fn condition(t: &Tree<'_>, zone: Option<i64>, exact: bool) -> Option<Expr> {
     let compare = |cmp| match t.children.as_slice() {
-        [l, r] => Some(Expr::Compare { cmp, left: Box::new(value(l, zone)?), right: Box::new(value(r, zone)?) }),
+        [l, r] => Some(Expr::Compare {
+            cmp,
+            left: Box::new(value(l, zone)?),
+            right: Box::new(value(r, zone)?),
+        }),
         _ => None,
     };
     match (t.class, t.children.as_slice()) {
@@ -60,23 +70,36 @@ fn condition(t: &Tree<'_>, zone: Option<i64>, exact: bool) -> Option<Expr> {
             _ => None,
         },
         ("Or", [l, r]) => Some(joined(condition(l, zone, exact)?, condition(r, zone, exact)?, false)),
-        ("Not", [c]) => Some(Expr::Not { arg: Box::new(condition(c, zone, true)?) }),
+        ("Not", [c]) => Some(Expr::Not {
+            arg: Box::new(condition(c, zone, true)?),
+        }),
         ("EqualTo", _) => compare(Comparison::Eq),
         ("EqualNullSafe", _) => compare(Comparison::NullSafeEq),
         ("LessThan", _) => compare(Comparison::Lt),
         ("LessThanOrEqual", _) => compare(Comparison::Le),
         ("GreaterThan", _) => compare(Comparison::Gt),
         ("GreaterThanOrEqual", _) => compare(Comparison::Ge),
-        ("IsNull", [c]) => Some(Expr::IsNull { arg: Box::new(column(c)?) }),
-        ("IsNotNull", [c]) => Some(Expr::IsNotNull { arg: Box::new(column(c)?) }),
+        ("IsNull", [c]) => Some(Expr::IsNull {
+            arg: Box::new(column(c)?),
+        }),
+        ("IsNotNull", [c]) => Some(Expr::IsNotNull {
+            arg: Box::new(column(c)?),
+        }),
         ("In", [v, list @ ..]) => {
             let list = list.iter().map(|l| literal(l, zone)).collect::<Option<Vec<_>>>()?;
-            Some(Expr::In { arg: Box::new(value(v, zone)?), list })
+            Some(Expr::In {
+                arg: Box::new(value(v, zone)?),
+                list,
+            })
         }
         ("StartsWith", [c, p]) => match literal(p, zone)? {
-            Expr::Literal { value: Some(prefix), type_name } if type_name == "string" => {
-                Some(Expr::StartsWith { arg: Box::new(column(c)?), prefix })
-            }
+            Expr::Literal {
+                value: Some(prefix),
+                type_name,
+            } if type_name == "string" => Some(Expr::StartsWith {
+                arg: Box::new(column(c)?),
+                prefix,
+            }),
             _ => None,
         },
         ("AttributeReference" | "GetStructField", _) if is_boolean(t) => column(t),
@@ -110,9 +133,10 @@ fn is_boolean(t: &Tree<'_>) -> bool {
 fn value(t: &Tree<'_>, zone: Option<i64>) -> Option<Expr> {
     match (t.class, t.children.as_slice()) {
         ("Literal", _) => literal(t, zone),
-        ("Cast", [c]) if widens(data_type(c)?, data_type(t)?) => {
-            Some(Expr::Cast { arg: Box::new(column(c)?), type_name: data_type(t)?.to_owned() })
-        }
+        ("Cast", [c]) if widens(data_type(c)?, data_type(t)?) => Some(Expr::Cast {
+            arg: Box::new(column(c)?),
+            type_name: data_type(t)?.to_owned(),
+        }),
         _ => column(t),
     }
 }
@@ -148,14 +172,21 @@ fn literal(t: &Tree<'_>, zone: Option<i64>) -> Option<Expr> {
         return None;
     }
     let type_name = data_type(t)?;
-    let made = |value: Option<String>| Some(Expr::Literal { value, type_name: type_name.to_owned() });
+    let made = |value: Option<String>| {
+        Some(Expr::Literal {
+            value,
+            type_name: type_name.to_owned(),
+        })
+    };
     let text = match t.fields.get("value")? {
         Value::Null => return made(None),
         Value::String(s) => s,
         _ => return None,
     };
     match type_name {
-        "string" | "boolean" | "byte" | "short" | "integer" | "long" | "float" | "double" | "date" => made(Some(text.clone())),
+        "string" | "boolean" | "byte" | "short" | "integer" | "long" | "float" | "double" | "date" => {
+            made(Some(text.clone()))
+        }
         // Printed as the microseconds of the wall clock.
         "timestamp_ntz" => made(Some(wall_clock(text.parse().ok()?))),
         "timestamp" => match parse_timestamp(text)? {

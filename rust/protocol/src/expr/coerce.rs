@@ -56,7 +56,11 @@ fn null_safe(left: Side, right: Side) -> Result<Node> {
         }
         (Side::Term(l), Side::Term(r)) => {
             let both = Node::And(vec![Node::IsNull(l.clone()), Node::IsNull(r.clone())]);
-            let neither = vec![Node::IsNotNull(l.clone()), Node::IsNotNull(r.clone()), terms(l, Op::Eq, r)?];
+            let neither = vec![
+                Node::IsNotNull(l.clone()),
+                Node::IsNotNull(r.clone()),
+                terms(l, Op::Eq, r)?,
+            ];
             Ok(Node::Or(vec![both, Node::And(neither)]))
         }
     }
@@ -79,12 +83,21 @@ pub(crate) fn is_in(term: &Term, list: Vec<Literal>) -> Result<Node> {
             other => others.push(other),
         }
     }
-    others.insert(0, if values.is_empty() { Node::Known(term.clone(), false) } else { Node::In(term.clone(), values) });
+    others.insert(
+        0,
+        if values.is_empty() {
+            Node::Known(term.clone(), false)
+        } else {
+            Node::In(term.clone(), values)
+        },
+    );
     Ok(Node::Or(others))
 }
 
 fn with_literal(term: Term, op: Op, literal: Literal) -> Result<Node> {
-    let Some(ty) = term.ty() else { return Err(not_comparable(&term)) };
+    let Some(ty) = term.ty() else {
+        return Err(not_comparable(&term));
+    };
     if literal == Literal::Null || ty == Primitive::Void {
         return Ok(Node::Const(None));
     }
@@ -131,7 +144,11 @@ fn refused(term: &Term, ty: Primitive, literal: &Literal) -> Error {
         "the predicate compares {} with a {} literal: write a literal of the column's type{} or use the Spark engine",
         describe(term, ty),
         literal.type_name(),
-        if ty == Primitive::String { " (put it in quotes)" } else { "" }
+        if ty == Primitive::String {
+            " (put it in quotes)"
+        } else {
+            ""
+        }
     ))
 }
 
@@ -224,7 +241,11 @@ pub(crate) fn common_type(l: Primitive, r: Primitive) -> Option<Primitive> {
         Some(Primitive::Double)
     } else if is_time(l) && is_time(r) {
         let both = [l, r];
-        Some(if both.contains(&Primitive::Timestamp) { Primitive::Timestamp } else { Primitive::TimestampNtz })
+        Some(if both.contains(&Primitive::Timestamp) {
+            Primitive::Timestamp
+        } else {
+            Primitive::TimestampNtz
+        })
     } else {
         None
     }
@@ -232,7 +253,11 @@ pub(crate) fn common_type(l: Primitive, r: Primitive) -> Option<Primitive> {
 
 /// The term in a wider type.
 pub(crate) fn widened(term: Term, ty: Primitive) -> Term {
-    if term.ty() == Some(ty) { term } else { Term::Widen(Box::new(term), ty) }
+    if term.ty() == Some(ty) {
+        term
+    } else {
+        Term::Widen(Box::new(term), ty)
+    }
 }
 
 /// A term for messages.

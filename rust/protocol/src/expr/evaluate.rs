@@ -40,7 +40,11 @@ pub(crate) fn evaluate(node: &Node, batch: &RecordBatch) -> Result<BooleanArray>
         }
         Node::Compare(t, op, v) => {
             let ty = type_of(t)?;
-            compare(&term(t, batch)?, *op, &ArrowScalar::new(normalise_floats(v.to_array(ty)?)))
+            compare(
+                &term(t, batch)?,
+                *op,
+                &ArrowScalar::new(normalise_floats(v.to_array(ty)?)),
+            )
         }
         Node::CompareTerms(l, op, r) => compare(&term(l, batch)?, *op, &term(r, batch)?),
         Node::IsNull(t) => is_null(&term(t, batch)?).map_err(failed),
@@ -48,7 +52,9 @@ pub(crate) fn evaluate(node: &Node, batch: &RecordBatch) -> Result<BooleanArray>
         Node::In(t, values) => is_in(&term(t, batch)?, values, type_of(t)?),
         Node::Like(t, pattern) => {
             let array = term(t, batch)?;
-            let texts = array.as_string_opt::<i32>().ok_or_else(|| Error::internal("LIKE on an array that isn't Utf8"))?;
+            let texts = array
+                .as_string_opt::<i32>()
+                .ok_or_else(|| Error::internal("LIKE on an array that isn't Utf8"))?;
             Ok(texts.iter().map(|v| v.map(|v| pattern.matches(v))).collect())
         }
         Node::Not(n) => not(&evaluate(n, batch)?).map_err(failed),
@@ -58,7 +64,11 @@ pub(crate) fn evaluate(node: &Node, batch: &RecordBatch) -> Result<BooleanArray>
 }
 
 fn constant(v: bool, rows: usize) -> arrow::buffer::BooleanBuffer {
-    if v { arrow::buffer::BooleanBuffer::new_set(rows) } else { arrow::buffer::BooleanBuffer::new_unset(rows) }
+    if v {
+        arrow::buffer::BooleanBuffer::new_set(rows)
+    } else {
+        arrow::buffer::BooleanBuffer::new_unset(rows)
+    }
 }
 
 fn combine(
@@ -128,7 +138,12 @@ fn term(t: &Term, batch: &RecordBatch) -> Result<ArrayRef> {
 }
 
 fn column(c: &Column, batch: &RecordBatch) -> Result<ArrayRef> {
-    let missing = || Error::internal(format!("the column `{}` of the predicate wasn't read", c.path.join(".")));
+    let missing = || {
+        Error::internal(format!(
+            "the column `{}` of the predicate wasn't read",
+            c.path.join(".")
+        ))
+    };
     let (first, rest) = c.path.split_first().ok_or_else(missing)?;
     let mut array = Arc::clone(batch.column_by_name(first).ok_or_else(missing)?);
     for name in rest {
@@ -144,9 +159,15 @@ fn column(c: &Column, batch: &RecordBatch) -> Result<ArrayRef> {
 
 /// A field of a struct array, null where the struct is; `None` if there is no such field.
 pub(crate) fn child(array: &ArrayRef, name: &str) -> Result<Option<ArrayRef>> {
-    let Some(parent) = array.as_struct_opt() else { return Ok(None) };
-    let Some(field) = parent.column_by_name(name) else { return Ok(None) };
-    let Some(nulls) = parent.nulls().filter(|n| n.null_count() > 0) else { return Ok(Some(Arc::clone(field))) };
+    let Some(parent) = array.as_struct_opt() else {
+        return Ok(None);
+    };
+    let Some(field) = parent.column_by_name(name) else {
+        return Ok(None);
+    };
+    let Some(nulls) = parent.nulls().filter(|n| n.null_count() > 0) else {
+        return Ok(Some(Arc::clone(field)));
+    };
     if *field.data_type() == ArrowType::Null {
         return Ok(Some(Arc::clone(field)));
     }
@@ -182,11 +203,18 @@ pub(crate) fn widen(array: &ArrayRef, to: Primitive) -> Result<ArrayRef> {
             let days = array.as_primitive::<Date32Type>();
             let us: TimestampMicrosecondArray =
                 days.unary::<_, TimestampMicrosecondType>(|d| i64::from(d).saturating_mul(DAY_US));
-            if to == Primitive::Timestamp { Arc::new(us.with_timezone("UTC")) } else { Arc::new(us) }
+            if to == Primitive::Timestamp {
+                Arc::new(us.with_timezone("UTC"))
+            } else {
+                Arc::new(us)
+            }
         }
-        (ArrowType::Timestamp(..), Primitive::Timestamp) => {
-            Arc::new(array.as_primitive::<TimestampMicrosecondType>().clone().with_timezone("UTC"))
-        }
+        (ArrowType::Timestamp(..), Primitive::Timestamp) => Arc::new(
+            array
+                .as_primitive::<TimestampMicrosecondType>()
+                .clone()
+                .with_timezone("UTC"),
+        ),
         _ => cast(array, &target).map_err(failed)?,
     };
     Ok(normalise_floats(wide))
@@ -197,7 +225,12 @@ fn decimal_to_double(v: i128, scale: i32) -> f64 {
     if v.unsigned_abs() < 1 << 53 && (0..=22).contains(&scale) {
         return v as f64 / 10f64.powi(scale);
     }
-    let n = Number { unscaled: v, scale, significant: 0, exponent: false };
+    let n = Number {
+        unscaled: v,
+        scale,
+        significant: 0,
+        exponent: false,
+    };
     n.to_f64().unwrap_or(f64::NAN)
 }
 
@@ -215,7 +248,11 @@ fn is_in(array: &ArrayRef, values: &[Scalar], ty: Primitive) -> Result<BooleanAr
         Primitive::String => in_texts(array, &list),
         Primitive::Binary => {
             let set: HashSet<&[u8]> = list.as_binary::<i32>().iter().flatten().collect();
-            array.as_binary::<i32>().iter().map(|v| v.map(|v| set.contains(v))).collect()
+            array
+                .as_binary::<i32>()
+                .iter()
+                .map(|v| v.map(|v| set.contains(v)))
+                .collect()
         }
         Primitive::Decimal { .. } => in_set::<Decimal128Type, _>(array, &list, |v| v),
         Primitive::Double => in_set::<Float64Type, _>(array, &list, f64::to_bits),
@@ -229,7 +266,11 @@ fn is_in(array: &ArrayRef, values: &[Scalar], ty: Primitive) -> Result<BooleanAr
         | Primitive::Long
         | Primitive::Date => {
             let long = |a: &ArrayRef| {
-                let days = if ty == Primitive::Date { cast(a, &ArrowType::Int32) } else { Ok(Arc::clone(a)) };
+                let days = if ty == Primitive::Date {
+                    cast(a, &ArrowType::Int32)
+                } else {
+                    Ok(Arc::clone(a))
+                };
                 days.and_then(|a| cast(&a, &ArrowType::Int64)).map_err(failed)
             };
             in_set::<Int64Type, _>(&long(array)?, &long(&list)?, |v| v)
@@ -240,11 +281,23 @@ fn is_in(array: &ArrayRef, values: &[Scalar], ty: Primitive) -> Result<BooleanAr
 fn in_texts(array: &ArrayRef, list: &ArrayRef) -> BooleanArray {
     let texts: &StringArray = list.as_string();
     let set: HashSet<&str> = texts.iter().flatten().collect();
-    array.as_string::<i32>().iter().map(|v| v.map(|v| set.contains(v))).collect()
+    array
+        .as_string::<i32>()
+        .iter()
+        .map(|v| v.map(|v| set.contains(v)))
+        .collect()
 }
 
-fn in_set<T: ArrowPrimitiveType, K: Eq + Hash>(array: &ArrayRef, list: &ArrayRef, key: impl Fn(T::Native) -> K) -> BooleanArray {
+fn in_set<T: ArrowPrimitiveType, K: Eq + Hash>(
+    array: &ArrayRef,
+    list: &ArrayRef,
+    key: impl Fn(T::Native) -> K,
+) -> BooleanArray {
     let list: &PrimitiveArray<T> = list.as_primitive();
     let set: HashSet<K> = list.iter().flatten().map(&key).collect();
-    array.as_primitive::<T>().iter().map(|v| v.map(|v| set.contains(&key(v)))).collect()
+    array
+        .as_primitive::<T>()
+        .iter()
+        .map(|v| v.map(|v| set.contains(&key(v))))
+        .collect()
 }

@@ -119,6 +119,7 @@ fn bad_escape(pattern: &str, escape: char, what: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
 
     #[test]

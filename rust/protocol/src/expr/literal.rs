@@ -119,10 +119,12 @@ impl Literal {
                 Literal::of(scalar, ty)
             }
             (Literal::Exact(n, _), Primitive::Double) => Literal::Double(n.to_f64().ok_or(refused)?),
-            (Literal::Exact(n, _), _) if exact_range(ty).is_some() => match exact_range(ty).map(|(s, l, h)| n.fit(s, l, h)) {
-                Some(Fit::Exact(v)) => Literal::of(exact_scalar(ty, v).ok_or(refused)?, ty),
-                _ => return Err(refused),
-            },
+            (Literal::Exact(n, _), _) if exact_range(ty).is_some() => {
+                match exact_range(ty).map(|(s, l, h)| n.fit(s, l, h)) {
+                    Some(Fit::Exact(v)) => Literal::of(exact_scalar(ty, v).ok_or(refused)?, ty),
+                    _ => return Err(refused),
+                }
+            }
             (Literal::Exact(n, from), Primitive::Float) if is_integer(from) || n.significant <= 15 => {
                 // Spark goes through a double only for decimals; both round once at these sizes.
                 let text = format!("{}e{}", n.unscaled, -i64::from(n.scale));
@@ -169,7 +171,11 @@ pub(crate) fn compare_doubles(a: f64, b: f64) -> Ordering {
 fn compare_numbers(a: Number, b: Number) -> Option<Ordering> {
     match a.fit(b.scale, i128::MIN, i128::MAX) {
         Fit::Exact(v) => Some(v.cmp(&b.unscaled)),
-        Fit::After(v) => Some(if v < b.unscaled { Ordering::Less } else { Ordering::Greater }),
+        Fit::After(v) => Some(if v < b.unscaled {
+            Ordering::Less
+        } else {
+            Ordering::Greater
+        }),
         Fit::Above => Some(Ordering::Greater),
         Fit::Below => Some(Ordering::Less),
     }
@@ -187,7 +193,14 @@ fn compare_others(a: &Scalar, b: &Scalar) -> Option<Ordering> {
 
 fn parse_hex(text: &str) -> Option<Vec<u8>> {
     // Spark reads an odd number of digits with a zero before them.
-    let padded = if text.len() % 2 == 1 { format!("0{text}") } else { text.to_owned() };
-    padded.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    let padded = if text.len() % 2 == 1 {
+        format!("0{text}")
+    } else {
+        text.to_owned()
+    };
+    padded
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
 }
-

@@ -13,6 +13,8 @@ mod like;
 mod literal;
 pub(crate) mod node;
 pub(crate) mod scalar;
+#[cfg(test)]
+mod tests;
 pub(crate) mod text;
 
 use serde::{Deserialize, Serialize};

@@ -126,7 +126,12 @@ impl Node {
     pub(crate) fn columns<'a>(&'a self, found: &mut Vec<&'a Column>) {
         match self {
             Node::Const(_) => {}
-            Node::Known(t, _) | Node::Compare(t, ..) | Node::IsNull(t) | Node::IsNotNull(t) | Node::In(t, _) | Node::Like(t, _) => {
+            Node::Known(t, _)
+            | Node::Compare(t, ..)
+            | Node::IsNull(t)
+            | Node::IsNotNull(t)
+            | Node::In(t, _)
+            | Node::Like(t, _) => {
                 t.columns(found);
             }
             Node::CompareTerms(l, _, r) => {
@@ -159,9 +164,12 @@ impl Node {
             Node::CompareTerms(l, op, r) => Node::CompareTerms(l.clone(), op.negate(), r.clone()),
             Node::IsNull(t) => Node::IsNotNull(t.clone()),
             Node::IsNotNull(t) => Node::IsNull(t.clone()),
-            Node::In(t, values) => {
-                Node::And(values.iter().map(|v| Node::Compare(t.clone(), Op::Ne, v.clone())).collect())
-            }
+            Node::In(t, values) => Node::And(
+                values
+                    .iter()
+                    .map(|v| Node::Compare(t.clone(), Op::Ne, v.clone()))
+                    .collect(),
+            ),
             Node::Like(..) => Node::Not(Box::new(self.clone())),
             Node::Not(n) => n.push_down(false),
             Node::And(list) => Node::Or(list.iter().map(|n| n.push_down(true)).collect()),
@@ -182,7 +190,9 @@ impl Predicate {
     /// Unknown columns and values that aren't of their column's type are `InvalidArgument`; what can't
     /// be evaluated with Spark's meaning is `UnsupportedExpression`.
     pub fn bind(expr: &Expr, schema: &StructType) -> Result<Predicate> {
-        Ok(Predicate { root: Arc::new(bind::predicate(expr, schema)?) })
+        Ok(Predicate {
+            root: Arc::new(bind::predicate(expr, schema)?),
+        })
     }
 
     /// The logical paths used, in the schema's case, each once.
@@ -207,7 +217,9 @@ impl Predicate {
     /// Whether it uses nothing but these columns.
     pub fn partition_only(&self, partition_columns: &[String]) -> bool {
         self.columns().iter().all(|path| match path.as_slice() {
-            [name] => partition_columns.iter().any(|p| p.to_lowercase() == name.to_lowercase()),
+            [name] => partition_columns
+                .iter()
+                .any(|p| p.to_lowercase() == name.to_lowercase()),
             _ => false,
         })
     }

@@ -39,7 +39,10 @@ pub enum Scalar {
 
 /// Whether this is one of the four integer types.
 pub(crate) fn is_integer(ty: Primitive) -> bool {
-    matches!(ty, Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long)
+    matches!(
+        ty,
+        Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long
+    )
 }
 
 /// Least and greatest value of an integer or decimal type, at its scale.

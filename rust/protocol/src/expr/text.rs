@@ -102,7 +102,10 @@ fn time_part(text: &str) -> Option<(i64, &str)> {
 pub(crate) fn parse_offset(text: &str) -> Option<i64> {
     let t = text.trim();
     let upper = t.to_ascii_uppercase();
-    let t = ["UTC", "GMT", "UT"].iter().find_map(|p| upper.strip_prefix(p)).unwrap_or(&upper);
+    let t = ["UTC", "GMT", "UT"]
+        .iter()
+        .find_map(|p| upper.strip_prefix(p))
+        .unwrap_or(&upper);
     if t.is_empty() || t == "Z" || t == "0" {
         return Some(0);
     }
@@ -132,7 +135,11 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, Option<i64>)> {
     }
     let time = rest.strip_prefix([' ', 'T']).filter(|_| complete)?;
     let (micros, zone) = time_part(time)?;
-    let offset = if zone.is_empty() { None } else { Some(parse_offset(zone)?) };
+    let offset = if zone.is_empty() {
+        None
+    } else {
+        Some(parse_offset(zone)?)
+    };
     Some((midnight.checked_add(micros)?, offset))
 }
 
@@ -182,7 +189,12 @@ pub(crate) struct Number {
 impl Number {
     /// A whole number.
     pub(crate) fn whole(v: i64) -> Number {
-        Number { unscaled: i128::from(v), scale: 0, significant: v.unsigned_abs().to_string().len(), exponent: false }
+        Number {
+            unscaled: i128::from(v),
+            scale: 0,
+            significant: v.unsigned_abs().to_string().len(),
+            exponent: false,
+        }
     }
 
     /// `[+-]digits[.digits][e[+-]digits]` with at most 38 significant digits.
@@ -296,22 +308,47 @@ pub(crate) fn format_decimal(unscaled: i128, scale: i8) -> String {
     let padded = format!("{digits:0>width$}", width = scale + 1);
     let (whole, fraction) = padded.split_at_checked(padded.len() - scale).unwrap_or((&padded, ""));
     let sign = if unscaled < 0 { "-" } else { "" };
-    if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+    if scale == 0 {
+        format!("{sign}{whole}")
+    } else {
+        format!("{sign}{whole}.{fraction}")
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
 
     #[test]
     fn dates_round_trip() {
-        for days in [-719_528, -1, 0, 58, 59, 60, 11_016, 20_000, 2_932_896, i32::MIN as i64, i32::MAX as i64] {
+        for days in [
+            -719_528,
+            -1,
+            0,
+            58,
+            59,
+            60,
+            11_016,
+            20_000,
+            2_932_896,
+            i32::MIN as i64,
+            i32::MAX as i64,
+        ] {
             assert_eq!(parse_date(&format_date(days)).map(i64::from), Some(days), "{days}");
         }
         assert_eq!(format_date(0), "1970-01-01");
         assert_eq!(parse_date("2024-2-9 12:00"), parse_date("2024-02-09"));
         assert_eq!(parse_date("2024"), parse_date("2024-01-01"));
-        for bad in ["", "24-01-01", "2023-02-29", "2024-13-01", "2024-01-01x", "2024-01T", "now"] {
+        for bad in [
+            "",
+            "24-01-01",
+            "2023-02-29",
+            "2024-13-01",
+            "2024-01-01x",
+            "2024-01T",
+            "now",
+        ] {
             assert_eq!(parse_date(bad), None, "{bad}");
         }
     }
@@ -330,7 +367,13 @@ mod tests {
         ] {
             assert_eq!(parse_instant(same), Some(at), "{same}");
         }
-        for bad in ["2020-01-01 25:00:00", "2020-01-01 05:00:00 Mars/X", "2020-01 05:00", "12:00:00", "2020-01-01 05"] {
+        for bad in [
+            "2020-01-01 25:00:00",
+            "2020-01-01 05:00:00 Mars/X",
+            "2020-01 05:00",
+            "12:00:00",
+            "2020-01-01 05",
+        ] {
             assert_eq!(parse_instant(bad), None, "{bad}");
         }
         let (text, left) = format_timestamp(-1, 'T');

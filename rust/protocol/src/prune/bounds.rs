@@ -52,7 +52,10 @@ const DOUBLE_ERROR: i128 = 1_000_000_000_000_000;
 
 /// Whether statistics of this type have a minimum and a maximum.
 pub(super) fn is_ordered(ty: Primitive) -> bool {
-    !matches!(ty, Primitive::Boolean | Primitive::Binary | Primitive::Void | Primitive::Variant)
+    !matches!(
+        ty,
+        Primitive::Boolean | Primitive::Binary | Primitive::Void | Primitive::Variant
+    )
 }
 
 impl Bounds {
@@ -60,7 +63,9 @@ impl Bounds {
     pub(super) fn unknown(leaves: &[Leaf], rows: usize) -> Result<Bounds> {
         let none = Int64Array::new_null(rows);
         let leaves = leaves.iter().map(|l| LeafBounds::new(l, None, None, &none, &none));
-        Ok(Bounds { leaves: leaves.collect::<Result<_>>()? })
+        Ok(Bounds {
+            leaves: leaves.collect::<Result<_>>()?,
+        })
     }
 }
 
@@ -82,7 +87,10 @@ impl LeafBounds {
             max = later(max);
             // A writer whose minimum is above its maximum is wrong in one of them.
             let wrong = certain(&cmp::gt(&min, &max).map_err(failed)?);
-            (min, max) = (nullif(&min, &wrong).map_err(failed)?, nullif(&max, &wrong).map_err(failed)?);
+            (min, max) = (
+                nullif(&min, &wrong).map_err(failed)?,
+                nullif(&max, &wrong).map_err(failed)?,
+            );
         }
         // P166: of wide bounds only 0 and "all" are true counts, and no more is asked here.
         let zero = Int64Array::new_scalar(0);
@@ -91,7 +99,12 @@ impl LeafBounds {
         let all = certain(&cmp::eq(null_count, num_records).map_err(failed)?);
         let counts_unknown = certain(&arrow::compute::is_null(num_records).map_err(failed)?);
         let trusted = arrow::compute::or(&sane, &counts_unknown).map_err(failed)?;
-        Ok(LeafBounds { min, max, all_null: all, no_null: and(&none, &trusted).map_err(failed)? })
+        Ok(LeafBounds {
+            min,
+            max,
+            all_null: all,
+            no_null: and(&none, &trusted).map_err(failed)?,
+        })
     }
 }
 
@@ -110,17 +123,24 @@ fn without_nan(array: ArrayRef) -> Result<ArrayRef> {
 
 /// P164: a maximum was cut to milliseconds.
 fn later(max: ArrayRef) -> ArrayRef {
-    let ArrowType::Timestamp(TimeUnit::Microsecond, zone) = max.data_type() else { return max };
+    let ArrowType::Timestamp(TimeUnit::Microsecond, zone) = max.data_type() else {
+        return max;
+    };
     let zone = zone.clone();
-    let moved: PrimitiveArray<TimestampMicrosecondType> =
-        max.as_primitive::<TimestampMicrosecondType>().unary(|v| v.saturating_add(MILLISECOND_US));
+    let moved: PrimitiveArray<TimestampMicrosecondType> = max
+        .as_primitive::<TimestampMicrosecondType>()
+        .unary(|v| v.saturating_add(MILLISECOND_US));
     Arc::new(moved.with_timezone_opt(zone))
 }
 
 /// A decimal bound moved outwards by the error of a double (Q3).
 pub(super) fn widen_decimal(v: i128, up: bool) -> i128 {
     let error = v.abs() / DOUBLE_ERROR + 1;
-    if up { v.saturating_add(error) } else { v.saturating_sub(error) }
+    if up {
+        v.saturating_add(error)
+    } else {
+        v.saturating_sub(error)
+    }
 }
 
 /// Whether a struct of parsed statistics has columns for this leaf.
@@ -156,7 +176,13 @@ pub(super) fn from_structs(leaves: &[Leaf], stats: &ArrayRef) -> Result<Bounds> 
             _ => Ok(None),
         };
         let null_count = counts(at(stats, "nullCount", &leaf.path)?)?;
-        bounds.push(LeafBounds::new(leaf, bound("minValues", false)?, bound("maxValues", true)?, &null_count, &num_records)?);
+        bounds.push(LeafBounds::new(
+            leaf,
+            bound("minValues", false)?,
+            bound("maxValues", true)?,
+            &null_count,
+            &num_records,
+        )?);
     }
     Ok(Bounds { leaves: bounds })
 }
@@ -183,12 +209,17 @@ fn convert(array: &ArrayRef, ty: Primitive, up: bool) -> Result<Option<ArrayRef>
 
 fn micros(array: &ArrayRef, unit: TimeUnit, up: bool, zone: Option<Arc<str>>) -> ArrayRef {
     let out: PrimitiveArray<TimestampMicrosecondType> = match unit {
-        TimeUnit::Second => array.as_primitive::<TimestampSecondType>().unary(|v| v.saturating_mul(1_000_000)),
-        TimeUnit::Millisecond => array.as_primitive::<TimestampMillisecondType>().unary(|v| v.saturating_mul(1_000)),
+        TimeUnit::Second => array
+            .as_primitive::<TimestampSecondType>()
+            .unary(|v| v.saturating_mul(1_000_000)),
+        TimeUnit::Millisecond => array
+            .as_primitive::<TimestampMillisecondType>()
+            .unary(|v| v.saturating_mul(1_000)),
         TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().unary(|v| v),
-        TimeUnit::Nanosecond => array
-            .as_primitive::<TimestampNanosecondType>()
-            .unary(|v| v.div_euclid(1_000).saturating_add(i64::from(up && v.rem_euclid(1_000) > 0))),
+        TimeUnit::Nanosecond => array.as_primitive::<TimestampNanosecondType>().unary(|v| {
+            v.div_euclid(1_000)
+                .saturating_add(i64::from(up && v.rem_euclid(1_000) > 0))
+        }),
     };
     Arc::new(out.with_timezone_opt(zone))
 }
@@ -196,13 +227,21 @@ fn micros(array: &ArrayRef, unit: TimeUnit, up: bool, zone: Option<Arc<str>>) ->
 fn decimals(array: &ArrayRef, precision: u8, scale: i8, up: bool) -> Result<Option<ArrayRef>> {
     let exact = match array.data_type() {
         ArrowType::Decimal128(_, from) if *from == scale => Arc::clone(array),
-        ArrowType::Decimal128(_, from) if *from < scale => cast(array, &ArrowType::Decimal128(38, scale)).map_err(failed)?,
+        ArrowType::Decimal128(_, from) if *from < scale => {
+            cast(array, &ArrowType::Decimal128(38, scale)).map_err(failed)?
+        }
         t if t.is_integer() => cast(array, &ArrowType::Decimal128(38, scale)).map_err(failed)?,
         _ => return Ok(None),
     };
     let widened = exact.as_primitive::<Decimal128Type>().unary::<_, Decimal128Type>(|v| {
-        if v.unsigned_abs() < DOUBLE_ERROR.unsigned_abs() { v } else { widen_decimal(v, up) }
+        if v.unsigned_abs() < DOUBLE_ERROR.unsigned_abs() {
+            v
+        } else {
+            widen_decimal(v, up)
+        }
     });
     // Widening may leave the precision by a digit: comparisons don't mind, the type must be the leaf's.
-    Ok(Some(Arc::new(widened.with_precision_and_scale(precision, scale).map_err(failed)?)))
+    Ok(Some(Arc::new(
+        widened.with_precision_and_scale(precision, scale).map_err(failed)?,
+    )))
 }

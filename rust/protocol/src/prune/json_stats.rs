@@ -52,7 +52,10 @@ pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
     let texts = cast(texts, &ArrowType::Utf8).map_err(failed)?;
     let mut wanted = Wanted::default();
     for (i, leaf) in leaves.iter().enumerate() {
-        let node = leaf.path.iter().fold(&mut wanted, |here, name| here.children.entry(name.clone()).or_default());
+        let node = leaf
+            .path
+            .iter()
+            .fold(&mut wanted, |here, name| here.children.entry(name.clone()).or_default());
         node.leaf = Some(i);
     }
     let mut columns = vec![Column::default(); leaves.len()];
@@ -78,7 +81,13 @@ pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
             let ty = leaf.ty.filter(|t| is_ordered(*t));
             ty.map(|ty| to_array(v.iter().map(Option::as_ref), ty)).transpose()
         };
-        found.push(LeafBounds::new(leaf, array(&c.min)?, array(&c.max)?, &Int64Array::from(c.nulls), &num_records)?);
+        found.push(LeafBounds::new(
+            leaf,
+            array(&c.min)?,
+            array(&c.max)?,
+            &Int64Array::from(c.nulls),
+            &num_records,
+        )?);
     }
     Ok(Bounds { leaves: found })
 }
@@ -183,7 +192,11 @@ fn bound(raw: &RawValue, ty: Primitive, up: bool) -> Option<Scalar> {
 
 /// A bound written as a date, before the column was widened from one, or cut to one: up to the day's end.
 fn through_day(text: &str, v: i64, up: bool) -> i64 {
-    if up && !text.contains(':') { v.saturating_add(DAY_US - 1) } else { v }
+    if up && !text.contains(':') {
+        v.saturating_add(DAY_US - 1)
+    } else {
+        v
+    }
 }
 
 fn decimal(text: &str, precision: u8, scale: i8, up: bool) -> Option<Scalar> {

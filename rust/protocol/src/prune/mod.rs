@@ -4,6 +4,8 @@
 
 mod bounds;
 mod json_stats;
+#[cfg(test)]
+mod model;
 mod partitions;
 #[cfg(test)]
 mod properties;
@@ -35,7 +37,10 @@ pub struct Pruner {
 
 /// The name under which a field stands in files, statistics and partition values.
 pub(crate) fn physical_name(field: &Field) -> &str {
-    let mapped = field.metadata.get("delta.columnMapping.physicalName").and_then(serde_json::Value::as_str);
+    let mapped = field
+        .metadata
+        .get("delta.columnMapping.physicalName")
+        .and_then(serde_json::Value::as_str);
     mapped.unwrap_or(&field.name)
 }
 
@@ -78,7 +83,11 @@ impl Pruner {
             Some(stats) => bounds::from_structs(&self.leaves, stats)?,
             None => Bounds::unknown(&self.leaves, rows)?,
         };
-        let kept = self.tree.may_match(&Known { rows, exact: &exact, bounds: &from_structs })?;
+        let kept = self.tree.may_match(&Known {
+            rows,
+            exact: &exact,
+            bounds: &from_structs,
+        })?;
         match self.json_rows(files, parsed, &kept) {
             Some((texts, indices)) => self.keep_by_json(&exact, &kept, texts, &indices),
             None => Ok(kept),
@@ -118,7 +127,11 @@ impl Pruner {
             .map(|e| take(e, indices, None).map(|a| a.as_boolean().clone()))
             .collect::<Result<_, _>>()
             .map_err(failed)?;
-        let may = self.tree.may_match(&Known { rows: indices.len(), exact: &exact, bounds: &bounds })?;
+        let may = self.tree.may_match(&Known {
+            rows: indices.len(),
+            exact: &exact,
+            bounds: &bounds,
+        })?;
         let mut mask = arrow::array::BooleanBufferBuilder::new(kept.len());
         mask.append_n(kept.len(), true);
         for (row, keep) in indices.values().iter().zip(may.values().iter()) {

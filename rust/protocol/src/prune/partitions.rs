@@ -39,13 +39,19 @@ pub(super) fn batch(columns: &[PartitionColumn], files: &RecordBatch) -> Result<
         let (array, of) = match (parsed_column(c, parsed)?, maps) {
             (Some(found), _) => found,
             (None, Some(maps)) => from_maps(c, maps)?,
-            (None, None) => (arrow::array::new_null_array(&primitive_to_arrow(c.ty), rows), BooleanArray::from(vec![false; rows])),
+            (None, None) => (
+                arrow::array::new_null_array(&primitive_to_arrow(c.ty), rows),
+                BooleanArray::from(vec![false; rows]),
+            ),
         };
         known = arrow::compute::and(&known, &of).map_err(failed)?;
         arrays.push(array);
     }
-    let fields: Vec<Field> =
-        columns.iter().zip(&arrays).map(|(c, a)| Field::new(&c.logical, a.data_type().clone(), true)).collect();
+    let fields: Vec<Field> = columns
+        .iter()
+        .zip(&arrays)
+        .map(|(c, a)| Field::new(&c.logical, a.data_type().clone(), true))
+        .collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options).map_err(failed)?;
     Ok(Partitions { batch, known })
@@ -55,7 +61,9 @@ pub(super) fn batch(columns: &[PartitionColumn], files: &RecordBatch) -> Result<
 fn parsed_column(c: &PartitionColumn, parsed: Option<&ArrayRef>) -> Result<Option<(ArrayRef, BooleanArray)>> {
     // A zone-less timestamp means the writer's session zone to Spark and UTC to us.
     let one_meaning = !matches!(c.ty, Primitive::Timestamp | Primitive::TimestampNtz | Primitive::Binary);
-    let Some(parsed) = parsed.filter(|p| one_meaning && p.null_count() == 0) else { return Ok(None) };
+    let Some(parsed) = parsed.filter(|p| one_meaning && p.null_count() == 0) else {
+        return Ok(None);
+    };
     let found = child(parsed, &c.physical)?.filter(|a| *a.data_type() == primitive_to_arrow(c.ty));
     let Some(mut array) = found else { return Ok(None) };
     if let Some(texts) = array.as_string_opt::<i32>() {

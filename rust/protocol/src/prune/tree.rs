@@ -37,13 +37,27 @@ enum Test {
     /// Some row is null in this leaf.
     HasNull(usize),
     /// Some value of the leaf, converted, compares so with the one value of the array.
-    Compare { leaf: usize, wide: Option<Primitive>, op: Op, value: ArrayRef },
+    Compare {
+        leaf: usize,
+        wide: Option<Primitive>,
+        op: Op,
+        value: ArrayRef,
+    },
     /// Some value of the leaf is among these, sorted.
-    In { leaf: usize, values: ArrayRef },
+    In {
+        leaf: usize,
+        values: ArrayRef,
+    },
     /// Some string of the leaf begins so.
-    Prefix { leaf: usize, prefix: String },
+    Prefix {
+        leaf: usize,
+        prefix: String,
+    },
     /// Some string of the leaf doesn't begin so.
-    OtherPrefix { leaf: usize, prefix: String },
+    OtherPrefix {
+        leaf: usize,
+        prefix: String,
+    },
 }
 
 /// What is known of a batch of files.
@@ -65,13 +79,22 @@ pub(super) struct TreeBuilder<'a> {
 impl<'a> TreeBuilder<'a> {
     pub(super) fn new(schema: &'a StructType, partition_columns: &[String]) -> Self {
         let partition_columns = partition_columns.iter().map(|p| p.to_lowercase()).collect();
-        TreeBuilder { schema, partition_columns, leaves: Vec::new(), partitions: Vec::new(), exact: Vec::new() }
+        TreeBuilder {
+            schema,
+            partition_columns,
+            leaves: Vec::new(),
+            partitions: Vec::new(),
+            exact: Vec::new(),
+        }
     }
 
     /// The tree of a predicate in normal form.
     pub(super) fn build(&mut self, node: &Node) -> Result<Tree> {
         let root = self.test(node)?;
-        Ok(Tree { root, exact: std::mem::take(&mut self.exact) })
+        Ok(Tree {
+            root,
+            exact: std::mem::take(&mut self.exact),
+        })
     }
 
     pub(super) fn finish(self) -> (Vec<Leaf>, Vec<PartitionColumn>) {
@@ -104,11 +127,17 @@ impl<'a> TreeBuilder<'a> {
             Node::In(t, values) => self.is_in(t, values)?,
             Node::Like(Term::Column(c), pattern) => {
                 let (prefix, _) = pattern.leading();
-                Test::Prefix { leaf: self.leaf(c)?, prefix: prefix.to_owned() }
+                Test::Prefix {
+                    leaf: self.leaf(c)?,
+                    prefix: prefix.to_owned(),
+                }
             }
             Node::Not(inner) => match inner.as_ref() {
                 Node::Like(Term::Column(c), pattern) => match pattern.leading() {
-                    (prefix, true) => Test::OtherPrefix { leaf: self.leaf(c)?, prefix: prefix.to_owned() },
+                    (prefix, true) => Test::OtherPrefix {
+                        leaf: self.leaf(c)?,
+                        prefix: prefix.to_owned(),
+                    },
                     _ => Test::HasValue(self.leaf(c)?),
                 },
                 _ => Test::Always,
@@ -123,7 +152,11 @@ impl<'a> TreeBuilder<'a> {
             let (Some(logical), Some(physical), Some(ty)) = (c.path.first(), path.first(), c.ty) else {
                 return Ok(Test::Always);
             };
-            let column = PartitionColumn { logical: logical.clone(), physical: physical.clone(), ty };
+            let column = PartitionColumn {
+                logical: logical.clone(),
+                physical: physical.clone(),
+                ty,
+            };
             if !self.partitions.contains(&column) {
                 self.partitions.push(column);
             }
@@ -141,7 +174,10 @@ impl<'a> TreeBuilder<'a> {
         let mut path = Vec::with_capacity(c.path.len());
         for name in &c.path {
             let field = here.and_then(|s| s.field_ignore_case(name)).ok_or_else(|| {
-                Error::internal(format!("a predicate with the column `{}` was bound to another schema", c.path.join(".")))
+                Error::internal(format!(
+                    "a predicate with the column `{}` was bound to another schema",
+                    c.path.join(".")
+                ))
             })?;
             path.push(physical_name(field).to_owned());
             here = match &field.data_type {
@@ -153,7 +189,10 @@ impl<'a> TreeBuilder<'a> {
     }
 
     fn leaf(&mut self, c: &Column) -> Result<usize> {
-        let leaf = Leaf { path: self.physical(c)?, ty: c.ty };
+        let leaf = Leaf {
+            path: self.physical(c)?,
+            ty: c.ty,
+        };
         let found = self.leaves.iter().position(|l| *l == leaf);
         Ok(found.unwrap_or_else(|| {
             self.leaves.push(leaf);
@@ -165,7 +204,10 @@ impl<'a> TreeBuilder<'a> {
     fn has_values(&mut self, t: &Term) -> Result<Test> {
         let mut columns = Vec::new();
         t.columns(&mut columns);
-        let tests = columns.into_iter().filter(|c| !c.is_struct).map(|c| Ok(Test::HasValue(self.leaf(c)?)));
+        let tests = columns
+            .into_iter()
+            .filter(|c| !c.is_struct)
+            .map(|c| Ok(Test::HasValue(self.leaf(c)?)));
         Ok(Test::And(tests.collect::<Result<_>>()?))
     }
 
@@ -185,9 +227,16 @@ impl<'a> TreeBuilder<'a> {
     }
 
     fn compare_column(&mut self, c: &Column, wide: Option<Primitive>, op: Op, v: &Scalar) -> Result<Test> {
-        let Some(ty) = wide.or(c.ty) else { return Ok(Test::Always) };
+        let Some(ty) = wide.or(c.ty) else {
+            return Ok(Test::Always);
+        };
         let value = normalise_floats(v.to_array(ty)?);
-        Ok(Test::Compare { leaf: self.leaf(c)?, wide, op, value })
+        Ok(Test::Compare {
+            leaf: self.leaf(c)?,
+            wide,
+            op,
+            value,
+        })
     }
 
     fn is_in(&mut self, t: &Term, values: &[Scalar]) -> Result<Test> {
@@ -197,17 +246,22 @@ impl<'a> TreeBuilder<'a> {
         };
         let Some(ty) = c.ty else { return Ok(Test::Always) };
         let values = normalise_floats(to_array(values.iter().map(Some), ty)?);
-        Ok(Test::In { leaf: self.leaf(c)?, values: sort(&values, None).map_err(failed)? })
+        Ok(Test::In {
+            leaf: self.leaf(c)?,
+            values: sort(&values, None).map_err(failed)?,
+        })
     }
 }
 
 /// `column + k op v` as a test on the column. Rows that overflow are errors, so mathematics is enough.
 fn solve(t: &Term, op: Op, v: &Scalar) -> Option<Node> {
-    let Term::Arithmetic(sign, l, r, _) = t else { return None };
+    let Term::Arithmetic(sign, l, r, _) = t else {
+        return None;
+    };
     let Scalar::Integer(v) = v else { return None };
-    let (column, k, flipped) = match (l.as_ref(), r.as_ref()) {
-        (l, Term::Literal(Scalar::Integer(k), _)) => (narrow(l)?, *k, false),
-        (Term::Literal(Scalar::Integer(k), _), r) => (narrow(r)?, *k, true),
+    let (column, k, flipped) = match (constant(l), constant(r)) {
+        (None, Some(k)) => (narrow(l)?, k, false),
+        (Some(k), None) => (narrow(r)?, k, true),
         _ => return None,
     };
     let (v, k) = (i128::from(*v), i128::from(k));
@@ -220,12 +274,26 @@ fn solve(t: &Term, op: Op, v: &Scalar) -> Option<Node> {
     let ty = column.ty?;
     let (_, low, high) = exact_range(ty)?;
     let term = Term::Column(column.clone());
-    let number = Number { unscaled: bound, scale: 0, significant: 0, exponent: false };
+    let number = Number {
+        unscaled: bound,
+        scale: 0,
+        significant: 0,
+        exponent: false,
+    };
     Some(match number.fit(0, low, high) {
         Fit::Exact(b) => Node::Compare(term, op, exact_scalar(ty, b)?),
         Fit::Above => Node::Known(term, matches!(op, Op::Ne | Op::Lt | Op::Le)),
         Fit::Below | Fit::After(_) => Node::Known(term, matches!(op, Op::Ne | Op::Gt | Op::Ge)),
     })
+}
+
+/// The integer literal under integer widenings.
+fn constant(t: &Term) -> Option<i64> {
+    match t {
+        Term::Literal(Scalar::Integer(k), _) => Some(*k),
+        Term::Widen(inner, ty) if is_integer(*ty) => constant(inner),
+        _ => None,
+    }
 }
 
 /// The integer column under integer widenings.
@@ -263,21 +331,36 @@ fn all(rows: usize, v: bool) -> BooleanArray {
 
 impl Test {
     fn may_match(&self, known: &Known<'_>) -> Result<BooleanArray> {
-        let leaf = |i: usize| known.bounds.leaves.get(i).ok_or_else(|| Error::internal("a test without its leaf"));
+        let leaf = |i: usize| {
+            known
+                .bounds
+                .leaves
+                .get(i)
+                .ok_or_else(|| Error::internal("a test without its leaf"))
+        };
         let unless = |dropped: BooleanArray| not(&certain(&dropped)).map_err(failed);
         match self {
             Test::Always => Ok(all(known.rows, true)),
             Test::Never => Ok(all(known.rows, false)),
-            Test::And(list) => list
-                .iter()
-                .try_fold(all(known.rows, true), |mask, t| and(&mask, &t.may_match(known)?).map_err(failed)),
-            Test::Or(list) => list
-                .iter()
-                .try_fold(all(known.rows, false), |mask, t| or(&mask, &t.may_match(known)?).map_err(failed)),
-            Test::Exact(i) => known.exact.get(*i).cloned().ok_or_else(|| Error::internal("a test without its values")),
+            Test::And(list) => list.iter().try_fold(all(known.rows, true), |mask, t| {
+                and(&mask, &t.may_match(known)?).map_err(failed)
+            }),
+            Test::Or(list) => list.iter().try_fold(all(known.rows, false), |mask, t| {
+                or(&mask, &t.may_match(known)?).map_err(failed)
+            }),
+            Test::Exact(i) => known
+                .exact
+                .get(*i)
+                .cloned()
+                .ok_or_else(|| Error::internal("a test without its values")),
             Test::HasValue(i) => unless(leaf(*i)?.all_null.clone()),
             Test::HasNull(i) => unless(leaf(*i)?.no_null.clone()),
-            Test::Compare { leaf: i, wide, op, value } => unless(excluded(leaf(*i)?, *wide, *op, value)?),
+            Test::Compare {
+                leaf: i,
+                wide,
+                op,
+                value,
+            } => unless(excluded(leaf(*i)?, *wide, *op, value)?),
             Test::In { leaf: i, values } => unless(none_between(leaf(*i)?, values)?),
             Test::Prefix { leaf: i, prefix } => unless(no_prefix(leaf(*i)?, prefix)?),
             Test::OtherPrefix { leaf: i, prefix } => unless(only_prefix(leaf(*i)?, prefix)?),
@@ -318,8 +401,12 @@ fn excluded(leaf: &LeafBounds, wide: Option<Primitive>, op: Op, value: &ArrayRef
 
 fn is_nan(value: &ArrowScalar<ArrayRef>) -> Result<bool> {
     let (array, _) = value.get();
-    let double = array.as_primitive_opt::<Float64Type>().is_some_and(|a| a.iter().flatten().any(f64::is_nan));
-    let float = array.as_primitive_opt::<Float32Type>().is_some_and(|a| a.iter().flatten().any(f32::is_nan));
+    let double = array
+        .as_primitive_opt::<Float64Type>()
+        .is_some_and(|a| a.iter().flatten().any(f64::is_nan));
+    let float = array
+        .as_primitive_opt::<Float32Type>()
+        .is_some_and(|a| a.iter().flatten().any(f32::is_nan));
     Ok(double || float)
 }
 
@@ -336,7 +423,11 @@ fn none_between(leaf: &LeafBounds, values: &ArrayRef) -> Result<BooleanArray> {
         let (mut from, mut until) = (0, if leaf.min.is_valid(row) { values.len() } else { 0 });
         while from < until {
             let middle = (from + until) / 2;
-            if with_min(middle, row).is_lt() { from = middle + 1 } else { until = middle }
+            if with_min(middle, row).is_lt() {
+                from = middle + 1
+            } else {
+                until = middle
+            }
         }
         from == values.len() || (leaf.max.is_valid(row) && with_max(from, row).is_gt())
     };
@@ -348,7 +439,11 @@ fn per_file(leaf: &LeafBounds, outside: impl Fn(Option<&str>, Option<&str>) -> b
     let (Some(min), Some(max)) = (leaf.min.as_string_opt::<i32>(), leaf.max.as_string_opt::<i32>()) else {
         return Ok(leaf.all_null.clone());
     };
-    let dropped: BooleanArray = min.iter().zip(max.iter()).map(|(min, max)| Some(outside(min, max))).collect();
+    let dropped: BooleanArray = min
+        .iter()
+        .zip(max.iter())
+        .map(|(min, max)| Some(outside(min, max)))
+        .collect();
     or(&leaf.all_null, &dropped).map_err(failed)
 }
 
