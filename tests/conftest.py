@@ -1,19 +1,21 @@
-"""Owns what every test may ask for: an S3 server on loopback and places for tables.
-
-Spark's session has its own conftest in tests/spark. Knows nothing of Delta.
-"""
+"""Owns what every test may ask for: an S3 server on loopback, one Spark session and places for tables."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Serves until its standard input closes, so it cannot outlive the tests, however they end. A port of 0 is chosen by
 # the system, so two runs never want the same one.
@@ -93,3 +95,25 @@ def tmp_table(tmp_path: Path) -> Callable[[], str]:
     """Gives a path at each call where no table is yet; its parent exists and is the test's own."""
     numbers = itertools.count()
     return lambda: str(tmp_path / f"table-{next(numbers)}")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A local session with two cores and up to four attempts at each task; one for the run, since a start costs ten
+    seconds and more."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from deltaplane import spark as dp
+
+    scratch = tmp_path_factory.mktemp("spark")
+    conf: dict[str, Any] = {
+        "spark__sql__shuffle__partitions": 2,
+        "spark__driver__memory": "2g",
+        "spark__local__dir": scratch,
+        "spark__sql__warehouse__dir": scratch / "warehouse",
+        "spark__ui__showConsoleProgress": "false",
+    }
+    session = dp.session("deltaplane tests", master="local[2,4]", **conf)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

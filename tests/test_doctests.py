@@ -1,4 +1,7 @@
-"""Runs the examples in the package's documentation, each module's in an empty folder of its own."""
+"""Runs the examples in the package's documentation, each module's in an empty folder of its own.
+
+Those of `deltaplane.spark` find a running session under the name `spark`.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ def with_examples() -> list[str]:
 
 
 @pytest.mark.parametrize("name", with_examples())
-def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.chdir(tmp_path)
-    result = doctest.testmod(importlib.import_module(name), optionflags=OPTIONS)
+    known = {"spark": request.getfixturevalue("spark")} if name.startswith("deltaplane.spark.") else {}
+    result = doctest.testmod(importlib.import_module(name), optionflags=OPTIONS, extraglobs=known)
     assert result.attempted
     assert not result.failed

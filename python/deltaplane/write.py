@@ -26,7 +26,7 @@ from deltaplane.properties import CommitProperties, PostCommitHookProperties, Wr
 if TYPE_CHECKING:
     from deltaplane.options import TableUri
 
-__all__ = ["OpenTable", "WriteResult", "write_deltalake", "write_request"]
+__all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request"]
 
 # The commit certainly didn't happen, so its files can go. After any other failure it may have: they stay for vacuum.
 _NOT_COMMITTED = (
@@ -149,12 +149,19 @@ def _write(location: str, options: dict[str, str] | None, data: Any, request: st
     job = _native.WriteJob.begin(location, options, reader.schema, request)
     if job.skip is not None:
         return WriteResult(version=None, skipped=job.skip)
-    adds = _native.write_files(location, options, job.spec, reader)
+    return commit_files(job, _native.write_files(location, options, job.spec, reader))
+
+
+def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
+    """Commits a job's files; deletes them where the commit certainly didn't happen."""
     try:
         committed = json.loads(job.commit(adds))
     except _NOT_COMMITTED:
         job.abort(adds)
         raise
+    if "skipped" in committed:
+        job.abort(adds)
+        return WriteResult(version=None, skipped=committed["skipped"])
     return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
 
 

@@ -95,7 +95,9 @@ def test_task_refusals_abort_the_write(spark: SparkSession, path: str) -> None:
     dp.write(spark.createDataFrame([(1,)], StructType.fromDDL("id bigint NOT NULL")), path)
     files = sorted(Path(path).glob("*.parquet"))
     with pytest.raises(Exception, match="ConstraintViolationError"):
-        spark.sql("SELECT IF(id = 1, NULL, id) AS id FROM range(4)").write.format("deltaplane").mode("append").save(path)
+        spark.sql("SELECT IF(id = 1, NULL, id) AS id FROM range(4)").write.format("deltaplane").mode("append").save(
+            path
+        )
     assert sorted(Path(path).glob("*.parquet")) == files
     assert DeltaTable(path).version() == 0
 

@@ -40,7 +40,7 @@ def test_the_core_writes_what_java_would(spark: SparkSession, path: str) -> None
 
 def test_other_layouts_are_noticed() -> None:
     with pytest.raises(_template.UnexpectedLayout):
-        _template.cut({shape: b"something else" for shape in _template.SHAPES})
+        _template.cut(dict.fromkeys(_template.SHAPES, b"something else"))
 
 
 def test_untried_versions_use_the_data_source(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,5 +57,7 @@ def test_untried_versions_use_the_data_source(spark: SparkSession, path: str, mo
 
 def test_missing_classes_are_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(_internals._CLASSES, "relation", "org.apache.spark.sql.execution.NoSuchRelation")
-    with pytest.raises(_internals.NativeScanUnavailable, match="no class org.apache.spark.sql.execution.NoSuchRelation"):
+    with pytest.raises(
+        _internals.NativeScanUnavailable, match=r"no class org\.apache\.spark\.sql\.execution\.NoSuchRelation"
+    ):
         _internals.Jvm(spark)

@@ -28,7 +28,9 @@ def numbers(spark: SparkSession, start: int, end: int) -> DataFrame:
 @pytest.fixture
 def ten_files(spark: SparkSession, path: str) -> str:
     """A hundred rows in ten files whose ranges don't overlap."""
-    dp.write(spark.range(100).repartitionByRange(10, "id").selectExpr("id", "concat('n', lpad(id, 3, '0')) AS name"), path)
+    dp.write(
+        spark.range(100).repartitionByRange(10, "id").selectExpr("id", "concat('n', lpad(id, 3, '0')) AS name"), path
+    )
     return path
 
 
@@ -61,7 +63,9 @@ def test_no_table(spark: SparkSession, path: str) -> None:
 
 def test_files_without_a_newer_column_give_nulls(spark: SparkSession, path: str) -> None:
     dp.write(spark.sql("SELECT 1 AS id, named_struct('a', 1) AS s"), path)
-    dp.write(spark.sql("SELECT 2 AS id, named_struct('a', 2, 'b', 'x') AS s, 'new' AS extra"), path, schema_mode="merge")
+    dp.write(
+        spark.sql("SELECT 2 AS id, named_struct('a', 2, 'b', 'x') AS s, 'new' AS extra"), path, schema_mode="merge"
+    )
     df = dp.read(spark, path)
     assert df.columns == ["id", "s", "extra"]
     assert [tuple(r) for r in df.orderBy("id").select("id", "s.a", "s.b", "extra").collect()] == [
@@ -116,7 +120,9 @@ PARTITION_CONDITIONS = [
 
 def test_partition_filters_are_exact(spark: SparkSession, path: str) -> None:
     # Spark takes the index's word for these: it never applies them to rows.
-    df = spark.range(48).selectExpr("id", "IF(id % 5 = 4, NULL, int(id % 5)) AS p", "substr('abc', int(id % 3) + 1, 1) AS q")
+    df = spark.range(48).selectExpr(
+        "id", "IF(id % 5 = 4, NULL, int(id % 5)) AS p", "substr('abc', int(id % 3) + 1, 1) AS q"
+    )
     dp.write(df, path, partition_by=["p", "q"])
     table, source = dp.read(spark, path), spark.read.format("deltaplane").load(path)
     for condition in PARTITION_CONDITIONS:

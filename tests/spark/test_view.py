@@ -50,7 +50,9 @@ def test_one_snapshot_per_query(spark: SparkSession, path: str, monkeypatch: pyt
         return snapshot
 
     monkeypatch.setattr(_index.LiveSnapshots, "for_query", commit_between)
-    query = "SELECT count(*), (SELECT max(id) FROM pinned) FROM pinned a WHERE id IN (SELECT id FROM pinned WHERE id >= 0)"
+    query = (
+        "SELECT count(*), (SELECT max(id) FROM pinned) FROM pinned a WHERE id IN (SELECT id FROM pinned WHERE id >= 0)"
+    )
     assert tuple(spark.sql(query).first()) == (10, 9)
     assert len(seen) >= 3
     assert {version for _, version in seen} == {0}
@@ -71,7 +73,9 @@ def test_changed_columns_say_what_to_do(spark: SparkSession, path: str) -> None:
     append(spark, path, 0, 2)
     dp.create_or_replace_temp_view(spark, "changes", path)
     dp.write(spark.sql("SELECT 'text' AS id"), path, mode="overwrite", schema_mode="overwrite")
-    with pytest.raises(Exception, match="`id` was long not null and is string not null; `s` was string not null and is gone") as raised:
+    with pytest.raises(
+        Exception, match="`id` was long not null and is string not null; `s` was string not null and is gone"
+    ) as raised:
         spark.sql("SELECT count(id) FROM changes").collect()
     assert "create_or_replace_temp_view" in str(raised.value)
     dp.create_or_replace_temp_view(spark, "changes", path)

@@ -62,7 +62,7 @@ class _Reader:
             exp.NullSafeEQ: "<=>",
         }
         signs = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
-        self.readers: dict[type[exp.Expression], Callable[[exp.Expression], Node]] = {
+        self.readers: dict[type[exp.Expr], Callable[[exp.Expr], Node]] = {
             **{kind: self._comparison(cmp) for kind, cmp in comparisons.items()},
             **{kind: self._arithmetic(sign) for kind, sign in signs.items()},
             exp.Paren: lambda n: self.read(n.this),
@@ -95,11 +95,11 @@ class _Reader:
             exp.Anonymous: self._function,
         }
 
-    def read(self, node: exp.Expression) -> Node:
+    def read(self, node: exp.Expr) -> Node:
         reader = self.readers.get(type(node))
         return reader(node) if reader else self._refuse(node)
 
-    def _refuse(self, node: exp.Expression) -> NoReturn:
+    def _refuse(self, node: exp.Expr) -> NoReturn:
         exp = self.exp
         if isinstance(node, exp.Anonymous):
             what = f"the function `{node.name}`"
@@ -112,10 +112,10 @@ class _Reader:
             f"{_ADVICE}. The predicate: {_shown(self.text)}"
         )
 
-    def _comparison(self, cmp: str) -> Callable[[exp.Expression], Node]:
+    def _comparison(self, cmp: str) -> Callable[[exp.Expr], Node]:
         return lambda n: tree.compare(cmp, self.read(n.this), self.read(n.expression))
 
-    def _arithmetic(self, sign: str) -> Callable[[exp.Expression], Node]:
+    def _arithmetic(self, sign: str) -> Callable[[exp.Expr], Node]:
         return lambda n: {
             "op": "arithmetic",
             "sign": sign,
@@ -123,7 +123,7 @@ class _Reader:
             "right": self.read(n.expression),
         }
 
-    def _chain(self, node: exp.Expression) -> Node:
+    def _chain(self, node: exp.Expr) -> Node:
         # Long chains lean to the left: a loop, not a recursion.
         kind, args = type(node), []
         while type(node) is kind:
@@ -133,17 +133,17 @@ class _Reader:
         args.reverse()
         return tree.all_of(args) if kind is self.exp.And else tree.any_of(args)
 
-    def _column(self, node: exp.Expression) -> Node:
+    def _column(self, node: exp.Expr) -> Node:
         parts = node.parts if isinstance(node, self.exp.Column | self.exp.Dot) else []
         if not parts or not all(isinstance(p, self.exp.Identifier) for p in parts):
             self._refuse(node)
         return tree.column(p.name for p in parts)
 
-    def _literal(self, node: exp.Expression) -> Node:
+    def _literal(self, node: exp.Expr) -> Node:
         text = str(node.this)
         return tree.literal(self._string(node), "string") if node.is_string else self._number(text, node)
 
-    def _number(self, text: str, node: exp.Expression) -> Node:
+    def _number(self, text: str, node: exp.Expr) -> Node:
         if "e" in text.lower():
             return tree.literal(text, "double")
         type_name = tree.exact_type(text)
@@ -151,7 +151,7 @@ class _Reader:
             raise InvalidArgumentError(f"the predicate's number {text} has more than {tree.MAX_DIGITS} digits")
         return tree.literal(text, type_name)
 
-    def _negative(self, node: exp.Expression) -> Node:
+    def _negative(self, node: exp.Expr) -> Node:
         exp, inner, negative = self.exp, node.this, True
         while isinstance(inner, exp.Neg | exp.Paren):
             negative ^= isinstance(inner, exp.Neg)
@@ -163,11 +163,11 @@ class _Reader:
         value = tree.literal(text, "string") if number.is_string else self._number(text, number)
         return tree.cast(value, self._type(inner)) if isinstance(inner, exp.Cast) else value
 
-    def _is_text(self, node: exp.Expression) -> bool:
+    def _is_text(self, node: exp.Expr) -> bool:
         # sqlglot writes the digits of `1.5BD` as a string of its own.
         return bool(node.is_string) and strings.lower(str(node.this), self.found) != str(node.this)
 
-    def _string(self, node: exp.Expression) -> str:
+    def _string(self, node: exp.Expr) -> str:
         exp = self.exp
         if isinstance(node, exp.Literal) and node.is_string:
             return strings.lower(str(node.this), self.found)
@@ -176,11 +176,11 @@ class _Reader:
             return "".join(self._string(part) for part in node.expressions)
         self._refuse(node)
 
-    def _quoted(self, node: exp.Expression) -> str:
+    def _quoted(self, node: exp.Expr) -> str:
         """A string as part of a LIKE pattern that matches it alone."""
         return "".join("\\" + c if c in "\\%_" else c for c in self._string(node))
 
-    def _is(self, node: exp.Expression) -> Node:
+    def _is(self, node: exp.Expr) -> Node:
         what = node.expression
         if isinstance(what, self.exp.Null):
             return {"op": "is_null", "arg": self.read(node.this)}
@@ -188,19 +188,19 @@ class _Reader:
             return tree.compare("<=>", self.read(node.this), self.read(what))
         self._refuse(node)
 
-    def _between(self, node: exp.Expression) -> Node:
+    def _between(self, node: exp.Expr) -> Node:
         if node.args.get("symmetric"):
             self._refuse(node)
         value = self.read(node.this)
         low, high = self.read(node.args["low"]), self.read(node.args["high"])
         return tree.all_of([tree.compare(">=", value, low), tree.compare("<=", value, high)])
 
-    def _in(self, node: exp.Expression) -> Node:
+    def _in(self, node: exp.Expr) -> Node:
         if not node.expressions or any(node.args.get(k) for k in ("query", "unnest", "field")):
             self._refuse(node)
         return tree.is_in(self.read(node.this), [self.read(e) for e in node.expressions])
 
-    def _like(self, node: exp.Expression) -> Node:
+    def _like(self, node: exp.Expr) -> Node:
         escape = "\\"
         like = node
         if isinstance(node, self.exp.Escape):
@@ -213,10 +213,10 @@ class _Reader:
         made = tree.like(self.read(like.this), self._string(like.expression), escape)
         return tree.negated(made) if like.args.get("negate") else made
 
-    def _cast(self, node: exp.Expression) -> Node:
+    def _cast(self, node: exp.Expr) -> Node:
         return tree.cast(self.read(node.this), self._type(node))
 
-    def _type(self, node: exp.Expression) -> str:
+    def _type(self, node: exp.Expr) -> str:
         to = node.args["to"]
         name = to.this.name if hasattr(to.this, "name") else str(to.this)
         if name == "DECIMAL":
@@ -231,7 +231,7 @@ class _Reader:
             )
         return known
 
-    def _function(self, node: exp.Expression) -> Node:
+    def _function(self, node: exp.Expr) -> Node:
         name, args = node.name.lower(), node.expressions
         if len(args) == 1 and name in ("isnull", "isnotnull"):
             return {"op": "is_null" if name == "isnull" else "is_not_null", "arg": self.read(args[0])}

@@ -110,7 +110,9 @@ def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
     columns = {}
     for field in json.loads(snapshot.schema_json())["fields"]:
         kind = field["type"] if isinstance(field["type"], str) else json.dumps(field["type"], sort_keys=True)
-        notes = ("" if field["nullable"] else " not null") + (" (partition column)" if field["name"] in partition else "")
+        notes = ("" if field["nullable"] else " not null") + (
+            " (partition column)" if field["name"] in partition else ""
+        )
         columns[field["name"]] = kind + notes
     return columns
 
@@ -119,7 +121,11 @@ class DeltaplaneFileIndex:
     """Spark's `FileIndex` in Python. Names and arity of its methods are Spark's."""
 
     def __init__(
-        self, spark: Any, jvm: _internals.Jvm, snapshots: PinnedSnapshot | LiveSnapshots, template: _native.SparkTemplate
+        self,
+        spark: Any,
+        jvm: _internals.Jvm,
+        snapshots: PinnedSnapshot | LiveSnapshots,
+        template: _native.SparkTemplate,
     ) -> None:
         self._spark = spark
         self._jvm = jvm
@@ -137,7 +143,7 @@ class DeltaplaneFileIndex:
     def _snapshot(self) -> _native.Snapshot:
         return self._snapshots.for_query(self._jvm.query_id(self._spark))
 
-    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802
+    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
         """The files that can hold a matching row, by partition.
 
         Exact for the partition filters, which Spark doesn't apply again; the others it applies to the rows.
@@ -152,37 +158,37 @@ class DeltaplaneFileIndex:
         del self.plans[:-_PLANS]
         return self._jvm.seq(directories)
 
-    def sizeInBytes(self) -> int:  # noqa: N802
+    def sizeInBytes(self) -> int:
         """Bytes of all files, by which Spark chooses between joins: streams the file list once for each version."""
         snapshot = self._snapshot()
         if snapshot.version not in self._sizes:
             self._sizes = {snapshot.version: _native.spark_size_bytes(snapshot)}
         return self._sizes[snapshot.version]
 
-    def inputFiles(self) -> Any:  # noqa: N802
+    def inputFiles(self) -> Any:
         """Every file's URI, for `DataFrame.inputFiles`."""
         return self._jvm.strings(_native.spark_file_uris(self._snapshot()))
 
-    def partitionSchema(self) -> Any:  # noqa: N802
+    def partitionSchema(self) -> Any:
         """The partition columns."""
         return self._partition_schema
 
-    def rootPaths(self) -> Any:  # noqa: N802
+    def rootPaths(self) -> Any:
         """The table's root; shown by `explain`, never listed."""
         return self._root
 
     def refresh(self) -> None:
         """Nothing to do: a pinned version never changes, a live one is looked up for each query."""
 
-    def metadataOpsTimeNs(self) -> Any:  # noqa: N802
+    def metadataOpsTimeNs(self) -> Any:
         """Not measured."""
         return self._jvm.none()
 
-    def toString(self) -> str:  # noqa: N802
+    def toString(self) -> str:
         """What `equals` compares and plans show."""
         return self._snapshots.identity
 
-    def hashCode(self) -> int:  # noqa: N802
+    def hashCode(self) -> int:
         """Equal for equal indexes."""
         return hash(self._snapshots.identity) % (1 << 31)
 

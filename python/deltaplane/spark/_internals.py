@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from deltaplane.spark import _template
 
@@ -82,7 +82,7 @@ def arrow_schema(schema: Any) -> Any:
 class Jvm:
     """Handles to one JVM's classes: a handle costs a twentieth of a look-up by name at each call."""
 
-    _known: weakref.WeakKeyDictionary[Any, Jvm] = weakref.WeakKeyDictionary()
+    _known: ClassVar[weakref.WeakKeyDictionary[Any, Jvm]] = weakref.WeakKeyDictionary()
 
     def __init__(self, spark: Any) -> None:
         self._gateway = spark.sparkContext._gateway

@@ -53,9 +53,10 @@ def read(
         UnsupportedFeatureError: the table needs a feature that this version doesn't have.
         InvalidArgumentError: version and timestamp together.
 
-    >>> from deltaplane import spark as dp  # doctest: +SKIP
-    >>> dp.read(spark, "/data/sales", version=3).where("day = '2024-01-31'").count()  # doctest: +SKIP
-    1042
+    >>> from deltaplane import spark as dp
+    >>> _ = dp.write(spark.createDataFrame([("mon", 1), ("tue", 2)], "day string, n int"), "sales")
+    >>> dp.read(spark, "sales", version=0).where("day = 'tue'").count()
+    1
     """
     location = absolute_location(path)
     store_options, spark_options = _split_options(options)
@@ -83,9 +84,13 @@ def create_or_replace_temp_view(
         TableNotFoundError: no table is there.
         UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
 
-    >>> from deltaplane import spark as dp  # doctest: +SKIP
-    >>> dp.create_or_replace_temp_view(spark, "sales", "/data/sales")  # doctest: +SKIP
-    >>> spark.sql("SELECT day, sum(amount) FROM sales GROUP BY day").show()  # doctest: +SKIP
+    >>> from deltaplane import spark as dp
+    >>> one = spark.createDataFrame([("mon", 1)], "day string, n int")
+    >>> _ = dp.write(one, "live")
+    >>> dp.create_or_replace_temp_view(spark, "live_sales", "live")
+    >>> _ = dp.write(one, "live")
+    >>> spark.sql("SELECT sum(n) AS total FROM live_sales").collect()
+    [Row(total=2)]
     """
     location = absolute_location(path)
     store_options, spark_options = _split_options(options)

@@ -10,26 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane import _native
-from deltaplane.exceptions import (
-    ConstraintViolationError,
-    DeltaConcurrentModificationException,
-    InvalidArgumentError,
-)
 from deltaplane.options import TableUri, storage_options_text
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._schema import delta_schema_json
 from deltaplane.spark._tasks import raise_refusal
-from deltaplane.write import WriteResult, write_request
+from deltaplane.write import WriteResult, commit_files, write_request
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
 __all__ = ["write"]
-
-# The commit certainly didn't happen, so its files can go. After any other failure it may have: they stay for vacuum.
-_NOT_COMMITTED = (ConstraintViolationError, DeltaConcurrentModificationException, InvalidArgumentError)
 
 
 def write(
@@ -85,9 +77,12 @@ def write(
         InvalidArgumentError, UnsupportedFeatureError, UnsupportedExpressionError: the call is wrong, or not possible yet.
         ImportError: the workers' Python doesn't have deltaplane.
 
-    >>> from deltaplane import spark as dp  # doctest: +SKIP
-    >>> dp.write(df, "/data/sales", partition_by="day", txn=("sales-feed", 20240131)).version  # doctest: +SKIP
-    7
+    >>> from deltaplane import spark as dp
+    >>> df = spark.createDataFrame([("2024-01-31", 1250)], "day string, cents long")
+    >>> dp.write(df, "sales", partition_by="day", txn=("sales-feed", 20240131)).version
+    0
+    >>> dp.write(df, "sales", txn=("sales-feed", 20240131)).skipped
+    'txn'
     """
     location = absolute_location(path)
     store_options = storage_options_text(options)
@@ -119,12 +114,7 @@ def write(
     if refusals:
         job.abort(adds)
         raise_refusal(refusals, location)
-    try:
-        committed = json.loads(job.commit(adds))
-    except _NOT_COMMITTED:
-        job.abort(adds)
-        raise
-    return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+    return commit_files(job, adds)
 
 
 def _rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:

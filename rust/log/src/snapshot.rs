@@ -74,7 +74,16 @@ impl Snapshot {
     /// footer with its few state rows.
     pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
         let opened = Self::load(store, version).await;
-        opened.map_err(|e| e.with_table(store.location().as_str()))
+        opened.map_err(|e| {
+            // Only a listing can fail so: the bucket or container isn't there.
+            let e = match e.kind() {
+                Kind::ObjectNotFound if e.path().is_none_or(|p| p == paths::LOG_DIR) => {
+                    e.with_kind(Kind::TableNotFound)
+                }
+                _ => e,
+            };
+            e.with_table(store.location().as_str())
+        })
     }
 
     async fn load(store: &Store, version: Option<u64>) -> Result<Self> {

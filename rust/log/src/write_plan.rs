@@ -458,12 +458,37 @@ impl PlannedWrite {
     }
 
     /// Makes these files the write's result, in one commit.
+    ///
+    /// When another writer creates the table first, the write is planned again on that table: it goes
+    /// on if the files still fit, else it is refused. `TableAlreadyExists`: the mode was error or ignore.
     pub async fn commit(&self, adds: Vec<Add>) -> Result<Committed> {
+        match self.commit_once(&adds).await {
+            Err(lost) if self.base.is_none() && lost.kind().is_conflict() => self.follow_creator(&adds, lost).await,
+            done => done,
+        }
+    }
+
+    async fn commit_once(&self, adds: &[Add]) -> Result<Committed> {
         let staged = self
-            .stage(adds)
+            .stage(adds.to_vec())
             .await
             .map_err(|e| e.with_table(self.store.location().as_str()))?;
         commit(&self.store, self.base.clone(), &staged).await
+    }
+
+    async fn follow_creator(&self, adds: &[Add], lost: Error) -> Result<Committed> {
+        let schema = self.schema.as_ref().clone();
+        match plan_write(&self.store, schema, self.request.clone()).await? {
+            WritePlan::Go(p) if p.schema == self.schema && p.partition_columns == self.partition_columns => {
+                p.commit_once(adds).await
+            }
+            WritePlan::Go(_) => Err(lost),
+            WritePlan::Skip(_) => Err(Error::new(
+                Kind::TableAlreadyExists,
+                "another writer created the table, or wrote for the same application, first: nothing was committed",
+            )
+            .with_table(self.store.location().as_str())),
+        }
     }
 
     async fn stage(&self, adds: Vec<Add>) -> Result<Staged> {
@@ -592,8 +617,12 @@ pub async fn create_table(store: &Store, schema: StructType, request: WriteReque
             "a table can't be created by appending: use mode error, overwrite or ignore",
         ));
     }
+    let ignore = request.mode == WriteMode::Ignore;
     match plan_write(store, schema, request).await? {
         WritePlan::Skip(_) => Snapshot::open(store, None).await,
-        WritePlan::Go(p) => Ok(p.commit(Vec::new()).await?.snapshot),
+        WritePlan::Go(p) => match p.commit(Vec::new()).await {
+            Err(e) if ignore && e.kind() == Kind::TableAlreadyExists => Snapshot::open(store, None).await,
+            done => Ok(done?.snapshot),
+        },
     }
 }

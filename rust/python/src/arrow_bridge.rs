@@ -7,7 +7,7 @@ use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ffi::FFI_ArrowSchema;
-use arrow::ffi_stream::{RecordBatchStreamReader, FFI_ArrowArrayStream};
+use arrow::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use deltaplane_error::{Error, Result};
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -108,7 +108,8 @@ pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBat
 fn batch_of(object: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     use arrow::array::{Array, StructArray};
     use arrow::ffi::{FFI_ArrowArray, from_ffi};
-    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = object.call_method0("__arrow_c_array__")?.extract()?;
+    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
+        object.call_method0("__arrow_c_array__")?.extract()?;
     let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
     let array = array.pointer_checked(Some(c"arrow_array"))?.cast::<FFI_ArrowArray>();
     // SAFETY: capsules of these names hold a valid ArrowSchema and ArrowArray; the array is moved out once.
@@ -141,7 +142,10 @@ pub(crate) struct ArrowStream {
 
 impl ArrowStream {
     pub(crate) fn new(schema: SchemaRef, stream: BoxStream<'static, Result<RecordBatch>>) -> Self {
-        ArrowStream { schema, stream: Mutex::new(Some(stream)) }
+        ArrowStream {
+            schema,
+            stream: Mutex::new(Some(stream)),
+        }
     }
 }
 
@@ -155,7 +159,11 @@ impl ArrowStream {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The protocol lets a producer ignore the request; the consumer casts.
         drop(requested_schema);
-        let taken = self.stream.lock().map_err(|_| PyValueError::new_err("the stream was left by a failed reader"))?.take();
+        let taken = self
+            .stream
+            .lock()
+            .map_err(|_| PyValueError::new_err("the stream was left by a failed reader"))?
+            .take();
         let stream = taken.ok_or_else(|| PyValueError::new_err("this stream was read already: ask for a new one"))?;
         stream_capsule(py, self.schema.clone(), stream, LastError::default())
     }

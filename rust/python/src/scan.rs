@@ -52,7 +52,12 @@ pub(crate) fn file_reads(batch: &RecordBatch) -> Result<Vec<FileRead>> {
 }
 
 impl Scan {
-    pub(crate) fn new(snapshot: &Snapshot, columns: Option<Vec<String>>, predicate: Option<&str>, batch_rows: Option<usize>) -> Result<Self> {
+    pub(crate) fn new(
+        snapshot: &Snapshot,
+        columns: Option<Vec<String>>,
+        predicate: Option<&str>,
+        batch_rows: Option<usize>,
+    ) -> Result<Self> {
         let bound = bind(snapshot, predicate)?;
         let (predicate, pruner) = bound.unzip();
         let mut spec = ReadSpec::new(snapshot.schema().clone(), snapshot.state().partition_columns().to_vec());
@@ -62,7 +67,12 @@ impl Scan {
             spec.batch_rows = n.max(1);
         }
         spec.output_schema()?;
-        Ok(Scan { snapshot: snapshot.clone(), spec: Arc::new(spec), pruner, error: LastError::default() })
+        Ok(Scan {
+            snapshot: snapshot.clone(),
+            spec: Arc::new(spec),
+            pruner,
+            error: LastError::default(),
+        })
     }
 
     fn stream(&self) -> BoxStream<'static, Result<RecordBatch>> {
@@ -74,7 +84,10 @@ impl Scan {
             .try_flatten()
             .boxed();
         let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
-        let (table, version) = (self.snapshot.store().location().as_str().to_owned(), self.snapshot.version());
+        let (table, version) = (
+            self.snapshot.store().location().as_str().to_owned(),
+            self.snapshot.version(),
+        );
         deltaplane_data::scan(self.snapshot.store().clone(), files, self.spec.clone(), parallelism)
             .map_err(move |e| e.with_table(&table).with_version(version))
             .boxed()

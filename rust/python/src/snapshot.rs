@@ -142,7 +142,13 @@ impl Snapshot {
     #[pyo3(signature = (predicate = None))]
     fn file_uris(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Vec<String>> {
         let root = self.location();
-        let absolute = |p: String| if p.starts_with('/') || p.contains("://") { p } else { format!("{root}/{p}") };
+        let absolute = |p: String| {
+            if p.starts_with('/') || p.contains("://") {
+                p
+            } else {
+                format!("{root}/{p}")
+            }
+        };
         Ok(run(py, || self.paths(predicate))?.into_iter().map(absolute).collect())
     }
 
@@ -157,7 +163,11 @@ impl Snapshot {
     fn add_actions(&self, flatten: bool) -> ArrowStream {
         let view = AddView::new(&self.inner, flatten);
         let schema = view.schema.clone();
-        let stream = self.inner.plan(None, PlanColumns::Logged).map(move |b| view.rows(&b?)).boxed();
+        let stream = self
+            .inner
+            .plan(None, PlanColumns::Logged)
+            .map(move |b| view.rows(&b?))
+            .boxed();
         ArrowStream::new(schema, stream)
     }
 
@@ -217,22 +227,39 @@ impl AddView {
         let mut fields = vec![
             Field::new("path", DataType::Utf8, false),
             Field::new("size_bytes", DataType::Int64, false),
-            Field::new("modification_time", DataType::Timestamp(TimeUnit::Millisecond, None), false),
+            Field::new(
+                "modification_time",
+                DataType::Timestamp(TimeUnit::Millisecond, None),
+                false,
+            ),
             Field::new("num_records", DataType::Int64, true),
         ];
-        let values: Vec<Field> = partitions.iter().map(|(c, p)| Field::new(c, to_arrow_type(&DeltaType::Primitive(*p)), true)).collect();
+        let values: Vec<Field> = partitions
+            .iter()
+            .map(|(c, p)| Field::new(c, to_arrow_type(&DeltaType::Primitive(*p)), true))
+            .collect();
         if flatten {
-            fields.extend(values.into_iter().map(|f| f.clone().with_name(format!("partition.{}", f.name()))));
+            fields.extend(
+                values
+                    .into_iter()
+                    .map(|f| f.clone().with_name(format!("partition.{}", f.name()))),
+            );
         } else if !values.is_empty() {
             fields.push(Field::new("partition", DataType::Struct(Fields::from(values)), false));
         }
-        AddView { schema: Arc::new(Schema::new(fields)), partitions, flatten }
+        AddView {
+            schema: Arc::new(Schema::new(fields)),
+            partitions,
+            flatten,
+        }
     }
 
     fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = FileRows::new(batch);
         let n = batch.num_rows();
-        let path = (0..n).map(|r| paths::decode(rows.path(r)?)).collect::<Result<Vec<_>>>()?;
+        let path = (0..n)
+            .map(|r| paths::decode(rows.path(r)?))
+            .collect::<Result<Vec<_>>>()?;
         let times: Vec<i64> = (0..n).map(|r| rows.modification_time(r)).collect();
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(StringArray::from(path)),
@@ -240,7 +267,11 @@ impl AddView {
             Arc::new(TimestampMillisecondArray::from(times)),
             Arc::new(Int64Array::from_iter((0..n).map(|r| rows.num_records(r)))),
         ];
-        let values = self.partitions.iter().map(|(c, p)| partition_column(&rows, n, c, *p)).collect::<Result<Vec<_>>>()?;
+        let values = self
+            .partitions
+            .iter()
+            .map(|(c, p)| partition_column(&rows, n, c, *p))
+            .collect::<Result<Vec<_>>>()?;
         if self.flatten {
             columns.extend(values);
         } else if let Some(DataType::Struct(fields)) = self.schema.fields().get(4).map(|f| f.data_type()) {
@@ -252,7 +283,9 @@ impl AddView {
 }
 
 fn partition_column(rows: &FileRows<'_>, n: usize, column: &str, ty: Primitive) -> Result<ArrayRef> {
-    let texts: Vec<Option<String>> = (0..n).map(|r| rows.partition_values(r).remove(column).flatten()).collect();
+    let texts: Vec<Option<String>> = (0..n)
+        .map(|r| rows.partition_values(r).remove(column).flatten())
+        .collect();
     partition_array(texts.iter().map(Option::as_deref), column, ty)
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use deltaplane_data::{Compression, FileWriter, StatsColumns, StatsConfig, WriteSpec, cast_batch, footer_stats};
-use deltaplane_error::{Error, Result};
-use deltaplane_log::{PlannedWrite, WritePlan, WriteRequest, now_ms, plan_write};
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_log::{PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write};
 use deltaplane_protocol::actions::{Add, PartitionValues};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
 use deltaplane_protocol::paths;
@@ -67,7 +67,10 @@ impl Spec {
             Some(names) => StatsColumns::Columns(names.clone()),
             None => StatsColumns::FirstLeaves(i32::try_from(self.num_indexed_columns).unwrap_or(i32::MAX)),
         };
-        spec.stats = StatsConfig { columns, string_prefix_length: self.string_prefix_length };
+        spec.stats = StatsConfig {
+            columns,
+            string_prefix_length: self.string_prefix_length,
+        };
         Ok(spec)
     }
 }
@@ -103,7 +106,9 @@ impl WriteJob {
     fn planned(&self) -> Result<&PlannedWrite> {
         match &self.plan {
             WritePlan::Go(p) => Ok(p),
-            WritePlan::Skip(why) => Err(Error::invalid_argument(format!("this write is skipped ({why}): there is nothing to commit"))),
+            WritePlan::Skip(why) => Err(Error::invalid_argument(format!(
+                "this write is skipped ({why}): there is nothing to commit"
+            ))),
         }
     }
 }
@@ -139,7 +144,11 @@ impl WriteJob {
             let store = store(location, options.clone())?;
             block_on(plan_write(&store, from_arrow_schema(&schema)?, parse_request(request)?))
         })?;
-        Ok(WriteJob { plan, location: location.to_owned(), options })
+        Ok(WriteJob {
+            plan,
+            location: location.to_owned(),
+            options,
+        })
     }
 
     #[getter]
@@ -161,7 +170,13 @@ impl WriteJob {
 
     fn commit(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
         run(py, || {
-            let done = block_on(self.planned()?.commit(parse_adds(&adds)?))?;
+            let planned = self.planned()?;
+            let done = match block_on(planned.commit(parse_adds(&adds)?)) {
+                Err(e) if e.kind() == Kind::TableAlreadyExists && planned.request().mode == WriteMode::Ignore => {
+                    return Ok(json!({"skipped": "exists"}).to_string());
+                }
+                done => done?,
+            };
             let metrics = done.metrics.clone();
             Ok(json!({"version": done.version, "attempts": done.attempts, "metrics": metrics}).to_string())
         })
@@ -235,10 +250,11 @@ pub(crate) fn adopt_files(
         let spec = Spec::parse(spec)?.write_spec()?;
         let mut adds = Vec::with_capacity(files.len());
         for text in files {
-            let f: Adopted =
-                serde_json::from_str(&text).map_err(|e| Error::invalid_argument(format!("not a file to adopt: {e}")))?;
-            let (info, (_, stats)) =
-                block_on(async { Result::Ok((store.head(&f.path).await?, footer_stats(&store, &f.path, &spec).await?)) })?;
+            let f: Adopted = serde_json::from_str(&text)
+                .map_err(|e| Error::invalid_argument(format!("not a file to adopt: {e}")))?;
+            let (info, (_, stats)) = block_on(async {
+                Result::Ok((store.head(&f.path).await?, footer_stats(&store, &f.path, &spec).await?))
+            })?;
             adds.push(Add {
                 path: paths::encode(&f.path),
                 partition_values: f.partition_values,
@@ -265,7 +281,11 @@ pub(crate) fn create_table(
     let schema = schema_of(schema)?;
     let snapshot = run(py, || {
         let store = store(location, options)?;
-        block_on(deltaplane_log::create_table(&store, from_arrow_schema(&schema)?, parse_request(request)?))
+        block_on(deltaplane_log::create_table(
+            &store,
+            from_arrow_schema(&schema)?,
+            parse_request(request)?,
+        ))
     })?;
     Ok(json!({"version": snapshot.version()}).to_string())
 }
@@ -287,5 +307,7 @@ pub(crate) fn schema_from_arrow(py: Python<'_>, schema: &Bound<'_, PyAny>) -> Py
 /// The Arrow schema of a Delta schema given as JSON.
 #[pyfunction]
 pub(crate) fn schema_to_arrow(py: Python<'_>, schema_json: &str) -> PyResult<ArrowSchema> {
-    run(py, || Ok(ArrowSchema(to_arrow_schema(&StructType::from_json(schema_json)?))))
+    run(py, || {
+        Ok(ArrowSchema(to_arrow_schema(&StructType::from_json(schema_json)?)))
+    })
 }

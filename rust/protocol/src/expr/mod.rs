@@ -1,9 +1,6 @@
 //! Predicates over rows: a small typed tree of Spark SQL's meaning, bound to a table's schema and
 //! evaluated on Arrow batches. Three-valued, exact, or refused by name. Knows no file and no log.
-//! Python writes the tree as JSON, `prune` turns it into file skipping, `data` filters rows with it.
-//!
-//! JSON: an object per node, `op` names it (see [`Expr`]). A literal is text plus a Delta type name
-//! (`{"op":"literal","value":"12.50","type":"decimal(4,2)"}`), so that no digit is lost on the way.
+//! Python writes the tree as JSON (see [`Expr`]), `prune` skips files with it, `data` filters rows.
 
 mod bind;
 pub mod catalyst;
@@ -12,6 +9,7 @@ mod evaluate;
 mod like;
 mod literal;
 pub(crate) mod node;
+mod predicate;
 pub(crate) mod scalar;
 #[cfg(test)]
 mod tests;
@@ -20,11 +18,14 @@ pub(crate) mod text;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use evaluate::{child, evaluate, normalise_floats, widen};
-pub use node::Predicate;
+pub use predicate::Predicate;
 
 use crate::{Error, Result};
 
 /// A predicate or a part of one, not yet bound to a schema.
+///
+/// As JSON it is an object per node, `op` names it. A literal is text plus a Delta type name
+/// (`{"op":"literal","value":"12.50","type":"decimal(4,2)"}`), so that no digit is lost on the way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Expr {

@@ -13,6 +13,8 @@ pub(super) static FEATURE: TableFeature = TableFeature {
     refuse_read: fine,
     refuse_write: |v| {
         let name = v.metadata.configuration.keys().find_map(|k| k.strip_prefix(PREFIX))?;
-        Some(format!("and its constraint `{name}` is an expression that this version can't check"))
+        Some(format!(
+            "and its constraint `{name}` is an expression that this version can't check"
+        ))
     },
 };

@@ -4,7 +4,11 @@
 use super::{Kind, Refusal, TableFeature, View};
 
 fn mode(v: View<'_>) -> Option<&str> {
-    v.metadata.configuration.get("delta.columnMapping.mode").map(String::as_str).filter(|m| *m != "none")
+    v.metadata
+        .configuration
+        .get("delta.columnMapping.mode")
+        .map(String::as_str)
+        .filter(|m| *m != "none")
 }
 
 fn refuse(v: View<'_>) -> Refusal {

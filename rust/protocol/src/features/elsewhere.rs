@@ -8,11 +8,27 @@ fn missing(_: View<'_>) -> Refusal {
 }
 
 const fn reader_writer(name: &'static str, wanted: fn(View<'_>) -> bool) -> TableFeature {
-    TableFeature { name, kind: Kind::ReaderWriter, legacy: None, requires: &[], wanted, refuse_read: missing, refuse_write: missing }
+    TableFeature {
+        name,
+        kind: Kind::ReaderWriter,
+        legacy: None,
+        requires: &[],
+        wanted,
+        refuse_read: missing,
+        refuse_write: missing,
+    }
 }
 
 const fn writer(name: &'static str, requires: &'static [&'static str], wanted: fn(View<'_>) -> bool) -> TableFeature {
-    TableFeature { name, kind: Kind::Writer, legacy: None, requires, wanted, refuse_read: fine, refuse_write: missing }
+    TableFeature {
+        name,
+        kind: Kind::Writer,
+        legacy: None,
+        requires,
+        wanted,
+        refuse_read: fine,
+        refuse_write: missing,
+    }
 }
 
 pub(super) static FEATURES: &[TableFeature] = &[
@@ -20,20 +36,37 @@ pub(super) static FEATURES: &[TableFeature] = &[
     reader_writer("typeWidening-preview", never),
     reader_writer("variantType", |v| {
         use crate::schema::{DataType, Primitive};
-        v.find_field(&|f| f.data_type == DataType::Primitive(Primitive::Variant)).is_some()
+        v.find_field(&|f| f.data_type == DataType::Primitive(Primitive::Variant))
+            .is_some()
     }),
     reader_writer("variantType-preview", never),
     reader_writer("variantShredding", |v| v.is_on("delta.enableVariantShredding")),
     reader_writer("variantShredding-preview", never),
     reader_writer("catalogManaged", never),
     reader_writer("catalogOwned-preview", never),
-    writer("rowTracking", &["domainMetadata"], |v| v.is_on("delta.enableRowTracking")),
+    writer("rowTracking", &["domainMetadata"], |v| {
+        v.is_on("delta.enableRowTracking")
+    }),
     writer("clustering", &["domainMetadata"], never),
-    writer("allowColumnDefaults", &[], |v| v.find_field(&|f| f.metadata.contains_key("CURRENT_DEFAULT")).is_some()),
-    writer("icebergCompatV1", &["columnMapping"], |v| v.is_on("delta.enableIcebergCompatV1")),
-    writer("icebergCompatV2", &["columnMapping"], |v| v.is_on("delta.enableIcebergCompatV2")),
-    writer("icebergCompatV3", &["columnMapping", "rowTracking"], |v| v.is_on("delta.enableIcebergCompatV3")),
-    writer("materializePartitionColumns", &[], |v| v.is_on("delta.enableMaterializePartitionColumnsFeature")),
+    writer("allowColumnDefaults", &[], |v| {
+        v.find_field(&|f| f.metadata.contains_key("CURRENT_DEFAULT")).is_some()
+    }),
+    writer("icebergCompatV1", &["columnMapping"], |v| {
+        v.is_on("delta.enableIcebergCompatV1")
+    }),
+    writer("icebergCompatV2", &["columnMapping"], |v| {
+        v.is_on("delta.enableIcebergCompatV2")
+    }),
+    writer("icebergCompatV3", &["columnMapping", "rowTracking"], |v| {
+        v.is_on("delta.enableIcebergCompatV3")
+    }),
+    writer("materializePartitionColumns", &[], |v| {
+        v.is_on("delta.enableMaterializePartitionColumnsFeature")
+    }),
     writer("checkpointProtection", &[], never),
-    writer("coordinatedCommits-preview", &["inCommitTimestamp", "vacuumProtocolCheck"], never),
+    writer(
+        "coordinatedCommits-preview",
+        &["inCommitTimestamp", "vacuumProtocolCheck"],
+        never,
+    ),
 ];

@@ -8,7 +8,11 @@ use crate::actions::{CommitInfo, Metadata};
 pub fn enabled_from(m: &Metadata) -> Option<u64> {
     let get = |k: &str| m.configuration.get(k);
     get("delta.enableInCommitTimestamps").filter(|v| v.eq_ignore_ascii_case("true"))?;
-    Some(get("delta.inCommitTimestampEnablementVersion").and_then(|v| v.parse().ok()).unwrap_or(0))
+    Some(
+        get("delta.inCommitTimestampEnablementVersion")
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(0),
+    )
 }
 
 /// The time that a commit carries, ms.

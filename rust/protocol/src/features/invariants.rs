@@ -8,7 +8,10 @@ pub(super) static FEATURE: TableFeature = TableFeature {
     kind: Kind::Writer,
     legacy: Some((1, 2)),
     requires: &[],
-    wanted: |v| v.find_field(&|f| !f.nullable || f.metadata.contains_key("delta.invariants")).is_some(),
+    wanted: |v| {
+        v.find_field(&|f| !f.nullable || f.metadata.contains_key("delta.invariants"))
+            .is_some()
+    },
     refuse_read: fine,
     refuse_write: |v| {
         v.find_field(&|f| f.metadata.contains_key("delta.invariants"))

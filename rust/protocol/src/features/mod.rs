@@ -34,7 +34,10 @@ pub struct View<'a> {
 impl View<'_> {
     /// Whether a boolean table property is on.
     pub fn is_on(&self, property: &str) -> bool {
-        self.metadata.configuration.get(property).is_some_and(|v| v.eq_ignore_ascii_case("true"))
+        self.metadata
+            .configuration
+            .get(property)
+            .is_some_and(|v| v.eq_ignore_ascii_case("true"))
     }
 
     /// The first field, at any depth, for which `test` holds.
@@ -45,7 +48,11 @@ impl View<'_> {
 
 fn find_in_struct(s: &StructType, test: &dyn Fn(&Field) -> bool) -> Option<String> {
     s.fields().iter().find_map(|f| {
-        if test(f) { Some(f.name.clone()) } else { find_in_type(&f.data_type, test) }
+        if test(f) {
+            Some(f.name.clone())
+        } else {
+            find_in_type(&f.data_type, test)
+        }
     })
 }
 
@@ -155,9 +162,17 @@ pub fn check_readable_protocol(p: &Protocol) -> Result<()> {
         let listed = p.reader_features.as_ref().ok_or_else(|| {
             Error::corrupt_log("the table's protocol has reader version 3 without a list of reader features")
         })?;
-        let unknown: Vec<&str> = listed.iter().map(String::as_str).filter(|n| find(n).is_none()).collect();
+        let unknown: Vec<&str> = listed
+            .iter()
+            .map(String::as_str)
+            .filter(|n| find(n).is_none())
+            .collect();
         if !unknown.is_empty() {
-            return Err(unsupported("read", &unknown.join(", "), "which this version doesn't know"));
+            return Err(unsupported(
+                "read",
+                &unknown.join(", "),
+                "which this version doesn't know",
+            ));
         }
     } else if p.reader_features.is_some() {
         return Err(Error::corrupt_log(
@@ -219,7 +234,12 @@ pub fn protocol_for(base: Option<&Protocol>, view: View<'_>) -> Result<Protocol>
     // Native features keep these two beside them, as the reference does (P095).
     let plain = [append_only::FEATURE.name, invariants::FEATURE.name];
     if set.iter().all(|n| plain.contains(&n.as_str())) {
-        return Ok(Protocol { min_reader_version: 1, min_writer_version: 2, reader_features: None, writer_features: None });
+        return Ok(Protocol {
+            min_reader_version: 1,
+            min_writer_version: 2,
+            reader_features: None,
+            writer_features: None,
+        });
     }
     if base.is_none() {
         set.extend(plain.map(str::to_owned));
@@ -253,25 +273,53 @@ mod tests {
 
     fn protocol(r: i32, w: i32, rf: Option<&[&str]>, wf: Option<&[&str]>) -> Protocol {
         let own = |l: Option<&[&str]>| l.map(|l| l.iter().map(|s| (*s).to_owned()).collect());
-        Protocol { min_reader_version: r, min_writer_version: w, reader_features: own(rf), writer_features: own(wf) }
+        Protocol {
+            min_reader_version: r,
+            min_writer_version: w,
+            reader_features: own(rf),
+            writer_features: own(wf),
+        }
     }
     fn with<T>(fields: Vec<Field>, conf: &[(&str, &str)], f: impl FnOnce(View<'_>) -> T) -> T {
         let metadata = Metadata {
             configuration: conf.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
             ..Metadata::default()
         };
-        f(View { metadata: &metadata, schema: &StructType::new(fields) })
+        f(View {
+            metadata: &metadata,
+            schema: &StructType::new(fields),
+        })
     }
 
     #[test]
     fn new_tables_get_the_weakest_protocol() {
         // P095
-        let plain = with(vec![Field::new("a", Primitive::Long, true)], &[], |v| protocol_for(None, v)).unwrap();
+        let plain = with(vec![Field::new("a", Primitive::Long, true)], &[], |v| {
+            protocol_for(None, v)
+        })
+        .unwrap();
         assert_eq!(plain, protocol(1, 2, None, None));
-        let ntz = with(vec![Field::new("a", Primitive::TimestampNtz, true)], &[], |v| protocol_for(None, v)).unwrap();
-        assert_eq!(ntz, protocol(3, 7, Some(&["timestampNtz"]), Some(&["appendOnly", "invariants", "timestampNtz"])));
-        let cdf = with(vec![], &[("delta.enableChangeDataFeed", "true")], |v| protocol_for(None, v)).unwrap();
-        assert_eq!(cdf, protocol(1, 7, None, Some(&["appendOnly", "changeDataFeed", "invariants"])));
+        let ntz = with(vec![Field::new("a", Primitive::TimestampNtz, true)], &[], |v| {
+            protocol_for(None, v)
+        })
+        .unwrap();
+        assert_eq!(
+            ntz,
+            protocol(
+                3,
+                7,
+                Some(&["timestampNtz"]),
+                Some(&["appendOnly", "invariants", "timestampNtz"])
+            )
+        );
+        let cdf = with(vec![], &[("delta.enableChangeDataFeed", "true")], |v| {
+            protocol_for(None, v)
+        })
+        .unwrap();
+        assert_eq!(
+            cdf,
+            protocol(1, 7, None, Some(&["appendOnly", "changeDataFeed", "invariants"]))
+        );
     }
 
     #[test]
@@ -282,7 +330,14 @@ mod tests {
         assert_eq!(p.min_reader_version, 3);
         assert_eq!(
             p.writer_features.unwrap(),
-            ["appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants", "timestampNtz"]
+            [
+                "appendOnly",
+                "changeDataFeed",
+                "checkConstraints",
+                "generatedColumns",
+                "invariants",
+                "timestampNtz"
+            ]
         );
     }
 
@@ -290,10 +345,20 @@ mod tests {
     fn unknown_features_are_refused_by_name() {
         // P090, P091: unknown writer-only features don't block reading
         let p = protocol(3, 7, Some(&["futureReader"]), Some(&["futureReader"]));
-        assert!(with(vec![], &[], |v| check_read(&p, v)).unwrap_err().message().contains("futureReader"));
+        assert!(
+            with(vec![], &[], |v| check_read(&p, v))
+                .unwrap_err()
+                .message()
+                .contains("futureReader")
+        );
         let p = protocol(1, 7, None, Some(&["futureWriter"]));
         with(vec![], &[], |v| check_read(&p, v)).unwrap();
-        assert!(with(vec![], &[], |v| check_write(&p, v)).unwrap_err().message().contains("futureWriter"));
+        assert!(
+            with(vec![], &[], |v| check_write(&p, v))
+                .unwrap_err()
+                .message()
+                .contains("futureWriter")
+        );
         assert!(check_readable_protocol(&protocol(4, 7, None, None)).is_err());
         assert!(check_readable_protocol(&protocol(3, 7, None, Some(&[]))).is_err());
     }

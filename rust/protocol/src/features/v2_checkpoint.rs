@@ -8,7 +8,12 @@ pub(super) static FEATURE: TableFeature = TableFeature {
     kind: Kind::ReaderWriter,
     legacy: None,
     requires: &[],
-    wanted: |v| v.metadata.configuration.get("delta.checkpointPolicy").is_some_and(|p| p == "v2"),
+    wanted: |v| {
+        v.metadata
+            .configuration
+            .get("delta.checkpointPolicy")
+            .is_some_and(|p| p == "v2")
+    },
     refuse_read: fine,
     refuse_write: fine,
 };

@@ -45,8 +45,9 @@ pub struct Directory {
 impl Template {
     /// From the pieces.
     pub fn new(pieces: Vec<Vec<u8>>) -> Result<Self> {
-        let pieces: [Vec<u8>; 15] =
-            pieces.try_into().map_err(|_| Error::internal("a scan plan's template has another number of pieces"))?;
+        let pieces: [Vec<u8>; 15] = pieces
+            .try_into()
+            .map_err(|_| Error::internal("a scan plan's template has another number of pieces"))?;
         let [
             head,
             first_directory,
@@ -110,8 +111,16 @@ impl Template {
         let (before, size_modified, modified_uri) = match (d, f) {
             (0, 0) => (&self.first_file, &self.size_modified, &self.modified_uri),
             (_, 0) => (&self.file, &self.later_size_modified, &self.later_modified_uri),
-            (0, 1) => (&self.file_after_first, &self.later_size_modified, &self.later_modified_uri),
-            _ => (&self.file_after_later, &self.later_size_modified, &self.later_modified_uri),
+            (0, 1) => (
+                &self.file_after_first,
+                &self.later_size_modified,
+                &self.later_modified_uri,
+            ),
+            _ => (
+                &self.file_after_later,
+                &self.later_size_modified,
+                &self.later_modified_uri,
+            ),
         };
         let length = u16::try_from(file.uri.len()).map_err(|_| {
             Error::unsupported_feature("the URI of a data file is longer than the 65,535 bytes that Spark takes")

@@ -108,8 +108,15 @@ fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
 
 /// The files that can match a predicate (expression JSON), in texts of about so many bytes of files each.
 #[pyfunction]
-fn scan_splits(py: Python<'_>, snapshot: &Snapshot, predicate: Option<&str>, target_bytes: u64) -> PyResult<Vec<String>> {
-    run(py, || block_on(splits::splits(&snapshot.inner, predicate, target_bytes)))
+fn scan_splits(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    predicate: Option<&str>,
+    target_bytes: u64,
+) -> PyResult<Vec<String>> {
+    run(py, || {
+        block_on(splits::splits(&snapshot.inner, predicate, target_bytes))
+    })
 }
 
 /// The rows of one split, on any machine: these columns of a table with this schema.
@@ -130,7 +137,12 @@ fn scan_split(
         spec.columns = Some(columns);
         let schema = spec.output_schema()?;
         // A Spark task has one core, and its siblings the others.
-        let rows = deltaplane_data::scan(store, stream::iter(files.into_iter().map(Ok)).boxed(), Arc::new(spec), 1);
+        let rows = deltaplane_data::scan(
+            store,
+            stream::iter(files.into_iter().map(Ok)).boxed(),
+            Arc::new(spec),
+            1,
+        );
         Ok((schema, rows))
     })?;
     Ok(ArrowStream::new(schema, stream))
@@ -138,7 +150,12 @@ fn scan_split(
 
 /// Deletes data files that won't be committed (texts of add actions); what is gone already is fine.
 #[pyfunction]
-fn discard_files(py: Python<'_>, location: &str, options: Option<HashMap<String, String>>, adds: Vec<String>) -> PyResult<()> {
+fn discard_files(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    adds: Vec<String>,
+) -> PyResult<()> {
     run(py, || {
         let store = store(location, options)?;
         for text in adds {

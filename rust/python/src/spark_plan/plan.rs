@@ -37,8 +37,11 @@ pub struct Planned {
 pub fn pruner(snapshot: &Snapshot, filters: &[String], zone: &str) -> Result<(Option<Arc<Pruner>>, usize)> {
     let schema = snapshot.schema();
     let binds = |e: &Expr| Predicate::bind(e, schema).is_ok();
-    let mut understood: Vec<Expr> =
-        filters.iter().filter_map(|f| catalyst::translate(f, zone).ok().flatten()).filter(binds).collect();
+    let mut understood: Vec<Expr> = filters
+        .iter()
+        .filter_map(|f| catalyst::translate(f, zone).ok().flatten())
+        .filter(binds)
+        .collect();
     let count = understood.len();
     let expr = match understood.pop() {
         None => return Ok((None, 0)),
@@ -70,7 +73,9 @@ pub async fn size_bytes(snapshot: &Snapshot) -> Result<u64> {
     let mut batches = snapshot.plan(None, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {
         let rows = FileRows::new(&batch);
-        total += (0..batch.num_rows()).map(|row| rows.size(row).unsigned_abs()).sum::<u64>();
+        total += (0..batch.num_rows())
+            .map(|row| rows.size(row).unsigned_abs())
+            .sum::<u64>();
     }
     Ok(total)
 }
@@ -109,7 +114,9 @@ struct Uris {
 
 impl Uris {
     fn new(snapshot: &Snapshot) -> Result<Self> {
-        Ok(Uris { root: spark_uri(snapshot.store().location())? })
+        Ok(Uris {
+            root: spark_uri(snapshot.store().location())?,
+        })
     }
 
     fn of(&self, snapshot: &Snapshot, raw: &str) -> Result<String> {
@@ -139,7 +146,9 @@ impl<'a> Groups<'a> {
         let columns = snapshot.state().partition_columns().iter().map(|name| {
             match snapshot.schema().field_ignore_case(name).map(|f| &f.data_type) {
                 Some(DataType::Primitive(p)) => Ok((name.clone(), *p)),
-                _ => Err(Error::corrupt_log(format!("the partition column `{name}` has a type without partition values"))),
+                _ => Err(Error::corrupt_log(format!(
+                    "the partition column `{name}` has a type without partition values"
+                ))),
             }
         });
         Ok(Groups {
@@ -155,7 +164,10 @@ impl<'a> Groups<'a> {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let rows = FileRows::new(batch);
         let times = batch.column_by_name("modificationTime").cloned();
-        let values = batch.column_by_name("partitionValues").and_then(|c| c.as_map_opt()).cloned();
+        let values = batch
+            .column_by_name("partitionValues")
+            .and_then(|c| c.as_map_opt())
+            .cloned();
         for row in 0..batch.num_rows() {
             let size = rows.size(row);
             let file = SparkFile {
@@ -180,11 +192,19 @@ impl<'a> Groups<'a> {
     /// The values' texts in the order of the partition columns; the empty text is null (P170).
     fn tuple(&self, values: Option<&MapArray>, row: usize) -> Tuple {
         let mut out = vec![None; self.columns.len()];
-        let Some(entries) = values.filter(|m| !out.is_empty() && m.is_valid(row)).map(|m| m.value(row)) else {
+        let Some(entries) = values
+            .filter(|m| !out.is_empty() && m.is_valid(row))
+            .map(|m| m.value(row))
+        else {
             return out;
         };
-        let (keys, texts) = (entries.column(0).as_string_opt::<i32>(), entries.column(1).as_string_opt::<i32>());
-        let (Some(keys), Some(texts)) = (keys, texts) else { return out };
+        let (keys, texts) = (
+            entries.column(0).as_string_opt::<i32>(),
+            entries.column(1).as_string_opt::<i32>(),
+        );
+        let (Some(keys), Some(texts)) = (keys, texts) else {
+            return out;
+        };
         for (key, text) in keys.iter().zip(texts.iter()) {
             let at = key.and_then(|k| self.columns.iter().position(|(name, _)| name == k));
             if let Some(slot) = at.and_then(|at| out.get_mut(at)) {
@@ -196,15 +216,26 @@ impl<'a> Groups<'a> {
 
     fn finish(self, understood: usize) -> Result<Planned> {
         let typed = self.columns.iter().enumerate().map(|(c, (name, primitive))| {
-            let texts = self.groups.iter().map(|(tuple, _)| tuple.get(c).and_then(|t| t.as_deref()));
+            let texts = self
+                .groups
+                .iter()
+                .map(|(tuple, _)| tuple.get(c).and_then(|t| t.as_deref()));
             partition_array(texts, name, *primitive)
         });
         let typed: Vec<ArrayRef> = typed.collect::<Result<_>>()?;
         let fields = typed.len();
         let directories = self.groups.into_iter().enumerate().map(|(g, (_, files))| {
-            Ok(Directory { row: unsafe_row(&typed, g)?, fields, files })
+            Ok(Directory {
+                row: unsafe_row(&typed, g)?,
+                fields,
+                files,
+            })
         });
-        Ok(Planned { directories: directories.collect::<Result<_>>()?, understood, size_bytes: self.size_bytes })
+        Ok(Planned {
+            directories: directories.collect::<Result<_>>()?,
+            understood,
+            size_bytes: self.size_bytes,
+        })
     }
 }
 

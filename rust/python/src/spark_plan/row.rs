@@ -64,7 +64,12 @@ fn value(column: &ArrayRef, at: usize) -> Result<Value> {
         DataType::Float32 => narrow(column.as_primitive::<Float32Type>().value(at).to_ne_bytes()),
         DataType::Int64 => narrow(column.as_primitive::<Int64Type>().value(at).to_ne_bytes()),
         DataType::Float64 => narrow(column.as_primitive::<Float64Type>().value(at).to_ne_bytes()),
-        DataType::Timestamp(_, _) => narrow(column.as_primitive::<TimestampMicrosecondType>().value(at).to_ne_bytes()),
+        DataType::Timestamp(_, _) => narrow(
+            column
+                .as_primitive::<TimestampMicrosecondType>()
+                .value(at)
+                .to_ne_bytes(),
+        ),
         DataType::Decimal128(precision, _) => decimal(column.as_primitive::<Decimal128Type>().value(at), *precision)?,
         DataType::Utf8 => Value::Bytes(column.as_string::<i32>().value(at).as_bytes().to_vec()),
         DataType::Binary => Value::Bytes(column.as_binary::<i32>().value(at).to_vec()),
@@ -80,6 +85,9 @@ fn decimal(unscaled: i128, precision: u8) -> Result<Value> {
     // A Java BigInteger: big-endian, two's complement, no byte more than needed.
     let bytes = unscaled.to_be_bytes();
     let sign = if unscaled < 0 { 0xff } else { 0 };
-    let redundant = bytes.windows(2).take_while(|w| matches!(w, [a, b] if *a == sign && (b ^ sign) < 0x80)).count();
+    let redundant = bytes
+        .windows(2)
+        .take_while(|w| matches!(w, [a, b] if *a == sign && (b ^ sign) < 0x80))
+        .count();
     Ok(Value::Bytes(bytes.get(redundant..).unwrap_or_default().to_vec()))
 }

@@ -52,7 +52,11 @@ pub async fn splits(snapshot: &Snapshot, predicate: Option<&str>, target_bytes: 
 
 fn pruner(snapshot: &Snapshot, text: &str) -> Result<Arc<Pruner>> {
     let predicate = Predicate::bind(&Expr::from_json(text)?, snapshot.schema())?;
-    Ok(Arc::new(Pruner::new(&predicate, snapshot.schema(), snapshot.state().partition_columns())?))
+    Ok(Arc::new(Pruner::new(
+        &predicate,
+        snapshot.schema(),
+        snapshot.state().partition_columns(),
+    )?))
 }
 
 fn text(files: &[SplitFile]) -> Result<String> {
@@ -63,6 +67,11 @@ fn text(files: &[SplitFile]) -> Result<String> {
 pub fn files(split: &str) -> Result<Vec<FileRead>> {
     let files: Vec<SplitFile> =
         serde_json::from_str(split).map_err(|e| Error::invalid_argument(format!("this is no split of a scan: {e}")))?;
-    let read = |f: SplitFile| FileRead { path: f.path, size_bytes: f.size, partition_values: f.values, ..FileRead::default() };
+    let read = |f: SplitFile| FileRead {
+        path: f.path,
+        size_bytes: f.size,
+        partition_values: f.values,
+        ..FileRead::default()
+    };
     Ok(files.into_iter().map(read).collect())
 }

@@ -7,7 +7,6 @@ use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,8 +17,9 @@ use uuid::Uuid;
 
 use super::Spec;
 use super::local_objects::{LocalObjects, read_at};
+use super::local_root::{Root, etag, modified_ms};
 use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink, join_key};
-use crate::error::{self, OUT_OF_RANGE};
+use crate::error::OUT_OF_RANGE;
 use crate::location::{Location, Scheme};
 use crate::options::Options;
 use crate::runtime::blocking;
@@ -38,83 +38,12 @@ const WRITE_BATCH: usize = 1 << 20;
 
 fn open(location: &Location, _: &Options) -> Result<Arc<dyn Backend>> {
     Ok(Arc::new(Local {
-        root: Root(Arc::from(Path::new(location.path()))),
+        root: Root::new(location.path()),
     }))
 }
 
 struct Local {
     root: Root,
-}
-
-/// The table's directory.
-#[derive(Clone, Debug)]
-pub(super) struct Root(Arc<Path>);
-
-impl Root {
-    /// A key's file. Parts are literal file names; `..` would leave the table.
-    pub(super) fn file(&self, key: &str) -> Result<PathBuf> {
-        let path = self.dir(key)?;
-        if path == *self.0 {
-            return Err(Error::invalid_argument("an empty path names no file of the table"));
-        }
-        Ok(path)
-    }
-
-    fn dir(&self, key: &str) -> Result<PathBuf> {
-        if key.contains('\0') || key.split('/').any(|part| part == "..") {
-            return Err(Error::invalid_argument(
-                "a path inside a table must not hold '..' or a NUL character",
-            ));
-        }
-        let parts = key.split('/').filter(|p| !p.is_empty() && *p != ".");
-        let mut path = self.0.to_path_buf();
-        path.extend(parts);
-        Ok(path)
-    }
-
-    /// A failed call on a file or directory below the root.
-    pub(super) fn err(&self, e: &io::Error, what: &str) -> Error {
-        let below_a_file = e.kind() == ErrorKind::NotADirectory;
-        if below_a_file && self.0.metadata().is_ok_and(|m| !m.is_dir()) {
-            return Error::invalid_argument(format!(
-                "{what} failed: the table's location is a file; give the table's directory"
-            ));
-        }
-        error::from_io(e, what)
-    }
-
-    /// Like [`Root::err`] where a path that runs through a file just means "no such object".
-    fn read_err(&self, e: &io::Error, what: &str) -> Error {
-        let error = self.err(e, what);
-        let below_a_file = e.kind() == ErrorKind::NotADirectory;
-        if below_a_file && self.0.metadata().is_ok_and(|m| m.is_dir()) {
-            return error.with_kind(Kind::ObjectNotFound);
-        }
-        error
-    }
-}
-
-pub(super) fn modified_ms(meta: &Metadata) -> i64 {
-    let ms = |d: std::time::Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
-    match meta.modified().map(|t| t.duration_since(UNIX_EPOCH)) {
-        Ok(Ok(after)) => ms(after),
-        Ok(Err(before)) => -ms(before.duration()),
-        Err(_) => 0,
-    }
-}
-
-/// Size, time in nanoseconds and, where there is one, the file's number: a rewritten file differs.
-pub(super) fn etag(meta: &Metadata) -> String {
-    let nanos = meta
-        .modified()
-        .ok()
-        .and_then(|t| t.duration_since(UNIX_EPOCH).ok())
-        .map_or(0, |d| d.as_nanos());
-    #[cfg(unix)]
-    let number = std::os::unix::fs::MetadataExt::ino(meta);
-    #[cfg(not(unix))]
-    let number = 0;
-    format!("{number:x}-{nanos:x}-{:x}", meta.len())
 }
 
 fn info(key: String, meta: &Metadata) -> ObjectInfo {

@@ -18,7 +18,7 @@ use object_store::{
 };
 use percent_encoding::percent_decode_str;
 
-use super::local::{Root, etag, modified_ms};
+use super::local_root::{Root, etag, modified_ms};
 use crate::runtime::blocking;
 
 #[derive(Debug)]

@@ -5,6 +5,7 @@ mod azure;
 mod gcs;
 mod local;
 mod local_objects;
+mod local_root;
 mod memory;
 mod objects;
 mod s3;

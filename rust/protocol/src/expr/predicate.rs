@@ -1,0 +1,62 @@
+//! The predicate that other rooms hold: bound to one schema, shared, evaluated on batches of it.
+//! Puts binding and evaluating together; owns neither. Called by `prune`, `conflict`, `log` and `data`.
+
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch};
+
+use super::node::Node;
+use super::{Expr, bind, evaluate};
+use crate::Result;
+use crate::schema::StructType;
+
+/// A predicate bound to a schema. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Predicate {
+    root: Arc<Node>,
+}
+
+impl Predicate {
+    /// Resolves columns and types literals; zone-less timestamps are UTC.
+    ///
+    /// Unknown columns and values that aren't of their column's type are `InvalidArgument`; what can't
+    /// be evaluated with Spark's meaning is `UnsupportedExpression`.
+    pub fn bind(expr: &Expr, schema: &StructType) -> Result<Predicate> {
+        Ok(Predicate {
+            root: Arc::new(bind::predicate(expr, schema)?),
+        })
+    }
+
+    /// The logical paths used, in the schema's case, each once.
+    pub fn columns(&self) -> Vec<Vec<String>> {
+        let mut found = Vec::new();
+        self.root.columns(&mut found);
+        let mut paths: Vec<Vec<String>> = Vec::new();
+        for c in found {
+            if !paths.contains(&c.path) {
+                paths.push(c.path.clone());
+            }
+        }
+        paths
+    }
+
+    /// TRUE, FALSE or NULL for each row of a batch with the logical column names of the schema.
+    /// Callers keep the rows that are TRUE.
+    pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        evaluate::evaluate(&self.root, batch)
+    }
+
+    /// Whether it uses nothing but these columns.
+    pub fn partition_only(&self, partition_columns: &[String]) -> bool {
+        self.columns().iter().all(|path| match path.as_slice() {
+            [name] => partition_columns
+                .iter()
+                .any(|p| p.to_lowercase() == name.to_lowercase()),
+            _ => false,
+        })
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.root
+    }
+}
