@@ -132,6 +132,7 @@ def scan_split(
     schema_json: str,
     partition_columns: Sequence[str],
     columns: Sequence[str],
+    predicate: str | None,
     split: str,
 ) -> ArrowStream: ...
 def discard_files(location: str, options: Mapping[str, str] | None, adds: Sequence[str]) -> None: ...

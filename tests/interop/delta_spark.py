@@ -62,9 +62,13 @@ class DeltaSpark:
         """All rows of a version."""
         return self._rows("read", table=table, version=version)
 
-    def counts(self, table: str, conditions: Sequence[str], *, skipping: bool) -> list[int]:
-        """How many rows meet each condition, with or without data skipping by statistics."""
-        return self._ask("counts", table=table, conditions=list(conditions), skipping=skipping)
+    def counts(self, table: str, conditions: Sequence[str]) -> list[int]:
+        """How many rows meet each condition, evaluated on every row of the table."""
+        return self._ask("counts", table=table, conditions=list(conditions))
+
+    def counts_skipping(self, table: str, conditions: Sequence[str]) -> list[int]:
+        """The same by a query for each condition, which skips files by their statistics."""
+        return self._ask("counts_skipping", table=table, conditions=list(conditions))
 
     def files_read(self, table: str, condition: str) -> int:
         """How many files a query opens."""

@@ -48,15 +48,16 @@ class Worker:
         """All rows of a version into an Arrow file."""
         _save(self._load(table, version).toArrow(), out)
 
-    def counts(self, table: str, conditions: list[str], skipping: bool) -> list[int]:
-        """How many rows meet each condition, every condition planned as a query of its own."""
-        self.spark.conf.set("spark.databricks.delta.stats.skipping", str(skipping).lower())
-        try:
-            self._load(table).createOrReplaceTempView("counted")
-            queries = [f"select {i} as i, count(*) as n from counted where {c}" for i, c in enumerate(conditions)]
-            rows = self.spark.sql(" union all ".join(queries)).collect()
-        finally:
-            self.spark.conf.set("spark.databricks.delta.stats.skipping", "true")
+    def counts(self, table: str, conditions: list[str]) -> list[int]:
+        """How many rows meet each condition, by one pass over every row: nothing is skipped."""
+        counted = [f"count_if({c}) as n{i}" for i, c in enumerate(conditions)]
+        return list(self._load(table).selectExpr(*counted).collect()[0])
+
+    def counts_skipping(self, table: str, conditions: list[str]) -> list[int]:
+        """The same with every condition planned as a query of its own, which skips what it can."""
+        self._load(table).createOrReplaceTempView("counted")
+        queries = [f"select {i} as i, count(*) as n from counted where {c}" for i, c in enumerate(conditions)]
+        rows = self.spark.sql(" union all ".join(queries)).collect()
         return [row.n for row in sorted(rows, key=lambda row: row.i)]
 
     def files_read(self, table: str, condition: str) -> int:

@@ -46,8 +46,8 @@ def cast_to(rows: DataFrame, columns: str) -> DataFrame:
     from pyspark.sql.types import StructType
 
     schema = StructType.fromDDL(columns)
-    named = rows.toDF(*schema.fieldNames())
-    return named.select(*[named[f.name].cast(f.dataType).alias(f.name) for f in schema.fields])
+    by_place = rows.toDF(*[f"c{i}" for i in range(len(schema))])
+    return by_place.select(*[by_place[f"c{i}"].cast(f.dataType).alias(f.name) for i, f in enumerate(schema.fields)])
 
 
 def texts(df: DataFrame) -> list[str]:

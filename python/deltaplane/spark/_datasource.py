@@ -1,12 +1,13 @@
 """The data source `deltaplane`: the portable path, in Spark's public Python API only, also for Spark Connect.
 
-Spark pickles these classes to its planning and executing workers. Rows are the Rust core's. Called by Spark.
+Spark pickles these classes to its planning and executing workers. Rows are the Rust core's. Called by Spark. The reader
+takes no pushed filters: all queries on one frame, and all scans within one, share what Spark remembers of the last push.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,15 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    Filter,
     InputPartition,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
-from deltaplane import _native
+from deltaplane import _native, expr
 from deltaplane.exceptions import InvalidArgumentError, MetadataChangedException
 from deltaplane.options import version_arguments
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
-from deltaplane.spark._filters import predicate_json
 from deltaplane.spark._internals import arrow_schema
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._schema import delta_schema_json
@@ -40,7 +39,7 @@ __all__ = ["DeltaplaneDataSource"]
 _SPLIT_BYTES = 128 << 20
 
 # The source's own options; all others go to the store. Names ignore case, as Spark's do.
-_READ = ("path", "versionasof", "version", "timestampasof", "timestamp")
+_READ = ("path", "versionasof", "version", "timestampasof", "timestamp", "predicate")
 _WRITE = (
     "partitionby",
     "mergeschema",
@@ -57,7 +56,8 @@ _WRITE = (
 class DeltaplaneDataSource(DataSource):
     """`spark.read.format("deltaplane")` and `df.write.format("deltaplane")`.
 
-    Read options: `versionAsOf` or `timestampAsOf`. Write options: `partitionBy` (names separated by commas), `mergeSchema`,
+    Read options: `versionAsOf` or `timestampAsOf`; `predicate`, a condition in Spark SQL that skips files and rows before
+    Spark sees them (it applies the filters of a query to the rows, but doesn't tell this source). Write options: `partitionBy` (names separated by commas), `mergeSchema`,
     `overwriteSchema`, `replaceWhere`, `txnAppId` with `txnVersion`, `userMetadata`, `compression`, `targetFileSize`. The
     others reach the store.
     """
@@ -94,7 +94,7 @@ class DeltaplaneDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plans and reads a version's rows."""
-        return _Reader(self._snapshot(), self._store, schema)
+        return _Reader(self._snapshot(), self._store, schema, expr.parse(self._own.get("predicate")))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Writes rows and commits them."""
@@ -138,30 +138,25 @@ def _flag(options: Mapping[str, str], name: str) -> bool:
 class _Reader(DataSourceReader):
     """One scan. The snapshot stays where the scan is planned; splits and columns travel."""
 
-    def __init__(self, snapshot: _native.Snapshot, store: dict[str, str] | None, schema: StructType) -> None:
-        self._snapshot: _native.Snapshot | None = snapshot
+    def __init__(
+        self, snapshot: _native.Snapshot, store: dict[str, str] | None, schema: StructType, predicate: str | None
+    ) -> None:
+        # Planned here: a predicate that can't be evaluated is refused before any task runs.
+        self._splits = _native.scan_splits(snapshot, predicate, _SPLIT_BYTES)
         self._location = snapshot.location
         self._store = store
         self._columns = schema
         self._table_schema = snapshot.schema_json()
         self._partition_columns = json.loads(snapshot.metadata_json())["partition_columns"]
-        self._predicate: str | None = None
-        # Spark refuses a reader that has this method while its pushdown is off, so it is set here and passes for the
-        # inherited one: then the source works under both settings.
-        self.pushFilters = _PushFilters(self)
+        self._predicate = predicate
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k not in ("_snapshot", "pushFilters")}
-
-    def push(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Keeps the filters for pruning files; Spark applies all of them to the rows."""
-        self._predicate = predicate_json(filters)
-        return filters
+        # Tasks get their own split alone.
+        return {**vars(self), "_splits": []}
 
     def partitions(self) -> list[InputPartition]:
         """The files that can match, in splits."""
-        assert self._snapshot is not None  # partitions are planned where the reader was made
-        return [InputPartition(s) for s in _native.scan_splits(self._snapshot, self._predicate, _SPLIT_BYTES)]
+        return [InputPartition(s) for s in self._splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a split, in exactly the Arrow types that Spark expects."""
@@ -175,22 +170,12 @@ class _Reader(DataSourceReader):
             self._table_schema,
             self._partition_columns,
             self._columns.fieldNames(),
+            self._predicate,
             partition.value,
         )
         expected = arrow_schema(self._columns)
         for batch in pa.RecordBatchReader.from_stream(stream):
             yield batch.cast(expected)
-
-
-class _PushFilters:
-    """`_Reader.push` under the name and identity of `DataSourceReader.pushFilters`."""
-
-    def __init__(self, reader: _Reader) -> None:
-        self._reader = reader
-        self.__func__ = DataSourceReader.pushFilters
-
-    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        return self._reader.push(filters)
 
 
 @dataclass

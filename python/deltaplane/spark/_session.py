@@ -44,7 +44,6 @@ def session(app: str = "deltaplane", master: str = "local[*]", **conf: Any) -> S
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.python.filterPushdown.enabled": "true",
         **{k.replace("__", "."): str(v) for k, v in conf.items()},
     }
     builder = SparkSession.builder.appName(app).master(master)

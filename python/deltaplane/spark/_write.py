@@ -129,14 +129,18 @@ def _run(df: DataFrame, location: str, options: dict[str, str] | None, spec: str
     """Runs the writing tasks; their adds, and the reasons of those that refused their rows."""
     from pyspark.errors import PySparkException
 
+    names = df.columns
+
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Imported where it runs: a worker without the package then says so by name.
         from deltaplane.spark._tasks import write_result_batches
 
-        yield from write_result_batches(location, options, spec, batches)
+        yield from write_result_batches(location, options, spec, (b.rename_columns(names) for b in batches))
 
+    # PySpark looks columns up by their unquoted names here, which fails for some: they travel under plain ones.
+    plain = df.toDF(*[f"c{i}" for i in range(len(names))])
     try:
-        rows: list[Any] = df.mapInArrow(task, "add string, refusal string").collect()
+        rows: list[Any] = plain.mapInArrow(task, "add string, refusal string").collect()
     except PySparkException as e:
         if "No module named 'deltaplane'" in str(e):
             raise ImportError(

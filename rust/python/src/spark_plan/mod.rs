@@ -12,6 +12,7 @@ use std::sync::Arc;
 use deltaplane_data::ReadSpec;
 use deltaplane_error::Error;
 use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::block_on;
@@ -119,8 +120,13 @@ fn scan_splits(
     })
 }
 
-/// The rows of one split, on any machine: these columns of a table with this schema.
+/// The rows of one split, on any machine: these columns of a table with this schema, where the predicate
+/// (expression JSON) is true.
 #[pyfunction]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "each is a part of a scan that travels by itself"
+)]
 fn scan_split(
     py: Python<'_>,
     location: &str,
@@ -128,12 +134,18 @@ fn scan_split(
     schema_json: &str,
     partition_columns: Vec<String>,
     columns: Vec<String>,
+    predicate: Option<&str>,
     split: &str,
 ) -> PyResult<ArrowStream> {
     let (schema, stream) = run(py, || {
         let store = store(location, options)?;
         let files = splits::files(split)?;
-        let mut spec = ReadSpec::new(Arc::new(StructType::from_json(schema_json)?), partition_columns);
+        let table = Arc::new(StructType::from_json(schema_json)?);
+        let predicate = predicate
+            .map(|text| Predicate::bind(&Expr::from_json(text)?, &table))
+            .transpose()?;
+        let mut spec = ReadSpec::new(table, partition_columns);
+        spec.predicate = predicate;
         spec.columns = Some(columns);
         let schema = spec.output_schema()?;
         // A Spark task has one core, and its siblings the others.
