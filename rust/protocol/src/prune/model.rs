@@ -443,6 +443,15 @@ fn matches_like(pattern: &[char], text: &[char]) -> bool {
     }
 }
 
+/// Kleene's conjunction.
+fn all(truths: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    let truths: Vec<_> = truths.collect();
+    if truths.contains(&Some(false)) {
+        return Some(false);
+    }
+    (!truths.contains(&None)).then_some(true)
+}
+
 /// The truth of a predicate for a row.
 pub(super) fn truth(e: &Expr, row: &[Option<Value>]) -> Option<bool> {
     let text = |arg: &Expr| match operand(arg, row) {
@@ -450,22 +459,8 @@ pub(super) fn truth(e: &Expr, row: &[Option<Value>]) -> Option<bool> {
         _ => None,
     };
     match e {
-        Expr::And { args } => args
-            .iter()
-            .map(|a| truth(a, row))
-            .fold(Some(true), |x, y| match (x, y) {
-                (Some(false), _) | (_, Some(false)) => Some(false),
-                (Some(true), Some(true)) => Some(true),
-                _ => None,
-            }),
-        Expr::Or { args } => args
-            .iter()
-            .map(|a| truth(a, row))
-            .fold(Some(false), |x, y| match (x, y) {
-                (Some(true), _) | (_, Some(true)) => Some(true),
-                (Some(false), Some(false)) => Some(false),
-                _ => None,
-            }),
+        Expr::And { args } => all(args.iter().map(|a| truth(a, row))),
+        Expr::Or { args } => all(args.iter().map(|a| truth(a, row).map(|b| !b))).map(|b| !b),
         Expr::Not { arg } => truth(arg, row).map(|b| !b),
         Expr::IsNull { arg } => Some(operand(arg, row).is_none()),
         Expr::IsNotNull { arg } => Some(operand(arg, row).is_some()),
