@@ -40,7 +40,7 @@ LITERALS: dict[str, list[str]] = {
         f"'{datasets.LONG}'",
         "'é'",
         "'\U0010ffff'",
-        "repeat('\U0010ffff', 33)",
+        "'" + "\U0010ffff" * 33 + "'",
     ],
     "bytes": ["X''", "X'00'", "X'FFFF'"],
     "day": ["DATE'0001-01-01'", "DATE'1582-10-04'", "DATE'1970-01-01'", "DATE'9999-12-31'"],
@@ -145,11 +145,11 @@ def test_our_partition_values_prune(delta_spark: DeltaSpark, tmp_path: Path) -> 
     table, rows = str(tmp_path / "t"), datasets.awkward_partitions()
     write_deltalake(table, rows, partition_by=["p", "q"])
     opened = DeltaTable(table)
-    for value in datasets.AWKWARD:
-        text = value.replace("\\", "\\\\").replace("'", "\\'")
-        condition = f"p = '{text}'"
-        assert delta_spark.counts_skipping(table, [condition]) == [1], value
-        assert delta_spark.files_read(table, condition) == 1, value
+    texts = [value.replace("\\", "\\\\").replace("'", "\\'") for value in datasets.AWKWARD]
+    asked = [f"p = '{text}'" for text in texts]
+    assert delta_spark.counts_skipping(table, asked) == [1] * len(asked)
+    assert delta_spark.files_read(table, " or ".join(asked[:3])) == 3
+    for value, condition in zip(datasets.AWKWARD, asked, strict=True):
         assert opened.scan(predicate=condition).to_arrow().num_rows == 1, value
         assert len(opened.files(condition)) == 1, value
     assert opened.scan(predicate="p is null").to_arrow().num_rows == 1

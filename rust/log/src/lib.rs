@@ -9,6 +9,7 @@ mod history;
 mod last_checkpoint;
 mod listing;
 mod parquet_file;
+mod schema_checks;
 mod snapshot;
 mod transaction;
 mod write_plan;

@@ -110,8 +110,13 @@ fn wall_clock_text(micros: i64) -> String {
     format!("{seconds}.{}", fraction.trim_end_matches('0'))
 }
 
+/// Text where every reader finds the bytes again, since delta-spark and others take the text's UTF-8 for
+/// them; the protocol's escapes where only those can say it.
 fn escape_bytes(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("\\u{b:04X}")).collect()
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) && !text.contains("\\u") => text.to_owned(),
+        _ => bytes.iter().map(|b| format!("\\u{b:04X}")).collect(),
+    }
 }
 
 /// Bytes of `\u00FF` escapes; other text stands for its UTF-8 bytes, as delta-spark writes it.
@@ -198,6 +203,8 @@ mod tests {
             ),
             ("\\u0000\\u00FF", Primitive::Binary, "\\u0000\\u00FF"),
             ("ab\\u00e9", Primitive::Binary, "\\u0061\\u0062\\u00E9"),
+            ("a\\u0062 é", Primitive::Binary, "ab é"),
+            ("\\u005Cu0041", Primitive::Binary, "\\u005C\\u0075\\u0030\\u0030\\u0034\\u0031"),
         ] {
             assert_eq!(round_trip(text, ty), canonical, "{ty}");
         }
