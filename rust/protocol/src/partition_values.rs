@@ -204,7 +204,11 @@ mod tests {
             ("\\u0000\\u00FF", Primitive::Binary, "\\u0000\\u00FF"),
             ("ab\\u00e9", Primitive::Binary, "\\u0061\\u0062\\u00E9"),
             ("a\\u0062 é", Primitive::Binary, "ab é"),
-            ("\\u005Cu0041", Primitive::Binary, "\\u005C\\u0075\\u0030\\u0030\\u0034\\u0031"),
+            (
+                "\\u005Cu0041",
+                Primitive::Binary,
+                "\\u005C\\u0075\\u0030\\u0030\\u0034\\u0031",
+            ),
         ] {
             assert_eq!(round_trip(text, ty), canonical, "{ty}");
         }

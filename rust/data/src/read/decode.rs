@@ -1,15 +1,17 @@
 //! Decodes one unit of a file (a row group, or rows of one) into batches of the output: converts columns,
-//! adds constants, filters exactly. Blocking; runs on a worker thread, called by `scan`.
+//! adds constants, filters exactly. What the predicate uses is decoded first, and of the other columns
+//! only the rows that match. Blocking; runs on a worker thread, called by `scan`.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
-use arrow::compute::{concat_batches, filter_record_batch, take};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use arrow::compute::{concat_batches, filter_record_batch, prep_null_mask_filter, take};
 use arrow::error::ArrowError;
 use deltaplane_error::{Error, Result};
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReaderBuilder, RowSelection};
+use deltaplane_protocol::expr::Predicate;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection};
 
-use super::plan::{ColumnSource, FilePlan};
+use super::plan::{ColumnSource, FilePlan, Part};
 use super::source::Input;
 
 /// Rows of one row group.
@@ -30,37 +32,148 @@ pub(super) fn decode(
     input: Input,
     mut emit: impl FnMut(RecordBatch) -> bool,
 ) -> Result<()> {
-    let mut out = Output {
-        plan,
-        held: Vec::new(),
-        held_rows: 0,
-    };
-    if plan.leaves.is_empty() {
-        let mut left = unit.rows;
-        while left > 0 {
-            let n = left.min(plan.batch_rows);
-            if !out.push(assemble(plan, &[], n)?, &mut emit)? {
-                return Ok(());
+    let (Some(predicate), Some(filter)) = (&plan.prepared.predicate, &plan.filter) else {
+        for batch in Rows::new(plan, &plan.rest, &unit, input)? {
+            if !emit(batch?) {
+                break;
             }
-            left -= n;
         }
-        return out.flush(&mut emit).map(|_| ());
-    }
-    let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, plan.metadata.clone())
-        .with_row_groups(vec![unit.row_group])
-        .with_projection(plan.mask.clone())
-        .with_batch_size(plan.batch_rows);
-    if let Some(selection) = unit.selection {
-        builder = builder.with_row_selection(selection);
-    }
-    let reader = builder.build().map_err(|e| corrupt(&e.into()))?;
-    for batch in reader {
-        let batch = batch.map_err(|e| corrupt(&e))?;
-        if !out.push(assemble(plan, batch.columns(), batch.num_rows())?, &mut emit)? {
-            return Ok(());
+        return Ok(());
+    };
+    let Some((matching, unit)) = matching(plan, predicate, filter, unit, input.clone())? else {
+        return Ok(());
+    };
+    let mut at = 0;
+    for rest in Rows::new(plan, &plan.rest, &unit, input)? {
+        let rest = rest?;
+        let rows = rest.num_rows();
+        if !emit(joined(plan, &matching.slice(at, rows), &rest)?) {
+            break;
         }
+        at += rows;
     }
-    out.flush(&mut emit).map(|_| ())
+    Ok(())
+}
+
+/// The predicate's columns of the rows that match, and the unit of just these rows; `None` if there are none.
+fn matching(
+    plan: &FilePlan,
+    predicate: &Predicate,
+    filter: &Part,
+    unit: Unit,
+    input: Input,
+) -> Result<Option<(RecordBatch, Unit)>> {
+    let failed = |e: ArrowError| Error::internal(format!("filtering rows: {e}"));
+    let (mut masks, mut batches): (Vec<BooleanArray>, Vec<RecordBatch>) = (Vec::new(), Vec::new());
+    for batch in Rows::new(plan, filter, &unit, input)? {
+        let batch = batch?;
+        let keep = predicate.evaluate(&batch)?;
+        let keep = if keep.null_count() > 0 {
+            prep_null_mask_filter(&keep)
+        } else {
+            keep
+        };
+        match keep.true_count() {
+            0 => {}
+            all if all == batch.num_rows() => batches.push(batch),
+            _ => batches.push(filter_record_batch(&batch, &keep).map_err(failed)?),
+        }
+        masks.push(keep);
+    }
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    if rows == 0 {
+        return Ok(None);
+    }
+    let matching = match batches.as_slice() {
+        [one] => one.clone(),
+        many => concat_batches(&filter.schema, many).map_err(failed)?,
+    };
+    let selection = if rows == unit.rows {
+        unit.selection
+    } else {
+        let matches = RowSelection::from_filters(&masks);
+        Some(match unit.selection {
+            Some(selected) => selected.and_then(&matches),
+            None => matches,
+        })
+    };
+    let row_group = unit.row_group;
+    Ok(Some((
+        matching,
+        Unit {
+            row_group,
+            rows,
+            selection,
+        },
+    )))
+}
+
+/// The output columns of the same rows of both parts.
+fn joined(plan: &FilePlan, filter: &RecordBatch, rest: &RecordBatch) -> Result<RecordBatch> {
+    let columns = plan.outputs.iter().map(|(of_filter, at)| {
+        let from = if *of_filter { filter } else { rest };
+        let found = from.columns().get(*at).cloned();
+        found.ok_or_else(|| Error::internal("a column went missing while filtering"))
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rest.num_rows()));
+    RecordBatch::try_new_with_options(plan.prepared.output_schema.clone(), columns, &options)
+        .map_err(|e| Error::internal(format!("filtered columns don't fit the table's schema: {e}")))
+}
+
+/// The batches of a part of the columns of a unit.
+struct Rows<'a> {
+    plan: &'a FilePlan,
+    part: &'a Part,
+    /// Absent if nothing of the part is in the file.
+    reader: Option<ParquetRecordBatchReader>,
+    /// Rows that are still to come without a reader.
+    left: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn new(plan: &'a FilePlan, part: &'a Part, unit: &Unit, input: Input) -> Result<Self> {
+        if part.leaves.is_empty() {
+            return Ok(Rows {
+                plan,
+                part,
+                reader: None,
+                left: unit.rows,
+            });
+        }
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, plan.metadata.clone())
+            .with_row_groups(vec![unit.row_group])
+            .with_projection(part.mask.clone())
+            .with_batch_size(plan.batch_rows);
+        if let Some(selection) = &unit.selection {
+            builder = builder.with_row_selection(selection.clone());
+        }
+        let reader = builder.build().map_err(|e| corrupt(&e.into()))?;
+        Ok(Rows {
+            plan,
+            part,
+            reader: Some(reader),
+            left: 0,
+        })
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(reader) = &mut self.reader else {
+            let rows = self.left.min(self.plan.batch_rows);
+            self.left -= rows;
+            return (rows > 0).then(|| assemble(self.part, &[], rows));
+        };
+        let batch = reader.next()?;
+        Some(
+            batch
+                .map_err(|e| corrupt(&e))
+                .and_then(|b| assemble(self.part, b.columns(), b.num_rows())),
+        )
+    }
 }
 
 fn corrupt(e: &ArrowError) -> Error {
@@ -69,12 +182,12 @@ fn corrupt(e: &ArrowError) -> Error {
     ))
 }
 
-/// The needed columns of the table from the decoded ones.
-fn assemble(plan: &FilePlan, decoded: &[ArrayRef], rows: usize) -> Result<RecordBatch> {
-    let columns = plan
+/// A part's columns from the decoded ones.
+fn assemble(part: &Part, decoded: &[ArrayRef], rows: usize) -> Result<RecordBatch> {
+    let columns = part
         .columns
         .iter()
-        .zip(plan.prepared.schema.fields())
+        .zip(part.schema.fields())
         .map(|(source, field)| match source {
             ColumnSource::File(at, convert) => {
                 let array = decoded.get(*at).ok_or_else(|| Error::internal("a column went missing while decoding"))?;
@@ -90,7 +203,7 @@ fn assemble(plan: &FilePlan, decoded: &[ArrayRef], rows: usize) -> Result<Record
         })
         .collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(plan.prepared.schema.clone(), columns, &options)
+    RecordBatch::try_new_with_options(part.schema.clone(), columns, &options)
         .map_err(|e| Error::internal(format!("decoded columns don't fit the table's schema: {e}")))
 }
 
@@ -99,65 +212,12 @@ fn repeat(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
     take(value, &zeros, None).map_err(|e| Error::internal(format!("repeating a partition value: {e}")))
 }
 
-/// Filters batches and joins the small ones that a filter leaves.
-struct Output<'a> {
-    plan: &'a FilePlan,
-    held: Vec<RecordBatch>,
-    held_rows: usize,
-}
-
-impl Output<'_> {
-    fn push(&mut self, batch: RecordBatch, emit: &mut impl FnMut(RecordBatch) -> bool) -> Result<bool> {
-        let prepared = &self.plan.prepared;
-        let Some(predicate) = &prepared.predicate else {
-            return Ok(emit(batch));
-        };
-        let keep = predicate.evaluate(&batch)?;
-        let kept = keep.true_count();
-        if kept == 0 {
-            return Ok(true);
-        }
-        let output: Vec<ArrayRef> = batch.columns().iter().take(prepared.outputs).cloned().collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch = RecordBatch::try_new_with_options(prepared.output_schema.clone(), output, &options)
-            .and_then(|b| {
-                if kept == b.num_rows() {
-                    Ok(b)
-                } else {
-                    filter_record_batch(&b, &keep)
-                }
-            })
-            .map_err(|e| Error::internal(format!("filtering rows: {e}")))?;
-        self.held_rows += batch.num_rows();
-        self.held.push(batch);
-        if self.held_rows * 2 >= self.plan.batch_rows {
-            self.flush(emit)
-        } else {
-            Ok(true)
-        }
-    }
-
-    fn flush(&mut self, emit: &mut impl FnMut(RecordBatch) -> bool) -> Result<bool> {
-        let held = std::mem::take(&mut self.held);
-        self.held_rows = 0;
-        match held.as_slice() {
-            [] => Ok(true),
-            [one] => Ok(emit(one.clone())),
-            many => {
-                let joined = concat_batches(&self.plan.prepared.output_schema, many)
-                    .map_err(|e| Error::internal(format!("joining filtered rows: {e}")))?;
-                Ok(emit(joined))
-            }
-        }
-    }
-}
-
 /// The byte ranges that decoding a unit reads.
 pub(super) fn ranges(plan: &FilePlan, unit: &Unit) -> Vec<std::ops::Range<u64>> {
     let group = plan.metadata.metadata().row_groups().get(unit.row_group);
     let columns = plan
-        .leaves
-        .iter()
+        .parts()
+        .flat_map(|p| &p.leaves)
         .filter_map(|l| group.and_then(|g| g.columns().get(*l)));
     columns
         .map(|c| {

@@ -1,8 +1,10 @@
 //! Reads data files as a table's rows: what is asked (`ReadSpec`), of which files (`FileRead`).
-//! `source` fetches bytes, `plan` fits a file to the table, `row_groups` skips, `decode` makes batches,
-//! `scan` runs all of it in parallel. Knows no log; called by scans of the API and by `footer`.
+//! `source` fetches bytes, `plan` fits a file to the table, `row_groups` and `pages` skip, `decode` makes
+//! batches, `scan` runs all of it in parallel. Knows no log; called by scans of the API and by `footer`.
 
 mod decode;
+mod pages;
+mod part_stats;
 mod plan;
 mod row_groups;
 mod scan;

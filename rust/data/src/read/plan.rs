@@ -24,10 +24,8 @@ use crate::types::{row_schema, row_type};
 pub(super) struct Prepared {
     /// Columns to make: the output, then those that only the predicate uses.
     needed: Vec<Field>,
-    /// Schema of `needed`.
-    pub(super) schema: SchemaRef,
-    /// How many of `needed` are output.
-    pub(super) outputs: usize,
+    /// Whether the predicate uses a needed column, for each.
+    filters: Vec<bool>,
     /// Schema of the output.
     pub(super) output_schema: SchemaRef,
     pub(super) partition_columns: Vec<String>,
@@ -41,17 +39,17 @@ pub(super) struct Prepared {
 impl Prepared {
     pub(super) fn new(spec: &ReadSpec) -> Result<Self> {
         let mut needed: Vec<Field> = spec.output_fields()?.into_iter().cloned().collect();
-        let outputs = needed.len();
         let output_schema = row_schema(&needed);
-        let mut pruner = None;
+        let (mut pruner, mut used) = (None, Vec::new());
         if let Some(predicate) = &spec.predicate {
-            add_predicate_columns(&mut needed, &predicate.columns(), &spec.schema)?;
+            used = predicate.columns();
+            add_predicate_columns(&mut needed, &used, &spec.schema)?;
             pruner = Some(Pruner::new(predicate, &spec.schema, &spec.partition_columns)?);
         }
+        let uses = |f: &Field| used.iter().any(|path| path.first() == Some(&f.name));
         Ok(Prepared {
-            schema: row_schema(&needed),
+            filters: needed.iter().map(uses).collect(),
             needed,
-            outputs,
             output_schema,
             partition_columns: spec.partition_columns.clone(),
             predicate: spec.predicate.clone(),
@@ -119,17 +117,30 @@ pub(super) enum ColumnSource {
     Missing(ArrowType),
 }
 
+/// Needed columns that are decoded together.
+pub(super) struct Part {
+    /// The leaves to decode.
+    pub(super) mask: ProjectionMask,
+    pub(super) leaves: Vec<usize>,
+    pub(super) columns: Vec<ColumnSource>,
+    /// Schema of `columns`.
+    pub(super) schema: SchemaRef,
+}
+
 /// How to read one file.
 pub(super) struct FilePlan {
     pub(super) prepared: Arc<Prepared>,
     pub(super) metadata: ArrowReaderMetadata,
-    /// The leaves to decode.
-    pub(super) mask: ProjectionMask,
-    pub(super) leaves: Vec<usize>,
-    /// One for each needed column.
-    pub(super) columns: Vec<ColumnSource>,
+    /// What the predicate uses, decoded first; `None` without a predicate.
+    pub(super) filter: Option<Part>,
+    /// The other columns, of which only the rows that match are decoded.
+    pub(super) rest: Part,
+    /// Where each output column is: whether in `filter`, and its position there or in `rest`.
+    pub(super) outputs: Vec<(bool, usize)>,
     /// Most rows in a batch of this file.
     pub(super) batch_rows: usize,
+    /// What a row takes when it is decoded, about; at least 1.
+    pub(super) row_bytes: usize,
     pub(super) path: String,
 }
 
@@ -141,22 +152,76 @@ impl FilePlan {
         let metadata = arrow_metadata(footer)?;
         let fields = metadata.schema().fields().clone();
         let lookup = Lookup::new(&fields);
+        let part = |of_filter: bool| Part::new(&prepared, file, &metadata, &lookup, of_filter);
+        let filter = prepared.predicate.is_some().then(|| part(true)).transpose()?;
+        let rest = part(false)?;
+        let mut next = (0, 0);
+        let places = prepared.filters.iter().map(|of_filter| {
+            let at = if *of_filter { &mut next.0 } else { &mut next.1 };
+            *at += 1;
+            (*of_filter, *at - 1)
+        });
+        let outputs = places.take(prepared.output_schema.fields().len()).collect();
+        let leaves: Vec<usize> = filter
+            .iter()
+            .flat_map(|p| &p.leaves)
+            .chain(&rest.leaves)
+            .copied()
+            .collect();
+        let row_bytes = row_bytes(&metadata, &leaves);
+        Ok(FilePlan {
+            batch_rows: prepared.batch_rows.min((BATCH_BYTES / row_bytes).max(1024)),
+            prepared,
+            metadata,
+            filter,
+            rest,
+            outputs,
+            row_bytes,
+            path: file.path.clone(),
+        })
+    }
+
+    /// Whether the rows need no byte of the file but its footer.
+    pub(super) fn decodes_nothing(&self) -> bool {
+        self.parts().all(|p| p.leaves.is_empty())
+    }
+
+    /// Both parts, in the order in which they are decoded.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.filter.iter().chain(std::iter::once(&self.rest))
+    }
+}
+
+impl Part {
+    fn new(
+        prepared: &Prepared,
+        file: &FileRead,
+        metadata: &ArrowReaderMetadata,
+        lookup: &Lookup<'_>,
+        of_filter: bool,
+    ) -> Result<Part> {
+        let needed: Vec<&Field> = prepared
+            .needed
+            .iter()
+            .zip(&prepared.filters)
+            .filter_map(|(field, filters)| (*filters == of_filter).then_some(field))
+            .collect();
         let mut leaves = Vec::new();
         let mut found: Vec<(usize, usize, ArrowType)> = Vec::new();
-        let mut columns = Vec::with_capacity(prepared.needed.len());
-        for (i, needed) in prepared.needed.iter().enumerate() {
-            let target = row_type(&needed.data_type);
+        let mut columns = Vec::with_capacity(needed.len());
+        for (i, field) in needed.iter().enumerate() {
+            let target = row_type(&field.data_type);
             if let Some(name) = prepared
                 .partition_columns
                 .iter()
-                .find(|p| p.to_lowercase() == needed.name.to_lowercase())
+                .find(|p| p.to_lowercase() == field.name.to_lowercase())
             {
-                columns.push(ColumnSource::Constant(constant(file, name, &needed.data_type)?));
-            } else if let Some((root, field, first_leaf)) =
-                lookup.find(&needed.name).filter(|_| target != ArrowType::Null)
+                columns.push(ColumnSource::Constant(constant(file, name, &field.data_type)?));
+            } else if let Some((root, in_file, first_leaf)) =
+                lookup.find(&field.name).filter(|_| target != ArrowType::Null)
             {
                 let mut next = first_leaf;
-                let t = select(field.data_type(), &needed.data_type, &mut next, &mut leaves);
+                let t = select(in_file.data_type(), &field.data_type, &mut next, &mut leaves);
                 found.push((root, i, t));
                 columns.push(ColumnSource::Missing(target));
             } else {
@@ -166,26 +231,21 @@ impl FilePlan {
         // The decoder yields roots in the file's order.
         found.sort_by_key(|(root, ..)| *root);
         for (at, (_, i, t)) in found.iter().enumerate() {
-            let Some(needed) = prepared.needed.get(*i) else {
+            let Some(field) = needed.get(*i) else {
                 continue;
             };
-            let convert = Convert::new(t, &needed.data_type, Rules::File, &needed.name).map_err(|m| refusal(&m))?;
+            let convert = Convert::new(t, &field.data_type, Rules::File, &field.name).map_err(|m| refusal(&m))?;
             if let Some(slot) = columns.get_mut(*i) {
                 *slot = ColumnSource::File(at, convert);
             }
         }
         leaves.sort_unstable();
         leaves.dedup();
-        let mask = ProjectionMask::leaves(metadata.parquet_schema(), leaves.iter().copied());
-        let batch_rows = batch_rows(&metadata, &leaves, prepared.batch_rows);
-        Ok(FilePlan {
-            prepared,
-            metadata,
-            mask,
+        Ok(Part {
+            mask: ProjectionMask::leaves(metadata.parquet_schema(), leaves.iter().copied()),
             leaves,
             columns,
-            batch_rows,
-            path: file.path.clone(),
+            schema: row_schema(needed),
         })
     }
 }
@@ -215,8 +275,8 @@ fn constant(file: &FileRead, name: &str, t: &DataType) -> Result<ArrayRef> {
     partition_array(std::iter::once(value), name, *p)
 }
 
-/// Rows per batch, by what a row of the wanted columns takes.
-fn batch_rows(metadata: &ArrowReaderMetadata, leaves: &[usize], wanted: usize) -> usize {
+/// What a row of these leaves takes in memory.
+fn row_bytes(metadata: &ArrowReaderMetadata, leaves: &[usize]) -> usize {
     let groups = metadata.metadata().row_groups();
     let rows: i64 = groups.iter().map(|g| g.num_rows()).sum();
     let bytes: i64 = groups
@@ -231,8 +291,7 @@ fn batch_rows(metadata: &ArrowReaderMetadata, leaves: &[usize], wanted: usize) -
         .sum();
     let encoded = usize::try_from(bytes / rows.max(1)).unwrap_or(0);
     // Encodings can make a value vanish; in memory it takes some bytes nevertheless.
-    let row_bytes = encoded.max(leaves.len() * 4).max(1);
-    wanted.min((BATCH_BYTES / row_bytes).max(1024))
+    encoded.max(leaves.len() * 4).max(1)
 }
 
 /// Names of a file's columns.

@@ -16,9 +16,6 @@ use super::row_groups::units;
 use super::source::{self, Source, blocking};
 use super::{FileRead, ReadSpec};
 
-/// Batches that a unit may have ready before they are taken: all those of a local unit.
-const READY_BATCHES: usize = 6;
-
 type Batches = mpsc::Receiver<Result<RecordBatch>>;
 
 /// The rows of these files in the files' order, as batches of [`ReadSpec::output_schema`].
@@ -50,8 +47,8 @@ pub async fn read_file(
     spec: &Arc<ReadSpec>,
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let prepared = Arc::new(Prepared::new(spec)?);
-    let opened = open(store.clone(), file.clone(), prepared).await?;
     let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
+    let opened = open(store.clone(), file.clone(), prepared, parallelism).await?;
     let (out, receivers) = mpsc::channel(parallelism);
     tokio::spawn(async move { start_units(opened, &out).await });
     Ok(stop_at_error(in_order(receivers)))
@@ -87,7 +84,7 @@ async fn drive(
 ) {
     let opening = files.map(|file| {
         let (store, prepared) = (store.clone(), prepared.clone());
-        let task = tokio::spawn(async move { open(store, file?, prepared).await });
+        let task = tokio::spawn(async move { open(store, file?, prepared, parallelism).await });
         async move {
             task.await
                 .map_err(|e| Error::internal(format!("opening a data file: {e}")))?
@@ -122,7 +119,7 @@ struct Opened {
     units: Vec<Unit>,
 }
 
-async fn open(store: Store, file: FileRead, prepared: Arc<Prepared>) -> Result<Opened> {
+async fn open(store: Store, file: FileRead, prepared: Arc<Prepared>, parallelism: usize) -> Result<Opened> {
     let name = |e: Error| e.with_path(file.path.clone()).with_table(store.location().as_str());
     if file.deletion_vector.is_some() {
         return Err(name(Error::unsupported_feature(
@@ -130,9 +127,9 @@ async fn open(store: Store, file: FileRead, prepared: Arc<Prepared>) -> Result<O
         )));
     }
     let source = source::open(&store, &file).await.map_err(name)?;
-    let footer = source.footer().await.map_err(name)?;
+    let footer = source.footer(prepared.pruner.is_some()).await.map_err(name)?;
     let plan = FilePlan::new(prepared, &file, footer).map_err(name)?;
-    let units = units(&plan, &file, source.is_remote()).map_err(name)?;
+    let units = units(&plan, &file, source.is_remote(), parallelism).map_err(name)?;
     Ok(Opened {
         source,
         plan: Arc::new(plan),
@@ -151,7 +148,8 @@ async fn start_units(file: Opened, out: &mpsc::Sender<Batches>) -> bool {
 }
 
 fn start(source: Source, plan: SharedPlan, unit: Unit) -> Batches {
-    let (tx, rx) = mpsc::channel(READY_BATCHES);
+    // Room for all of its batches: a worker that waits for its turn would be one less at work.
+    let (tx, rx) = mpsc::channel((unit.rows / plan.batch_rows).saturating_add(1));
     tokio::spawn(async move {
         let result = run(source, plan.clone(), unit, tx.clone()).await;
         if let Err(e) = result {

@@ -11,7 +11,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::FileRead;
@@ -90,16 +90,22 @@ pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + '
 }
 
 impl Source {
-    /// The file's footer.
-    pub(super) async fn footer(&self) -> Result<ParquetMetaData> {
+    /// The file's footer, with its page index if it has one and it is wanted.
+    pub(super) async fn footer(&self, page_index: bool) -> Result<ParquetMetaData> {
+        let policy = if page_index {
+            PageIndexPolicy::Optional
+        } else {
+            PageIndexPolicy::Skip
+        };
+        let reader = ParquetMetaDataReader::new().with_page_index_policy(policy);
         match self {
             Source::Local(file) => {
                 let file = file.clone();
-                blocking(move || ParquetMetaDataReader::new().parse_and_finish(file.as_ref()))
+                blocking(move || reader.parse_and_finish(file.as_ref()))
                     .await?
                     .map_err(|e| corrupt(&e))
             }
-            Source::Remote { store, key, size_bytes } => remote_footer(store, key, *size_bytes).await,
+            Source::Remote { store, key, size_bytes } => remote_footer(reader, store, key, *size_bytes).await,
         }
     }
 
@@ -124,9 +130,13 @@ impl Source {
     }
 }
 
-async fn remote_footer(store: &Store, key: &str, size_bytes: u64) -> Result<ParquetMetaData> {
+async fn remote_footer(
+    mut reader: ParquetMetaDataReader,
+    store: &Store,
+    key: &str,
+    size_bytes: u64,
+) -> Result<ParquetMetaData> {
     let mut wanted = FOOTER_BYTES.min(size_bytes);
-    let mut reader = ParquetMetaDataReader::new();
     // The second read knows exactly how much it needs.
     for _ in 0..3 {
         let tail = store

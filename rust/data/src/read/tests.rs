@@ -522,6 +522,67 @@ fn row_groups_that_cannot_match_are_not_read() {
     assert_eq!(read("=", "301").unwrap_err().kind(), Kind::CorruptFile);
 }
 
+/// A file of one row group with pages of so many rows, and how the log would name it.
+fn paged(t: &Folder, b: &RecordBatch, rows: usize) -> FileRead {
+    let properties = WriterProperties::builder()
+        .set_data_page_row_count_limit(rows)
+        .set_write_batch_size(rows)
+        .build();
+    let file = std::fs::File::create(t.path("paged.parquet")).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, b.schema(), Some(properties)).unwrap();
+    writer.write(b).unwrap();
+    writer.close().unwrap();
+    FileRead {
+        path: "paged.parquet".into(),
+        ..FileRead::default()
+    }
+}
+
+#[test]
+fn pages_that_cannot_match_are_not_read() {
+    let t = Folder::new();
+    let s = schema(&[("v", P::Long), ("w", P::Long)]);
+    let v: Int64Array = (0..1000).collect();
+    let w: Int64Array = (0..1000).map(|i| -i).collect();
+    let file = paged(&t, &batch(vec![("v", Arc::new(v)), ("w", Arc::new(w))]), 50);
+    let path = t.path(&file.path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let footer = parquet::file::metadata::ParquetMetaDataReader::new()
+        .with_page_index_policy(parquet::file::metadata::PageIndexPolicy::Required)
+        .parse_and_finish(&std::fs::File::open(&path).unwrap())
+        .unwrap();
+    // The pages of rows 500 to 549 of both columns.
+    for column in 0..2 {
+        let page = &footer.page_index().unwrap().page_locations(0, column).unwrap()[10];
+        assert_eq!(page.first_row_index, 500);
+        bytes[page.offset as usize..page.offset as usize + page.compressed_page_size as usize].fill(0xff);
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let read = |json: &str| {
+        let spec = ReadSpec {
+            predicate: Some(predicate(json, &s)),
+            ..ReadSpec::new(s.clone(), vec![])
+        };
+        let rows = t.read(spec, vec![file.clone()])?;
+        Ok::<_, Error>(rows.iter().map(RecordBatch::num_rows).sum::<usize>())
+    };
+    let or = |a: &str, b: &str| format!(r#"{{"op":"or","args":[{a},{b}]}}"#);
+    assert_eq!(read(&compare(&["v"], "<", "500", "long")).unwrap(), 500);
+    assert_eq!(read(&compare(&["w"], "<=", "-550", "long")).unwrap(), 450);
+    assert_eq!(
+        read(&or(
+            &compare(&["v"], "=", "7", "long"),
+            &compare(&["w"], "=", "-777", "long")
+        ))
+        .unwrap(),
+        2
+    );
+    assert_eq!(
+        read(&compare(&["v"], "=", "500", "long")).unwrap_err().kind(),
+        Kind::CorruptFile
+    );
+}
+
 mod properties {
     use super::*;
     use deltaplane_protocol::prune::Pruner;
@@ -594,9 +655,9 @@ mod properties {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(96))]
-        /// Neither files (by the statistics we write) nor row groups (by Parquet's) that hold a match are skipped.
+        /// Neither files (by the statistics we write) nor row groups and pages (by Parquet's) that hold a match are skipped.
         #[test]
-        fn skipping_never_loses_a_row(rows in rows(), json in tree(), groups in 1..20usize) {
+        fn skipping_never_loses_a_row(rows in rows(), json in tree(), groups in 1..20usize, batch_rows in 1..20usize) {
             let s = json_schema(r#"{"type":"struct","fields":[
                 {"name":"i","type":"integer","nullable":true,"metadata":{}},{"name":"d","type":"double","nullable":true,"metadata":{}},
                 {"name":"s","type":"string","nullable":true,"metadata":{}},{"name":"t","type":"timestamp","nullable":true,"metadata":{}},
@@ -624,8 +685,15 @@ mod properties {
             let stats: StringArray = adds.iter().map(|a| a.stats.clone()).collect();
             let kept = Pruner::new(&p, &s, &[]).unwrap().keep(&batch(vec![("stats", Arc::new(stats))])).unwrap();
             prop_assert!(kept.value(0) || expected.num_rows() == 0, "file skipped: {json} {:?}", adds[0].stats);
-            let read = folder.read_all(ReadSpec { predicate: Some(p), ..ReadSpec::new(s, vec![]) }, &adds).unwrap();
-            prop_assert_eq!(text(&read.project(&[0, 1, 2, 4]).unwrap()), text(&expected.project(&[0, 1, 2, 4]).unwrap()));
+            let columns = [Some(vec!["i".to_owned(), "d".into(), "s".into(), "n".into()]), Some(vec!["n".to_owned()])];
+            for (columns, places) in columns.into_iter().zip([vec![0, 1, 2, 4], vec![4]]) {
+                let spec = ReadSpec { predicate: Some(p.clone()), columns, batch_rows, ..ReadSpec::new(s.clone(), vec![]) };
+                let wanted = text(&expected.project(&places).unwrap());
+                prop_assert_eq!(text(&folder.read_all(spec.clone(), &adds).unwrap()), wanted.clone());
+                let schema = spec.output_schema().unwrap();
+                let read = folder.read(spec, vec![paged(&folder, &b, groups)]).unwrap();
+                prop_assert_eq!(text(&arrow::compute::concat_batches(&schema, &read).unwrap()), wanted);
+            }
         }
     }
 }

@@ -1,0 +1,100 @@
+//! Leaves out the pages of a row group that can't hold a matching row, by the file's page index.
+//! Columns have pages of their own: what is judged are the row ranges between any two page starts.
+
+use std::ops::Range;
+
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, UInt32Array};
+use arrow::compute::take;
+use deltaplane_error::{Error, Result};
+use parquet::arrow::arrow_reader::RowSelection;
+use parquet::file::metadata::page_index::PageIndexProvider;
+
+use super::FileRead;
+use super::part_stats::{Leaf, LeafStats, judge};
+use super::plan::FilePlan;
+
+/// The rows of a row group that may match; `None` if that is all of them, or can't be told.
+pub(super) fn selection(
+    plan: &FilePlan,
+    file: &FileRead,
+    row_group: usize,
+    rows: usize,
+) -> Result<Option<RowSelection>> {
+    let (Some(pruner), Some(index)) = (&plan.prepared.pruner, plan.metadata.metadata().page_index()) else {
+        return Ok(None);
+    };
+    let index = index.as_ref();
+    let paths = pruner.stats_leaves_needed();
+    let paged: Vec<Paged> = paths
+        .iter()
+        .filter_map(|path| Paged::new(plan, index, row_group, rows, path))
+        .collect();
+    let mut starts: Vec<usize> = paged.iter().flat_map(|p| p.starts.iter().copied()).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    // With one page each, the statistics of the row group have said it all.
+    if starts.len() < 2 {
+        return Ok(None);
+    }
+    let ends = starts.iter().copied().skip(1).chain([rows]);
+    let ranges: Vec<Range<usize>> = starts.iter().copied().zip(ends).map(|(a, b)| a..b).collect();
+    let leaves = paged.iter().map(|p| p.at(&starts)).collect::<Result<Vec<_>>>()?;
+    let counts: Int64Array = ranges.iter().map(|r| i64::try_from(r.len()).ok()).collect();
+    let keep: BooleanArray = judge(pruner, file, counts, &leaves)?;
+    if keep.true_count() == ranges.len() {
+        return Ok(None);
+    }
+    let kept = ranges
+        .into_iter()
+        .zip(keep.values())
+        .filter_map(|(r, k)| k.then_some(r));
+    Ok(Some(RowSelection::from_consecutive_ranges(kept, rows)))
+}
+
+/// A leaf's statistics by page, and the first row of each page.
+struct Paged {
+    stats: LeafStats,
+    starts: Vec<usize>,
+}
+
+impl Paged {
+    fn new(
+        plan: &FilePlan,
+        index: &dyn PageIndexProvider,
+        row_group: usize,
+        rows: usize,
+        path: &[String],
+    ) -> Option<Paged> {
+        let leaf = Leaf::find(plan, path)?;
+        let pages = index.page_locations(row_group, leaf.index)?;
+        let starts: Vec<usize> = pages
+            .iter()
+            .map(|p| usize::try_from(p.first_row_index).ok())
+            .collect::<Option<_>>()?;
+        // Anything else isn't an index of this row group.
+        let ascending = starts.windows(2).all(|w| matches!(w, [a, b] if a < b));
+        if !ascending || starts.first() != Some(&0) || starts.last().is_none_or(|last| *last >= rows) {
+            return None;
+        }
+        let stats = leaf.of_pages(plan, index, row_group)?;
+        let complete = [&stats.min, &stats.max, &stats.nulls]
+            .iter()
+            .all(|a| a.len() == starts.len());
+        complete.then_some(Paged { stats, starts })
+    }
+
+    /// The statistics of the pages that hold these rows.
+    fn at(&self, rows: &[usize]) -> Result<LeafStats> {
+        let page = |row: &usize| u32::try_from(self.starts.partition_point(|s| s <= row).saturating_sub(1)).ok();
+        let pages: UInt32Array = rows.iter().map(page).collect();
+        let pick = |array: &ArrayRef| {
+            take(array, &pages, None).map_err(|e| Error::internal(format!("statistics of pages: {e}")))
+        };
+        Ok(LeafStats {
+            path: self.stats.path.clone(),
+            min: pick(&self.stats.min)?,
+            max: pick(&self.stats.max)?,
+            nulls: pick(&self.stats.nulls)?,
+        })
+    }
+}
