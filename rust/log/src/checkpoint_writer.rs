@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use bytes::Bytes;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{DomainMetadata, Metadata, Protocol, SetTransaction};
-use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, conform_array};
+use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, conform_array, string_map};
 use deltaplane_protocol::paths;
 use deltaplane_store::{Store, Upload};
 use futures::TryStreamExt;
@@ -225,17 +225,6 @@ fn replace(batch: &RecordBatch, column: &str, with: ArrayRef) -> Result<StructAr
 
 fn texts() -> DataType {
     DataType::List(Arc::new(Field::new("element", DataType::Utf8, true)))
-}
-
-fn string_map() -> DataType {
-    let entries = Fields::from(vec![
-        Field::new("key", DataType::Utf8, false),
-        Field::new("value", DataType::Utf8, true),
-    ]);
-    DataType::Map(
-        Arc::new(Field::new("key_value", DataType::Struct(entries), false)),
-        false,
-    )
 }
 
 fn text(name: &str) -> Field {

@@ -16,7 +16,8 @@ use crate::{Error, Result};
 
 type Tags = Option<std::collections::BTreeMap<String, Option<String>>>;
 
-fn string_map() -> DataType {
+/// The Arrow type of a map of texts, as partition values, tags and properties stand in batches.
+pub fn string_map() -> DataType {
     let entries = Fields::from(vec![
         Field::new("key", DataType::Utf8, false),
         Field::new("value", DataType::Utf8, true),

@@ -10,7 +10,7 @@ use deltaplane_protocol::actions::{Add, PartitionValues};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
-use deltaplane_store::block_on;
+use deltaplane_store::{Store, block_on};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -123,6 +123,14 @@ fn parse_adds(adds: &[String]) -> Result<Vec<Add>> {
         .collect()
 }
 
+/// Deletes data files that won't be committed (texts of add actions); what is gone already is fine.
+pub(crate) fn delete_files(store: &Store, adds: &[String]) -> Result<()> {
+    for add in parse_adds(adds)? {
+        block_on(store.delete(&paths::decode(&add.path)?))?;
+    }
+    Ok(())
+}
+
 fn add_texts(adds: &[Add]) -> Result<Vec<String>> {
     adds.iter()
         .map(|a| serde_json::to_string(a).map_err(|e| Error::internal(format!("can't write an add action: {e}"))))
@@ -184,11 +192,7 @@ impl WriteJob {
 
     fn abort(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<()> {
         run(py, || {
-            let store = store(&self.location, self.options.clone())?;
-            for a in parse_adds(&adds)? {
-                block_on(store.delete(&paths::decode(&a.path)?))?;
-            }
-            Ok(())
+            delete_files(&store(&self.location, self.options.clone())?, &adds)
         })
     }
 }

@@ -17,6 +17,7 @@ use super::plan::FilePlan;
 pub(super) fn selection(
     plan: &FilePlan,
     file: &FileRead,
+    leaves: &[Leaf],
     row_group: usize,
     rows: usize,
 ) -> Result<Option<RowSelection>> {
@@ -24,10 +25,9 @@ pub(super) fn selection(
         return Ok(None);
     };
     let index = index.as_ref();
-    let paths = pruner.stats_leaves_needed();
-    let paged: Vec<Paged> = paths
+    let paged: Vec<Paged> = leaves
         .iter()
-        .filter_map(|path| Paged::new(plan, index, row_group, rows, path))
+        .filter_map(|leaf| Paged::new(plan, index, row_group, rows, leaf))
         .collect();
     let mut starts: Vec<usize> = paged.iter().flat_map(|p| p.starts.iter().copied()).collect();
     starts.sort_unstable();
@@ -38,9 +38,9 @@ pub(super) fn selection(
     }
     let ends = starts.iter().copied().skip(1).chain([rows]);
     let ranges: Vec<Range<usize>> = starts.iter().copied().zip(ends).map(|(a, b)| a..b).collect();
-    let leaves = paged.iter().map(|p| p.at(&starts)).collect::<Result<Vec<_>>>()?;
+    let stats = paged.iter().map(|p| p.at(&starts)).collect::<Result<Vec<_>>>()?;
     let counts: Int64Array = ranges.iter().map(|r| i64::try_from(r.len()).ok()).collect();
-    let keep: BooleanArray = judge(pruner, file, counts, &leaves)?;
+    let keep: BooleanArray = judge(pruner, file, counts, &stats)?;
     if keep.true_count() == ranges.len() {
         return Ok(None);
     }
@@ -63,9 +63,8 @@ impl Paged {
         index: &dyn PageIndexProvider,
         row_group: usize,
         rows: usize,
-        path: &[String],
+        leaf: &Leaf,
     ) -> Option<Paged> {
-        let leaf = Leaf::find(plan, path)?;
         let pages = index.page_locations(row_group, leaf.index)?;
         let starts: Vec<usize> = pages
             .iter()

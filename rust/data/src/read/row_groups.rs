@@ -20,7 +20,15 @@ const UNIT_BYTES: usize = 96 << 20;
 /// dictionaries anew. One of a remote file always is, because its bytes are fetched at once.
 pub(super) fn units(plan: &FilePlan, file: &FileRead, remote: bool, workers: usize) -> Result<Vec<Unit>> {
     let groups = plan.metadata.metadata().row_groups();
-    let keep = keep(plan, file)?;
+    let leaves: Vec<Leaf> = match &plan.prepared.pruner {
+        Some(pruner) => pruner
+            .stats_leaves_needed()
+            .iter()
+            .filter_map(|path| Leaf::find(plan, path))
+            .collect(),
+        None => Vec::new(),
+    };
+    let keep = keep(plan, file, &leaves)?;
     let kept = |row_group: usize| keep.as_ref().is_none_or(|k| k.len() <= row_group || k.value(row_group));
     let count = (0..groups.len()).filter(|g| kept(*g)).count().max(1);
     let mut units = Vec::new();
@@ -42,7 +50,7 @@ pub(super) fn units(plan: &FilePlan, file: &FileRead, remote: bool, workers: usi
         cut(
             row_group,
             rows,
-            pages::selection(plan, file, row_group, rows)?,
+            pages::selection(plan, file, &leaves, row_group, rows)?,
             most,
             &mut units,
         );
@@ -80,19 +88,17 @@ fn cut(row_group: usize, rows: usize, selection: Option<RowSelection>, most: usi
 }
 
 /// Which row groups may hold a matching row; `None` if that can't be told.
-fn keep(plan: &FilePlan, file: &FileRead) -> Result<Option<BooleanArray>> {
+fn keep(plan: &FilePlan, file: &FileRead, leaves: &[Leaf]) -> Result<Option<BooleanArray>> {
     let groups = plan.metadata.metadata().row_groups();
-    let Some(pruner) = plan.prepared.pruner.as_ref().filter(|_| !groups.is_empty()) else {
+    let stats: Vec<_> = leaves.iter().filter_map(|leaf| leaf.of_groups(plan)).collect();
+    let Some(pruner) = plan
+        .prepared
+        .pruner
+        .as_ref()
+        .filter(|_| !stats.is_empty() && !groups.is_empty())
+    else {
         return Ok(None);
     };
-    let paths = pruner.stats_leaves_needed();
-    let leaves: Vec<_> = paths
-        .iter()
-        .filter_map(|path| Leaf::find(plan, path)?.of_groups(plan))
-        .collect();
-    if leaves.is_empty() {
-        return Ok(None);
-    }
     let rows: Int64Array = groups.iter().map(|g| Some(g.num_rows())).collect();
-    judge(pruner, file, rows, &leaves).map(Some)
+    judge(pruner, file, rows, &stats).map(Some)
 }

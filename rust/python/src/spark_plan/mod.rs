@@ -10,10 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use deltaplane_data::ReadSpec;
-use deltaplane_error::Error;
-use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::expr::{Expr, Predicate};
-use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::block_on;
 use futures::StreamExt;
@@ -24,6 +21,7 @@ use pyo3::types::PyBytes;
 use crate::arrow_bridge::ArrowStream;
 use crate::errors::run;
 use crate::snapshot::{Snapshot, store};
+use crate::write::delete_files;
 
 /// Adds this module's names to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -168,13 +166,5 @@ fn discard_files(
     options: Option<HashMap<String, String>>,
     adds: Vec<String>,
 ) -> PyResult<()> {
-    run(py, || {
-        let store = store(location, options)?;
-        for text in adds {
-            let add: Add =
-                serde_json::from_str(&text).map_err(|e| Error::invalid_argument(format!("not an add action: {e}")))?;
-            block_on(store.delete(&paths::decode(&add.path)?))?;
-        }
-        Ok(())
-    })
+    run(py, || delete_files(&store(location, options)?, &adds))
 }

@@ -1,17 +1,17 @@
 //! Scans cut into splits for readers on other machines: each is the JSON text of some files.
 //! Knows no Python. Called by `spark_plan`; the texts come back to `files`.
 
+use std::collections::BTreeMap;
+
 use deltaplane_data::FileRead;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
-use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::paths;
-use deltaplane_protocol::prune::Pruner;
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+
+use crate::scan::bind;
 
 /// What opening a file costs a reader, in bytes it could have read instead: keeps splits of tiny files short.
 const OPEN_COST: u64 = 4 << 20;
@@ -25,7 +25,7 @@ struct SplitFile {
 
 /// The files that can match, in splits of about so many bytes.
 pub async fn splits(snapshot: &Snapshot, predicate: Option<&str>, target_bytes: u64) -> Result<Vec<String>> {
-    let pruner = predicate.map(|text| pruner(snapshot, text)).transpose()?;
+    let pruner = bind(snapshot, predicate)?.map(|(_, pruner)| pruner);
     let mut batches = snapshot.plan(pruner, PlanColumns::Logged);
     let (mut out, mut open, mut weight) = (Vec::new(), Vec::new(), 0);
     while let Some(batch) = batches.try_next().await? {
@@ -48,15 +48,6 @@ pub async fn splits(snapshot: &Snapshot, predicate: Option<&str>, target_bytes: 
         out.push(text(&open)?);
     }
     Ok(out)
-}
-
-fn pruner(snapshot: &Snapshot, text: &str) -> Result<Arc<Pruner>> {
-    let predicate = Predicate::bind(&Expr::from_json(text)?, snapshot.schema())?;
-    Ok(Arc::new(Pruner::new(
-        &predicate,
-        snapshot.schema(),
-        snapshot.state().partition_columns(),
-    )?))
 }
 
 fn text(files: &[SplitFile]) -> Result<String> {
