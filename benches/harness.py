@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -81,6 +81,7 @@ def main(
     parser.add_argument("--rounds", type=int, help="runs of each contestant, after one that isn't counted")
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--against", default="", help="only peers whose name contains this, beside deltaplane")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments(parser)
     options = parser.parse_args()
@@ -94,7 +95,8 @@ def main(
     lines = []
     for case in cases(options):
         if options.only in case.name:
-            lines += _measured(measure, case, rounds)
+            chosen = [name for name in case.contestants if name == SUBJECT or options.against in name]
+            lines += _measured(measure, replace(case, contestants=chosen), rounds)
     _print(lines, options.json)
 
 

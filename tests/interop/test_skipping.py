@@ -59,11 +59,13 @@ LITERALS: dict[str, list[str]] = {
     ],
 }
 OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
+# Those that judge both bounds of every statistic: delta-spark plans a query for each condition, half a second each.
+BOUNDING = ["=", "<", ">"]
 
 
-def conditions(column: str) -> list[str]:
+def conditions(column: str, operators: list[str]) -> list[str]:
     """Each operator with each literal, and what concerns the column alone."""
-    found = [f"{column} {op} {literal}" for literal in LITERALS[column] for op in OPERATORS]
+    found = [f"{column} {op} {literal}" for literal in LITERALS[column] for op in operators]
     found += [f"{column} is null", f"{column} is not null", f"{column} in ({', '.join(LITERALS[column])})"]
     found += [f"not ({column} <= {LITERALS[column][0]})", f"{column} > {LITERALS[column][0]} or id = 1"]
     if column == "text":
@@ -94,7 +96,7 @@ def theirs(delta_spark: DeltaSpark, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.mark.parametrize("column", LITERALS)
 def test_delta_spark_skips_by_our_statistics(column: str, ours: str, delta_spark: DeltaSpark) -> None:
-    asked = conditions(column)
+    asked = conditions(column, BOUNDING)
     expected = delta_spark.counts(ours, asked)
     actual = delta_spark.counts_skipping(ours, asked)
     assert dict(zip(asked, actual, strict=True)) == dict(zip(asked, expected, strict=True))
@@ -102,14 +104,14 @@ def test_delta_spark_skips_by_our_statistics(column: str, ours: str, delta_spark
 
 @pytest.mark.parametrize("column", LITERALS)
 def test_we_skip_by_our_statistics(column: str, ours: str, delta_spark: DeltaSpark) -> None:
-    asked = conditions(column)
+    asked = conditions(column, OPERATORS)
     expected = delta_spark.counts(ours, asked)
     assert dict(zip(asked, our_counts(ours, asked), strict=True)) == dict(zip(asked, expected, strict=True))
 
 
 @pytest.mark.parametrize("column", LITERALS)
 def test_we_skip_by_their_statistics(column: str, theirs: str, delta_spark: DeltaSpark) -> None:
-    asked = conditions(column)
+    asked = conditions(column, OPERATORS)
     expected = delta_spark.counts(theirs, asked)
     assert dict(zip(asked, our_counts(theirs, asked), strict=True)) == dict(zip(asked, expected, strict=True))
 

@@ -112,7 +112,7 @@ def test_the_reference_engine_finds_no_fault(tmp_table: Callable[[], str]) -> No
     from deltaplane import DeltaTable, write_deltalake
 
     table = tmp_table()
-    for n in range(12):
+    for n in range(3):
         write_deltalake(table, datasets.numbered(10 * n, 10), mode="append", partition_by=["day"])
     write_deltalake(table, datasets.numbered(0, 5), mode="overwrite")
     DeltaTable(table).create_checkpoint()
