@@ -247,14 +247,29 @@ class DeltaTable:
         return self._snapshot.file_uris(expr.parse(_one_of(partition_filters, file_pruning_predicate)))
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
-        """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, and for partitioned tables
-        the struct `partition`; `flatten` makes columns such as `partition.day` of it.
+        """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the structs `null_count`, `min`
+        and `max` of the columns that have statistics (protocol section 8; null where a file's don't say), and for
+        partitioned tables the struct `partition`. `flatten` makes columns such as `min.x` of the structs.
 
-        Cost: proportional to the number of files.
+        Cost: proportional to the number of files and of columns with statistics.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-adds/t", pa.table({"x": [1, 2, None]}))
+        >>> files = DeltaTable("memory://doc-adds/t").get_add_actions(flatten=True)
+        >>> files.select(["num_records", "null_count.x", "min.x", "max.x"]).to_pylist()
+        [{'num_records': 3, 'null_count.x': 1, 'min.x': 1, 'max.x': 2}]
         """
         import pyarrow as pa
 
-        return pa.table(self._snapshot.add_actions(flatten))
+        actions = pa.table(self._snapshot.add_actions(statistics=True))
+        return _flattened(actions) if flatten else actions
+
+    def _files(self) -> pa.Table:
+        """The add actions without statistics, whose cost doesn't grow with the columns."""
+        import pyarrow as pa
+
+        return _flattened(pa.table(self._snapshot.add_actions(statistics=False)))
 
     def partitions(
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
@@ -264,7 +279,7 @@ class DeltaTable:
         columns = self.metadata().partition_columns
         if not columns:
             return []
-        actions = self.get_add_actions(flatten=True)
+        actions = self._files()
         if predicate is not None:
             import pyarrow as pa
             import pyarrow.compute as pc
@@ -282,7 +297,7 @@ class DeltaTable:
         >>> DeltaTable("memory://doc-count/t").count()
         3
         """
-        records = self.get_add_actions(flatten=True)["num_records"]
+        records = self._files()["num_records"]
         if records.null_count == 0:
             return sum(records.to_pylist())
         return sum(batch.num_rows for batch in self.scan(columns=[]))
@@ -395,6 +410,15 @@ def _both(first: Predicate | None, second: Predicate | None) -> str | None:
 
 def _is_arrow_expression(filters: Any) -> bool:
     return type(filters).__module__.startswith("pyarrow.") and type(filters).__name__ == "Expression"
+
+
+def _flattened(actions: pa.Table) -> pa.Table:
+    """Each struct as columns of its leaves, named by their paths."""
+    import pyarrow as pa
+
+    while any(pa.types.is_struct(field.type) for field in actions.schema):
+        actions = actions.flatten()
+    return actions
 
 
 def _distinct_texts(actions: pa.Table, columns: list[str]) -> list[dict[str, str | None]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,17 @@ def test_two_names_of_one_argument_are_refused(table: DeltaTable) -> None:
 
 def test_actions_describe_the_files(table: DeltaTable) -> None:
     nested, flat = table.get_add_actions(), table.get_add_actions(flatten=True)
-    assert nested.column_names == ["path", "size_bytes", "modification_time", "num_records", "partition"]
+    facts = ["path", "size_bytes", "modification_time", "num_records"]
+    assert nested.column_names == [*facts, "null_count", "min", "max", "partition"]
+    assert flat.column_names == [
+        *facts,
+        *(f"{section}.{column}" for section in ("null_count", "min", "max") for column in ("x", "s")),
+        "partition.day",
+    ]
+    rows = table.to_pyarrow_table().to_pylist()
+    for file in flat.to_pylist():
+        here = [row["x"] for row in rows if row["day"] == file["partition.day"]]
+        assert (file["min.x"], file["max.x"], file["null_count.x"]) == (min(here), max(here), 0)
     assert sorted(flat["num_records"].to_pylist()) == [2, 2, 2]
     assert {str(day) for day in flat["partition.day"].to_pylist()} == {str(day) for day in DAYS}
 
@@ -77,3 +88,34 @@ def test_partitions_are_texts(table: DeltaTable) -> None:
     assert table.partitions([("x", "<", 15)]) == [{"day": "2024-01-01"}, {"day": "2024-01-02"}]
     write_deltalake("memory://files/plain", pa.table({"x": [1]}), mode="overwrite")
     assert DeltaTable("memory://files/plain").partitions() == []
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_statistics_are_those_that_deltalake_shows(checkpointed: bool, tmp_path: Path) -> None:
+    # P160: nested leaves, decimals beyond a double, times, bounds of files that have none
+    import deltalake
+
+    moment = dt.datetime(2024, 2, 29, 12, 30, 15, 123000, tzinfo=dt.timezone.utc)
+    rows = pa.table(
+        {
+            "day": ["a", "a", "b"],
+            "x": pa.array([1, None, None], pa.int32()),
+            "s": pa.array(
+                [{"d": Decimal("12345678901234567890.12"), "l": [1]}, {"d": Decimal("-0.01"), "l": None}, None]
+            ),
+            "t": pa.array([moment, moment, None], pa.timestamp("us", "UTC")),
+            "f": [0.1, -1.5, None],
+            "text": ["é", "a", None],
+        }
+    )
+    write_deltalake(str(tmp_path), rows, partition_by=["day"])
+    if checkpointed:
+        DeltaTable(str(tmp_path)).create_checkpoint()
+    theirs = pa.table(deltalake.DeltaTable(str(tmp_path)).get_add_actions(flatten=True)).sort_by("path")
+    ours = DeltaTable(str(tmp_path)).get_add_actions(flatten=True).sort_by("path")
+    leaves = ["x", "s.d", "t", "f", "text"]
+    shown = [f"{section}.{leaf}" for section in ("null_count", "min", "max") for leaf in leaves]
+    assert ours.select(shown).to_pylist() == theirs.select(shown).to_pylist()
+    assert [str(ours[name].type) for name in shown] == [str(theirs[name].type) for name in shown]
+    assert ours["min.s.d"].to_pylist() == [Decimal("-0.01"), None]
+    assert "min.day" not in ours.column_names

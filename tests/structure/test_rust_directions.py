@@ -25,7 +25,7 @@ PROTOCOL = (
     ("error", "types"),
     ("arrow_types", "expr", "schema"),
     ("actions", "deletion_vectors", "partition_values", "paths", "properties", "schema_merge", "stats"),
-    ("files", "replay", "segment"),
+    ("files", "replay", "segment", "stats_columns"),
     ("features",),
     ("state",),
     ("conflict", "prune", "zorder"),

@@ -15,5 +15,5 @@ mod write;
 pub use cast::cast_batch;
 pub use footer::footer_stats;
 pub use read::{DEFAULT_BATCH_ROWS, FileRead, ReadSpec, read_file, scan};
-pub use stats::{StatsColumns, StatsConfig};
+pub use stats::StatsConfig;
 pub use write::{Compression, FileWriter, WriteSpec};

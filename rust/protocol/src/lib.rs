@@ -17,5 +17,6 @@ pub mod schema;
 pub mod schema_merge;
 pub mod segment;
 pub mod state;
+pub mod stats_columns;
 
 pub use deltaplane_error::{Error, Kind, Result};

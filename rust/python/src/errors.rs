@@ -5,6 +5,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::events;
+
 fn class_name(kind: Kind) -> &'static str {
     match kind {
         Kind::TableNotFound => "TableNotFoundError",
@@ -46,7 +48,9 @@ pub(crate) fn to_python(e: &Error) -> PyErr {
     Python::attach(|py| build(py, e).unwrap_or_else(|_| PyRuntimeError::new_err(e.to_string())))
 }
 
-/// Runs work of the core without the GIL and raises its error.
+/// Runs work of the core without the GIL, delivers its events and raises its error.
 pub(crate) fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> deltaplane_error::Result<T> + Send) -> PyResult<T> {
-    py.detach(work).map_err(|e| to_python(&e))
+    let done = py.detach(work);
+    events::deliver(py);
+    done.map_err(|e| to_python(&e))
 }

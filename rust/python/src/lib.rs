@@ -3,6 +3,7 @@
 
 mod arrow_bridge;
 mod errors;
+mod events;
 mod scan;
 mod snapshot;
 mod spark_plan;
@@ -13,6 +14,7 @@ use pyo3::prelude::*;
 /// The native half of the Python package `deltaplane`.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    events::listen();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("build_profile", if cfg!(debug_assertions) { "dev" } else { "release" })?;
     module.add_class::<arrow_bridge::ArrowSchema>()?;

@@ -10,7 +10,9 @@ use deltaplane_protocol::arrow_types::{to_arrow_schema, to_arrow_type};
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
+use deltaplane_protocol::prune::LoggedStats;
 use deltaplane_protocol::schema::{DataType as DeltaType, Primitive};
+use deltaplane_protocol::stats_columns::StatsColumns;
 use deltaplane_store::{Location, Options, Store, block_on};
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
@@ -159,15 +161,15 @@ impl Snapshot {
         })
     }
 
-    #[pyo3(signature = (flatten = false))]
-    fn add_actions(&self, flatten: bool) -> ArrowStream {
-        let view = AddView::new(&self.inner, flatten);
+    fn add_actions(&self, statistics: bool) -> ArrowStream {
+        let view = AddView::new(&self.inner, statistics);
         let schema = view.schema.clone();
-        let stream = self
-            .inner
-            .plan(None, PlanColumns::Logged)
-            .map(move |b| view.rows(&b?))
-            .boxed();
+        let columns = if statistics {
+            PlanColumns::Parsed
+        } else {
+            PlanColumns::Logged
+        };
+        let stream = self.inner.plan(None, columns).map(move |b| view.rows(&b?)).boxed();
         ArrowStream::new(schema, stream)
     }
 
@@ -208,15 +210,15 @@ impl Snapshot {
 /// The adds of a version under the column names that deltalake users know.
 struct AddView {
     schema: SchemaRef,
+    statistics: Option<LoggedStats>,
     partitions: Vec<(String, Primitive)>,
-    flatten: bool,
+    partition_fields: Fields,
 }
 
 impl AddView {
-    fn new(snapshot: &Inner, flatten: bool) -> Self {
-        let table = snapshot.schema();
-        let partitions: Vec<(String, Primitive)> = snapshot
-            .state()
+    fn new(snapshot: &Inner, statistics: bool) -> Self {
+        let (table, state) = (snapshot.schema(), snapshot.state());
+        let partitions: Vec<(String, Primitive)> = state
             .partition_columns()
             .iter()
             .filter_map(|c| match table.field_ignore_case(c)?.data_type {
@@ -224,6 +226,8 @@ impl AddView {
                 _ => None,
             })
             .collect();
+        let statistics = statistics
+            .then(|| LoggedStats::new(table, state.partition_columns(), &StatsColumns::of(state.properties())));
         let mut fields = vec![
             Field::new("path", DataType::Utf8, false),
             Field::new("size_bytes", DataType::Int64, false),
@@ -234,23 +238,23 @@ impl AddView {
             ),
             Field::new("num_records", DataType::Int64, true),
         ];
-        let values: Vec<Field> = partitions
+        fields.extend(statistics.iter().flat_map(LoggedStats::fields));
+        let partition_fields: Fields = partitions
             .iter()
             .map(|(c, p)| Field::new(c, to_arrow_type(&DeltaType::Primitive(*p)), true))
             .collect();
-        if flatten {
-            fields.extend(
-                values
-                    .into_iter()
-                    .map(|f| f.clone().with_name(format!("partition.{}", f.name()))),
-            );
-        } else if !values.is_empty() {
-            fields.push(Field::new("partition", DataType::Struct(Fields::from(values)), false));
+        if !partition_fields.is_empty() {
+            fields.push(Field::new(
+                "partition",
+                DataType::Struct(partition_fields.clone()),
+                false,
+            ));
         }
         AddView {
             schema: Arc::new(Schema::new(fields)),
+            statistics,
             partitions,
-            flatten,
+            partition_fields,
         }
     }
 
@@ -267,15 +271,16 @@ impl AddView {
             Arc::new(TimestampMillisecondArray::from(times)),
             Arc::new(Int64Array::from_iter((0..n).map(|r| rows.num_records(r)))),
         ];
-        let values = self
-            .partitions
-            .iter()
-            .map(|(c, p)| partition_column(&rows, n, c, *p))
-            .collect::<Result<Vec<_>>>()?;
-        if self.flatten {
-            columns.extend(values);
-        } else if let Some(DataType::Struct(fields)) = self.schema.fields().get(4).map(|f| f.data_type()) {
-            let partition = StructArray::try_new(fields.clone(), values, None).map_err(layout)?;
+        if let Some(statistics) = &self.statistics {
+            columns.extend(statistics.columns(batch)?);
+        }
+        if !self.partitions.is_empty() {
+            let values = self
+                .partitions
+                .iter()
+                .map(|(c, p)| partition_column(&rows, n, c, *p))
+                .collect::<Result<Vec<_>>>()?;
+            let partition = StructArray::try_new(self.partition_fields.clone(), values, None).map_err(layout)?;
             columns.push(Arc::new(partition));
         }
         RecordBatch::try_new(self.schema.clone(), columns).map_err(layout)

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use deltaplane_data::{Compression, FileWriter, StatsColumns, StatsConfig, WriteSpec, cast_batch, footer_stats};
+use deltaplane_data::{Compression, FileWriter, StatsConfig, WriteSpec, cast_batch, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write};
 use deltaplane_protocol::actions::{Add, PartitionValues};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
+use deltaplane_protocol::stats_columns::StatsColumns;
 use deltaplane_store::{Store, block_on};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -27,8 +28,7 @@ struct Spec {
     target_file_size_bytes: Option<u64>,
     row_group_rows: Option<usize>,
     compression: Option<String>,
-    num_indexed_columns: i64,
-    stats_columns: Option<Vec<String>>,
+    stats_columns: StatsColumns,
     string_prefix_length: usize,
 }
 
@@ -41,8 +41,7 @@ impl Spec {
             target_file_size_bytes: request.target_file_size.or(properties.target_file_size_bytes),
             row_group_rows: request.row_group_rows,
             compression: request.compression.clone().or_else(|| properties.compression.clone()),
-            num_indexed_columns: properties.num_indexed_columns,
-            stats_columns: properties.stats_columns.clone(),
+            stats_columns: StatsColumns::of(properties),
             string_prefix_length: properties.string_prefix_length,
         }
     }
@@ -63,12 +62,8 @@ impl Spec {
         if let Some(c) = &self.compression {
             spec.compression = parse_codec(c)?;
         }
-        let columns = match &self.stats_columns {
-            Some(names) => StatsColumns::Columns(names.clone()),
-            None => StatsColumns::FirstLeaves(i32::try_from(self.num_indexed_columns).unwrap_or(i32::MAX)),
-        };
         spec.stats = StatsConfig {
-            columns,
+            columns: self.stats_columns.clone(),
             string_prefix_length: self.string_prefix_length,
         };
         Ok(spec)

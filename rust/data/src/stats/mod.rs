@@ -1,27 +1,17 @@
 //! Statistics of a data file, made while its rows stream through (protocol section 8, P160 to P168).
-//! Owns which leaves are measured and the JSON text; `leaf` owns one leaf's numbers, `text` their form.
+//! Owns the JSON text; `leaf` owns one leaf's numbers, `text` their form.
 //! Knows neither files nor Parquet; called by the file writer and by `footer`.
 
 mod leaf;
 mod text;
 
-use std::collections::HashMap;
-
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use deltaplane_error::Result;
 use deltaplane_protocol::schema::{DataType, Field, StructType};
+use deltaplane_protocol::stats_columns::{Chosen, StatsColumns};
 
 use leaf::Leaf;
-
-/// Which columns of a table get statistics (P161).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StatsColumns {
-    /// The first this many leaf columns in schema order; a negative number means all.
-    FirstLeaves(i32),
-    /// These columns by dotted logical name, parts with a dot in backticks; a struct means all its leaves.
-    Columns(Vec<String>),
-}
 
 /// What statistics are collected for a table's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,34 +69,6 @@ pub(crate) fn new_columns(
         .collect()
 }
 
-/// Which leaves are still wanted.
-enum Chosen {
-    Left(Option<u32>),
-    /// Lower-case paths.
-    Paths(HashMap<Vec<String>, ()>),
-}
-
-impl Chosen {
-    fn new(columns: &StatsColumns) -> Self {
-        match columns {
-            StatsColumns::FirstLeaves(n) => Chosen::Left(u32::try_from(*n).ok()),
-            StatsColumns::Columns(names) => Chosen::Paths(names.iter().map(|n| (split_name(n), ())).collect()),
-        }
-    }
-
-    fn takes(&mut self, path: &[String]) -> bool {
-        match self {
-            Chosen::Left(None) => true,
-            Chosen::Left(Some(0)) => false,
-            Chosen::Left(Some(n)) => {
-                *n -= 1;
-                true
-            }
-            Chosen::Paths(paths) => (1..=path.len()).any(|n| path.get(..n).is_some_and(|p| paths.contains_key(p))),
-        }
-    }
-}
-
 fn choose(f: &Field, path: &mut Vec<String>, chosen: &mut Chosen, config: &StatsConfig) -> Option<ColumnStats> {
     path.push(f.name.to_lowercase());
     let node = match &f.data_type {
@@ -128,24 +90,6 @@ fn choose(f: &Field, path: &mut Vec<String>, chosen: &mut Chosen, config: &Stats
         name: f.name.clone(),
         node,
     })
-}
-
-/// The lower-case parts of a dotted name; backticks keep dots together.
-fn split_name(name: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut quoted = false;
-    for c in name.trim().chars() {
-        match c {
-            '`' => quoted = !quoted,
-            '.' if !quoted => parts.push(String::new()),
-            c => {
-                if let Some(last) = parts.last_mut() {
-                    last.extend(c.to_lowercase());
-                }
-            }
-        }
-    }
-    parts
 }
 
 impl ColumnStats {

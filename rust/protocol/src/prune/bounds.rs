@@ -150,7 +150,7 @@ pub(super) fn has_leaf(leaf: &Leaf, stats: &ArrayRef) -> bool {
     of("nullCount") && (!ordered || (of("minValues") && of("maxValues")))
 }
 
-fn at(stats: &ArrayRef, section: &str, path: &[String]) -> Result<Option<ArrayRef>> {
+pub(super) fn at(stats: &ArrayRef, section: &str, path: &[String]) -> Result<Option<ArrayRef>> {
     let mut here = child(stats, section)?;
     for name in path {
         here = match here {

@@ -40,15 +40,44 @@ struct FileStats<'a> {
     null_count: Option<&'a RawValue>,
 }
 
+/// One leaf's statistics in each of some files; `None` is unknown.
 #[derive(Default, Clone)]
-struct Column {
-    min: Vec<Option<Scalar>>,
-    max: Vec<Option<Scalar>>,
-    nulls: Vec<Option<i64>>,
+pub(super) struct Column {
+    pub(super) min: Vec<Option<Scalar>>,
+    pub(super) max: Vec<Option<Scalar>>,
+    pub(super) nulls: Vec<Option<i64>>,
 }
+
+/// How a bound's JSON becomes a value of the leaf's type; true for the upper one.
+pub(super) type ReadBound = fn(&RawValue, Primitive, bool) -> Option<Scalar>;
 
 /// The bounds that these JSON texts hold.
 pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
+    let ordered: Vec<Leaf> = leaves
+        .iter()
+        .map(|l| Leaf {
+            path: l.path.clone(),
+            ty: l.ty.filter(|t| is_ordered(*t)),
+        })
+        .collect();
+    let (columns, num_records) = columns(&ordered, texts, bound)?;
+    let num_records = Int64Array::from(num_records);
+    let mut found = Vec::with_capacity(leaves.len());
+    for (leaf, c) in ordered.iter().zip(columns) {
+        let array = |v: &[Option<Scalar>]| leaf.ty.map(|ty| to_array(v.iter().map(Option::as_ref), ty)).transpose();
+        found.push(LeafBounds::new(
+            leaf,
+            array(&c.min)?,
+            array(&c.max)?,
+            &Int64Array::from(c.nulls),
+            &num_records,
+        )?);
+    }
+    Ok(Bounds { leaves: found })
+}
+
+/// The statistics of these leaves, and the numbers of rows, that JSON texts hold.
+pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Result<(Vec<Column>, Vec<Option<i64>>)> {
     let texts = cast(texts, &ArrowType::Utf8).map_err(failed)?;
     let mut wanted = Wanted::default();
     for (i, leaf) in leaves.iter().enumerate() {
@@ -68,28 +97,12 @@ pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
         let nulls = leaf_values(stats.null_count, &wanted, leaves.len());
         let values = mins.into_iter().zip(maxs).zip(nulls);
         for ((column, leaf), ((min, max), null)) in columns.iter_mut().zip(leaves).zip(values) {
-            let ty = leaf.ty.filter(|t| is_ordered(*t));
-            column.min.push(ty.and_then(|ty| bound(min?, ty, false)));
-            column.max.push(ty.and_then(|ty| bound(max?, ty, true)));
+            column.min.push(leaf.ty.and_then(|ty| read(min?, ty, false)));
+            column.max.push(leaf.ty.and_then(|ty| read(max?, ty, true)));
             column.nulls.push(whole(null));
         }
     }
-    let num_records = Int64Array::from(num_records);
-    let mut found = Vec::with_capacity(leaves.len());
-    for (leaf, c) in leaves.iter().zip(columns) {
-        let array = |v: &[Option<Scalar>]| {
-            let ty = leaf.ty.filter(|t| is_ordered(*t));
-            ty.map(|ty| to_array(v.iter().map(Option::as_ref), ty)).transpose()
-        };
-        found.push(LeafBounds::new(
-            leaf,
-            array(&c.min)?,
-            array(&c.max)?,
-            &Int64Array::from(c.nulls),
-            &num_records,
-        )?);
-    }
-    Ok(Bounds { leaves: found })
+    Ok((columns, num_records))
 }
 
 fn leaf_values<'a>(section: Option<&'a RawValue>, wanted: &Wanted, leaves: usize) -> Vec<Option<&'a RawValue>> {
@@ -168,7 +181,7 @@ fn whole(raw: Option<&RawValue>) -> Option<i64> {
 }
 
 /// The bound in a JSON value, moved outwards where its text may be inexact.
-fn bound(raw: &RawValue, ty: Primitive, up: bool) -> Option<Scalar> {
+pub(super) fn bound(raw: &RawValue, ty: Primitive, up: bool) -> Option<Scalar> {
     let raw = raw.get();
     if !raw.starts_with('"') {
         return match ty {

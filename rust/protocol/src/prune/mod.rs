@@ -4,6 +4,7 @@
 
 mod bounds;
 mod json_stats;
+mod logged;
 #[cfg(test)]
 mod model;
 mod partitions;
@@ -19,6 +20,7 @@ use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
 
 use self::bounds::{Bounds, Leaf};
+pub use self::logged::LoggedStats;
 use self::partitions::PartitionColumn;
 use self::tree::{Known, Tree, TreeBuilder};
 use crate::expr::{Predicate, child};

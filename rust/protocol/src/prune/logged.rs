@@ -1,0 +1,375 @@
+//! The statistics that writers logged, as typed columns to look at: as they stand, not widened as `bounds` must.
+//! Called by the view of add actions.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StructArray, new_null_array};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::{cast, is_not_null};
+use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields};
+use serde_json::value::RawValue;
+
+use super::bounds::{Leaf, at};
+use super::json_stats::{self, Column};
+use super::{failed, int64, physical_name};
+use crate::Result;
+use crate::arrow_types::primitive_to_arrow;
+use crate::expr::scalar::{Scalar, exact_range, to_array};
+use crate::expr::text::{Fit, Number};
+use crate::schema::{DataType, Field, Primitive, StructType};
+use crate::stats_columns::{Chosen, StatsColumns};
+
+/// Which statistics of a table's files to show.
+#[derive(Debug, Clone)]
+pub struct LoggedStats {
+    leaves: Vec<Leaf>,
+    columns: Vec<(String, Node)>,
+}
+
+/// A column, by logical name, over the leaves with statistics.
+#[derive(Debug, Clone)]
+enum Node {
+    Leaf(usize),
+    Struct(Vec<(String, Node)>),
+}
+
+/// One of the three structs of statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Section {
+    NullCount,
+    Min,
+    Max,
+}
+
+/// The sections in the order in which they are shown, with the names that deltalake gives them.
+const SECTIONS: [(&str, Section); 3] = [
+    ("null_count", Section::NullCount),
+    ("min", Section::Min),
+    ("max", Section::Max),
+];
+
+/// What a section holds of each leaf.
+struct Values {
+    min: Option<ArrayRef>,
+    max: Option<ArrayRef>,
+    nulls: ArrayRef,
+}
+
+impl LoggedStats {
+    /// The statistics that such a table's files have; partition columns have none.
+    pub fn new(schema: &StructType, partition_columns: &[String], chosen: &StatsColumns) -> Self {
+        let mut view = LoggedStats {
+            leaves: Vec::new(),
+            columns: Vec::new(),
+        };
+        let mut chosen = Chosen::new(chosen);
+        let is_partition = |f: &Field| {
+            partition_columns
+                .iter()
+                .any(|p| p.to_lowercase() == f.name.to_lowercase())
+        };
+        view.columns = schema
+            .fields()
+            .iter()
+            .filter(|f| !is_partition(f))
+            .filter_map(|f| Some((f.name.clone(), view.node(f, &mut Path::default(), &mut chosen)?)))
+            .collect();
+        view
+    }
+
+    fn node(&mut self, f: &Field, path: &mut Path, chosen: &mut Chosen) -> Option<Node> {
+        path.logical.push(f.name.to_lowercase());
+        path.physical.push(physical_name(f).to_owned());
+        let node = match &f.data_type {
+            DataType::Struct(s) => {
+                let children: Vec<_> = s
+                    .fields()
+                    .iter()
+                    .filter_map(|c| Some((c.name.clone(), self.node(c, path, chosen)?)))
+                    .collect();
+                (!children.is_empty()).then_some(Node::Struct(children))
+            }
+            other => chosen.takes(&path.logical).then(|| {
+                let ty = match other {
+                    DataType::Primitive(p) if has_bounds(*p) => Some(*p),
+                    _ => None,
+                };
+                self.leaves.push(Leaf {
+                    path: path.physical.clone(),
+                    ty,
+                });
+                Node::Leaf(self.leaves.len() - 1)
+            }),
+        };
+        path.logical.pop();
+        path.physical.pop();
+        node
+    }
+
+    /// The columns `null_count`, `min` and `max`, each a struct; one without any leaf is left out.
+    pub fn fields(&self) -> Vec<ArrowField> {
+        SECTIONS
+            .iter()
+            .filter_map(|(name, section)| {
+                let fields = self.fields_of(&self.columns, *section);
+                (!fields.is_empty()).then(|| ArrowField::new(*name, ArrowType::Struct(fields), false))
+            })
+            .collect()
+    }
+
+    fn fields_of(&self, nodes: &[(String, Node)], section: Section) -> Fields {
+        let fields = nodes.iter().filter_map(|(name, node)| {
+            let ty = match node {
+                Node::Leaf(i) => self.type_of(*i, section)?,
+                Node::Struct(children) => {
+                    let fields = self.fields_of(children, section);
+                    (!fields.is_empty()).then_some(ArrowType::Struct(fields))?
+                }
+            };
+            Some(ArrowField::new(name, ty, true))
+        });
+        fields.collect()
+    }
+
+    fn type_of(&self, leaf: usize, section: Section) -> Option<ArrowType> {
+        match section {
+            Section::NullCount => Some(ArrowType::Int64),
+            _ => self.leaves.get(leaf)?.ty.map(primitive_to_arrow),
+        }
+    }
+
+    /// The columns of [`LoggedStats::fields`] for a batch of adds. What a file's statistics don't say is null, and so is
+    /// what isn't a value of the column's type.
+    ///
+    /// # Errors
+    /// `Internal` if arrays of one file list don't fit together.
+    pub fn columns(&self, files: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let values = self.values(files)?;
+        SECTIONS
+            .iter()
+            .map(|(_, section)| (self.fields_of(&self.columns, *section), *section))
+            .filter(|(fields, _)| !fields.is_empty())
+            .map(|(fields, section)| structs(&self.columns, &fields, section, &values, files.num_rows()))
+            .collect()
+    }
+
+    fn values(&self, files: &RecordBatch) -> Result<Vec<Values>> {
+        let rows = files.num_rows();
+        let texts = match files.column_by_name("stats") {
+            Some(texts) => texts.clone(),
+            None => new_null_array(&ArrowType::Utf8, rows),
+        };
+        let (columns, _) = json_stats::columns(&self.leaves, &texts, logged)?;
+        let parsed = files.column_by_name("stats_parsed");
+        let in_json = is_not_null(&texts).map_err(failed)?;
+        let pairs = self.leaves.iter().zip(columns);
+        pairs
+            .map(|(leaf, column)| {
+                let Column { min, max, nulls } = column;
+                let array = |v: Vec<Option<Scalar>>| {
+                    let typed = leaf.ty.map(|ty| to_array(v.iter().map(Option::as_ref), ty));
+                    typed.transpose()
+                };
+                // A checkpoint may have the structs alone.
+                let or_parsed = |json: ArrayRef, section: &str| -> Result<ArrayRef> {
+                    let found = match parsed {
+                        Some(stats) => at(stats, section, &leaf.path)?,
+                        None => None,
+                    };
+                    match found {
+                        Some(array) if in_json.true_count() < rows => {
+                            let array = match json.data_type() {
+                                ArrowType::Int64 if section == "nullCount" => Arc::new(int64(&array)?) as ArrayRef,
+                                to => cast(&array, to).unwrap_or_else(|_| new_null_array(to, rows)),
+                            };
+                            zip(&in_json, &json, &array).map_err(failed)
+                        }
+                        _ => Ok(json),
+                    }
+                };
+                Ok(Values {
+                    min: array(min)?.map(|a| or_parsed(a, "minValues")).transpose()?,
+                    max: array(max)?.map(|a| or_parsed(a, "maxValues")).transpose()?,
+                    nulls: or_parsed(Arc::new(Int64Array::from(nulls)), "nullCount")?,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Where a field is, by both of its names.
+#[derive(Default)]
+struct Path {
+    logical: Vec<String>,
+    physical: Vec<String>,
+}
+
+fn structs(
+    nodes: &[(String, Node)],
+    fields: &Fields,
+    section: Section,
+    values: &[Values],
+    rows: usize,
+) -> Result<ArrayRef> {
+    let mut arrays = Vec::with_capacity(fields.len());
+    for field in fields {
+        let node = nodes.iter().find(|(name, _)| name == field.name()).map(|(_, n)| n);
+        arrays.push(match (node, field.data_type()) {
+            (Some(Node::Struct(children)), ArrowType::Struct(inner)) => {
+                structs(children, inner, section, values, rows)?
+            }
+            (Some(Node::Leaf(i)), ty) => {
+                let of = values.get(*i).and_then(|v| match section {
+                    Section::NullCount => Some(v.nulls.clone()),
+                    Section::Min => v.min.clone(),
+                    Section::Max => v.max.clone(),
+                });
+                of.unwrap_or_else(|| new_null_array(ty, rows))
+            }
+            (_, ty) => new_null_array(ty, rows),
+        });
+    }
+    let made = StructArray::try_new(fields.clone(), arrays, None).map_err(failed)?;
+    Ok(Arc::new(made))
+}
+
+/// Whether writers log a minimum and a maximum of this type.
+fn has_bounds(ty: Primitive) -> bool {
+    !matches!(ty, Primitive::Binary | Primitive::Void | Primitive::Variant)
+}
+
+/// A bound as its text stands there.
+fn logged(raw: &RawValue, ty: Primitive, _up: bool) -> Option<Scalar> {
+    let text = raw.get().trim_matches('"');
+    match ty {
+        Primitive::Boolean => text.parse().ok().map(Scalar::Boolean),
+        Primitive::Decimal { .. } => {
+            let (scale, low, high) = exact_range(ty)?;
+            match Number::parse(text)?.fit(scale, low, high) {
+                Fit::Exact(v) => Some(Scalar::Decimal(v)),
+                _ => None,
+            }
+        }
+        _ => json_stats::bound(raw, ty, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+    use arrow::array::{AsArray, BooleanArray, Decimal128Array, StringArray, TimestampMicrosecondArray};
+    use arrow::datatypes::{Decimal128Type, Int64Type, Schema, TimestampMicrosecondType};
+
+    use super::*;
+
+    const SCHEMA: &str = r#"{"type":"struct","fields":[
+        {"name":"p","type":"string","nullable":true,"metadata":{}},
+        {"name":"x","type":"long","nullable":true,"metadata":{}},
+        {"name":"d","type":"decimal(38,2)","nullable":true,"metadata":{}},
+        {"name":"s","type":{"type":"struct","fields":[
+            {"name":"t","type":"timestamp","nullable":true,"metadata":{}},
+            {"name":"a","type":{"type":"array","elementType":"long","containsNull":true},"nullable":true,"metadata":{}}
+        ]},"nullable":true,"metadata":{}},
+        {"name":"b","type":"boolean","nullable":true,"metadata":{}},
+        {"name":"bin","type":"binary","nullable":true,"metadata":{}}]}"#;
+
+    fn view(chosen: StatsColumns) -> LoggedStats {
+        LoggedStats::new(&StructType::from_json(SCHEMA).unwrap(), &["P".to_owned()], &chosen)
+    }
+
+    fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap()
+    }
+
+    fn names(fields: &Fields) -> Vec<&str> {
+        fields.iter().map(|f| f.name().as_str()).collect()
+    }
+
+    #[test]
+    fn values_are_shown_as_they_were_logged() {
+        // P160, P164: neither timestamps nor decimals are moved, as they are for skipping
+        let stats = r#"{"numRecords":3,"minValues":{"x":-1,"d":123456789012345678901234567890123456.78,"s":{"t":"2024-02-29T12:30:15.123Z"},"b":false},
+            "maxValues":{"x":7,"s":{"t":"2024-02-29T12:30:15.123Z"},"b":true},"nullCount":{"x":1,"s":{"t":2,"a":3},"bin":0}}"#;
+        let files = batch(vec![(
+            "stats",
+            Arc::new(StringArray::from(vec![Some(stats), None, Some("{")])),
+        )]);
+        let view = view(StatsColumns::FirstLeaves(32));
+        let columns = view.columns(&files).unwrap();
+        let schema = Schema::new(view.fields());
+        assert_eq!(names(schema.fields()), ["null_count", "min", "max"]);
+        let [nulls, min, max] = columns.iter().map(|c| c.as_struct()).collect::<Vec<_>>()[..] else {
+            panic!("three sections")
+        };
+        assert_eq!(names(nulls.fields()), ["x", "d", "s", "b", "bin"]);
+        assert_eq!(names(min.fields()), ["x", "d", "s", "b"]);
+        assert_eq!(
+            min.column(0).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(),
+            [Some(-1), None, None]
+        );
+        let exact: &Decimal128Array = min.column(1).as_primitive::<Decimal128Type>();
+        assert_eq!(exact.value(0), 12_345_678_901_234_567_890_123_456_789_012_345_678);
+        let instant = |a: &StructArray| -> TimestampMicrosecondArray {
+            a.column(2)
+                .as_struct()
+                .column(0)
+                .as_primitive::<TimestampMicrosecondType>()
+                .clone()
+        };
+        assert_eq!(instant(min).value(0), 1_709_209_815_123_000);
+        assert_eq!(instant(max).value(0), 1_709_209_815_123_000);
+        assert_eq!(
+            max.column(3).as_boolean(),
+            &BooleanArray::from(vec![Some(true), None, None])
+        );
+        let inner = nulls.column(2).as_struct();
+        assert_eq!(names(inner.fields()), ["t", "a"]);
+        assert_eq!(
+            inner.column(1).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(),
+            [Some(3), None, None]
+        );
+        assert_eq!(nulls.column(4).as_primitive::<Int64Type>().value(0), 0);
+    }
+
+    #[test]
+    fn structs_of_a_checkpoint_stand_in_for_json() {
+        let mins: ArrayRef = Arc::new(Int64Array::from(vec![5, 6]));
+        let of = |name: &str, x: ArrayRef| {
+            let fields = Fields::from(vec![ArrowField::new("x", x.data_type().clone(), true)]);
+            let section: ArrayRef = Arc::new(StructArray::new(fields, vec![x], None));
+            (ArrowField::new(name, section.data_type().clone(), true), section)
+        };
+        let (fields, sections): (Vec<_>, Vec<_>) = [
+            of("minValues", mins.clone()),
+            of("maxValues", mins.clone()),
+            of("nullCount", mins),
+        ]
+        .into_iter()
+        .unzip();
+        let parsed: ArrayRef = Arc::new(StructArray::new(Fields::from(fields), sections, None));
+        let json: ArrayRef = Arc::new(StringArray::from(vec![None, Some(r#"{"minValues":{"x":1}}"#)]));
+        let files = batch(vec![("stats", json), ("stats_parsed", parsed)]);
+        let columns = view(StatsColumns::FirstLeaves(1)).columns(&files).unwrap();
+        let x = |i: usize| -> Vec<Option<i64>> {
+            columns[i]
+                .as_struct()
+                .column(0)
+                .as_primitive::<Int64Type>()
+                .iter()
+                .collect()
+        };
+        assert_eq!(
+            (x(0), x(1), x(2)),
+            (vec![Some(5), None], vec![Some(5), Some(1)], vec![Some(5), None])
+        );
+    }
+
+    #[test]
+    fn only_measured_columns_are_shown() {
+        let view = view(StatsColumns::Columns(vec!["S.a".to_owned()]));
+        let schema = Schema::new(view.fields());
+        assert_eq!(names(schema.fields()), ["null_count"]);
+        assert!(self::view(StatsColumns::FirstLeaves(0)).fields().is_empty());
+    }
+}

@@ -1,0 +1,49 @@
+"""The core's events in Python's `logging`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from deltaplane import DeltaTable, write_deltalake
+
+
+def test_a_commit_is_logged_with_its_table_and_version(
+    caplog: pytest.LogCaptureFixture, tmp_table: Callable[[], str]
+) -> None:
+    table, before = tmp_table() + " 100%s", time.time()
+    with caplog.at_level(logging.INFO, "deltaplane"):
+        write_deltalake(table, pa.table({"x": [1]}))
+    (record,) = [r for r in caplog.records if r.name == "deltaplane.log.transaction"]
+    assert record.levelno == logging.INFO
+    assert "committed" in record.getMessage()
+    assert "100%s" in record.getMessage() or "100%25s" in record.getMessage()
+    assert "version=0" in record.getMessage()
+    assert before <= record.created <= time.time()
+
+
+def test_a_checkpoint_that_cannot_be_used_is_a_warning(
+    caplog: pytest.LogCaptureFixture, tmp_table: Callable[[], str]
+) -> None:
+    table = tmp_table()
+    for n in range(2):
+        write_deltalake(table, pa.table({"x": [n]}), mode="append")
+    DeltaTable(table).create_checkpoint()
+    (checkpoint,) = Path(table, "_delta_log").glob("*.checkpoint.parquet")
+    checkpoint.write_bytes(b"PAR1 cut short")
+    with caplog.at_level(logging.DEBUG, "deltaplane"):
+        assert DeltaTable(table).to_pyarrow_table().num_rows == 2
+    warnings = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert {r.name for r in warnings} == {"deltaplane.log.snapshot"}
+    assert all("00000000000000000001.checkpoint.parquet" in r.getMessage() for r in warnings)
+
+
+def test_what_nobody_asked_for_is_not_delivered(caplog: pytest.LogCaptureFixture, tmp_table: Callable[[], str]) -> None:
+    with caplog.at_level(logging.WARNING, "deltaplane"):
+        write_deltalake(tmp_table(), pa.table({"x": [1]}))
+    assert not caplog.records
