@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -136,7 +137,11 @@ CONNECT = """
 def test_spark_connect(path: str) -> None:
     pytest.importorskip("grpc", reason="Spark Connect's packages aren't installed")
     script = textwrap.dedent(CONNECT)
-    run = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, timeout=300)
+    # The server's port is fixed unless Spark believes that it is tested: then the system chooses one.
+    environment = {**os.environ, "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
+    run = subprocess.run(
+        [sys.executable, "-c", script, path], capture_output=True, text=True, timeout=300, env=environment
+    )
     assert run.returncode == 0, run.stderr
     assert "rows 8 10" in run.stdout
     assert "view a view that follows the table needs the native scan" in run.stdout
