@@ -269,7 +269,7 @@ class DeltaTable:
         """The add actions without statistics, whose cost doesn't grow with the columns."""
         import pyarrow as pa
 
-        return _flattened(pa.table(self._snapshot.add_actions(statistics=False)))
+        return pa.table(self._snapshot.add_actions(statistics=False))
 
     def partitions(
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
@@ -279,7 +279,7 @@ class DeltaTable:
         columns = self.metadata().partition_columns
         if not columns:
             return []
-        actions = self._files()
+        actions = _flattened(self._files())
         if predicate is not None:
             import pyarrow as pa
             import pyarrow.compute as pc

@@ -106,7 +106,7 @@ def info(location: Location, version: Version = None, option: StoreOptions = Non
 
 def _facts(table: DeltaTable) -> dict[str, Any]:
     metadata, protocol = table.metadata(), table.protocol()
-    files = table.get_add_actions(flatten=True)
+    files = table._files()
     records = files["num_records"]
     return {
         "table": table.table_uri,
@@ -148,7 +148,7 @@ def files(
 ) -> None:
     """The data files, or those that may hold rows for a condition."""
     table = _open(location, version, option)
-    actions = table.get_add_actions()
+    actions = table._files()
     shown = [name for name in ("path", "size_bytes", "num_records", "partition") if name in actions.column_names]
     rows = actions.select(shown).to_pylist()
     if where is not None:

@@ -53,18 +53,14 @@ pub(super) type ReadBound = fn(&RawValue, Primitive, bool) -> Option<Scalar>;
 
 /// The bounds that these JSON texts hold.
 pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
-    let ordered: Vec<Leaf> = leaves
-        .iter()
-        .map(|l| Leaf {
-            path: l.path.clone(),
-            ty: l.ty.filter(|t| is_ordered(*t)),
-        })
-        .collect();
-    let (columns, num_records) = columns(&ordered, texts, bound)?;
+    let (columns, num_records) = columns(leaves, texts, bound)?;
     let num_records = Int64Array::from(num_records);
     let mut found = Vec::with_capacity(leaves.len());
-    for (leaf, c) in ordered.iter().zip(columns) {
-        let array = |v: &[Option<Scalar>]| leaf.ty.map(|ty| to_array(v.iter().map(Option::as_ref), ty)).transpose();
+    for (leaf, c) in leaves.iter().zip(columns) {
+        let array = |v: &[Option<Scalar>]| {
+            let ty = leaf.ty.filter(|t| is_ordered(*t));
+            ty.map(|ty| to_array(v.iter().map(Option::as_ref), ty)).transpose()
+        };
         found.push(LeafBounds::new(
             leaf,
             array(&c.min)?,

@@ -256,6 +256,7 @@ fn logged(raw: &RawValue, ty: Primitive, _up: bool) -> Option<Scalar> {
 
 #[cfg(test)]
 mod tests {
+    // A test fails by panicking.
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
     use arrow::array::{AsArray, BooleanArray, Decimal128Array, StringArray, TimestampMicrosecondArray};
