@@ -8,7 +8,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, Metadata, Protocol, Remove, SetTransaction};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
-use deltaplane_protocol::features::{self, View};
+use deltaplane_protocol::features::{self, View, type_widening};
 use deltaplane_protocol::files::{FileRows, adds_to_batch};
 use deltaplane_protocol::properties::{Properties, canonical_key};
 use deltaplane_protocol::prune::Pruner;
@@ -330,7 +330,11 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
         )));
     }
     let schema = match request.schema_mode {
-        Some(_) => schema_merge::merge(base.schema(), &incoming)?,
+        Some(_) => {
+            let widens = |from, to| type_widening::widens_by_itself(base.state().view(), from, to);
+            let merged = schema_merge::merge(base.schema(), &incoming, &widens)?;
+            type_widening::record(base.schema(), &merged)
+        }
         None => {
             schema_merge::check_fits(base.schema(), &incoming)?;
             base.schema().as_ref().clone()

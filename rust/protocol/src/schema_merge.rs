@@ -11,7 +11,7 @@ pub fn check_fits(table: &StructType, data: &StructType) -> Result<()> {
         let Some(own) = table.field_ignore_case(&f.name) else {
             return Err(unknown(table, &f.name));
         };
-        fits(&own.data_type, &f.data_type, &f.name, false)?;
+        fits(&own.data_type, &f.data_type, &f.name, None)?;
     }
     check_missing(table, data, "")
 }
@@ -44,10 +44,14 @@ fn mismatch(path: &str, table: &DataType, data: &DataType) -> Error {
     ))
 }
 
-/// Whether `data` is `table` or narrower. `grow` lets structs bring new fields.
-fn fits(table: &DataType, data: &DataType, path: &str, grow: bool) -> Result<()> {
+/// Whether a column of the first type may become one of the second, for data that has it.
+pub type Widening<'a> = &'a dyn Fn(Primitive, Primitive) -> bool;
+
+/// Whether `data` is `table` or narrower. `grow` lets structs bring new fields, and columns become wider.
+fn fits(table: &DataType, data: &DataType, path: &str, grow: Option<Widening<'_>>) -> Result<()> {
     match (table, data) {
         (DataType::Primitive(t), DataType::Primitive(d)) if t == d || widens(*d, *t) => Ok(()),
+        (DataType::Primitive(t), DataType::Primitive(d)) if grow.is_some_and(|g| g(*t, *d)) => Ok(()),
         (_, DataType::Primitive(Primitive::Void)) => Ok(()),
         (DataType::Array(t), DataType::Array(d)) => fits(&t.element, &d.element, &format!("{path}.element"), grow),
         (DataType::Map(t), DataType::Map(d)) => {
@@ -59,7 +63,7 @@ fn fits(table: &DataType, data: &DataType, path: &str, grow: bool) -> Result<()>
                 let inner = format!("{path}.{}", f.name);
                 match t.field_ignore_case(&f.name) {
                     Some(own) => fits(&own.data_type, &f.data_type, &inner, grow)?,
-                    None if grow => {}
+                    None if grow.is_some() => {}
                     None => return Err(unknown(t, &inner)),
                 }
             }
@@ -93,24 +97,25 @@ fn widens(from: Primitive, to: Primitive) -> bool {
 }
 
 /// The schema that holds the table's rows and the data's: the table's columns as they are, the
-/// data's new ones after them (nullable). Types that don't fit are refused.
-pub fn merge(table: &StructType, data: &StructType) -> Result<StructType> {
+/// data's new ones after them (nullable). Where the data's type is wider and `widening` lets the column
+/// follow, it does; other types that don't fit are refused.
+pub fn merge(table: &StructType, data: &StructType, widening: Widening<'_>) -> Result<StructType> {
     for f in data.fields() {
         if let Some(own) = table.field_ignore_case(&f.name) {
-            fits(&own.data_type, &f.data_type, &f.name, true)?;
+            fits(&own.data_type, &f.data_type, &f.name, Some(widening))?;
         }
     }
     check_missing(table, data, "")?;
-    Ok(merge_struct(table, data))
+    Ok(merge_struct(table, data, widening))
 }
 
-fn merge_struct(table: &StructType, data: &StructType) -> StructType {
+fn merge_struct(table: &StructType, data: &StructType, widening: Widening<'_>) -> StructType {
     let old = table
         .fields()
         .iter()
         .map(|own| match data.field_ignore_case(&own.name) {
             Some(f) => Field {
-                data_type: merge_type(&own.data_type, &f.data_type),
+                data_type: merge_type(&own.data_type, &f.data_type, widening),
                 ..own.clone()
             },
             None => own.clone(),
@@ -127,20 +132,23 @@ fn merge_struct(table: &StructType, data: &StructType) -> StructType {
     StructType::new(old.chain(new).collect())
 }
 
-fn merge_type(table: &DataType, data: &DataType) -> DataType {
+fn merge_type(table: &DataType, data: &DataType, widening: Widening<'_>) -> DataType {
     match (table, data) {
-        (DataType::Struct(t), DataType::Struct(d)) => DataType::Struct(merge_struct(t, d)),
+        (DataType::Struct(t), DataType::Struct(d)) => DataType::Struct(merge_struct(t, d, widening)),
         (DataType::Array(t), DataType::Array(d)) => DataType::Array(Box::new(ArrayType {
-            element: merge_type(&t.element, &d.element),
+            element: merge_type(&t.element, &d.element, widening),
             contains_null: t.contains_null,
         })),
         (DataType::Map(t), DataType::Map(d)) => DataType::Map(Box::new(MapType {
-            key: merge_type(&t.key, &d.key),
-            value: merge_type(&t.value, &d.value),
+            key: merge_type(&t.key, &d.key, widening),
+            value: merge_type(&t.value, &d.value, widening),
             value_contains_null: t.value_contains_null,
         })),
         // void → any needs no feature (P153)
         (DataType::Primitive(Primitive::Void), d) => d.clone(),
+        (DataType::Primitive(t), DataType::Primitive(d)) if t != d && !widens(*d, *t) && widening(*t, *d) => {
+            (*d).into()
+        }
         (t, _) => t.clone(),
     }
 }
@@ -191,9 +199,22 @@ mod tests {
             Field::new("S", DataType::Struct(inner), true),
             Field::new("n", Primitive::Long, false),
         ]);
-        let m = merge(&table(), &data).unwrap();
+        let m = merge(&table(), &data, &|_, _| false).unwrap();
         assert_eq!(m.to_string(), "struct<id:long,s:struct<x:integer,y:date>,n:long>");
         assert!(m.fields()[2].nullable && !m.fields()[0].nullable);
+    }
+
+    #[test]
+    fn a_column_follows_wider_data_where_it_may() {
+        let wider = StructType::new(vec![Field::new("x", Primitive::Long, true)]);
+        let data = StructType::new(vec![
+            Field::new("id", Primitive::Byte, true),
+            Field::new("s", DataType::Struct(wider), true),
+        ]);
+        assert!(merge(&table(), &data, &|_, _| false).is_err());
+        let m = merge(&table(), &data, &|from, _| from == Primitive::Integer).unwrap();
+        assert_eq!(m.to_string(), "struct<id:long,s:struct<x:long>>");
+        assert!(check_fits(&table(), &data).is_err());
     }
 
     #[test]

@@ -32,8 +32,6 @@ const fn writer(name: &'static str, requires: &'static [&'static str], wanted: f
 }
 
 pub(super) static FEATURES: &[TableFeature] = &[
-    reader_writer("typeWidening", |v| v.is_on("delta.enableTypeWidening")),
-    reader_writer("typeWidening-preview", never),
     reader_writer("variantType", |v| {
         use crate::schema::{DataType, Primitive};
         v.find_field(&|f| f.data_type == DataType::Primitive(Primitive::Variant))

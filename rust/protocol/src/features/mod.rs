@@ -13,6 +13,7 @@ mod identity_columns;
 pub mod in_commit_timestamp;
 mod invariants;
 mod timestamp_ntz;
+pub mod type_widening;
 mod v2_checkpoint;
 mod vacuum_protocol_check;
 
@@ -42,26 +43,28 @@ impl View<'_> {
 
     /// The first field, at any depth, for which `test` holds.
     pub fn find_field(&self, test: &dyn Fn(&Field) -> bool) -> Option<String> {
-        find_in_struct(self.schema, test)
+        self.find_in_fields(&|f| test(f).then_some(())).map(|(name, ())| name)
+    }
+
+    /// The first field, at any depth, in which `look` finds something, and what it found.
+    pub fn find_in_fields<T>(&self, look: &dyn Fn(&Field) -> Option<T>) -> Option<(String, T)> {
+        find_in_struct(self.schema, look)
     }
 }
 
-fn find_in_struct(s: &StructType, test: &dyn Fn(&Field) -> bool) -> Option<String> {
-    s.fields().iter().find_map(|f| {
-        if test(f) {
-            Some(f.name.clone())
-        } else {
-            find_in_type(&f.data_type, test)
-        }
+fn find_in_struct<T>(s: &StructType, look: &dyn Fn(&Field) -> Option<T>) -> Option<(String, T)> {
+    s.fields().iter().find_map(|f| match look(f) {
+        Some(found) => Some((f.name.clone(), found)),
+        None => find_in_type(&f.data_type, look),
     })
 }
 
-fn find_in_type(t: &DataType, test: &dyn Fn(&Field) -> bool) -> Option<String> {
+fn find_in_type<T>(t: &DataType, look: &dyn Fn(&Field) -> Option<T>) -> Option<(String, T)> {
     match t {
         DataType::Primitive(_) => None,
-        DataType::Array(a) => find_in_type(&a.element, test),
-        DataType::Map(m) => find_in_type(&m.key, test).or_else(|| find_in_type(&m.value, test)),
-        DataType::Struct(s) => find_in_struct(s, test),
+        DataType::Array(a) => find_in_type(&a.element, look),
+        DataType::Map(m) => find_in_type(&m.key, look).or_else(|| find_in_type(&m.value, look)),
+        DataType::Struct(s) => find_in_struct(s, look),
     }
 }
 
@@ -120,6 +123,8 @@ static NATIVE: &[&TableFeature] = &[
     &deletion_vectors::FEATURE,
     &domain_metadata::FEATURE,
     &timestamp_ntz::FEATURE,
+    &type_widening::FEATURE,
+    &type_widening::PREVIEW,
     &v2_checkpoint::FEATURE,
     &vacuum_protocol_check::FEATURE,
 ];
@@ -224,7 +229,9 @@ fn unsupported(verb: &str, name: &str, why: &str) -> Error {
 pub fn protocol_for(base: Option<&Protocol>, view: View<'_>) -> Result<Protocol> {
     let had = base.map(supported).unwrap_or_default();
     let mut set = had.clone();
-    for f in all().filter(|f| (f.wanted)(view)) {
+    // P098: a name and its preview are one feature, and never listed together.
+    let listed = |f: &TableFeature| had.contains(&format!("{}-preview", f.name));
+    for f in all().filter(|f| (f.wanted)(view) && !listed(f)) {
         set.insert(f.name.to_owned());
         set.extend(f.requires.iter().map(|r| (*r).to_owned()));
     }

@@ -25,6 +25,8 @@ pub(super) struct Leaf {
     pub(super) path: Vec<String>,
     /// `None` where only the null count is of use.
     pub(super) ty: Option<Primitive>,
+    /// A double now, a float when some of the files were written (P153).
+    pub(super) was_float: bool,
 }
 
 /// What is known of a leaf in each file; null is unknown.
@@ -84,6 +86,9 @@ impl LeafBounds {
         let (mut min, mut max) = (min.unwrap_or_else(unknown), max.unwrap_or_else(unknown));
         if ty != Primitive::Void {
             (min, max) = (without_nan(min)?, without_nan(max)?);
+            if leaf.was_float {
+                (min, max) = (to_float(&min, f64::min), to_float(&max, f64::max));
+            }
             max = later(max);
             // A writer whose minimum is above its maximum is wrong in one of them.
             let wrong = certain(&cmp::gt(&min, &max).map_err(failed)?);
@@ -119,6 +124,17 @@ fn without_nan(array: ArrayRef) -> Result<ArrayRef> {
         return Ok(array);
     };
     nullif(&array, &nan).map_err(failed)
+}
+
+/// A float's shortest digits, read as a double, are another number than the float itself: the bound
+/// moves out to whichever of both lies further out.
+fn to_float(bound: &ArrayRef, outer: fn(f64, f64) -> f64) -> ArrayRef {
+    #[allow(clippy::cast_possible_truncation)]
+    let moved = |v: f64| outer(v, f64::from(v as f32));
+    match bound.as_primitive_opt::<Float64Type>() {
+        Some(doubles) => Arc::new(doubles.unary::<_, Float64Type>(moved)),
+        None => Arc::clone(bound),
+    }
 }
 
 /// P164: a maximum was cut to milliseconds.
@@ -197,7 +213,9 @@ fn convert(array: &ArrayRef, ty: Primitive, up: bool) -> Result<Option<ArrayRef>
         (from, to) if from == to => Some(Arc::clone(array)),
         // A value that doesn't fit becomes null: unknown.
         (from, _) if from.is_integer() && is_integer(ty) => Some(cast(array, &target).map_err(failed)?),
-        (ArrowType::Utf8View | ArrowType::LargeUtf8, ArrowType::Utf8) | (ArrowType::Float32, ArrowType::Float64) => {
+        (ArrowType::Utf8View | ArrowType::LargeUtf8, ArrowType::Utf8)
+        | (ArrowType::Float32 | ArrowType::Int8 | ArrowType::Int16 | ArrowType::Int32, ArrowType::Float64)
+        | (ArrowType::Date32, ArrowType::Timestamp(TimeUnit::Microsecond, None)) => {
             Some(cast(array, &target).map_err(failed)?)
         }
         (ArrowType::Timestamp(unit, from), ArrowType::Timestamp(_, to)) if from.is_some() == to.is_some() => {

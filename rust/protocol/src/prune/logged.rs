@@ -97,6 +97,8 @@ impl LoggedStats {
                 self.leaves.push(Leaf {
                     path: path.physical.clone(),
                     ty,
+                    // Shown as logged.
+                    was_float: false,
                 });
                 Node::Leaf(self.leaves.len() - 1)
             }),

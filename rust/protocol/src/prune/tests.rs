@@ -17,10 +17,17 @@ fn schema() -> StructType {
     mapped
         .metadata
         .insert("delta.columnMapping.physicalName".into(), "col-1".into());
+    let mut was_float = Field::new("wide", Primitive::Double, true);
+    was_float.metadata.insert(
+        "delta.typeChanges".into(),
+        serde_json::json!([{"fromType": "float", "toType": "double"}]),
+    );
     StructType::new(vec![
         Field::new("id", Primitive::Long, true),
         Field::new("name", Primitive::String, true),
         Field::new("d", Primitive::Double, true),
+        was_float,
+        Field::new("ntz", Primitive::TimestampNtz, true),
         Field::new(
             "dec",
             Primitive::Decimal {
@@ -92,6 +99,34 @@ fn kept(predicate: &str, name: &str, min: &str, max: &str, nulls: i64) -> bool {
     );
     let batch = RecordBatch::try_from_iter([("stats", Arc::new(StringArray::from(vec![stats])) as ArrayRef)]).unwrap();
     pruner(predicate).keep(&batch).unwrap().value(0)
+}
+
+#[test]
+fn statistics_of_a_type_before_it_was_widened() {
+    // P153: 1.1 and 3.3 as floats are 1.10000002384… and 3.29999995232… as doubles
+    let wide = |op, v: &str| kept(&cmp("wide", op, v, "double"), "wide", "3.3", "1.1", 0);
+    assert!(wide(">", "1.1"), "a minimum above the maximum says nothing");
+    let wide = |op, v: &str| kept(&cmp("wide", op, v, "double"), "wide", "1.1", "1.1", 0);
+    assert!(wide(">", "1.1") && wide("=", "1.1") && wide("=", "1.100000023841858"));
+    assert!(!wide("=", "1.1000001") && !wide("<", "1.1"));
+    assert!(kept(&cmp("wide", "<", "3.3", "double"), "wide", "3.3", "4.0", 0));
+    // an integer's, a date's
+    assert!(
+        kept(&cmp("d", "=", "5", "double"), "d", "5", "7", 0) && !kept(&cmp("d", "<", "5", "double"), "d", "5", "7", 0)
+    );
+    let day = |op, v: &str| {
+        kept(
+            &cmp("ntz", op, v, "timestamp_ntz"),
+            "ntz",
+            "\"2024-01-31\"",
+            "\"2024-02-01\"",
+            0,
+        )
+    };
+    assert!(day("=", "2024-02-01 00:00:00") && !day(">", "2024-02-01 12:00:00") && !day("<", "2024-01-31 00:00:00"));
+    // decimals with fewer digits after the point
+    let dec = |op, v: &str| kept(&cmp("dec", op, v, "decimal(10,2)"), "dec", "1.5", "2", 0);
+    assert!(dec("=", "1.50") && !dec(">", "2.00"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::expr::node::{Column, Node, Op, Term};
 use crate::expr::scalar::{Scalar, exact_range, exact_scalar, is_integer, to_array};
 use crate::expr::text::{Fit, Number};
 use crate::expr::{Sign, evaluate, normalise_floats, widen};
+use crate::features::type_widening::was_float;
 use crate::schema::{DataType, Primitive, StructType};
 use crate::{Error, Result};
 
@@ -192,6 +193,7 @@ impl<'a> TreeBuilder<'a> {
         let leaf = Leaf {
             path: self.physical(c)?,
             ty: c.ty,
+            was_float: self.schema.field_at(&c.path).is_some_and(was_float),
         };
         let found = self.leaves.iter().position(|l| *l == leaf);
         Ok(found.unwrap_or_else(|| {
