@@ -26,7 +26,7 @@ from deltaplane.options import version_arguments
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
 from deltaplane.spark._internals import arrow_schema
 from deltaplane.spark._location import absolute_location
-from deltaplane.spark._schema import delta_schema_json
+from deltaplane.spark._schema import delta_schema_json, shown_schema_json
 from deltaplane.spark._tasks import raise_refusal, write_files
 from deltaplane.write import write_request
 
@@ -89,7 +89,7 @@ class DeltaplaneDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The table's columns."""
-        columns: StructType = StructType.fromJson(json.loads(self._snapshot().schema_json()))
+        columns: StructType = StructType.fromJson(json.loads(shown_schema_json(self._snapshot())))
         return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -147,6 +147,7 @@ class _Reader(DataSourceReader):
         self._store = store
         self._columns = schema
         self._table_schema = snapshot.schema_json()
+        self._mapping = snapshot.column_mapping
         self._partition_columns = json.loads(snapshot.metadata_json())["partition_columns"]
         self._predicate = predicate
 
@@ -168,6 +169,7 @@ class _Reader(DataSourceReader):
             self._location,
             self._store,
             self._table_schema,
+            self._mapping,
             self._partition_columns,
             self._columns.fieldNames(),
             self._predicate,

@@ -108,11 +108,14 @@ def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
     """Each column's type as text; whether nulls are allowed matters too, since Spark optimises by it."""
     partition = json.loads(snapshot.metadata_json())["partition_columns"]
     columns = {}
-    for field in json.loads(snapshot.schema_json())["fields"]:
+    in_files = json.loads(_native.spark_schema_json(snapshot))["fields"]
+    for field, there in zip(json.loads(snapshot.schema_json())["fields"], in_files, strict=True):
         kind = field["type"] if isinstance(field["type"], str) else json.dumps(field["type"], sort_keys=True)
         notes = ("" if field["nullable"] else " not null") + (
             " (partition column)" if field["name"] in partition else ""
         )
+        # A column that was dropped and added again under its name is another one.
+        notes += f" (`{there['name']}` in files)" if there["name"] != field["name"] else ""
         columns[field["name"]] = kind + notes
     return columns
 
@@ -132,9 +135,12 @@ class DeltaplaneFileIndex:
         self._snapshots = snapshots
         self._template = template
         first = snapshots.first
-        fields = {f["name"]: f for f in json.loads(first.schema_json())["fields"]}
-        partition = [fields[name] for name in json.loads(first.metadata_json())["partition_columns"]]
-        self.schema = jvm.struct(first.schema_json())
+        # Spark knows the columns as the files do.
+        self.relation_schema = _native.spark_schema_json(first)
+        names = [f["name"].lower() for f in json.loads(first.schema_json())["fields"]]
+        fields = dict(zip(names, json.loads(self.relation_schema)["fields"], strict=True))
+        partition = [fields[name.lower()] for name in json.loads(first.metadata_json())["partition_columns"]]
+        self.schema = jvm.struct(self.relation_schema)
         self._partition_schema = jvm.struct(json.dumps({"type": "struct", "fields": partition}))
         self._root = jvm.seq([jvm.path(_native.spark_uri(first))])
         self._sizes: dict[int, int] = {}

@@ -13,6 +13,7 @@ from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import TableUri, VersionLike, storage_options_text, version_arguments
 from deltaplane.spark import _internals
+from deltaplane.spark._columns import logical_columns
 from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._session import register
@@ -26,6 +27,10 @@ _log = logging.getLogger(__name__)
 
 # Files of other writers carry no note of their calendar: theirs is the proleptic Gregorian one, as in Delta's protocol.
 _READ_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+
+
+# Columns are found by the field ids that the relation's schema names (P113).
+_BY_ID = {"spark.sql.parquet.fieldId.read.enabled": "true"}
 
 
 def read(
@@ -109,7 +114,10 @@ def _data_frame(
     spark: Any, jvm: _internals.Jvm, snapshots: PinnedSnapshot | LiveSnapshots, spark_options: Mapping[str, str]
 ) -> Any:
     index = DeltaplaneFileIndex(spark, jvm, snapshots, _native.SparkTemplate(jvm.template))
-    frame = jvm.data_frame(spark, index, index.schema, index.partitionSchema(), {**_READ_OPTIONS, **spark_options})
+    options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
+    frame = jvm.data_frame(spark, index, index.schema, index.partitionSchema(), options)
+    if snapshots.first.column_mapping != "none":
+        frame = logical_columns(frame, index.relation_schema, snapshots.first.schema_json())
     # What the last queries of this frame asked for and got, for people who tune and for tests.
     frame._deltaplane_index = index
     return frame

@@ -1,6 +1,6 @@
-"""Spark schemas as Delta schemas: the same JSON, apart from what only Spark's planner means by it.
+"""Spark schemas as Delta schemas and back: the same JSON, apart from metadata that only one of them should see.
 
-Knows no table. Called by `deltaplane.spark._write` and `_datasource`.
+Called by `deltaplane.spark._write`, `_datasource` and `_columns`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["delta_schema_json"]
+    from deltaplane import _native
+
+__all__ = ["delta_schema_json", "shown", "shown_schema_json"]
 
 # Field metadata that a frame inherits from where its columns came from. In a Delta schema these would declare features
 # (column mapping, generated or default values) that the table to be written doesn't have, or mean nothing.
 _INHERITED_PREFIXES = ("delta.", "__")
+_MAPPING_PREFIX = "delta.columnMapping."
 _INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
 
 
 def delta_schema_json(schema: StructType) -> str:
     """The Delta schema of a frame's columns, nullability and comments kept, as JSON text."""
     return json.dumps(_clean(json.loads(schema.json())))
+
+
+def shown_schema_json(snapshot: _native.Snapshot) -> str:
+    """The table's columns as a frame shows them: how files name them isn't the frame's matter."""
+    return json.dumps(shown(json.loads(snapshot.schema_json())))
+
+
+def shown(node: Any) -> Any:
+    """A schema's or type's JSON without the marks of column mapping."""
+    if isinstance(node, list):
+        return [shown(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: shown(value) for key, value in node.items() if not key.startswith(_MAPPING_PREFIX)}
 
 
 def _clean(node: Any) -> Any:

@@ -10,17 +10,38 @@ use arrow::datatypes::{
     DataType as ArrowType, FieldRef, Fields, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow::error::ArrowError;
-use deltaplane_protocol::schema::{DataType, Primitive};
+use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::schema::{DataType, Field, Primitive};
+use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::types::row_type;
 
 /// Which differences between the types are bridged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// A data file's column: physical variants and widened types (P182); unknown fields are ignored.
-    File,
+    /// A data file's column, named as the mapping says: physical variants and widened types (P182); unknown fields
+    /// are ignored.
+    File(Mapping),
     /// A user's column: what keeps every value as it is; unknown fields are refused.
     User,
+}
+
+impl Rules {
+    fn is_file(self) -> bool {
+        matches!(self, Rules::File(_))
+    }
+
+    /// Whether equal types mean equal columns: under mapping a file's field may have another one's name.
+    fn names_are_true(self) -> bool {
+        matches!(self, Rules::User | Rules::File(Mapping::None))
+    }
+
+    fn find(self, fields: &Fields, field: &Field) -> Option<usize> {
+        match self {
+            Rules::User => find_name(fields, &field.name),
+            Rules::File(mapping) => find_column(fields, field, mapping),
+        }
+    }
 }
 
 /// Why a column can't be converted.
@@ -74,7 +95,7 @@ impl Convert {
     /// How to make rows of the type `to` from arrays of the type `from`; `path` names the column in errors.
     pub(crate) fn new(from: &ArrowType, to: &DataType, rules: Rules, path: &str) -> Result<Convert, Mismatch> {
         let target = row_type(to);
-        if *from == target {
+        if *from == target && (rules.names_are_true() || !from.is_nested()) {
             return Ok(Convert::Same);
         }
         match from {
@@ -95,16 +116,18 @@ impl Convert {
             found: from.to_string(),
         };
         match (from, to, &target) {
-            (_, DataType::Primitive(Primitive::Void), _) if rules == Rules::File => Ok(Convert::Null(target)),
+            (_, DataType::Primitive(Primitive::Void), _) if rules.is_file() => Ok(Convert::Null(target)),
             (ArrowType::Struct(fields), DataType::Struct(s), ArrowType::Struct(out)) => {
-                struct_convert(fields, s.fields().iter().map(|f| &f.data_type), out, rules, path)
+                let children = s.fields().iter().map(|f| (rules.find(fields, f), &f.data_type));
+                struct_convert(fields, children, out, rules, path)
             }
             (ArrowType::Struct(fields), DataType::Primitive(Primitive::Variant), ArrowType::Struct(out)) => {
                 if fields.iter().any(|f| f.name() == "typed_value") {
                     return Err(mismatch());
                 }
                 let binary = DataType::Primitive(Primitive::Binary);
-                struct_convert(fields, std::iter::repeat_n(&binary, out.len()), out, rules, path)
+                let children = out.iter().map(|o| (find_name(fields, o.name()), &binary));
+                struct_convert(fields, children, out, rules, path)
             }
             (ArrowType::List(e), DataType::Array(a), ArrowType::List(out)) => {
                 let child = Convert::new(e.data_type(), &a.element, rules, &format!("{path}.element"))?;
@@ -171,17 +194,34 @@ pub(crate) fn find_name(fields: &Fields, name: &str) -> Option<usize> {
     })
 }
 
+/// The position of a table's field among a file's, as the mapping says (P113).
+pub(crate) fn find_column(fields: &Fields, field: &Field, mapping: Mapping) -> Option<usize> {
+    match mapping {
+        Mapping::None | Mapping::Name => find_name(fields, mapping.physical_name(field)),
+        Mapping::Id => {
+            let id = mapping.id(field)?;
+            fields.iter().position(|f| field_id(f) == Some(id))
+        }
+    }
+}
+
+/// The id that a file gives to a column.
+pub(crate) fn field_id(f: &FieldRef) -> Option<i32> {
+    f.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()
+}
+
+/// `to` has the position in `from` and the type of each field of `out`.
 fn struct_convert<'a>(
     from: &Fields,
-    to: impl Iterator<Item = &'a DataType>,
+    to: impl Iterator<Item = (Option<usize>, &'a DataType)>,
     out: &Fields,
     rules: Rules,
     path: &str,
 ) -> Result<Convert, Mismatch> {
     let mut used = vec![false; from.len()];
     let mut children = Vec::with_capacity(out.len());
-    for (field, t) in out.iter().zip(to) {
-        let found = find_name(from, field.name()).and_then(|i| from.get(i).map(|f| (i, f)));
+    for (field, (at, t)) in out.iter().zip(to) {
+        let found = at.and_then(|i| from.get(i).map(|f| (i, f)));
         children.push(match found {
             Some((i, f)) => {
                 if let Some(u) = used.get_mut(i) {
@@ -212,7 +252,7 @@ fn struct_convert<'a>(
 fn primitive(from: &ArrowType, to: Primitive, target: &ArrowType, rules: Rules) -> Option<Convert> {
     use ArrowType as A;
     use Primitive as P;
-    let file = rules == Rules::File;
+    let file = rules.is_file();
     let cast = || Some(Convert::Cast(target.clone()));
     match (from, to) {
         (A::LargeUtf8 | A::Utf8View, P::String) => cast(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deltaplane_error::Result;
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
@@ -39,6 +40,7 @@ pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<
         schema: stored,
         columns: Some(names),
         partition_columns: Vec::new(),
+        mapping: Mapping::None,
         predicate: None,
         batch_rows: DEFAULT_BATCH_ROWS,
     };

@@ -416,7 +416,12 @@ impl PlannedWrite {
         let (removes, read) = match (&self.base, &self.replace) {
             (Some(base), Replace::All) => (removes(base, None, now).await?, ReadSet::Table),
             (Some(base), Replace::Partitions(p)) => {
-                let pruner = Arc::new(Pruner::new(p, base.schema(), base.state().partition_columns())?);
+                let pruner = Arc::new(Pruner::new(
+                    p,
+                    base.schema(),
+                    base.state().partition_columns(),
+                    base.state().mapping(),
+                )?);
                 check_inside(
                     &adds,
                     &pruner,

@@ -8,6 +8,7 @@ pub mod conflict;
 pub mod expr;
 pub mod features;
 pub mod files;
+pub mod mapping;
 pub mod partition_values;
 pub mod paths;
 pub mod properties;

@@ -164,6 +164,17 @@ impl StructType {
         here.field_ignore_case(last.as_ref())
     }
 
+    /// The schema with every field, at every depth, changed: a field before those inside of it. What the change
+    /// makes of a field's type is kept, and its inner fields are changed in turn.
+    pub fn map_fields(&self, change: &mut dyn FnMut(Field) -> Field) -> StructType {
+        let fields = self.fields.iter().map(|f| {
+            let mut changed = change(f.clone());
+            changed.data_type = map_type(&changed.data_type, change);
+            changed
+        });
+        StructType::new(fields.collect())
+    }
+
     /// Refuses empty names and names that are equal when case is ignored, at every level (P180).
     pub fn check_names(&self) -> Result<()> {
         let mut seen: HashMap<String, &str> = HashMap::with_capacity(self.fields.len());
@@ -202,6 +213,22 @@ impl StructType {
     /// The JSON of `metaData.schemaString`.
     pub fn to_json(&self) -> String {
         struct_value(self).to_string()
+    }
+}
+
+fn map_type(t: &DataType, change: &mut dyn FnMut(Field) -> Field) -> DataType {
+    match t {
+        DataType::Primitive(p) => DataType::Primitive(*p),
+        DataType::Struct(s) => DataType::Struct(s.map_fields(change)),
+        DataType::Array(a) => DataType::Array(Box::new(ArrayType {
+            element: map_type(&a.element, change),
+            contains_null: a.contains_null,
+        })),
+        DataType::Map(m) => DataType::Map(Box::new(MapType {
+            key: map_type(&m.key, change),
+            value: map_type(&m.value, change),
+            value_contains_null: m.value_contains_null,
+        })),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::actions::{Metadata, Protocol};
-use crate::features::{self, View};
+use crate::features::{self, View, column_mapping};
+use crate::mapping::Mapping;
 use crate::properties::Properties;
 use crate::schema::StructType;
 use crate::{Error, Result};
@@ -14,6 +15,7 @@ pub struct TableState {
     protocol: Protocol,
     metadata: Metadata,
     schema: Arc<StructType>,
+    mapping: Mapping,
     properties: Properties,
 }
 
@@ -45,11 +47,13 @@ impl TableState {
         }
         let state = TableState {
             properties: Properties::new(&metadata.configuration),
+            mapping: column_mapping::mapping(&protocol, &metadata)?,
             protocol,
             metadata,
             schema,
         };
         features::check_read(&state.protocol, state.view())?;
+        state.mapping.check(&state.schema)?;
         Ok(state)
     }
 
@@ -74,6 +78,11 @@ impl TableState {
     /// The logical schema.
     pub fn schema(&self) -> &Arc<StructType> {
         &self.schema
+    }
+
+    /// How files and log name the columns.
+    pub fn mapping(&self) -> Mapping {
+        self.mapping
     }
 
     /// Logical names of the partition columns.

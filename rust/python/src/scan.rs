@@ -31,7 +31,8 @@ pub(crate) struct Scan {
 pub(crate) fn bind(snapshot: &Snapshot, predicate: Option<&str>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
     let Some(text) = predicate else { return Ok(None) };
     let predicate = Predicate::bind(&Expr::from_json(text)?, snapshot.schema())?;
-    let pruner = Pruner::new(&predicate, snapshot.schema(), snapshot.state().partition_columns())?;
+    let state = snapshot.state();
+    let pruner = Pruner::new(&predicate, state.schema(), state.partition_columns(), state.mapping())?;
     Ok(Some((predicate, Arc::new(pruner))))
 }
 
@@ -60,7 +61,9 @@ impl Scan {
     ) -> Result<Self> {
         let bound = bind(snapshot, predicate)?;
         let (predicate, pruner) = bound.unzip();
-        let mut spec = ReadSpec::new(snapshot.schema().clone(), snapshot.state().partition_columns().to_vec());
+        let state = snapshot.state();
+        let mut spec = ReadSpec::new(state.schema().clone(), state.partition_columns().to_vec());
+        spec.mapping = state.mapping();
         spec.columns = columns;
         spec.predicate = predicate;
         if let Some(n) = batch_rows {

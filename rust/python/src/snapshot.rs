@@ -6,12 +6,13 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, StructArray, 
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot as Inner, now_ms};
-use deltaplane_protocol::arrow_types::{to_arrow_schema, to_arrow_type};
+use deltaplane_protocol::arrow_types::{primitive_to_arrow, to_arrow_schema};
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::LoggedStats;
 use deltaplane_protocol::schema::{DataType as DeltaType, Primitive};
+use deltaplane_protocol::state::TableState;
 use deltaplane_protocol::stats_columns::StatsColumns;
 use deltaplane_store::{Location, Options, Store, block_on};
 use futures::{StreamExt, TryStreamExt};
@@ -85,6 +86,11 @@ impl Snapshot {
 
     fn schema_json(&self) -> String {
         self.inner.schema().to_json()
+    }
+
+    #[getter]
+    fn column_mapping(&self) -> &'static str {
+        self.inner.state().mapping().as_str()
     }
 
     fn arrow_schema(&self) -> ArrowSchema {
@@ -211,23 +217,26 @@ impl Snapshot {
 struct AddView {
     schema: SchemaRef,
     statistics: Option<LoggedStats>,
-    partitions: Vec<(String, Primitive)>,
+    partitions: Vec<Partition>,
     partition_fields: Fields,
 }
 
 impl AddView {
     fn new(snapshot: &Inner, statistics: bool) -> Self {
         let (table, state) = (snapshot.schema(), snapshot.state());
-        let partitions: Vec<(String, Primitive)> = state
+        let partitions: Vec<Partition> = state
             .partition_columns()
             .iter()
-            .filter_map(|c| match table.field_ignore_case(c)?.data_type {
-                DeltaType::Primitive(p) => Some((c.clone(), p)),
-                _ => None,
-            })
+            .filter_map(|c| Partition::new(state, c))
             .collect();
-        let statistics = statistics
-            .then(|| LoggedStats::new(table, state.partition_columns(), &StatsColumns::of(state.properties())));
+        let statistics = statistics.then(|| {
+            LoggedStats::new(
+                table,
+                state.partition_columns(),
+                state.mapping(),
+                &StatsColumns::of(state.properties()),
+            )
+        });
         let mut fields = vec![
             Field::new("path", DataType::Utf8, false),
             Field::new("size_bytes", DataType::Int64, false),
@@ -241,7 +250,7 @@ impl AddView {
         fields.extend(statistics.iter().flat_map(LoggedStats::fields));
         let partition_fields: Fields = partitions
             .iter()
-            .map(|(c, p)| Field::new(c, to_arrow_type(&DeltaType::Primitive(*p)), true))
+            .map(|p| Field::new(&p.name, primitive_to_arrow(p.ty), true))
             .collect();
         if !partition_fields.is_empty() {
             fields.push(Field::new(
@@ -278,7 +287,7 @@ impl AddView {
             let values = self
                 .partitions
                 .iter()
-                .map(|(c, p)| partition_column(&rows, n, c, *p))
+                .map(|p| p.values(&rows, n))
                 .collect::<Result<Vec<_>>>()?;
             let partition = StructArray::try_new(self.partition_fields.clone(), values, None).map_err(layout)?;
             columns.push(Arc::new(partition));
@@ -287,11 +296,32 @@ impl AddView {
     }
 }
 
-fn partition_column(rows: &FileRows<'_>, n: usize, column: &str, ty: Primitive) -> Result<ArrayRef> {
-    let texts: Vec<Option<String>> = (0..n)
-        .map(|r| rows.partition_values(r).remove(column).flatten())
-        .collect();
-    partition_array(texts.iter().map(Option::as_deref), column, ty)
+/// A partition column by both of its names.
+struct Partition {
+    name: String,
+    physical: String,
+    ty: Primitive,
+}
+
+impl Partition {
+    fn new(state: &TableState, column: &str) -> Option<Self> {
+        let field = state.schema().field_ignore_case(column)?;
+        let DeltaType::Primitive(ty) = field.data_type else {
+            return None;
+        };
+        Some(Partition {
+            name: column.to_owned(),
+            physical: state.mapping().partition_key(state.schema(), column).to_owned(),
+            ty,
+        })
+    }
+
+    fn values(&self, rows: &FileRows<'_>, n: usize) -> Result<ArrayRef> {
+        let texts: Vec<Option<String>> = (0..n)
+            .map(|r| rows.partition_values(r).remove(&self.physical).flatten())
+            .collect();
+        partition_array(texts.iter().map(Option::as_deref), &self.name, self.ty)
+    }
 }
 
 fn layout(e: arrow::error::ArrowError) -> Error {

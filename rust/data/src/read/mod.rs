@@ -17,6 +17,7 @@ use arrow::datatypes::SchemaRef;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::DeletionVector;
 use deltaplane_protocol::expr::Predicate;
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{Field, StructType};
 
 use crate::types::row_schema;
@@ -32,7 +33,7 @@ pub struct FileRead {
     pub path: String,
     /// Size according to the log; 0 if unknown.
     pub size_bytes: u64,
-    /// The file's partition values; they win over columns in the file.
+    /// The file's partition values by physical name; they win over columns in the file.
     pub partition_values: BTreeMap<String, Option<String>>,
     /// Rows according to the statistics.
     pub num_records: Option<u64>,
@@ -49,6 +50,8 @@ pub struct ReadSpec {
     pub columns: Option<Vec<String>>,
     /// The table's partition columns.
     pub partition_columns: Vec<String>,
+    /// How files name the columns.
+    pub mapping: Mapping,
     /// Only rows for which this is true.
     pub predicate: Option<Predicate>,
     /// Most rows in a batch.
@@ -62,6 +65,7 @@ impl ReadSpec {
             schema,
             columns: None,
             partition_columns,
+            mapping: Mapping::None,
             predicate: None,
             batch_rows: DEFAULT_BATCH_ROWS,
         }

@@ -9,8 +9,9 @@ use arrow::array::{
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields, Schema};
 use deltaplane_error::{Error, Result};
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::prune::Pruner;
-use deltaplane_protocol::schema::DataType;
+use deltaplane_protocol::schema::{DataType, Field, StructType};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::basic::Type as Physical;
 use parquet::errors::Result as ParquetResult;
@@ -18,7 +19,7 @@ use parquet::file::metadata::page_index::PageIndexProvider;
 
 use super::FileRead;
 use super::plan::{FilePlan, leaf_count};
-use crate::convert::{Convert, Rules, find_name};
+use crate::convert::{Convert, Rules, find_column};
 use crate::types::row_type;
 
 /// A leaf column of the file whose bounds mean what the table's type means.
@@ -40,14 +41,14 @@ pub(super) struct LeafStats {
 }
 
 impl Leaf {
-    /// The leaf at a path of the table, if the file has it.
+    /// The leaf at a physical path of the table, if the file has it.
     pub(super) fn find(plan: &FilePlan, path: &[String]) -> Option<Leaf> {
-        let (index, field) = find_leaf(plan.metadata.schema().fields(), path, 0)?;
-        let table = plan.prepared.table.field_at(path)?;
+        let (prepared, fields) = (&plan.prepared, plan.metadata.schema().fields());
+        let (index, field, table) = find_leaf(fields, &prepared.table, prepared.mapping, path, 0)?;
         if !matches!(table.data_type, DataType::Primitive(_)) {
             return None;
         }
-        let convert = Convert::new(field.data_type(), &table.data_type, Rules::File, "").ok()?;
+        let convert = Convert::new(field.data_type(), &table.data_type, Rules::File(prepared.mapping), "").ok()?;
         Some(Leaf {
             index,
             path: path.to_vec(),
@@ -142,16 +143,23 @@ pub(super) fn judge(pruner: &Pruner, file: &FileRead, rows: Int64Array, leaves: 
     pruner.keep(&batch)
 }
 
-/// Leaf index and Arrow field of a path through structs.
-fn find_leaf(fields: &Fields, path: &[String], first: usize) -> Option<(usize, ArrowField)> {
+/// Leaf index, Arrow field and table's field of a physical path through structs.
+fn find_leaf<'t>(
+    fields: &Fields,
+    table: &'t StructType,
+    mapping: Mapping,
+    path: &[String],
+    first: usize,
+) -> Option<(usize, ArrowField, &'t Field)> {
     let (name, rest) = path.split_first()?;
-    let at = find_name(fields, name)?;
+    let own = table.fields().iter().find(|f| mapping.physical_name(f) == name)?;
+    let at = find_column(fields, own, mapping)?;
     let first = first + fields.iter().take(at).map(|f| leaf_count(f.data_type())).sum::<usize>();
     let field = fields.get(at)?;
-    match (field.data_type(), rest) {
-        (ArrowType::Struct(inner), [_, ..]) => find_leaf(inner, rest, first),
-        (ArrowType::Struct(_) | ArrowType::List(_) | ArrowType::Map(..), []) | (_, [_, ..]) => None,
-        (_, []) => Some((first, field.as_ref().clone())),
+    match (field.data_type(), &own.data_type, rest) {
+        (ArrowType::Struct(inner), DataType::Struct(below), [_, ..]) => find_leaf(inner, below, mapping, rest, first),
+        (ArrowType::Struct(_) | ArrowType::List(_) | ArrowType::Map(..), _, []) | (_, _, [_, ..]) => None,
+        (_, _, []) => Some((first, field.as_ref().clone(), own)),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Fits one data file to the table: which leaves to decode, how each becomes the table's type, what is a
-//! constant, what is missing (P182). Matches by name. Pure once the footer is there; called by `scan`.
+//! constant, what is missing (P182). Columns are found as the table's mapping says (P113). Pure once the footer is there; called by `scan`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::expr::Predicate;
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType};
@@ -17,7 +18,7 @@ use parquet::basic::Type as Physical;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::{FileRead, ReadSpec};
-use crate::convert::{Convert, Mismatch, Rules, find_name};
+use crate::convert::{Convert, Mismatch, Rules, field_id, find_column};
 use crate::types::{row_schema, row_type};
 
 /// What a scan needs to know, worked out once for all its files.
@@ -29,6 +30,7 @@ pub(super) struct Prepared {
     /// Schema of the output.
     pub(super) output_schema: SchemaRef,
     pub(super) partition_columns: Vec<String>,
+    pub(super) mapping: Mapping,
     pub(super) predicate: Option<Predicate>,
     pub(super) pruner: Option<Pruner>,
     /// The table's schema.
@@ -44,7 +46,12 @@ impl Prepared {
         if let Some(predicate) = &spec.predicate {
             used = predicate.columns();
             add_predicate_columns(&mut needed, &used, &spec.schema)?;
-            pruner = Some(Pruner::new(predicate, &spec.schema, &spec.partition_columns)?);
+            pruner = Some(Pruner::new(
+                predicate,
+                &spec.schema,
+                &spec.partition_columns,
+                spec.mapping,
+            )?);
         }
         let uses = |f: &Field| used.iter().any(|path| path.first() == Some(&f.name));
         Ok(Prepared {
@@ -52,6 +59,7 @@ impl Prepared {
             needed,
             output_schema,
             partition_columns: spec.partition_columns.clone(),
+            mapping: spec.mapping,
             predicate: spec.predicate.clone(),
             pruner,
             table: spec.schema.clone(),
@@ -151,7 +159,7 @@ impl FilePlan {
     pub(super) fn new(prepared: Arc<Prepared>, file: &FileRead, footer: ParquetMetaData) -> Result<Self> {
         let metadata = arrow_metadata(footer)?;
         let fields = metadata.schema().fields().clone();
-        let lookup = Lookup::new(&fields);
+        let lookup = Lookup::new(&fields, prepared.mapping);
         let part = |of_filter: bool| Part::new(&prepared, file, &metadata, &lookup, of_filter);
         let filter = prepared.predicate.is_some().then(|| part(true)).transpose()?;
         let rest = part(false)?;
@@ -216,12 +224,18 @@ impl Part {
                 .iter()
                 .find(|p| p.to_lowercase() == field.name.to_lowercase())
             {
-                columns.push(ColumnSource::Constant(constant(file, name, &field.data_type)?));
-            } else if let Some((root, in_file, first_leaf)) =
-                lookup.find(&field.name).filter(|_| target != ArrowType::Null)
+                let key = prepared.mapping.partition_key(&prepared.table, name);
+                columns.push(ColumnSource::Constant(constant(file, key, field)?));
+            } else if let Some((root, in_file, first_leaf)) = lookup.find(field)?.filter(|_| target != ArrowType::Null)
             {
                 let mut next = first_leaf;
-                let t = select(in_file.data_type(), &field.data_type, &mut next, &mut leaves);
+                let t = select(
+                    in_file.data_type(),
+                    &field.data_type,
+                    prepared.mapping,
+                    &mut next,
+                    &mut leaves,
+                );
                 found.push((root, i, t));
                 columns.push(ColumnSource::Missing(target));
             } else {
@@ -234,7 +248,8 @@ impl Part {
             let Some(field) = needed.get(*i) else {
                 continue;
             };
-            let convert = Convert::new(t, &field.data_type, Rules::File, &field.name).map_err(|m| refusal(&m))?;
+            let rules = Rules::File(prepared.mapping);
+            let convert = Convert::new(t, &field.data_type, rules, &field.name).map_err(|m| refusal(&m))?;
             if let Some(slot) = columns.get_mut(*i) {
                 *slot = ColumnSource::File(at, convert);
             }
@@ -265,14 +280,15 @@ fn refusal(m: &Mismatch) -> Error {
     }
 }
 
-fn constant(file: &FileRead, name: &str, t: &DataType) -> Result<ArrayRef> {
-    let DataType::Primitive(p) = t else {
+fn constant(file: &FileRead, key: &str, field: &Field) -> Result<ArrayRef> {
+    let DataType::Primitive(p) = &field.data_type else {
         return Err(Error::corrupt_log(format!(
-            "the partition column `{name}` is of type {t}, which can't partition a table"
+            "the partition column `{}` is of type {}, which can't partition a table",
+            field.name, field.data_type
         )));
     };
-    let value = file.partition_values.get(name).and_then(|v| v.as_deref());
-    partition_array(std::iter::once(value), name, *p)
+    let value = file.partition_values.get(key).and_then(|v| v.as_deref());
+    partition_array(std::iter::once(value), &field.name, *p)
 }
 
 /// What a row of these leaves takes in memory.
@@ -294,44 +310,62 @@ fn row_bytes(metadata: &ArrowReaderMetadata, leaves: &[usize]) -> usize {
     encoded.max(leaves.len() * 4).max(1)
 }
 
-/// Names of a file's columns.
+/// A file's columns, found as the mapping says.
 struct Lookup<'a> {
     fields: &'a Fields,
+    mapping: Mapping,
     /// First leaf of each column.
     first_leaf: Vec<usize>,
     exact: HashMap<&'a str, usize>,
     lower: HashMap<String, usize>,
+    ids: HashMap<i32, usize>,
 }
 
 impl<'a> Lookup<'a> {
-    fn new(fields: &'a Fields) -> Self {
+    fn new(fields: &'a Fields, mapping: Mapping) -> Self {
         let mut first_leaf = Vec::with_capacity(fields.len());
         let mut next = 0;
         let mut exact = HashMap::with_capacity(fields.len());
         let mut lower = HashMap::with_capacity(fields.len());
+        let mut ids = HashMap::new();
         for (i, f) in fields.iter().enumerate() {
             first_leaf.push(next);
             next += leaf_count(f.data_type());
             exact.entry(f.name().as_str()).or_insert(i);
             lower.entry(f.name().to_lowercase()).or_insert(i);
+            if let Some(id) = field_id(f) {
+                ids.entry(id).or_insert(i);
+            }
         }
         Lookup {
             fields,
+            mapping,
             first_leaf,
             exact,
             lower,
+            ids,
         }
     }
 
     /// Position, field and first leaf of a column.
-    fn find(&self, name: &str) -> Option<(usize, &'a FieldRef, usize)> {
-        let i = self
-            .exact
-            .get(name)
-            .or_else(|| self.lower.get(&name.to_lowercase()))
-            .copied()?;
-        Some((i, self.fields.get(i)?, self.first_leaf.get(i).copied()?))
+    fn find(&self, field: &Field) -> Result<Option<(usize, &'a FieldRef, usize)>> {
+        let at = match self.mapping {
+            Mapping::Id if self.ids.is_empty() && !self.fields.is_empty() => return Err(no_ids(field)),
+            Mapping::Id => self.mapping.id(field).and_then(|id| self.ids.get(&id)),
+            Mapping::None | Mapping::Name => {
+                let name = self.mapping.physical_name(field);
+                self.exact.get(name).or_else(|| self.lower.get(&name.to_lowercase()))
+            }
+        };
+        Ok(at.and_then(|i| Some((*i, self.fields.get(*i)?, self.first_leaf.get(*i).copied()?))))
     }
+}
+
+fn no_ids(field: &Field) -> Error {
+    Error::corrupt_file(format!(
+        "the table finds the column `{}` by its id (column mapping mode id), but this data file gives its columns no ids (P113): it was added by a program that doesn't know column mapping; write its rows anew, or remove it from the table",
+        field.name
+    ))
 }
 
 pub(super) fn leaf_count(t: &ArrowType) -> usize {
@@ -345,7 +379,7 @@ pub(super) fn leaf_count(t: &ArrowType) -> usize {
 }
 
 /// Picks the leaves of a file's column that the table's type has; returns the type that is decoded then.
-fn select(from: &ArrowType, to: &DataType, next: &mut usize, leaves: &mut Vec<usize>) -> ArrowType {
+fn select(from: &ArrowType, to: &DataType, mapping: Mapping, next: &mut usize, leaves: &mut Vec<usize>) -> ArrowType {
     match (from, to) {
         (ArrowType::Struct(fields), DataType::Struct(s)) => {
             let start = *next;
@@ -355,12 +389,12 @@ fn select(from: &ArrowType, to: &DataType, next: &mut usize, leaves: &mut Vec<us
                 .fields()
                 .iter()
                 .filter(|f| f.data_type != DataType::Primitive(Primitive::Void))
-                .filter_map(|f| find_name(fields, &f.name).map(|i| (i, &f.data_type)))
+                .filter_map(|f| find_column(fields, f, mapping).map(|i| (i, &f.data_type)))
                 .collect();
             for (i, f) in fields.iter().enumerate() {
                 match wanted.get(&i) {
                     Some(t) => {
-                        let t = select(f.data_type(), t, next, leaves);
+                        let t = select(f.data_type(), t, mapping, next, leaves);
                         kept.push(Arc::new(f.as_ref().clone().with_data_type(t)));
                     }
                     None => *next += leaf_count(f.data_type()),
@@ -374,7 +408,7 @@ fn select(from: &ArrowType, to: &DataType, next: &mut usize, leaves: &mut Vec<us
             first_leaf_only(from)
         }
         (ArrowType::List(e), DataType::Array(a)) => {
-            let t = select(e.data_type(), &a.element, next, leaves);
+            let t = select(e.data_type(), &a.element, mapping, next, leaves);
             ArrowType::List(Arc::new(e.as_ref().clone().with_data_type(t)))
         }
         _ => {

@@ -8,6 +8,7 @@ use arrow::array::*;
 use arrow::datatypes::{DataType as A, Int32Type, TimestampMicrosecondType};
 use deltaplane_error::Kind;
 use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::Primitive as P;
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type as PInt32, Int64Type as PInt64, Int96, Int96Type};
 use parquet::file::properties::WriterProperties;
@@ -683,7 +684,7 @@ mod properties {
             };
             let adds = folder.write_spec(spec, std::slice::from_ref(&b)).unwrap();
             let stats: StringArray = adds.iter().map(|a| a.stats.clone()).collect();
-            let kept = Pruner::new(&p, &s, &[]).unwrap().keep(&batch(vec![("stats", Arc::new(stats))])).unwrap();
+            let kept = Pruner::new(&p, &s, &[], Mapping::None).unwrap().keep(&batch(vec![("stats", Arc::new(stats))])).unwrap();
             prop_assert!(kept.value(0) || expected.num_rows() == 0, "file skipped: {json} {:?}", adds[0].stats);
             let columns = [Some(vec!["i".to_owned(), "d".into(), "s".into(), "n".into()]), Some(vec!["n".to_owned()])];
             for (columns, places) in columns.into_iter().zip([vec![0, 1, 2, 4], vec![4]]) {

@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType as ArrowType, SchemaRef};
 use arrow::row::{RowConverter, Rows, SortField};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::PartitionValues;
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::partition_values::partition_text;
 use deltaplane_protocol::paths::partition_dir;
 use deltaplane_protocol::schema::{DataType, StructType};
@@ -123,7 +124,7 @@ impl Splitter {
                 .get(*i)
                 .map(|f| f.name().clone())
                 .unwrap_or_default();
-            let convert = Convert::new(array.data_type(), t, Rules::File, &name)
+            let convert = Convert::new(array.data_type(), t, Rules::File(Mapping::None), &name)
                 .map_err(|m| not_cast(&name, &format!("{m:?}")))?;
             columns.push(convert.apply(array).map_err(|e| not_cast(&name, &e.to_string()))?);
         }

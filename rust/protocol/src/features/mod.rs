@@ -4,7 +4,7 @@
 mod append_only;
 mod change_data_feed;
 mod check_constraints;
-mod column_mapping;
+pub mod column_mapping;
 mod deletion_vectors;
 mod domain_metadata;
 mod elsewhere;

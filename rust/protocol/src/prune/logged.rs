@@ -11,17 +11,19 @@ use serde_json::value::RawValue;
 
 use super::bounds::{Leaf, at};
 use super::json_stats::{self, Column};
-use super::{failed, int64, physical_name};
+use super::{failed, int64};
 use crate::Result;
 use crate::arrow_types::primitive_to_arrow;
 use crate::expr::scalar::{Scalar, exact_range, to_array};
 use crate::expr::text::{Fit, Number};
+use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::stats_columns::{Chosen, StatsColumns};
 
 /// Which statistics of a table's files to show.
 #[derive(Debug, Clone)]
 pub struct LoggedStats {
+    mapping: Mapping,
     leaves: Vec<Leaf>,
     columns: Vec<(String, Node)>,
 }
@@ -57,8 +59,9 @@ struct Values {
 
 impl LoggedStats {
     /// The statistics that such a table's files have; partition columns have none.
-    pub fn new(schema: &StructType, partition_columns: &[String], chosen: &StatsColumns) -> Self {
+    pub fn new(schema: &StructType, partition_columns: &[String], mapping: Mapping, chosen: &StatsColumns) -> Self {
         let mut view = LoggedStats {
+            mapping,
             leaves: Vec::new(),
             columns: Vec::new(),
         };
@@ -79,7 +82,7 @@ impl LoggedStats {
 
     fn node(&mut self, f: &Field, path: &mut Path, chosen: &mut Chosen) -> Option<Node> {
         path.logical.push(f.name.to_lowercase());
-        path.physical.push(physical_name(f).to_owned());
+        path.physical.push(self.mapping.physical_name(f).to_owned());
         let node = match &f.data_type {
             DataType::Struct(s) => {
                 let children: Vec<_> = s
@@ -278,7 +281,12 @@ mod tests {
         {"name":"bin","type":"binary","nullable":true,"metadata":{}}]}"#;
 
     fn view(chosen: StatsColumns) -> LoggedStats {
-        LoggedStats::new(&StructType::from_json(SCHEMA).unwrap(), &["P".to_owned()], &chosen)
+        LoggedStats::new(
+            &StructType::from_json(SCHEMA).unwrap(),
+            &["P".to_owned()],
+            Mapping::Name,
+            &chosen,
+        )
     }
 
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {

@@ -24,7 +24,8 @@ pub use self::logged::LoggedStats;
 use self::partitions::PartitionColumn;
 use self::tree::{Known, Tree, TreeBuilder};
 use crate::expr::{Predicate, child};
-use crate::schema::{Field, StructType};
+use crate::mapping::Mapping;
+use crate::schema::StructType;
 use crate::{Error, Result};
 
 /// A predicate prepared for skipping files of one table schema.
@@ -37,19 +38,15 @@ pub struct Pruner {
     partition_names: Vec<String>,
 }
 
-/// The name under which a field stands in files, statistics and partition values.
-pub(crate) fn physical_name(field: &Field) -> &str {
-    let mapped = field
-        .metadata
-        .get("delta.columnMapping.physicalName")
-        .and_then(serde_json::Value::as_str);
-    mapped.unwrap_or(&field.name)
-}
-
 impl Pruner {
-    /// Prepares a predicate that was bound to this schema.
-    pub fn new(predicate: &Predicate, schema: &StructType, partition_columns: &[String]) -> Result<Pruner> {
-        let mut builder = TreeBuilder::new(schema, partition_columns);
+    /// Prepares a predicate that was bound to this schema, whose columns the log names by `mapping`.
+    pub fn new(
+        predicate: &Predicate,
+        schema: &StructType,
+        partition_columns: &[String],
+        mapping: Mapping,
+    ) -> Result<Pruner> {
+        let mut builder = TreeBuilder::new(schema, partition_columns, mapping);
         let tree = builder.build(&predicate.node().normal_form())?;
         let (leaves, partitions) = builder.finish();
         Ok(Pruner {

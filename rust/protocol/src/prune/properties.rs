@@ -19,6 +19,7 @@ use crate::arrow_types::to_arrow_schema;
 use crate::expr::scalar::{Scalar, to_array};
 use crate::expr::text::{format_date, format_decimal};
 use crate::expr::{Expr, Predicate, evaluate};
+use crate::mapping::Mapping;
 use crate::partition_values::partition_text;
 use crate::schema::Primitive;
 
@@ -377,7 +378,7 @@ proptest! {
         let p = bind(&e);
         prop_assume!(p.is_some());
         let p = p.unwrap();
-        let pruner = Pruner::new(&p, &schema(), &partition_columns()).unwrap();
+        let pruner = Pruner::new(&p, &schema(), &partition_columns(), Mapping::None).unwrap();
         let kept = pruner.keep(&files_batch(&files)).unwrap();
         prop_assert_eq!(kept.null_count(), 0);
         for (i, (rows, ..)) in files.iter().enumerate() {
@@ -402,7 +403,7 @@ proptest! {
         // P165
         let p = bind(&e);
         prop_assume!(p.is_some());
-        let pruner = Pruner::new(&p.unwrap(), &schema(), &partition_columns()).unwrap();
+        let pruner = Pruner::new(&p.unwrap(), &schema(), &partition_columns(), Mapping::None).unwrap();
         let texts: ArrayRef = Arc::new(StringArray::from(vec![
             format!(r#"{{"numRecords":3,"minValues":{text},"maxValues":[1],"nullCount":null}}"#),
             text,

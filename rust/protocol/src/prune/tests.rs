@@ -9,6 +9,7 @@ use arrow::datatypes::{Field as ArrowField, Fields};
 
 use super::Pruner;
 use crate::expr::{Expr, Predicate};
+use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
 
 fn schema() -> StructType {
@@ -55,7 +56,7 @@ fn schema() -> StructType {
 
 fn pruner(json: &str) -> Pruner {
     let predicate = Predicate::bind(&Expr::from_json(json).unwrap(), &schema()).unwrap();
-    Pruner::new(&predicate, &schema(), &["part".to_owned()]).unwrap()
+    Pruner::new(&predicate, &schema(), &["part".to_owned()], Mapping::Name).unwrap()
 }
 
 fn column(name: &str) -> String {

@@ -8,12 +8,13 @@ use arrow::datatypes::{DataType as ArrowType, Float32Type, Float64Type};
 
 use super::bounds::{Bounds, Leaf, LeafBounds};
 use super::partitions::{PartitionColumn, Partitions};
-use super::{certain, failed, physical_name};
+use super::{certain, failed};
 use crate::expr::node::{Column, Node, Op, Term};
 use crate::expr::scalar::{Scalar, exact_range, exact_scalar, is_integer, to_array};
 use crate::expr::text::{Fit, Number};
 use crate::expr::{Sign, evaluate, normalise_floats, widen};
 use crate::features::type_widening::was_float;
+use crate::mapping::Mapping;
 use crate::schema::{DataType, Primitive, StructType};
 use crate::{Error, Result};
 
@@ -71,6 +72,7 @@ pub(super) struct Known<'a> {
 /// Collects the columns that the tests need.
 pub(super) struct TreeBuilder<'a> {
     schema: &'a StructType,
+    mapping: Mapping,
     partition_columns: Vec<String>,
     leaves: Vec<Leaf>,
     partitions: Vec<PartitionColumn>,
@@ -78,10 +80,11 @@ pub(super) struct TreeBuilder<'a> {
 }
 
 impl<'a> TreeBuilder<'a> {
-    pub(super) fn new(schema: &'a StructType, partition_columns: &[String]) -> Self {
+    pub(super) fn new(schema: &'a StructType, partition_columns: &[String], mapping: Mapping) -> Self {
         let partition_columns = partition_columns.iter().map(|p| p.to_lowercase()).collect();
         TreeBuilder {
             schema,
+            mapping,
             partition_columns,
             leaves: Vec::new(),
             partitions: Vec::new(),
@@ -171,22 +174,12 @@ impl<'a> TreeBuilder<'a> {
     }
 
     fn physical(&self, c: &Column) -> Result<Vec<String>> {
-        let mut here = Some(self.schema);
-        let mut path = Vec::with_capacity(c.path.len());
-        for name in &c.path {
-            let field = here.and_then(|s| s.field_ignore_case(name)).ok_or_else(|| {
-                Error::internal(format!(
-                    "a predicate with the column `{}` was bound to another schema",
-                    c.path.join(".")
-                ))
-            })?;
-            path.push(physical_name(field).to_owned());
-            here = match &field.data_type {
-                DataType::Struct(s) => Some(s),
-                _ => None,
-            };
-        }
-        Ok(path)
+        self.mapping.physical_path(self.schema, &c.path).ok_or_else(|| {
+            Error::internal(format!(
+                "a predicate with the column `{}` was bound to another schema",
+                c.path.join(".")
+            ))
+        })
     }
 
     fn leaf(&mut self, c: &Column) -> Result<usize> {

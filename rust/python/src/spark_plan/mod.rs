@@ -2,6 +2,7 @@
 //! Python workers, URIs. Boundary functions only; the work is in the modules below. Called by `deltaplane.spark`.
 
 mod blob;
+mod columns;
 mod plan;
 mod row;
 mod splits;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use deltaplane_data::ReadSpec;
 use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::block_on;
 use futures::StreamExt;
@@ -31,6 +33,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(spark_size_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(spark_file_uris, module)?)?;
     module.add_function(wrap_pyfunction!(spark_uri, module)?)?;
+    module.add_function(wrap_pyfunction!(spark_schema_json, module)?)?;
     module.add_function(wrap_pyfunction!(scan_splits, module)?)?;
     module.add_function(wrap_pyfunction!(scan_split, module)?)?;
     module.add_function(wrap_pyfunction!(discard_files, module)?)
@@ -105,6 +108,13 @@ fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
     run(py, || plan::spark_uri(snapshot.inner.store().location()))
 }
 
+/// The schema of Spark's relation of the table's files, as JSON: the table's fields in their order, under the names
+/// or with the field ids by which files have them.
+#[pyfunction]
+fn spark_schema_json(snapshot: &Snapshot) -> String {
+    columns::relation_schema(snapshot.inner.state()).to_json()
+}
+
 /// The files that can match a predicate (expression JSON), in texts of about so many bytes of files each.
 #[pyfunction]
 fn scan_splits(
@@ -130,6 +140,7 @@ fn scan_split(
     location: &str,
     options: Option<HashMap<String, String>>,
     schema_json: &str,
+    mapping: &str,
     partition_columns: Vec<String>,
     columns: Vec<String>,
     predicate: Option<&str>,
@@ -143,6 +154,7 @@ fn scan_split(
             .map(|text| Predicate::bind(&Expr::from_json(text)?, &table))
             .transpose()?;
         let mut spec = ReadSpec::new(table, partition_columns);
+        spec.mapping = Mapping::parse(mapping)?;
         spec.predicate = predicate;
         spec.columns = Some(columns);
         let schema = spec.output_schema()?;

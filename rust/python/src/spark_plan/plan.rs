@@ -17,6 +17,7 @@ use deltaplane_store::{Location, Scheme};
 use futures::TryStreamExt;
 
 use super::blob::{Directory, SparkFile};
+use super::columns::{relation_partition_columns, relation_schema};
 use super::row::unsafe_row;
 
 /// The files of a scan.
@@ -35,7 +36,9 @@ pub struct Planned {
 ///
 /// A filter that isn't understood is left to Spark.
 pub fn pruner(snapshot: &Snapshot, filters: &[String], zone: &str) -> Result<(Option<Arc<Pruner>>, usize)> {
-    let schema = snapshot.schema();
+    let state = snapshot.state();
+    let relation = relation_schema(state);
+    let schema = &relation;
     let binds = |e: &Expr| Predicate::bind(e, schema).is_ok();
     let mut understood: Vec<Expr> = filters
         .iter()
@@ -52,7 +55,8 @@ pub fn pruner(snapshot: &Snapshot, filters: &[String], zone: &str) -> Result<(Op
         }
     };
     let predicate = Predicate::bind(&expr, schema)?;
-    let pruner = Pruner::new(&predicate, schema, snapshot.state().partition_columns())?;
+    let partition_columns = relation_partition_columns(state, schema);
+    let pruner = Pruner::new(&predicate, schema, &partition_columns, state.mapping())?;
     Ok((Some(Arc::new(pruner)), count))
 }
 
@@ -135,6 +139,7 @@ type Tuple = Vec<Option<String>>;
 struct Groups<'a> {
     snapshot: &'a Snapshot,
     uris: Uris,
+    /// Keys of partition values, and their types.
     columns: Vec<(String, Primitive)>,
     index: HashMap<Tuple, usize>,
     groups: Vec<(Tuple, Vec<SparkFile>)>,
@@ -143,9 +148,12 @@ struct Groups<'a> {
 
 impl<'a> Groups<'a> {
     fn new(snapshot: &'a Snapshot) -> Result<Self> {
-        let columns = snapshot.state().partition_columns().iter().map(|name| {
+        let state = snapshot.state();
+        let columns = state.partition_columns().iter().map(|name| {
             match snapshot.schema().field_ignore_case(name).map(|f| &f.data_type) {
-                Some(DataType::Primitive(p)) => Ok((name.clone(), *p)),
+                Some(DataType::Primitive(p)) => {
+                    Ok((state.mapping().partition_key(state.schema(), name).to_owned(), *p))
+                }
                 _ => Err(Error::corrupt_log(format!(
                     "the partition column `{name}` has a type without partition values"
                 ))),

@@ -1,0 +1,81 @@
+"""The table's columns above Spark's relation of its files, which has them under the names that files use.
+
+A renamed column is an alias, through which Spark pushes filters and prunes. Called by `deltaplane.spark._read`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.spark._schema import shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["logical_columns"]
+
+
+def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str) -> DataFrame:
+    """The relation's columns, in their order, under the table's names at every depth.
+
+    Args:
+        relation: the frame of the files.
+        relation_schema, table_schema: both schemas as JSON; they differ in names and metadata only.
+    """
+    from pyspark.sql import functions as sf
+
+    own, other = (json.loads(text)["fields"] for text in (table_schema, relation_schema))
+    # Column names of any kind are safe from here on: they are given by position.
+    plain = relation.toDF(*[f"c{i}" for i in range(len(own))])
+    columns = [
+        _renamed(sf.col(f"c{i}"), there["type"], here["type"]).alias(here["name"], metadata=shown(here)["metadata"])
+        for i, (here, there) in enumerate(zip(own, other, strict=True))
+    ]
+    return plain.select(*columns)
+
+
+def _renamed(column: Column, there: Any, here: Any) -> Column:
+    """The column with its inner fields named as in `here`."""
+    if _names(there) == _names(here):
+        return column
+    if here["type"] == "struct":
+        pairs = list(zip(there["fields"], here["fields"], strict=True))
+        kept = sum(1 for a, b in pairs if a["name"] == b["name"])
+        if _are_apart(pairs, kept):
+            # Of what Spark has to rename fields, only this lets filters and pruning of nested fields through.
+            for a, b in pairs:
+                column_of = _renamed(column.getField(a["name"]), a["type"], b["type"])
+                if a["name"] != b["name"] or _names(a["type"]) != _names(b["type"]):
+                    column = column.withField(_quoted(b["name"]), column_of)
+            return column.dropFields(*[_quoted(a["name"]) for a, _ in pairs[kept:]])
+    # Field by field in their order: the types differ in names alone.
+    return column.cast(_spark_type(here))
+
+
+def _are_apart(pairs: list[Any], kept: int) -> bool:
+    """Whether new names can be added behind the old ones: those that stay come first, and no two are equal."""
+    before = [a["name"].lower() for a, _ in pairs]
+    after = [b["name"].lower() for _, b in pairs]
+    stay = all(a["name"] == b["name"] for a, b in pairs[:kept])
+    return kept < len(pairs) and stay and not set(before) & set(after[kept:])
+
+
+def _names(node: Any) -> Any:
+    """A type's JSON without metadata."""
+    if isinstance(node, list):
+        return [_names(item) for item in node]
+    if isinstance(node, dict):
+        return {key: _names(value) for key, value in node.items() if key != "metadata"}
+    return node
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _spark_type(node: Any) -> Any:
+    from pyspark.sql.types import StructType
+
+    one = {"name": "c", "type": shown(node), "nullable": True, "metadata": {}}
+    return StructType.fromJson({"type": "struct", "fields": [one]})["c"].dataType
