@@ -15,7 +15,7 @@ use crate::expr::text::{Fit, Number};
 use crate::expr::{Sign, evaluate, normalise_floats, widen};
 use crate::features::type_widening::was_float;
 use crate::mapping::Mapping;
-use crate::schema::{DataType, Primitive, StructType};
+use crate::schema::{Primitive, StructType};
 use crate::{Error, Result};
 
 /// A predicate without negations.
