@@ -39,7 +39,7 @@ def lift(sql: str) -> tuple[str, list[str]]:
             found.append(text[2:-1])
         else:
             quote = text[0]
-            found.append(_unescape(text[1:-1], quote))
+            found.append(unescape(text[1:-1], quote))
         return f"'{_MARK}{len(found) - 1}'"
 
     return _TOKEN.sub(replace, sql), found
@@ -50,7 +50,7 @@ def lower(text: str, found: list[str]) -> str:
     return found[int(text[1:])] if text.startswith(_MARK) else text
 
 
-def _unescape(body: str, quote: str) -> str:
+def unescape(body: str, quote: str) -> str:
     # A doubled quote is one quote; an escaped one must not be taken for half of a pair.
     parts = re.split(r"(\\.)", body, flags=re.DOTALL)
     joined = "".join(p if p.startswith("\\") else p.replace(quote * 2, quote) for p in parts)

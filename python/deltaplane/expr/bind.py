@@ -1,0 +1,86 @@
+"""A syntax tree over a table's columns to one typed expression of DuckDB.
+
+Resolves names ignoring case, gives literals their types and hands calls to the registry. Called by `program`.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr import functions
+from deltaplane.expr.casts import cast
+from deltaplane.expr.registry import ENTRIES
+from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
+from deltaplane.expr.typed import Context, Typed, attempted, refuse
+from deltaplane.expr.types import SparkType, text
+
+# Operators that the text spells as signs or words; everything else is written as a function.
+SIGNS = ("and", "or", "not", "in", "between", "like", "div", "case", "[]", ".")
+
+
+class Binder:
+    """Binds expressions to the columns of one table; `used` are the columns met, by name, as DuckDB is given them."""
+
+    def __init__(self, columns: dict[str, SparkType | None], context: Context) -> None:
+        self._columns = columns
+        self._context = context
+        self.used: dict[str, str] = {}
+
+    def bind(self, node: Syntax) -> Typed:
+        """The typed form of a tree.
+
+        Raises:
+            InvalidArgumentError: a name or type that Spark would refuse too.
+            UnsupportedExpressionError: something that is not admitted, by name.
+        """
+        if isinstance(node, Literal):
+            return self._literal(node)
+        if isinstance(node, Name):
+            return self._column(node)
+        if isinstance(node, Cast):
+            arg = self.bind(node.arg)
+            value = cast(self._context, arg, node.to)
+            return attempted(value, arg) if node.attempt and value is not arg else value
+        return self._call(node)
+
+    def _call(self, node: Call) -> Typed:
+        entry = ENTRIES.get(node.name)
+        if entry is None:
+            refuse(f"the function `{node.name}`")
+        return entry.lower(self._context, [self.bind(a) for a in node.args])
+
+    def _literal(self, node: Literal) -> Typed:
+        value, to = node.value, node.type
+        if value is None:
+            return Typed(to, "NULL", constant=True)
+        if isinstance(value, bool):
+            word = "true" if value else "false"
+            return Typed(to, word, literal=word, constant=True)
+        if isinstance(value, bytes):
+            return Typed(to, f"from_hex('{value.hex()}')", constant=True)
+        sql = text(value) if to.name == "string" else f"CAST('{value}' AS {to.duck})"
+        return Typed(to, sql, literal=value, constant=True)
+
+    def _column(self, node: Name) -> Typed:
+        first, *rest = node.parts
+        found = [name for name in self._columns if name.lower() == first.lower()]
+        if len(found) != 1:
+            self._unknown(first, found)
+        (name,) = found
+        to = self._columns[name]
+        if to is None:
+            refuse(f"the column `{name}`, whose type it has no form of,")
+        given = self.used.setdefault(name, f"c{len(self.used)}")
+        value = Typed(to, given)
+        for part in rest:
+            if to.name != "struct":
+                raise InvalidArgumentError(f"`{first}` is {to}, which has no field `{part}`")
+            value = functions.collections.field_of(value, part)
+        return value
+
+    def _unknown(self, name: str, found: list[str]) -> NoReturn:
+        if found:
+            raise InvalidArgumentError(f"`{name}` could be any of the columns {', '.join(found)}")
+        known = ", ".join(list(self._columns)[:20])
+        raise InvalidArgumentError(f"no column is called `{name}` (there are {known})")

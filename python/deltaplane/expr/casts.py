@@ -1,0 +1,339 @@
+"""CAST between primitive types as Spark's ANSI mode does it: one lowering for each pair, the others refused by name.
+
+Owns the pairs; knows no function and no implicit conversion. Used by `coerce` and `bind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.typed import Context, Typed, failing, guarded, made, refuse
+from deltaplane.expr.types import BOOLEAN, DATE, DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, text
+
+# What Spark strips around the text of a number, date or boolean.
+_BLANK = text("".join(map(chr, [*range(33), 127])))
+_BLANK_OF_JAVA = text("".join(map(chr, range(33))))
+_INVALID = "CAST_INVALID_INPUT"
+_OVERFLOW = "CAST_OVERFLOW"
+_UNSUPPORTED = "UNSUPPORTED_VALUE"
+
+Lowering = Callable[[Context, Typed, SparkType], Typed]
+_INTEGRAL = ("byte", "short", "integer", "long")
+_NUMERIC = (*_INTEGRAL, "float", "double", "decimal")
+_TIMES = ("timestamp", "timestamp_ntz")
+CASTS: dict[tuple[str, str], Lowering] = {}
+
+
+def cast(context: Context, value: Typed, to: SparkType) -> Typed:
+    """The value converted.
+
+    Raises:
+        InvalidArgumentError: Spark's ANSI mode has no such cast.
+        UnsupportedExpressionError: it has, but no exact lowering is known.
+    """
+    if value.type == to:
+        return value
+    if value.type.name == "void":
+        return Typed(to, f"CAST(NULL AS {to.duck})", constant=True)
+    lowering = CASTS.get((value.type.name, to.name))
+    if lowering is None:
+        if (value.type.name, to.name) in _JAVA_TEXT or value.type.parts or to.parts:
+            refuse(f"CAST({value.type} AS {to})")
+        raise InvalidArgumentError(f"Spark's ANSI mode has no cast from {value.type} to {to}")
+    return lowering(context, value, to)
+
+
+# The text of a binary floating-point number depends on the version of Java.
+_JAVA_TEXT = {(f, t) for f in ("float", "double") for t in ("string", "decimal")}
+
+
+def _pair(sources: tuple[str, ...], targets: tuple[str, ...]) -> Callable[[Lowering], Lowering]:
+    def register(lowering: Lowering) -> Lowering:
+        CASTS.update({(s, t): lowering for s in sources for t in targets if s != t or s == "decimal"})
+        return lowering
+
+    return register
+
+
+def _plain(value: Typed, to: SparkType, throws: bool = False) -> Typed:
+    return made(to, f"CAST({value.sql} AS {to.duck})", value, throws=throws)
+
+
+@_pair(_INTEGRAL, (*_INTEGRAL, "decimal", "double", "float", "string"))
+def _integral(_: Context, value: Typed, to: SparkType) -> Typed:
+    wider = to.integral and to.bits > value.type.bits
+    return _plain(value, to, throws=not wider and to.name in (*_INTEGRAL, "decimal"))
+
+
+@_pair(("boolean",), (*_NUMERIC, "string"))
+def _of_boolean(_: Context, value: Typed, to: SparkType) -> Typed:
+    if to.name == "decimal":
+        return made(to, f"CAST(CAST({value.sql} AS INTEGER) AS {to.duck})", value, throws=True)
+    return _plain(value, to)
+
+
+@_pair(_NUMERIC, ("boolean",))
+def _to_boolean(_: Context, value: Typed, to: SparkType) -> Typed:
+    return made(to, f"({value.sql} <> 0)", value)
+
+
+@_pair(("float",), ("double",))
+def _to_double(_: Context, value: Typed, to: SparkType) -> Typed:
+    return _plain(value, to)
+
+
+@_pair(("double",), ("float",))
+def _to_float(_: Context, value: Typed, to: SparkType) -> Typed:
+    # Beyond the largest float Java gives infinity. The bound is halfway to the next power of two.
+    x, bound = value.sql, "CAST(3.4028235677973366e38 AS DOUBLE)"
+    sql = (
+        f"CASE WHEN isfinite({x}) AND abs({x}) >= {bound} THEN CAST(CASE WHEN {x} > 0 THEN 'inf' ELSE '-inf' END "
+        f"AS FLOAT) ELSE CAST({x} AS FLOAT) END"
+    )
+    return made(to, sql, value)
+
+
+@_pair(("float", "double"), _INTEGRAL)
+def _truncated(_: Context, value: Typed, to: SparkType) -> Typed:
+    x = f"CAST({value.sql} AS DOUBLE)"
+    # Spark compares with the bound of a long as a floating-point number, which lies one above it.
+    sql = f"CAST(trunc({x}) AS {to.duck})"
+    if to == LONG:
+        bound = 1 << 63
+        sql = f"CASE WHEN {x} = {bound} THEN CAST({bound - 1} AS {to.duck}) ELSE {sql} END"
+    return made(to, sql, value, throws=True)
+
+
+@_pair(("decimal",), ("decimal",))
+def _rescaled(_: Context, value: Typed, to: SparkType) -> Typed:
+    room = to.scale >= value.type.scale and to.precision - to.scale >= value.type.precision - value.type.scale
+    return _plain(value, to, throws=not room)
+
+
+@_pair(("decimal",), _INTEGRAL)
+def _whole(_: Context, value: Typed, to: SparkType) -> Typed:
+    return made(to, f"CAST(trunc({value.sql}) AS {to.duck})", value, throws=True)
+
+
+@_pair(("decimal",), ("float", "double"))
+def _inexact(_: Context, value: Typed, to: SparkType) -> Typed:
+    # Through text, which is rounded once; DuckDB divides and rounds twice.
+    return made(to, f"CAST(CAST({value.sql} AS VARCHAR) AS {to.duck})", value)
+
+
+@_pair(("decimal",), ("string",))
+def _plain_text(_: Context, value: Typed, to: SparkType) -> Typed:
+    return _plain(value, to)
+
+
+# --- text ---
+
+
+@_pair(("string",), _INTEGRAL)
+def _parsed_whole(_: Context, value: Typed, to: SparkType) -> Typed:
+    trimmed = f"trim({value.sql}, {_BLANK})"
+    bad = f"NOT regexp_full_match({trimmed}, '[+-]?[0-9]+')"
+    sql = guarded(bad, _INVALID, f"the text isn't a {to}", f"CAST({trimmed} AS {to.duck})", to)
+    return made(to, sql, value, throws=True)
+
+
+@_pair(("string",), ("float", "double"))
+def _parsed_float(_: Context, value: Typed, to: SparkType) -> Typed:
+    trimmed = f"trim({value.sql}, {_BLANK_OF_JAVA})"
+    number = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+    digits = f"regexp_extract({trimmed}, '^{number}')"
+    lower = f"lower({trimmed})"
+    sql = (
+        f"CASE WHEN regexp_full_match({trimmed}, '{number}[fFdD]?') THEN {_finite(digits, to)} "
+        f"WHEN {lower} IN ('inf', '+inf', 'infinity', '+infinity') THEN CAST('inf' AS {to.duck}) "
+        f"WHEN {lower} IN ('-inf', '-infinity') THEN CAST('-inf' AS {to.duck}) "
+        f"WHEN {lower} = 'nan' OR {trimmed} IN ('+NaN', '-NaN') THEN CAST('nan' AS {to.duck}) "
+        f"WHEN regexp_matches({trimmed}, '^[+-]?0[xX]') THEN {failing(_UNSUPPORTED, 'hexadecimal number', to)} "
+        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, f'the text is not a {to}', to)} END"
+    )
+    return made(to, sql, value, throws=True, partial=True)
+
+
+def _finite(digits: str, to: SparkType) -> str:
+    # DuckDB refuses what is too large, where Java has infinity.
+    infinite = f"CASE WHEN starts_with({digits}, '-') THEN CAST('-inf' AS {to.duck}) ELSE CAST('inf' AS {to.duck}) END"
+    return f"coalesce(TRY_CAST({digits} AS {to.duck}), {infinite})"
+
+
+@_pair(("string",), ("decimal",))
+def _parsed_decimal(_: Context, value: Typed, to: SparkType) -> Typed:
+    trimmed = f"trim({value.sql}, {_BLANK_OF_JAVA})"
+    sql = (
+        f"CASE WHEN regexp_full_match({trimmed}, '[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)') THEN CAST({trimmed} AS {to.duck}) "
+        f"WHEN regexp_full_match({trimmed}, '[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)[eE][+-]?[0-9]+') "
+        f"THEN {failing(_UNSUPPORTED, 'a decimal with an exponent', to)} "
+        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, f'the text is not a {to}', to)} END"
+    )
+    return made(to, sql, value, throws=True, partial=True)
+
+
+@_pair(("string",), ("boolean",))
+def _parsed_boolean(_: Context, value: Typed, to: SparkType) -> Typed:
+    word = f"lower(trim({value.sql}, {_BLANK}))"
+    sql = (
+        f"CASE WHEN {word} IN ('t', 'true', 'y', 'yes', '1') THEN true "
+        f"WHEN {word} IN ('f', 'false', 'n', 'no', '0') THEN false "
+        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, 'the text is not a boolean', BOOLEAN)} END"
+    )
+    return made(to, sql, value, throws=True)
+
+
+@_pair(("string",), ("binary",))
+def _encoded(_: Context, value: Typed, to: SparkType) -> Typed:
+    return made(to, f"encode({value.sql})", value)
+
+
+@_pair(("binary",), ("string",))
+def _decoded(_: Context, value: Typed, to: SparkType) -> Typed:
+    # Bytes that aren't UTF-8 can't be a string here; Spark would carry them on.
+    return made(to, f"decode({value.sql})", value, throws=True, partial=True)
+
+
+# --- dates and times ---
+
+_DATE = r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?"
+
+
+def _part(source: str, pattern: str, group: int, absent: str) -> str:
+    return f"CAST(coalesce(nullif(regexp_extract({source}, '{pattern}', {group}), ''), '{absent}') AS INTEGER)"
+
+
+def _day_of(source: str, pattern: str) -> str:
+    return f"make_date({_part(source, pattern, 1, '1')}, {_part(source, pattern, 2, '1')}, {_part(source, pattern, 3, '1')})"
+
+
+@_pair(("string",), ("date",))
+def _parsed_date(_: Context, value: Typed, to: SparkType) -> Typed:
+    trimmed = f"trim({value.sql}, {_BLANK})"
+    # Whatever stands behind a whole day and a blank or T is ignored.
+    bad = f"NOT regexp_full_match({trimmed}, '(?s)[+-]?[0-9]{{4,7}}(-[0-9]{{1,2}}(-[0-9]{{1,2}}([ T].*)?)?)?')"
+    day = f"CASE WHEN {value.sql} IS NOT NULL THEN {_day_of(trimmed, '^' + _DATE)} END"
+    sql = guarded(bad, _INVALID, "the text isn't a date", day, DATE)
+    return made(to, sql, value, throws=True)
+
+
+_FULL = r"^([+-]?[0-9]{4,7})-([0-9]{1,2})-([0-9]{1,2})[ T]([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{0,9}))?"
+_OFFSET = r"(Z|UTC|[+-][0-9]{2}:[0-9]{2})?"
+
+
+@_pair(("string",), _TIMES)
+def _parsed_timestamp(context: Context, value: Typed, to: SparkType) -> Typed:
+    trimmed = f"trim({value.sql}, {_BLANK})"
+    full = _FULL + (_OFFSET if to == TIMESTAMP else "") + "$"
+    day = f"^{_DATE}[ T]?$"
+    midnight = f"CAST({_day_of(trimmed, day)} AS TIMESTAMP)"
+    clock = [_part(trimmed, full, group, "0") for group in (4, 5, 6)]
+    fraction = f"CAST(rpad(left(regexp_extract({trimmed}, '{full}', 7), 6), 6, '0') AS INTEGER)"
+    at = (
+        f"(CAST({_day_of(trimmed, full)} AS TIMESTAMP) + to_microseconds(({clock[0]} * 3600 + {clock[1]} * 60 + "
+        f"{clock[2]}) * CAST(1000000 AS BIGINT) + {fraction}))"
+    )
+    if to == TIMESTAMP:
+        midnight = context.shifted(midnight, to_local=False)
+        at = _at_offset(context, at, f"regexp_extract({trimmed}, '{full}', 8)")
+    late = f"{clock[0]} > 23 OR {clock[1]} > 59 OR {clock[2]} > 59"
+    other = failing(_INVALID, f"the text is not a {to}, or names a zone by its rules", to)
+    sql = (
+        f"CASE WHEN {value.sql} IS NULL THEN NULL WHEN regexp_matches({trimmed}, '{day}') THEN {midnight} "
+        f"WHEN regexp_matches({trimmed}, '{full}') THEN CASE WHEN {late} THEN {other} ELSE {at} END ELSE {other} END"
+    )
+    return made(to, sql, value, throws=True, partial=True)
+
+
+def _at_offset(context: Context, at: str, zone: str) -> str:
+    """A clock's time as an instant, by the zone written behind it, else by the session's."""
+    minutes = f"(CAST(substr({zone}, 2, 2) AS INTEGER) * 60 + CAST(substr({zone}, 5, 2) AS INTEGER))"
+    far = f"{minutes} > 1080 OR CAST(substr({zone}, 5, 2) AS INTEGER) > 59"
+    us = f"CASE WHEN starts_with({zone}, '-') THEN 60000000 ELSE -60000000 END * CAST({minutes} AS BIGINT)"
+    return (
+        f"CASE WHEN {zone} = '' THEN {context.shifted(at, to_local=False)} WHEN {zone} IN ('Z', 'UTC') THEN {at} "
+        f"WHEN {far} THEN {failing(_INVALID, 'the zone is too far from UTC', TIMESTAMP)} "
+        f"ELSE {at} + to_microseconds({us}) END"
+    )
+
+
+def in_calendar(sql: str, value: str, to: SparkType) -> str:
+    """`value`, refused where the day isn't in the years 1 to 9999, which other years are written otherwise."""
+    return guarded(f"year({sql}) NOT BETWEEN 1 AND 9999", _UNSUPPORTED, "a year outside of 1 to 9999", value, to)
+
+
+@_pair(("date",), ("string",))
+def _date_text(_: Context, value: Typed, to: SparkType) -> Typed:
+    return made(to, in_calendar(value.sql, f"CAST({value.sql} AS VARCHAR)", STRING), value, partial=True)
+
+
+@_pair(_TIMES, ("string",))
+def _timestamp_text(context: Context, value: Typed, to: SparkType) -> Typed:
+    local = context.shifted(value.sql, to_local=True) if value.type == TIMESTAMP else value.sql
+    return made(to, in_calendar(local, f"CAST({local} AS VARCHAR)", STRING), value, partial=True)
+
+
+@_pair(("date",), _TIMES)
+def _midnight(context: Context, value: Typed, to: SparkType) -> Typed:
+    at = f"CAST({value.sql} AS TIMESTAMP)"
+    return made(to, context.shifted(at, to_local=False) if to == TIMESTAMP else at, value)
+
+
+@_pair(_TIMES, ("date",))
+def _day(context: Context, value: Typed, to: SparkType) -> Typed:
+    local = context.shifted(value.sql, to_local=True) if value.type == TIMESTAMP else value.sql
+    return made(to, f"CAST({local} AS DATE)", value)
+
+
+@_pair(_TIMES, _TIMES)
+def _zoned(context: Context, value: Typed, to: SparkType) -> Typed:
+    return made(to, context.shifted(value.sql, to_local=to == TIMESTAMP_NTZ), value)
+
+
+def seconds(sql: str) -> str:
+    """Whole seconds since the epoch, rounded down."""
+    return f"CAST(((epoch_us({sql}) - ((epoch_us({sql}) % 1000000 + 1000000) % 1000000)) // 1000000) AS BIGINT)"
+
+
+@_pair(("timestamp",), _INTEGRAL)
+def _epoch(_: Context, value: Typed, to: SparkType) -> Typed:
+    return made(to, f"CAST({seconds(value.sql)} AS {to.duck})", value, throws=to != LONG)
+
+
+@_pair(("timestamp",), ("float", "double"))
+def _epoch_inexact(_: Context, value: Typed, to: SparkType) -> Typed:
+    exact = made(DOUBLE, f"(CAST(epoch_us({value.sql}) AS DOUBLE) / CAST(1000000 AS DOUBLE))", value)
+    return _plain(exact, to)
+
+
+@_pair(("timestamp",), ("decimal",))
+def _epoch_exact(_: Context, value: Typed, to: SparkType) -> Typed:
+    exact = f"(CAST(epoch_us({value.sql}) AS DECIMAL(20,0)) * CAST(0.000001 AS DECIMAL(6,6)))"
+    return made(to, f"CAST({exact} AS {to.duck})", value, throws=True)
+
+
+@_pair((*_INTEGRAL, "decimal"), ("timestamp",))
+def _instant(_: Context, value: Typed, to: SparkType) -> Typed:
+    digits, scale = (value.type.precision, value.type.scale) if value.type.name == "decimal" else (19, 0)
+    if digits > 30:
+        refuse(f"CAST({value.type} AS {to})")
+    us = f"CAST(trunc(CAST({value.sql} AS DECIMAL({digits},{scale})) * CAST(1000000 AS DECIMAL(7,0))) AS BIGINT)"
+    return made(to, _in_years(us), value, partial=True)
+
+
+@_pair(("float", "double"), ("timestamp",))
+def _instant_inexact(_: Context, value: Typed, to: SparkType) -> Typed:
+    us = f"CAST(trunc(CAST({value.sql} AS DOUBLE) * CAST(1000000 AS DOUBLE)) AS BIGINT)"
+    return made(to, _in_years(us), value, throws=True, partial=True)
+
+
+def _in_years(us: str) -> str:
+    # Spark saturates or wraps far outside of any calendar; here such rows are refused.
+    return guarded(
+        f"{us} NOT BETWEEN -62135596800000000 AND 253402300799999999",
+        _UNSUPPORTED,
+        "a year outside of 1 to 9999",
+        f"make_timestamp({us})",
+        TIMESTAMP,
+    )

@@ -1,0 +1,120 @@
+"""Implicit conversions of Spark's ANSI mode: the common type of several values, and what a function's parameter takes.
+
+Knows no function. Where Spark would convert in a way not listed here, the arguments are refused. Used by lowerings.
+"""
+
+from __future__ import annotations
+
+from deltaplane.expr.casts import cast
+from deltaplane.expr.typed import Context, Typed, mistyped
+from deltaplane.expr.types import (
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    LONG,
+    MAX_PRECISION,
+    STRING,
+    VOID,
+    SparkType,
+    decimal,
+)
+
+_ORDER = ("byte", "short", "integer", "long", "float", "double")
+_TIMES = ("date", "timestamp_ntz", "timestamp")
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+
+
+def as_decimal(of: SparkType) -> SparkType:
+    """The decimal type that holds every value of a whole number's type."""
+    return of if of.name == "decimal" else decimal(_DIGITS[of.name], 0)
+
+
+def common(a: SparkType, b: SparkType) -> SparkType | None:
+    """The type that two values meet in, for comparisons, branches and collections."""
+    if a == b or b == VOID:
+        return a
+    if a == VOID:
+        return b
+    if a.numeric and b.numeric:
+        return _common_number(a, b)
+    if a.name in _TIMES and b.name in _TIMES:
+        return max(a, b, key=lambda t: _TIMES.index(t.name))
+    if STRING in (a, b):
+        return _common_with_text(b if a == STRING else a)
+    if a.name == b.name == "array":
+        element = common(a.parts[0], b.parts[0])
+        return element and SparkType("array", parts=(element,))
+    return None
+
+
+def _common_number(a: SparkType, b: SparkType) -> SparkType | None:
+    if "decimal" in (a.name, b.name):
+        if a.fractional or b.fractional:
+            return DOUBLE
+        x, y = as_decimal(a), as_decimal(b)
+        scale = max(x.scale, y.scale)
+        precision = max(x.precision - x.scale, y.precision - y.scale) + scale
+        return decimal(precision, scale) if precision <= MAX_PRECISION else None
+    wider = max(a, b, key=lambda t: _ORDER.index(t.name))
+    return DOUBLE if wider == FLOAT else wider
+
+
+def _common_with_text(other: SparkType) -> SparkType | None:
+    if other.integral:
+        return LONG
+    if other.numeric:
+        return DOUBLE
+    return other if other.atomic else None
+
+
+def common_of(name: str, args: list[Typed]) -> SparkType:
+    """The common type of a function's arguments; refused where there is none."""
+    if STRING in [a.type for a in args] and len({a.type for a in args} - {STRING, VOID}) > 1:
+        mistyped(name, args)
+    found: SparkType | None = VOID
+    # Text comes last, as in Spark: it takes the type of what it stands beside.
+    for arg in sorted(args, key=lambda a: a.type == STRING):
+        found = common(found, arg.type) if found is not None else None
+    if found is None:
+        mistyped(name, args)
+    return found
+
+
+def unified(context: Context, name: str, args: list[Typed]) -> list[Typed]:
+    """The arguments in their common type."""
+    to = common_of(name, args)
+    return [convert(context, a, to) for a in args]
+
+
+def convert(context: Context, value: Typed, to: SparkType) -> Typed:
+    """A value in a type that `common` found."""
+    if value.type == to:
+        return value
+    if value.type == VOID or not to.parts:
+        return cast(context, value, to)
+    if any(t.parts for t in (value.type.parts[0], to.parts[0])):
+        mistyped("array", [value])
+    element = cast(context, Typed(value.type.parts[0], "x", throws=False), to.parts[0])
+    return Typed(to, f"list_transform({value.sql}, lambda x: {element.sql})", value.throws or element.throws)
+
+
+def takes(parameter: SparkType, given: SparkType) -> bool:
+    """Whether Spark converts an argument to the type of a function's parameter by itself."""
+    if given in (parameter, VOID):
+        return True
+    if given.numeric and parameter.numeric:
+        if "decimal" in (given.name, parameter.name):
+            return given.integral or parameter == DOUBLE
+        return _ORDER.index(given.name) <= _ORDER.index(parameter.name)
+    if given == STRING:
+        return parameter.atomic
+    if parameter == STRING:
+        return given.integral or given.name in ("boolean", "date", "decimal", "timestamp", "timestamp_ntz")
+    return given.name in _TIMES and parameter.name in _TIMES
+
+
+def boolean(context: Context, name: str, value: Typed) -> Typed:
+    """A condition."""
+    if value.type not in (BOOLEAN, VOID, STRING):
+        mistyped(name, [value])
+    return cast(context, value, BOOLEAN)

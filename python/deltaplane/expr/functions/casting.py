@@ -1,0 +1,31 @@
+"""Conversions that are written as functions: a type's name, and the one-argument forms of `to_…`."""
+
+from __future__ import annotations
+
+from deltaplane.expr.casts import cast
+from deltaplane.expr.registry import admit
+from deltaplane.expr.typed import Context, Typed, attempted, mistyped
+from deltaplane.expr.types import SparkType, named
+
+_FAMILY = "conversions"
+
+
+def _conversion(name: str, to: SparkType, attempt: bool = False) -> None:
+    @admit(_FAMILY, name)
+    def lower(context: Context, args: list[Typed]) -> Typed:
+        if len(args) != 1:
+            mistyped(name, args)
+        value = cast(context, args[0], to)
+        return attempted(value, *args) if attempt else value
+
+
+for _word in ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "boolean", "binary"):
+    _to = named(_word)
+    if _to is not None:
+        _conversion(_word, _to)
+for _word in ("date", "timestamp"):
+    _conversion(_word, SparkType(_word))
+    _conversion("to_" + _word, SparkType(_word))
+_conversion("to_timestamp_ntz", SparkType("timestamp_ntz"))
+_conversion("to_timestamp_ltz", SparkType("timestamp"))
+_conversion("try_to_date", SparkType("date"), attempt=True)

@@ -1,0 +1,98 @@
+"""Choosing between values: CASE, IF, COALESCE and their kin. Only the branch that is taken is evaluated."""
+
+from __future__ import annotations
+
+from deltaplane.expr.casts import cast
+from deltaplane.expr.coerce import boolean, unified
+from deltaplane.expr.registry import ENTRIES, admit
+from deltaplane.expr.typed import Context, Typed, made, mistyped
+from deltaplane.expr.types import BOOLEAN, DOUBLE, FLOAT, INT, VOID
+
+_FAMILY = "conditional"
+
+
+def _choice(context: Context, name: str, tests: list[Typed], values: list[Typed]) -> Typed:
+    """`values` has one more member than `tests`: what else holds."""
+    conditions = [boolean(context, name, t) for t in tests]
+    branches = unified(context, name, values)
+    whens = " ".join(f"WHEN {c.sql} THEN {b.sql}" for c, b in zip(conditions, branches, strict=False))
+    return made(branches[0].type, f"CASE {whens} ELSE {branches[-1].sql} END", *conditions, *branches)
+
+
+_NULL = Typed(VOID, "NULL", constant=True)
+
+
+@admit(_FAMILY, "case")
+def _case(context: Context, args: list[Typed]) -> Typed:
+    pairs, rest = args[: len(args) // 2 * 2], args[len(args) // 2 * 2 :]
+    return _choice(context, "case", pairs[::2], [*pairs[1::2], *(rest or [_NULL])])
+
+
+@admit(_FAMILY, "if")
+def _if(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 3:
+        mistyped("if", args)
+    return _choice(context, "if", args[:1], args[1:])
+
+
+@admit(_FAMILY, "coalesce", "nvl", "ifnull")
+def _coalesce(context: Context, args: list[Typed]) -> Typed:
+    if not args:
+        mistyped("coalesce", args)
+    values = unified(context, "coalesce", args)
+    return made(values[0].type, f"coalesce({', '.join(v.sql for v in values)})", *values)
+
+
+@admit(_FAMILY, "nvl2")
+def _nvl2(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 3:
+        mistyped("nvl2", args)
+    return _choice(context, "nvl2", [ENTRIES["isnotnull"].lower(context, args[:1])], args[1:])
+
+
+@admit(_FAMILY, "nullif")
+def _nullif(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 2:
+        mistyped("nullif", args)
+    return _choice(context, "nullif", [ENTRIES["="].lower(context, args)], [_NULL, args[0]])
+
+
+def _zero() -> Typed:
+    return Typed(INT, "CAST(0 AS INTEGER)", literal="0", constant=True)
+
+
+@admit(_FAMILY, "nullifzero")
+def _nullifzero(context: Context, args: list[Typed]) -> Typed:
+    return _nullif(context, [*args, _zero()])
+
+
+@admit(_FAMILY, "zeroifnull")
+def _zeroifnull(context: Context, args: list[Typed]) -> Typed:
+    return _coalesce(context, [*args, _zero()])
+
+
+@admit(_FAMILY, "decode")
+def _decode(context: Context, args: list[Typed]) -> Typed:
+    if len(args) < 3:
+        mistyped("decode", args)
+    pairs = args[1 : 1 + (len(args) - 1) // 2 * 2]
+    rest = args[1 + len(pairs) :]
+    tests = [ENTRIES["<=>"].lower(context, [args[0], key]) for key in pairs[::2]]
+    return _choice(context, "decode", tests, [*pairs[1::2], *(rest or [_NULL])])
+
+
+@admit(_FAMILY, "isnan")
+def _isnan(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 1 or not (args[0].type.numeric or args[0].type == VOID):
+        mistyped("isnan", args)
+    value = args[0] if args[0].type.fractional else cast(context, args[0], DOUBLE)
+    return made(BOOLEAN, f"coalesce(isnan({value.sql}), false)", value)
+
+
+@admit(_FAMILY, "nanvl")
+def _nanvl(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 2 or not all(a.type.fractional for a in args):
+        mistyped("nanvl", args)
+    to = FLOAT if all(a.type == FLOAT for a in args) else DOUBLE
+    a, b = (cast(context, x, to) for x in args)
+    return made(to, f"CASE WHEN isnan({a.sql}) THEN {b.sql} ELSE {a.sql} END", a, b)

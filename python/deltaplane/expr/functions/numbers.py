@@ -1,0 +1,314 @@
+"""Arithmetic with Spark's result types, and functions of numbers that are exact on every machine.
+
+Overflow and division by zero are errors. Functions whose last digit depends on a mathematical library aren't listed.
+"""
+
+from __future__ import annotations
+
+from deltaplane.expr.casts import cast
+from deltaplane.expr.coerce import as_decimal, common_of
+from deltaplane.expr.registry import ENTRIES, Form, admit, forms, trying
+from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
+from deltaplane.expr.types import (
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    MAX_PRECISION,
+    STRING,
+    VOID,
+    SparkType,
+    decimal,
+)
+
+_FAMILY = "numbers"
+_ZERO = ("DIVIDE_BY_ZERO", "division by zero")
+
+
+def _pair(name: str, args: list[Typed]) -> tuple[Typed, Typed]:
+    if len(args) != 2:
+        mistyped(name, args)
+    return args[0], args[1]
+
+
+def _decimals(a: Typed, b: Typed) -> bool:
+    types = (a.type, b.type)
+    exact = all(t.integral or t.name == "decimal" for t in types)
+    return exact and any(t.name == "decimal" for t in types)
+
+
+def _as_decimals(context: Context, a: Typed, b: Typed) -> tuple[Typed, Typed]:
+    def one(x: Typed) -> Typed:
+        if x.type.integral and x.literal is not None:
+            return cast(context, x, decimal(len(x.literal.lstrip("-")), 0))
+        return cast(context, x, as_decimal(x.type))
+
+    return one(a), one(b)
+
+
+def _alike(context: Context, name: str, a: Typed, b: Typed) -> tuple[Typed, Typed]:
+    to = common_of(name, [a, b])
+    if not to.numeric or to == VOID:
+        mistyped(name, [a, b])
+    return cast(context, a, to), cast(context, b, to)
+
+
+def _sized(precision: int, scale: int, name: str) -> SparkType:
+    if precision > MAX_PRECISION:
+        refuse(f"`{name}` on decimals whose result needs {precision} digits")
+    return decimal(precision, scale)
+
+
+def _sum(name: str) -> None:
+    @admit(_FAMILY, name)
+    def lower(context: Context, args: list[Typed]) -> Typed:
+        a, b = _pair(name, args)
+        if DATE in (a.type, b.type):
+            return _moved_date(context, name, a, b)
+        if _decimals(a, b):
+            a, b = _as_decimals(context, a, b)
+            scale = max(a.type.scale, b.type.scale)
+            whole = max(a.type.precision - a.type.scale, b.type.precision - b.type.scale)
+            to = _sized(whole + scale + 1, scale, name)
+            a, b = cast(context, a, to), cast(context, b, to)
+            return made(to, f"CAST(({a.sql} {name} {b.sql}) AS {to.duck})", a, b)
+        a, b = _alike(context, name, a, b)
+        return made(a.type, f"({a.sql} {name} {b.sql})", a, b, throws=a.type.integral)
+
+
+def _moved_date(context: Context, name: str, a: Typed, b: Typed) -> Typed:
+    if name == "+" and b.type == DATE:
+        a, b = b, a
+    if b.type.name not in ("byte", "short", "integer"):
+        refuse(f"`{name}` on {a.type} and {b.type}")
+    return ENTRIES["date_add" if name == "+" else "date_sub"].lower(context, [a, b])
+
+
+_sum("+")
+_sum("-")
+
+
+@admit(_FAMILY, "*")
+def _product(context: Context, args: list[Typed]) -> Typed:
+    a, b = _pair("*", args)
+    if _decimals(a, b):
+        a, b = _as_decimals(context, a, b)
+        to = _sized(a.type.precision + b.type.precision + 1, a.type.scale + b.type.scale, "*")
+        return made(to, f"CAST(({a.sql} * {b.sql}) AS {to.duck})", a, b)
+    a, b = _alike(context, "*", a, b)
+    return made(a.type, f"({a.sql} * {b.sql})", a, b, throws=a.type.integral)
+
+
+def _divided(a: Typed, b: Typed, to: SparkType, sql: str) -> Typed:
+    """Guards against a divisor of zero, which is no error under a null dividend; under a null divisor nothing is."""
+    checked = guarded(f"{b.sql} = 0 AND {a.sql} IS NOT NULL", *_ZERO, sql, to)
+    return made(to, f"CASE WHEN {b.sql} IS NOT NULL THEN {checked} END", a, b, throws=True)
+
+
+@admit(_FAMILY, "/")
+def _quotient(context: Context, args: list[Typed]) -> Typed:
+    a, b = _pair("/", args)
+    if _decimals(a, b):
+        a, b = _as_decimals(context, a, b)
+        scale = max(6, a.type.scale + b.type.precision + 1)
+        to = _sized(a.type.precision - a.type.scale + b.type.scale + scale, scale, "/")
+        return _divided(a, b, to, _decimal_quotient(a, b, to))
+    a, b = _alike(context, "/", a, b)
+    a, b = cast(context, a, DOUBLE), cast(context, b, DOUBLE)
+    return _divided(a, b, DOUBLE, f"({a.sql} / nullif({b.sql}, 0))")
+
+
+def unscaled(value: Typed) -> str:
+    """A decimal's digits as a whole number."""
+    return f"CAST(replace(CAST({value.sql} AS VARCHAR), '.', '') AS HUGEINT)"
+
+
+def rescaled(digits: str, to: SparkType) -> str:
+    """The decimal of these digits."""
+    if to.scale == 0:
+        return f"CAST({digits} AS {to.duck})"
+    text = f"CAST(abs({digits}) AS VARCHAR)"
+    padded = f"repeat('0', {to.scale + 1} - length({text})) || {text}"
+    sign = f"CASE WHEN {digits} < 0 THEN '-' ELSE '' END"
+    return f"CAST({sign} || left({padded}, -{to.scale}) || '.' || right({padded}, {to.scale}) AS {to.duck})"
+
+
+def _decimal_quotient(a: Typed, b: Typed, to: SparkType) -> str:
+    # Half up, on whole numbers: the dividend's digits with as many zeros as the scale asks for.
+    top = f"abs({unscaled(a)} * CAST('1{'0' * (to.scale - a.type.scale + b.type.scale)}' AS HUGEINT))"
+    bottom = f"abs(nullif({unscaled(b)}, 0))"
+    half_up = f"({top} // {bottom} + CASE WHEN {top} % {bottom} >= {bottom} - {top} % {bottom} THEN 1 ELSE 0 END)"
+    sign = f"CASE WHEN ({a.sql} < 0) = ({b.sql} < 0) THEN 1 ELSE -1 END"
+    return rescaled(f"({half_up} * {sign})", to)
+
+
+@admit(_FAMILY, "div")
+def _div(context: Context, args: list[Typed]) -> Typed:
+    a, b = _pair("div", args)
+    if not (a.type.integral and b.type.integral):
+        refuse(f"`div` on {a.type} and {b.type}")
+    a, b = cast(context, a, LONG), cast(context, b, LONG)
+    return _divided(a, b, LONG, f"({a.sql} // nullif({b.sql}, 0))")
+
+
+def remainder(a: Typed, b: Typed) -> str:
+    """The remainder with the dividend's sign."""
+    plain = f"({a.sql} % nullif({b.sql}, 0))"
+    if not a.type.integral:
+        return plain
+    # The least number divided by -1 overflows, its remainder doesn't.
+    return f"CASE WHEN {b.sql} = -1 THEN CASE WHEN {a.sql} IS NULL THEN NULL ELSE CAST(0 AS {a.type.duck}) END ELSE {plain} END"
+
+
+@admit(_FAMILY, "%", "mod")
+def _mod(context: Context, args: list[Typed]) -> Typed:
+    a, b = _alike(context, "%", *_pair("%", args))
+    if a.type.name == "decimal":
+        refuse("`%` on decimals")
+    return _divided(a, b, a.type, remainder(a, b))
+
+
+@admit(_FAMILY, "pmod")
+def _pmod(context: Context, args: list[Typed]) -> Typed:
+    a, b = _alike(context, "pmod", *_pair("pmod", args))
+    if a.type.name not in ("byte", "short", "integer", "long"):
+        refuse(f"`pmod` on {a.type}")
+    r = made(a.type, remainder(a, b), a, b)
+    wide = f"(CAST({r.sql} AS HUGEINT) + {b.sql}) % nullif({b.sql}, 0)"
+    # Below the least number Spark wraps around.
+    sql = (
+        f"CASE WHEN {r.sql} < 0 AND {b.sql} < {_least(a.type)} / 2 THEN {r.sql} "
+        f"WHEN {r.sql} < 0 THEN CAST({wide} AS {a.type.duck}) ELSE {r.sql} END"
+    )
+    if a.type.name in ("integer", "long"):
+        sql = guarded(
+            f"{r.sql} < 0 AND CAST({r.sql} AS HUGEINT) + {b.sql} < {_least(a.type)}",
+            "UNSUPPORTED_VALUE",
+            "the sum of remainder and divisor wraps around",
+            sql,
+            a.type,
+        )
+    return made(a.type, _divided(a, b, a.type, sql).sql, a, b, throws=True, partial=True)
+
+
+def _least(of: SparkType) -> str:
+    return f"CAST('-{1 << (of.bits - 1)}' AS HUGEINT)"
+
+
+@admit(_FAMILY, "negative")
+def _negative(_: Context, args: list[Typed]) -> Typed:
+    (value,) = args
+    if not value.type.numeric:
+        mistyped("negative", args)
+    if value.type.integral:
+        return made(value.type, f"(CAST(0 AS {value.type.duck}) - {value.sql})", value, throws=True)
+    return made(value.type, f"CAST(-({value.sql}) AS {value.type.duck})", value)
+
+
+@admit(_FAMILY, "positive")
+def _positive(_: Context, args: list[Typed]) -> Typed:
+    if len(args) != 1 or not args[0].type.numeric:
+        mistyped("positive", args)
+    return args[0]
+
+
+@admit(_FAMILY, "abs")
+def _abs(_: Context, args: list[Typed]) -> Typed:
+    if len(args) != 1 or not args[0].type.numeric:
+        mistyped("abs", args)
+    value = args[0]
+    return made(value.type, f"CAST(abs({value.sql}) AS {value.type.duck})", value, throws=value.type.integral)
+
+
+@admit(_FAMILY, "sign", "signum")
+def _sign(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 1 or not args[0].type.numeric:
+        mistyped("sign", args)
+    x = cast(context, args[0], DOUBLE)
+    one = "CAST(1 AS DOUBLE)"
+    sql = f"CASE WHEN isnan({x.sql}) OR {x.sql} = 0 THEN {x.sql} WHEN {x.sql} > 0 THEN {one} ELSE -{one} END"
+    return made(DOUBLE, f"CASE WHEN {x.sql} IS NOT NULL THEN {sql} END", x)
+
+
+def _to_whole(*names: str) -> None:
+    duck = "ceil" if names[0].startswith("c") else "floor"
+
+    @admit(_FAMILY, *names)
+    def lower(context: Context, args: list[Typed]) -> Typed:
+        if len(args) != 1 or not args[0].type.numeric:
+            refuse(f"`{names[0]}` with a scale")
+        value = args[0]
+        if value.type.integral:
+            return cast(context, value, LONG)
+        if value.type.name == "decimal":
+            precision = (
+                min(value.type.precision - value.type.scale + 1, MAX_PRECISION)
+                if value.type.scale
+                else value.type.precision
+            )
+            to = decimal(precision, 0)
+            return made(to, f"CAST({duck}({value.sql}) AS {to.duck})", value)
+        # Java's conversion to a long saturates, and takes NaN for 0.
+        x = f"{duck}(CAST({value.sql} AS DOUBLE))"
+        sql = (
+            f"CASE WHEN isnan({x}) THEN CAST(0 AS BIGINT) WHEN {x} >= 9223372036854775807 THEN 9223372036854775807 "
+            f"WHEN {x} <= -9223372036854775808 THEN CAST(-9223372036854775808 AS BIGINT) ELSE CAST({x} AS BIGINT) END"
+        )
+        return made(LONG, sql, value)
+
+
+_to_whole("ceil", "ceiling")
+_to_whole("floor")
+
+
+@admit(_FAMILY, "round")
+def _round(context: Context, args: list[Typed]) -> Typed:
+    return _rounded(context, "round", args)
+
+
+@admit(_FAMILY, "bround")
+def _bround(context: Context, args: list[Typed]) -> Typed:
+    return _rounded(context, "bround", args)
+
+
+def _rounded(context: Context, name: str, args: list[Typed]) -> Typed:
+    if len(args) not in (1, 2) or not args[0].type.numeric:
+        mistyped(name, args)
+    digits = 0
+    if len(args) == 2:
+        if args[1].type != INT or args[1].literal is None:
+            refuse(f"`{name}` with a scale that isn't a number")
+        digits = int(args[1].literal)
+    value = args[0]
+    if value.type.integral and digits >= 0:
+        return value
+    if value.type.name != "decimal" or digits < 0:
+        refuse(f"`{name}` of {value.type} to {digits} digits")
+    if digits >= value.type.scale:
+        return value
+    whole = value.type.precision - value.type.scale + 1
+    to = decimal(min(whole + digits, MAX_PRECISION), digits)
+    if name == "round":
+        return made(to, f"CAST({value.sql} AS {to.duck})", value, throws=True)
+    u, unit = unscaled(value), 10 ** (value.type.scale - digits)
+    q, r = f"(abs({u}) // {unit})", f"(abs({u}) % {unit})"
+    up = f"CASE WHEN {r} * 2 > {unit} OR ({r} * 2 = {unit} AND {q} % 2 = 1) THEN 1 ELSE 0 END"
+    return made(to, rescaled(f"(({q} + {up}) * CASE WHEN {value.sql} < 0 THEN -1 ELSE 1 END)", to), value, throws=True)
+
+
+_HALF_EVEN = "CASE WHEN abs({0}) < 4503599627370496 THEN round_even({0}, 0) ELSE {0} END"
+forms(_FAMILY, "rint", Form([DOUBLE], DOUBLE, _HALF_EVEN))
+forms(_FAMILY, "sqrt", Form([DOUBLE], DOUBLE, "CASE WHEN {0} < 0 THEN CAST('nan' AS DOUBLE) ELSE sqrt({0}) END"))
+forms(_FAMILY, "degrees", Form([DOUBLE], DOUBLE, "({0} * CAST('57.29577951308232' AS DOUBLE))"))
+forms(_FAMILY, "radians", Form([DOUBLE], DOUBLE, "({0} * CAST('0.017453292519943295' AS DOUBLE))"))
+forms(_FAMILY, "pi", Form([], DOUBLE, "CAST('3.141592653589793' AS DOUBLE)"))
+forms(_FAMILY, "e", Form([], DOUBLE, "CAST('2.718281828459045' AS DOUBLE)"))
+forms(
+    _FAMILY,
+    "factorial",
+    Form([INT], LONG, "CASE WHEN {0} BETWEEN 0 AND 20 THEN CAST(factorial({0}) AS BIGINT) END"),
+)
+forms(_FAMILY, "bin", Form([LONG], STRING, "bin({0})"))
+
+for _name, _plain in (("add", "+"), ("subtract", "-"), ("multiply", "*"), ("divide", "/"), ("mod", "%")):
+    trying(_FAMILY, f"try_{_name}", _plain)

@@ -1,0 +1,208 @@
+"""Instants and clocks, in the session's time zone where a clock is meant."""
+
+from __future__ import annotations
+
+import re
+
+from deltaplane.expr.casts import cast, in_calendar, seconds
+from deltaplane.expr.coerce import takes
+from deltaplane.expr.registry import ENTRIES, Form, admit, forms
+from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
+from deltaplane.expr.types import DATE, INT, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, decimal, text
+
+_FAMILY = "times"
+
+
+def local(context: Context, name: str, value: Typed) -> Typed:
+    """A clock's time: a zone-less timestamp is one, everything else is taken in the session's zone."""
+    if value.type == TIMESTAMP_NTZ:
+        return value
+    if not takes(TIMESTAMP, value.type):
+        mistyped(name, [value])
+    return cast(context, cast(context, value, TIMESTAMP), TIMESTAMP_NTZ)
+
+
+def _clock(name: str) -> None:
+    @admit(_FAMILY, name)
+    def lower(context: Context, args: list[Typed]) -> Typed:
+        if len(args) != 1:
+            mistyped(name, args)
+        at = local(context, name, args[0])
+        return made(INT, f"CAST({name}({at.sql}) AS INTEGER)", at)
+
+
+for _name in ("hour", "minute", "second"):
+    _clock(_name)
+
+_DATE_FIELDS = {
+    **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
+    **dict.fromkeys(("quarter", "qtr"), "quarter"),
+    **dict.fromkeys(("month", "mon", "mons", "months"), "month"),
+    **dict.fromkeys(("week", "w", "weeks"), "weekofyear"),
+    **dict.fromkeys(("day", "d", "days"), "day"),
+    **dict.fromkeys(("dayofweek", "dow"), "dayofweek"),
+    "doy": "dayofyear",
+}
+_CLOCK_FIELDS = {
+    **dict.fromkeys(("hour", "h", "hours", "hr", "hrs"), "hour"),
+    **dict.fromkeys(("minute", "m", "min", "mins", "minutes"), "minute"),
+}
+
+
+@admit(_FAMILY, "extract", "date_part", "datepart")
+def _extract(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 2 or args[0].literal is None:
+        mistyped("extract", args)
+    field = args[0].literal.lower()
+    if field in _DATE_FIELDS:
+        return ENTRIES[_DATE_FIELDS[field]].lower(context, args[1:])
+    if field in _CLOCK_FIELDS and args[1].type != DATE:
+        return ENTRIES[_CLOCK_FIELDS[field]].lower(context, args[1:])
+    if field in ("second", "s", "sec", "seconds", "secs") and args[1].type != DATE:
+        at = local(context, "extract", args[1])
+        us = f"((epoch_us({at.sql}) % 60000000 + 60000000) % 60000000)"
+        to = decimal(8, 6)
+        exact = f"(CAST({us} AS DECIMAL(8,0)) * CAST(0.000001 AS DECIMAL(6,6)))"
+        return made(to, f"CAST({exact} AS {to.duck})", at)
+    refuse(f"the field {field} of {args[1].type}")
+
+
+def _floored(us: str, unit: int) -> str:
+    return f"(({us} - (({us} % {unit} + {unit}) % {unit})) // {unit})"
+
+
+forms(_FAMILY, "unix_seconds", Form([TIMESTAMP], LONG, seconds("{0}")))
+forms(_FAMILY, "unix_millis", Form([TIMESTAMP], LONG, _floored("epoch_us({0})", 1000)))
+forms(_FAMILY, "unix_micros", Form([TIMESTAMP], LONG, "epoch_us({0})"))
+
+
+@admit(_FAMILY, "unix_timestamp", "to_unix_timestamp")
+def _unix_timestamp(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 1 or args[0].type not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        refuse("`unix_timestamp` of text or of the current time")
+    at = cast(context, args[0], TIMESTAMP)
+    # Unlike unix_seconds it is rounded towards zero.
+    return made(LONG, f"(epoch_us({at.sql}) // 1000000)", at)
+
+
+def _of_epoch(name: str, factor: int) -> None:
+    us = f"(CAST({{0}} AS HUGEINT) * {factor})"
+    sql = guarded(
+        f"{us} NOT BETWEEN -62135596800000000 AND 253402300799999999",
+        "UNSUPPORTED_VALUE",
+        "a year outside of 1 to 9999",
+        f"make_timestamp(CAST({us} AS BIGINT))",
+        TIMESTAMP,
+    )
+    forms(_FAMILY, name, Form([LONG], TIMESTAMP, sql, throws=True, partial=True))
+
+
+_of_epoch("timestamp_seconds", 1_000_000)
+_of_epoch("timestamp_millis", 1000)
+_of_epoch("timestamp_micros", 1)
+
+_UNITS = {
+    **dict.fromkeys(("year", "yyyy", "yy"), "year"),
+    **dict.fromkeys(("month", "mon", "mm"), "month"),
+    **dict.fromkeys(("day", "dd"), "day"),
+    **{u: u for u in ("quarter", "week", "hour", "minute", "second", "millisecond", "microsecond")},
+}
+
+
+@admit(_FAMILY, "date_trunc")
+def _date_trunc(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 2 or not takes(TIMESTAMP, args[1].type):
+        mistyped("date_trunc", args)
+    unit = _UNITS.get((args[0].literal or "").lower())
+    if unit is None:
+        refuse("`date_trunc` to something else than a unit's name")
+    at = local(context, "date_trunc", args[1])
+    cut = made(TIMESTAMP_NTZ, f"CAST(date_trunc('{unit}', {at.sql}) AS TIMESTAMP)", at)
+    return cut if args[1].type == TIMESTAMP_NTZ else cast(context, cut, TIMESTAMP)
+
+
+# Patterns of which every letter means the same in English everywhere.
+_LETTERS = {
+    "yyyy": "%Y",
+    "MM": "%m",
+    "M": "%-m",
+    "dd": "%d",
+    "d": "%-d",
+    "HH": "%H",
+    "H": "%-H",
+    "mm": "%M",
+    "m": "%-M",
+    "ss": "%S",
+    "s": "%-S",
+    "SSS": "%g",
+    "SSSSSS": "%f",
+    "MMM": "%b",
+    "MMMM": "%B",
+    "EEE": "%a",
+    "E": "%a",
+    "EEEE": "%A",
+    "hh": "%I",
+    "h": "%-I",
+    "a": "%p",
+    "EE": "%a",
+}
+_PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
+
+
+def strftime(pattern: str) -> str:
+    """DuckDB's pattern of Spark's; refused where a letter isn't known to mean the same."""
+    made_of, position = [], 0
+    while position < len(pattern):
+        match = _PIECE.match(pattern, position)
+        if match is None:
+            refuse(f"the date pattern {pattern!r}")
+        piece = match.group()
+        if match.group(2):
+            if piece not in _LETTERS:
+                refuse(f"the letters {piece} in the date pattern {pattern!r}")
+            made_of.append(_LETTERS[piece])
+        elif piece in "[]#{}":
+            refuse(f"{piece} in the date pattern {pattern!r}")
+        else:
+            plain = piece if match.group(1) is None else match.group(1).replace("''", "'") or "'"
+            made_of.append(plain.replace("%", "%%"))
+        position = match.end()
+    return "".join(made_of)
+
+
+def _formatted(at: Typed, pattern: str) -> Typed:
+    sql = in_calendar(at.sql, f"strftime({at.sql}, {text(strftime(pattern))})", STRING)
+    return made(STRING, sql, at, partial=True)
+
+
+@admit(_FAMILY, "date_format")
+def _date_format(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 2 or args[1].literal is None or args[1].type != STRING:
+        refuse("`date_format` with a pattern that isn't a constant")
+    return _formatted(local(context, "date_format", args[0]), args[1].literal)
+
+
+@admit(_FAMILY, "from_unixtime")
+def _from_unixtime(context: Context, args: list[Typed]) -> Typed:
+    if len(args) not in (1, 2) or not args[0].type.integral or (len(args) == 2 and args[1].literal is None):
+        mistyped("from_unixtime", args)
+    at = ENTRIES["timestamp_seconds"].lower(context, args[:1])
+    pattern = args[1].literal if len(args) == 2 else "yyyy-MM-dd HH:mm:ss"
+    return _formatted(cast(context, at, TIMESTAMP_NTZ), pattern or "")
+
+
+@admit(_FAMILY, "current_timestamp", "now")
+def _now(context: Context, args: list[Typed]) -> Typed:
+    if context.now_us is None or args:
+        refuse("the current time, which isn't the same each time,")
+    return Typed(TIMESTAMP, f"make_timestamp(CAST({context.now_us} AS BIGINT))", constant=True)
+
+
+@admit(_FAMILY, "current_date", "curdate")
+def _today(context: Context, args: list[Typed]) -> Typed:
+    return cast(context, _now(context, args), DATE)
+
+
+@admit(_FAMILY, "localtimestamp")
+def _local_now(context: Context, args: list[Typed]) -> Typed:
+    return cast(context, _now(context, args), TIMESTAMP_NTZ)

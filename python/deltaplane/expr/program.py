@@ -1,0 +1,300 @@
+"""Expressions compiled for a table's columns, and evaluated batch by batch in DuckDB (the extra `local`).
+
+Only the columns that an expression names go to DuckDB, under names of their own: what it does to others is no concern.
+Called by `write`, by commands that judge rows, and by tests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from deltaplane import _native
+from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.typed import Context, Typed
+from deltaplane.expr.types import SparkType, of_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Check", "Program", "compile_boolean", "compile_expressions", "violations"]
+
+_RAISED = re.compile(r"!([A-Z_]+)! (.*?)(?:' to |\" to |'|$)", re.DOTALL)
+_OFFSET = re.compile(r"([+-])(\d{1,2})(?::(\d{2}))?")
+
+
+class SchemaLike(Protocol):
+    """A table's schema, as `deltaplane.Schema`."""
+
+    def to_json(self) -> str:
+        """Its JSON."""
+
+
+def _context(zone: str, now_us: int | None) -> Context:
+    if zone in ("UTC", "Z", "GMT", "Etc/UTC"):
+        return Context(zone, 0, now_us)
+    match = _OFFSET.fullmatch(zone)
+    if match is None:
+        return Context(zone, None, now_us)
+    minutes = int(match[2]) * 60 + int(match[3] or 0)
+    return Context(zone, (minutes if match[1] == "+" else -minutes) * 60_000_000, now_us)
+
+
+@dataclass
+class Program:
+    """Expressions over one schema. `columns` are those that they name; `types` those of their values."""
+
+    expressions: Sequence[Typed]
+    columns: dict[str, str]
+    schema_json: str
+    _connection: Any = None
+
+    @property
+    def types(self) -> list[SparkType]:
+        """The Spark type of each expression."""
+        return [e.type for e in self.expressions]
+
+    def evaluate(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The value of each expression for each row; columns of the batch are found ignoring case.
+
+        Raises:
+            InvalidArgumentError: a row for which Spark fails too (overflow, division by zero, an impossible cast).
+            UnsupportedExpressionError: a row for which no exact value is known; or the extra `local` is missing.
+        """
+        import pyarrow as pa
+
+        connection = self._connected()
+        connection.register("rows", self._given(batch))
+        try:
+            query = ", ".join(f"{e.sql} AS v{i}" for i, e in enumerate(self.expressions))
+            made = connection.sql(f"SELECT {query} FROM rows").to_arrow_table()
+        except Exception as e:
+            raise _explained(e) from e
+        finally:
+            connection.unregister("rows")
+        arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in made.columns]
+        return [_returned(a, e.type) for a, e in zip(arrays, self.expressions, strict=True)]
+
+    def _given(self, batch: pa.RecordBatch) -> pa.Table:
+        import pyarrow as pa
+
+        wanted = {f.name: f.type for f in pa.schema(_native.schema_to_arrow(self.schema_json))}
+        there = {name.lower(): i for i, name in enumerate(batch.schema.names)}
+        arrays, names = [pa.nulls(batch.num_rows, pa.int8())], ["r"]
+        for column, name in self.columns.items():
+            at = there.get(column.lower())
+            found = pa.nulls(batch.num_rows, wanted[column]) if at is None else batch.column(at)
+            arrays.append(_cast(found, _zoneless(wanted[column])))
+            names.append(name)
+        return pa.Table.from_arrays(arrays, names=names)
+
+    def _connected(self) -> Any:
+        if self._connection is None:
+            try:
+                import duckdb
+            except ImportError as e:
+                raise UnsupportedExpressionError(
+                    "evaluating expressions needs DuckDB: pip install 'deltaplane[local]', or write with Spark"
+                ) from e
+            self._connection = duckdb.connect(":memory:", config={"threads": 1})
+            # They lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't overflow.
+            unwanted = "common_subexpressions,expression_rewriter,statistics_propagation"
+            self._connection.execute(f"SET disabled_optimizers = '{unwanted}'")
+        return self._connection
+
+
+def compile_expressions(
+    texts: Sequence[str], schema: SchemaLike | str, *, zone: str = "UTC", now_us: int | None = None
+) -> Program:
+    """Compiles Spark SQL expressions over a table's columns.
+
+    Args:
+        texts: the expressions.
+        schema: the table's schema, or its JSON.
+        zone: the session's time zone: UTC or a fixed offset. With another one, what depends on it is refused.
+        now_us: the current time in microseconds since the epoch, where an expression may ask for it.
+
+    Raises:
+        InvalidArgumentError: not an expression, an unknown column, or types that don't go together.
+        UnsupportedExpressionError: a function or conversion that the embedded engine doesn't have exactly, by name.
+
+    >>> import pyarrow as pa
+    >>> from deltaplane.schema import Field, Schema
+    >>> program = compile_expressions(["upper_limit - 1", "day > '2024-01-31'"], Schema(
+    ...     [Field("upper_limit", "integer"), Field("day", "date")]))
+    >>> [str(t) for t in program.types]
+    ['integer', 'boolean']
+    >>> [a.to_pylist() for a in program.evaluate(pa.record_batch({"upper_limit": pa.array([5], pa.int32())}))]
+    [[4], [None]]
+    """
+    from deltaplane.expr.bind import Binder
+    from deltaplane.expr.syntax import parse
+
+    schema_json = schema if isinstance(schema, str) else schema.to_json()
+    columns = {f["name"]: of_json(f["type"]) for f in json.loads(schema_json)["fields"]}
+    binder = Binder(columns, _context(zone, now_us))
+    bound = []
+    for sql in texts:
+        try:
+            bound.append(binder.bind(parse(sql)))
+        except (InvalidArgumentError, UnsupportedExpressionError) as e:
+            raise type(e)(f"{e} (in the expression `{sql}`)") from e
+    return Program(bound, binder.used, schema_json)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A condition that every row must meet: false and null both break it (P101, P103)."""
+
+    sql: str
+    program: Program
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the condition names."""
+        return list(self.program.columns)
+
+    def broken(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that break it.
+
+        Raises:
+            ConstraintViolationError: a row for which the condition can't be computed.
+        """
+        import pyarrow.compute as pc
+
+        try:
+            (met,) = self.program.evaluate(batch)
+        except InvalidArgumentError as e:
+            raise ConstraintViolationError(f"the condition `{self.sql}` can't be computed for a row: {e}") from e
+        return batch.filter(pc.invert(pc.fill_null(met, False)))
+
+    def shown(self, row: pa.RecordBatch) -> str:
+        """The values of the condition's columns in a row, a line for each."""
+        there = {name.lower(): i for i, name in enumerate(row.schema.names)}
+        lines = []
+        for column in self.columns:
+            at = there.get(column.lower())
+            value = None if at is None else row.column(at)[0].as_py()
+            lines.append(f"\n - {column} : {'null' if value is None else value}")
+        return "".join(lines)
+
+
+def compile_boolean(sql: str, schema: SchemaLike | str, *, zone: str = "UTC") -> Check:
+    """Compiles a condition over a table's columns.
+
+    Args:
+        sql: the condition, as Spark SQL.
+        schema: the table's schema, or its JSON.
+        zone: the session's time zone.
+
+    Raises:
+        InvalidArgumentError: not a condition over these columns.
+        UnsupportedExpressionError: something that the embedded engine doesn't evaluate as Spark does, by name.
+
+    >>> from deltaplane.schema import Field, Schema
+    >>> compile_boolean("amount > 0 AND Day IS NOT NULL", Schema([Field("amount", "long"), Field("day", "date")])).columns
+    ['amount', 'day']
+    """
+    program = compile_expressions([sql], schema, zone=zone)
+    if program.types[0].name != "boolean":
+        raise InvalidArgumentError(f"`{sql}` is no condition: its type is {program.types[0]}")
+    return Check(sql, program)
+
+
+def violations(check: Check, stream: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a stream that break a check, batch by batch; batches without one are left out.
+
+    >>> import pyarrow as pa
+    >>> from deltaplane.schema import Field, Schema
+    >>> check = compile_boolean("x > 0", Schema([Field("x", "long")]))
+    >>> [b["x"].to_pylist() for b in violations(check, [pa.record_batch({"x": [1, -1, None]})])]
+    [[-1, None]]
+    """
+    for batch in stream:
+        broken = check.broken(batch)
+        if broken.num_rows:
+            yield broken
+
+
+def _zoneless(of: pa.DataType) -> pa.DataType:
+    """A type with instants as zone-less timestamps, as DuckDB is given them."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(of):
+        return pa.timestamp("us")
+    if pa.types.is_struct(of):
+        return pa.struct([pa.field(f.name, _zoneless(f.type)) for f in of])
+    if pa.types.is_map(of):
+        return pa.map_(_zoneless(of.key_type), _zoneless(of.item_type))
+    if pa.types.is_list(of):
+        return pa.list_(_zoneless(of.value_type))
+    return of
+
+
+def _cast(values: pa.Array, to: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        # The same instant whatever zone the data shows it in.
+        values = values.cast(pa.timestamp(values.type.unit, "UTC"))
+        values = values.view(pa.timestamp(values.type.unit))
+    if values.type == to:
+        return values
+    try:
+        return values.cast(to)
+    except pa.ArrowException as e:
+        raise InvalidArgumentError(f"values of {values.type} can't be taken as {to}: {e}") from e
+
+
+def arrow_type(of: SparkType) -> pa.DataType:
+    """The Arrow type of an expression's values."""
+    import pyarrow as pa
+
+    if of.name == "array":
+        return pa.list_(arrow_type(of.parts[0]))
+    if of.name == "map":
+        return pa.map_(arrow_type(of.parts[0]), arrow_type(of.parts[1]))
+    if of.name == "struct":
+        return pa.struct([pa.field(n, arrow_type(t)) for n, t in zip(of.fields, of.parts, strict=True)])
+    if of.name == "decimal":
+        return pa.decimal128(of.precision, of.scale)
+    return {
+        "byte": pa.int8(),
+        "short": pa.int16(),
+        "integer": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+        "void": pa.null(),
+    }[of.name]
+
+
+def _returned(values: pa.Array, of: SparkType) -> pa.Array:
+    import pyarrow as pa
+
+    to = arrow_type(of)
+    if of.name == "void":
+        return pa.nulls(len(values))
+    return values if values.type == to else values.cast(to)
+
+
+def _explained(e: Exception) -> Exception:
+    """DuckDB's error as the one that Spark would raise."""
+    raised = _RAISED.search(str(e))
+    if raised and raised[1] == "UNSUPPORTED_VALUE":
+        return UnsupportedExpressionError(f"a row has {raised[2]}, which only the Spark engine evaluates")
+    if raised:
+        return InvalidArgumentError(f"[{raised[1]}] {raised[2]}")
+    first = str(e).splitlines()[0]
+    if any(word in first for word in ("Out of Range", "Conversion Error", "Invalid Input")):
+        return InvalidArgumentError(first)
+    return UnsupportedExpressionError(f"the embedded engine can't run the expression: {first}")

@@ -1,0 +1,89 @@
+"""The list of admitted functions and operators: name → family and lowering.
+
+Owns how an entry is written; the entries are in `functions`. What isn't listed is refused by name. Used by `bind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from deltaplane.expr.casts import cast
+from deltaplane.expr.coerce import takes
+from deltaplane.expr.typed import Context, Typed, attempted, made, mistyped
+from deltaplane.expr.types import SparkType
+
+Lowering = Callable[[Context, list[Typed]], Typed]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name that users may write."""
+
+    name: str
+    family: str
+    lower: Lowering
+
+
+@dataclass(frozen=True)
+class Form:
+    """One list of parameters: their types, the result's, and DuckDB text in which `{0}` is the first argument.
+
+    `throws`: rows can raise Spark's error. `partial`: rows may be refused that Spark takes.
+    """
+
+    parameters: Sequence[SparkType]
+    result: SparkType
+    sql: str
+    throws: bool = False
+    partial: bool = False
+
+    def fits(self, args: list[Typed]) -> int | None:
+        """How many arguments have to be converted; None where the form doesn't take them."""
+        if len(args) != len(self.parameters):
+            return None
+        if not all(takes(p, a.type) for p, a in zip(self.parameters, args, strict=True)):
+            return None
+        return sum(p != a.type for p, a in zip(self.parameters, args, strict=True))
+
+    def apply(self, context: Context, args: list[Typed]) -> Typed:
+        """The function's value."""
+        converted = [cast(context, a, p) for p, a in zip(self.parameters, args, strict=True)]
+        sql = self.sql.format(*(a.sql for a in converted))
+        return made(self.result, sql, *converted, throws=self.throws, partial=self.partial)
+
+
+ENTRIES: dict[str, Entry] = {}
+
+
+def admit(family: str, *names: str) -> Callable[[Lowering], Lowering]:
+    """Lists a lowering under these names."""
+
+    def register(lowering: Lowering) -> Lowering:
+        for name in names:
+            assert name not in ENTRIES, name
+            ENTRIES[name] = Entry(name, family, lowering)
+        return lowering
+
+    return register
+
+
+def forms(family: str, names: str, *of: Form) -> None:
+    """Lists names (separated by blanks) that are their forms and nothing else."""
+
+    def lower(context: Context, args: list[Typed]) -> Typed:
+        fitting = [(n, i) for i, form in enumerate(of) if (n := form.fits(args)) is not None]
+        if not fitting:
+            mistyped(names.split()[0], args)
+        return of[min(fitting)[1]].apply(context, args)
+
+    admit(family, *names.split())(lower)
+
+
+def trying(family: str, name: str, plain: str) -> None:
+    """Lists a name that is another one with null instead of Spark's error."""
+
+    def lower(context: Context, args: list[Typed]) -> Typed:
+        return attempted(ENTRIES[plain].lower(context, args), *args)
+
+    admit(family, name)(lower)

@@ -1,0 +1,502 @@
+"""Text of one Spark SQL expression to a syntax tree, with Spark's own precedence and literals.
+
+A general SQL parser renames functions into its own vocabulary; here each call keeps the name that was written, since
+the name is what is admitted or refused. Knows no types of columns. Called by `typed`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.strings import unescape
+from deltaplane.expr.types import (
+    BOOLEAN,
+    BYTE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    MAX_PRECISION,
+    SHORT,
+    STRING,
+    VOID,
+    SparkType,
+    decimal,
+    named,
+)
+
+# Deeper text is no expression that a person wrote; the bound keeps Python's stack safe.
+_MAX_DEPTH = 60
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant; numbers stay text, so that no digit is lost."""
+
+    value: str | bool | bytes | None
+    type: SparkType
+
+
+@dataclass(frozen=True)
+class Name:
+    """A column or a field below one."""
+
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator or function with its arguments."""
+
+    name: str
+    args: tuple[Syntax, ...]
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A conversion; `attempt` gives null instead of an error."""
+
+    arg: Syntax
+    to: SparkType
+    attempt: bool = False
+
+
+Syntax = Literal | Name | Call | Cast
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+|--[^\n]*|/\*.*?\*/)
+  | (?P<hex>[xX]'[^']*')
+  | (?P<raw>[rR](?:'[^']*'|"[^"]*"))
+  | (?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+  | (?P<quoted>`(?:[^`]|``)*`)
+  | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYFD])?(?![A-Za-z_0-9]))
+  | (?P<name>[A-Za-z_][A-Za-z_0-9]*)
+  | (?P<op><=>|>>>|<<|>>|<>|!=|<=|>=|==|\|\||->|::|[-+*/%&|^~!<>=().,\[\]])
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_BINARY: list[dict[str, str]] = [
+    {o: o for o in ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")},
+    {"|": "|"},
+    {"^": "^"},
+    {"&": "&"},
+    {"<<": "<<"},
+    {"+": "+", "-": "-", "||": "||"},
+    {"*": "*", "/": "/", "%": "%", "div": "div"},
+]
+# Words that end an operand, so they can't be an unquoted column there.
+_RESERVED = {"and", "or", "not", "then", "else", "end", "when", "case", "between", "in", "is", "like", "as", "from"}
+_UNITS = {"year", "quarter", "month", "week", "day", "hour", "minute", "second"}
+_SUFFIXES = {"l": LONG, "s": SHORT, "y": BYTE, "f": FLOAT, "d": DOUBLE}
+
+
+def parse(sql: str) -> Syntax:
+    """The syntax tree of one expression.
+
+    Raises:
+        InvalidArgumentError: not an expression of Spark SQL.
+        UnsupportedExpressionError: a construct that has no place here, by name.
+    """
+    return _Parser(sql).whole()
+
+
+class _Parser:
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
+        self.at = 0
+        self.depth = 0
+        self.tokens = self._tokens()
+
+    def _tokens(self) -> list[tuple[str, str]]:
+        found, position = [], 0
+        while position < len(self.sql):
+            match = _TOKEN.match(self.sql, position)
+            if match is None:
+                self.wrong(f"unexpected {self.sql[position]!r}")
+            if match.lastgroup and match.lastgroup != "space":
+                found.append((match.lastgroup, match.group()))
+            position = match.end()
+        return found
+
+    def wrong(self, why: str) -> NoReturn:
+        shown = self.sql if len(self.sql) <= 200 else self.sql[:200] + "…"
+        raise InvalidArgumentError(f"not an expression of Spark SQL ({why}): {shown}")
+
+    def refuse(self, what: str) -> NoReturn:
+        raise UnsupportedExpressionError(f"the expression uses {what}, which the embedded engine doesn't evaluate")
+
+    # --- tokens ---
+
+    def peek(self, ahead: int = 0) -> str:
+        """The next operator or word in lower case; nothing for literals and quoted names."""
+        if self.at + ahead >= len(self.tokens):
+            return ""
+        kind, text = self.tokens[self.at + ahead]
+        return text.lower() if kind in ("op", "name") else ""
+
+    def kind(self, ahead: int = 0) -> str:
+        return self.tokens[self.at + ahead][0] if self.at + ahead < len(self.tokens) else "end"
+
+    def take(self, *wanted: str) -> bool:
+        """Whether these operators or words come next; then they are passed."""
+        if all(self.peek(i) == w for i, w in enumerate(wanted)):
+            self.at += len(wanted)
+            return True
+        return False
+
+    def expect(self, wanted: str) -> None:
+        if not self.take(wanted):
+            found = self.tokens[self.at][1] if self.at < len(self.tokens) else "the end"
+            self.wrong(f"expected {wanted!r}, found {found!r}")
+
+    # --- grammar, loosest first ---
+
+    def whole(self) -> Syntax:
+        if not self.tokens:
+            self.wrong("it is empty")
+        made = self.expression()
+        if self.at < len(self.tokens):
+            self.wrong(f"unexpected {self.tokens[self.at][1]!r}")
+        return made
+
+    def expression(self) -> Syntax:
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            self.wrong("nested too deeply")
+        made = self.chain("or", lambda: self.chain("and", self.negation))
+        self.depth -= 1
+        return made
+
+    def chain(self, word: str, operand: object) -> Syntax:
+        assert callable(operand)
+        args = [operand()]
+        while self.take(word):
+            args.append(operand())
+        return args[0] if len(args) == 1 else Call(word, tuple(args))
+
+    def negation(self) -> Syntax:
+        count = 0
+        while self.take("not") or self.take("!"):
+            count += 1
+        made = self.predicate()
+        return Call("not", (made,)) if count % 2 else Call("not", (Call("not", (made,)),)) if count else made
+
+    def predicate(self) -> Syntax:
+        value = self.binary(0)
+        if self.take("is"):
+            return self.is_test(value, self.take("not"))
+        negated = self.take("not")
+        made = self.tested(value)
+        if made is None:
+            if negated:
+                self.wrong("NOT without a test after it")
+            return value
+        return Call("not", (made,)) if negated else made
+
+    def tested(self, value: Syntax) -> Syntax | None:
+        if self.take("between"):
+            low = self.binary(0)
+            self.expect("and")
+            return Call("between", (value, low, self.binary(0)))
+        if self.take("in"):
+            self.expect("(")
+            if self.peek() in ("select", "with"):
+                self.refuse("a subquery")
+            return Call("in", (value, *self.arguments()))
+        for word in ("like", "ilike"):
+            if self.take(word):
+                if self.peek() in ("any", "all", "some"):
+                    self.refuse(f"{word} {self.peek()}")
+                pattern = self.binary(0)
+                return (
+                    Call(word, (value, pattern, self.string())) if self.take("escape") else Call(word, (value, pattern))
+                )
+        if self.take("rlike") or self.take("regexp"):
+            return Call("rlike", (value, self.binary(0)))
+        return None
+
+    def is_test(self, value: Syntax, negated: bool) -> Syntax:
+        if self.take("distinct", "from"):
+            made: Syntax = Call("not", (Call("<=>", (value, self.binary(0))),))
+        elif self.take("null") or self.take("unknown"):
+            return Call("isnotnull" if negated else "isnull", (value,))
+        elif self.peek() in ("true", "false"):
+            made = Call("<=>", (value, Literal(self.peek() == "true", BOOLEAN)))
+            self.at += 1
+        else:
+            self.wrong("IS needs NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
+        return Call("not", (made,)) if negated else made
+
+    def binary(self, level: int) -> Syntax:
+        if level == len(_BINARY):
+            return self.unary()
+        left = self.binary(level + 1)
+        while (op := _BINARY[level].get(self.peek())) is not None:
+            self.at += 1
+            left = Call(op, (left, self.binary(level + 1)))
+        return left
+
+    def unary(self) -> Syntax:
+        if self.peek() == "-" and self.kind(1) == "number":
+            self.at += 1
+            return self.postfix(self.number("-"))
+        for sign, name in (("-", "negative"), ("+", "positive"), ("~", "~")):
+            if self.take(sign):
+                self.depth += 1
+                if self.depth > _MAX_DEPTH:
+                    self.wrong("nested too deeply")
+                made = Call(name, (self.unary(),))
+                self.depth -= 1
+                return made
+        return self.postfix(self.primary())
+
+    def postfix(self, value: Syntax) -> Syntax:
+        while True:
+            if self.take("["):
+                value = Call("[]", (value, self.expression()))
+                self.expect("]")
+            elif self.take("."):
+                value = Call(".", (value, Literal(self.identifier(), STRING)))
+            elif self.take("::"):
+                value = Cast(value, self.type())
+            elif self.peek() == "collate":
+                self.refuse("COLLATE")
+            else:
+                return value
+
+    def primary(self) -> Syntax:
+        kind = self.kind()
+        if kind == "number":
+            return self.number("")
+        if kind in ("string", "raw"):
+            return self.string()
+        if kind == "hex":
+            return self.hex()
+        if kind == "quoted":
+            return self.column()
+        if self.take("("):
+            if self.peek() in ("select", "with"):
+                self.refuse("a subquery")
+            made = self.expression()
+            if self.peek() == ",":
+                self.refuse("a row constructor")
+            self.expect(")")
+            return made
+        if kind != "name":
+            self.wrong(f"unexpected {self.tokens[self.at][1]!r}" if kind != "end" else "it ends too early")
+        return self.word()
+
+    def word(self) -> Syntax:
+        word = self.peek()
+        if word in ("true", "false"):
+            self.at += 1
+            return Literal(word == "true", BOOLEAN)
+        if word == "null":
+            self.at += 1
+            return Literal(None, VOID)
+        if self.kind(1) in ("string", "raw") and word in ("date", "timestamp", "timestamp_ntz", "timestamp_ltz"):
+            self.at += 1
+            to = named(word)
+            assert to is not None
+            return Cast(self.string(), to)
+        if (
+            word == "interval"
+            and self.kind(1) in ("string", "number", "op")
+            and self.peek(1) not in (")", ",", ".", "")
+        ):
+            self.refuse("an interval")
+        if word == "interval" and self.kind(1) in ("string", "number"):
+            self.refuse("an interval")
+        if word == "case":
+            self.at += 1
+            return self.case()
+        if word in ("current_date", "current_timestamp", "localtimestamp") and self.peek(1) != "(":
+            self.at += 1
+            return Call(word, ())
+        if word in _RESERVED:
+            self.wrong(f"unexpected {word!r}")
+        return self.call() if self.peek(1) == "(" else self.column()
+
+    def case(self) -> Syntax:
+        subject = None if self.peek() == "when" else self.expression()
+        args: list[Syntax] = []
+        while self.take("when"):
+            test = self.expression()
+            args.append(test if subject is None else Call("=", (subject, test)))
+            self.expect("then")
+            args.append(self.expression())
+        if not args:
+            self.wrong("CASE without WHEN")
+        if self.take("else"):
+            args.append(self.expression())
+        self.expect("end")
+        return Call("case", tuple(args))
+
+    def call(self) -> Syntax:
+        name = self.peek()
+        self.at += 2
+        if name in ("cast", "try_cast"):
+            value = self.expression()
+            self.expect("as")
+            made = Cast(value, self.type(), name == "try_cast")
+            self.expect(")")
+            return made
+        if name == "extract":
+            unit = self.identifier()
+            self.expect("from")
+            return self.closed(Call("extract", (Literal(unit, STRING), self.expression())))
+        if name == "position" and (found := self.position()) is not None:
+            return found
+        if name == "trim" and (found := self.trim()) is not None:
+            return found
+        if name in ("dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff") and (
+            self.peek() in _UNITS and self.peek(1) == ","
+        ):
+            self.refuse(f"the unit {self.peek().upper()} in {name}")
+        if self.take("distinct"):
+            self.refuse("DISTINCT")
+        return Call(name, tuple(self.arguments(of=name)))
+
+    def closed(self, made: Call) -> Call:
+        self.expect(")")
+        if self.peek() in ("over", "filter"):
+            self.refuse("a window or aggregate function")
+        return made
+
+    def position(self) -> Call | None:
+        start = self.at
+        what = self.binary(0)
+        if self.take("in"):
+            return self.closed(Call("position", (what, self.expression())))
+        self.at = start
+        return None
+
+    def trim(self) -> Call | None:
+        name = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}.get(self.peek())
+        start = self.at
+        if name is not None and self.peek(1) not in (",", ")", "."):
+            self.at += 1
+            if self.take("from"):
+                return self.closed(Call(name, (self.expression(),)))
+        elif self.peek() in (")", ","):
+            return None
+        chars = self.expression()
+        if self.take("from"):
+            # With one argument after it the characters come first, as in ltrim(chars, text).
+            return self.closed(Call("trim-from" if name in (None, "trim") else name, (chars, self.expression())))
+        self.at = start
+        return None
+
+    def arguments(self, of: str = "") -> list[Syntax]:
+        args: list[Syntax] = []
+        if self.take(")"):
+            return args
+        if self.peek() == "*":
+            self.refuse(f"{of}(*)")
+        while True:
+            args.append(self.expression())
+            if self.peek() == "->":
+                self.refuse(f"a lambda function in {of}")
+            if self.peek() == "from" and of in ("substring", "substr"):
+                self.at += 1
+                args.append(self.expression())
+                if self.take("for"):
+                    args.append(self.expression())
+            if self.take(","):
+                continue
+            self.expect(")")
+            if self.peek() in ("over", "filter") and self.peek(1) == "(":
+                self.refuse("a window or aggregate function")
+            return args
+
+    def type(self) -> SparkType:
+        word = self.peek()
+        self.at += 1
+        if self.take("("):
+            sizes = []
+            while not self.take(")"):
+                sizes.append(self.tokens[self.at][1] if self.kind() == "number" else self.wrong("a size is a number"))
+                self.at += 1
+                self.take(",")
+            word = f"{word}({','.join(sizes)})"
+        found = named(word)
+        if found is None:
+            self.refuse(f"the type {word}")
+        if found.name == "decimal" and not (found.scale <= found.precision <= MAX_PRECISION and found.precision > 0):
+            self.wrong(f"{word} isn't a decimal type")
+        return found
+
+    # --- leaves ---
+
+    def identifier(self) -> str:
+        kind = self.kind()
+        if kind not in ("name", "quoted"):
+            self.wrong("expected a name")
+        text = self.tokens[self.at][1]
+        self.at += 1
+        return text if kind == "name" else text[1:-1].replace("``", "`")
+
+    def column(self) -> Syntax:
+        parts = [self.identifier()]
+        while self.peek() == "." and self.kind(1) in ("name", "quoted"):
+            self.at += 1
+            parts.append(self.identifier())
+        return Name(tuple(parts))
+
+    def string(self) -> Literal:
+        pieces = []
+        while self.kind() in ("string", "raw"):
+            kind, text = self.tokens[self.at]
+            pieces.append(text[2:-1] if kind == "raw" else unescape(text[1:-1], text[0]))
+            self.at += 1
+        if not pieces:
+            self.wrong("expected a string")
+        return Literal("".join(pieces), STRING)
+
+    def hex(self) -> Literal:
+        digits = self.tokens[self.at][1][2:-1]
+        self.at += 1
+        try:
+            return Literal(bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0")), SparkType("binary"))
+        except ValueError:
+            self.wrong(f"X'{digits}' isn't hexadecimal")
+
+    def number(self, sign: str) -> Literal:
+        written = self.tokens[self.at][1]
+        self.at += 1
+        lower = written.lower()
+        if lower.endswith("bd"):
+            return self.exact(sign, lower[:-2])
+        if lower[-1] in _SUFFIXES:
+            digits, to = lower[:-1], _SUFFIXES[lower[-1]]
+            if to.integral and not self.fits(sign + digits, to):
+                self.wrong(f"{sign}{written} is out of range")
+            return Literal(sign + digits, to)
+        if "e" in lower:
+            return Literal(sign + lower, DOUBLE)
+        if "." in lower:
+            return self.exact(sign, lower)
+        for to in (INT, LONG):
+            if self.fits(sign + lower, to):
+                return Literal(sign + lower, to)
+        return self.exact(sign, lower)
+
+    @staticmethod
+    def fits(digits: str, to: SparkType) -> bool:
+        bound = 1 << (to.bits - 1)
+        return re.fullmatch(r"-?\d+", digits) is not None and -bound <= int(digits) < bound
+
+    def exact(self, sign: str, digits: str) -> Literal:
+        if "e" in digits:
+            self.refuse("a decimal with an exponent")
+        whole, _, fraction = digits.partition(".")
+        precision = max(len(whole.lstrip("0")) + len(fraction), len(fraction), 1)
+        if precision > MAX_PRECISION:
+            self.wrong(f"{digits} has more than {MAX_PRECISION} digits")
+        return Literal(
+            f"{sign}{whole or '0'}.{fraction}" if fraction else sign + whole, decimal(precision, len(fraction))
+        )

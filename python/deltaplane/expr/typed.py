@@ -1,0 +1,102 @@
+"""A typed expression on its way to DuckDB, and the small vocabulary that lowerings share: raising, guarding, null.
+
+Knows no function. Used by `casts`, `coerce`, `registry`, `functions` and `bind`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.types import SparkType, text
+
+_ADVICE = "use the Spark engine for it"
+# A lowering names an argument more than once, so nesting multiplies: beyond this the text is no use to anyone.
+MAX_SQL = 1 << 20
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A value: its Spark type and the DuckDB text that computes it.
+
+    `throws`: a row may raise Spark's error, so whatever guards it must be evaluated first. `partial`: a row may be
+    refused although Spark has a value for it. `literal`: the text of a constant as it was written.
+    """
+
+    type: SparkType
+    sql: str
+    throws: bool = False
+    partial: bool = False
+    literal: str | None = None
+    constant: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.sql) > MAX_SQL:
+            raise UnsupportedExpressionError(f"the expression is too large for the embedded engine: {_ADVICE}")
+
+
+@dataclass
+class Context:
+    """What lowerings know of the session. `offset_us`: the zone's distance from UTC, None for a zone with rules."""
+
+    zone: str = "UTC"
+    offset_us: int | None = 0
+    now_us: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def shifted(self, sql: str, to_local: bool) -> str:
+        """A UTC timestamp as the session's local one, or back."""
+        if self.offset_us is None:
+            raise UnsupportedExpressionError(
+                f"the expression depends on the session's time zone {self.zone}, whose rules the embedded engine "
+                f"doesn't have as Spark does: use UTC or a fixed offset such as +02:00, or {_ADVICE}"
+            )
+        if self.offset_us == 0:
+            return sql
+        return f"({sql} {'+' if to_local else '-'} to_microseconds({self.offset_us}))"
+
+
+def refuse(what: str) -> NoReturn:
+    """Raises the refusal of something that has no exact lowering."""
+    raise UnsupportedExpressionError(
+        f"the expression uses {what}, which the embedded engine doesn't evaluate as Spark does: {_ADVICE}"
+    )
+
+
+def mistyped(name: str, args: list[Typed]) -> NoReturn:
+    """Raises the refusal of arguments that Spark's rules don't allow, or that aren't admitted here."""
+    shown = ", ".join(str(a.type) for a in args)
+    raise InvalidArgumentError(f"`{name}` doesn't take ({shown}): cast the arguments")
+
+
+def failing(code: str, why: str, to: SparkType) -> str:
+    """DuckDB text that raises when it is evaluated. A failing cast, since `error()` is volatile: it can't be tried."""
+    message = text(f"!{code}! {why}")
+    if to.name in ("string", "binary"):
+        raised = f"CAST(CAST({message} AS INTEGER) AS VARCHAR)"
+        return f"encode({raised})" if to.name == "binary" else raised
+    return f"CAST({message} AS {to.duck})"
+
+
+def guarded(bad: str, code: str, why: str, value: str, to: SparkType) -> str:
+    """`value`, but raises where `bad` is true."""
+    return f"CASE WHEN {bad} THEN {failing(code, why, to)} ELSE {value} END"
+
+
+def made(to: SparkType, sql: str, *args: Typed, throws: bool = False, partial: bool = False) -> Typed:
+    """The value of a function of these arguments, which fails where they fail."""
+    return Typed(
+        to,
+        sql,
+        throws=throws or any(a.throws for a in args),
+        partial=partial or any(a.partial for a in args),
+        constant=bool(args) and all(a.constant for a in args),
+    )
+
+
+def attempted(value: Typed, *args: Typed) -> Typed:
+    """Null instead of Spark's error in computing `value`; what its arguments raise must not be swallowed."""
+    if value.partial or any(a.throws for a in args):
+        refuse("a try_ function over something that can fail itself")
+    return Typed(value.type, f"TRY({value.sql})", constant=value.constant)

@@ -1,0 +1,154 @@
+"""Spark's types as the full expression sees them, their names in DuckDB, and how a table's schema is read into them.
+
+Pure values; knows neither SQL nor a table. Used by every module of the full expression.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+MAX_PRECISION = 38
+
+
+@dataclass(frozen=True)
+class SparkType:
+    """A type by its Delta name; `precision` and `scale` are a decimal's, `parts` an array's, map's or struct's types."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+    parts: tuple[SparkType, ...] = ()
+    fields: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.name == "decimal":
+            return f"decimal({self.precision},{self.scale})"
+        if self.name == "struct":
+            inner = ", ".join(f"{n}: {t}" for n, t in zip(self.fields, self.parts, strict=True))
+            return f"struct<{inner}>"
+        if self.parts:
+            return f"{self.name}<{', '.join(map(str, self.parts))}>"
+        return self.name
+
+    @property
+    def duck(self) -> str:
+        """The type in DuckDB. An instant is a zone-less timestamp at UTC there, so that no session setting touches it."""
+        if self.name == "decimal":
+            return f"DECIMAL({self.precision},{self.scale})"
+        if self.name == "array":
+            return f"{self.parts[0].duck}[]"
+        if self.name == "map":
+            return f"MAP({self.parts[0].duck}, {self.parts[1].duck})"
+        if self.name == "struct":
+            inner = ", ".join(f"{quoted(n)} {t.duck}" for n, t in zip(self.fields, self.parts, strict=True))
+            return f"STRUCT({inner})"
+        return _DUCK[self.name]
+
+    @property
+    def integral(self) -> bool:
+        """Whether it is a whole number's type."""
+        return self.name in _INTEGRAL
+
+    @property
+    def fractional(self) -> bool:
+        """Whether it is a binary floating-point type."""
+        return self.name in ("float", "double")
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it is a number's type."""
+        return self.integral or self.fractional or self.name == "decimal"
+
+    @property
+    def atomic(self) -> bool:
+        """Whether it has no parts and isn't the type of a bare NULL."""
+        return not self.parts and self.name not in ("void", "struct")
+
+    @property
+    def bits(self) -> int:
+        """The width of a whole number's type."""
+        return _INTEGRAL[self.name]
+
+
+_INTEGRAL = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_DUCK = {
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INTEGER",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "boolean": "BOOLEAN",
+    "binary": "BLOB",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamp_ntz": "TIMESTAMP",
+    "void": "INTEGER",
+}
+
+BYTE, SHORT, INT, LONG = SparkType("byte"), SparkType("short"), SparkType("integer"), SparkType("long")
+FLOAT, DOUBLE, STRING, BOOLEAN = SparkType("float"), SparkType("double"), SparkType("string"), SparkType("boolean")
+BINARY, DATE, VOID = SparkType("binary"), SparkType("date"), SparkType("void")
+TIMESTAMP, TIMESTAMP_NTZ = SparkType("timestamp"), SparkType("timestamp_ntz")
+
+
+def decimal(precision: int, scale: int) -> SparkType:
+    """A decimal's type."""
+    return SparkType("decimal", precision, scale)
+
+
+def array(element: SparkType) -> SparkType:
+    """An array's type."""
+    return SparkType("array", parts=(element,))
+
+
+def quoted(name: str) -> str:
+    """A name as DuckDB quotes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text(value: str) -> str:
+    """A string literal of DuckDB."""
+    if "\0" not in value:
+        return "'" + value.replace("'", "''") + "'"
+    parts = ["'" + p.replace("'", "''") + "'" for p in value.split("\0")]
+    return "(" + " || chr(0) || ".join(parts) + ")"
+
+
+def named(name: str) -> SparkType | None:
+    """The type that a word of Spark SQL names; decimals give their size in parentheses."""
+    lower = re.sub(r"\s+", "", name.lower())
+    if sized := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,(\d+))?\))?", lower):
+        return decimal(int(sized[1] or 10), int(sized[2] or 0))
+    return _WORDS.get(lower)
+
+
+_WORDS = {
+    **{n: SparkType(n) for n in ("byte", "short", "integer", "long", "float", "double", "string", "boolean", "binary")},
+    **{n: SparkType(n) for n in ("date", "timestamp", "timestamp_ntz", "void")},
+    "tinyint": BYTE,
+    "smallint": SHORT,
+    "int": INT,
+    "bigint": LONG,
+    "real": FLOAT,
+    "timestamp_ltz": TIMESTAMP,
+    "timestampntz": TIMESTAMP_NTZ,
+}
+
+
+def of_json(value: Any) -> SparkType | None:
+    """The type of a field in a table's schema JSON; None where expressions have no such type."""
+    if isinstance(value, str):
+        return named(value)
+    parts: list[SparkType | None]
+    if value["type"] == "array":
+        parts, fields = [of_json(value["elementType"])], ()
+    elif value["type"] == "map":
+        parts, fields = [of_json(value["keyType"]), of_json(value["valueType"])], ()
+    else:
+        parts, fields = [of_json(f["type"]) for f in value["fields"]], tuple(f["name"] for f in value["fields"])
+    known = tuple(p for p in parts if p is not None)
+    return SparkType(value["type"], parts=known, fields=fields) if len(known) == len(parts) else None

@@ -1,0 +1,43 @@
+"""Owns the page of admitted expressions: `python tests/expr/listing.py > docs/expressions.md` writes it anew.
+
+A test compares the page with the registry.
+"""
+
+from __future__ import annotations
+
+import deltaplane.expr.functions  # noqa: F401 - fills the list
+from deltaplane.expr.casts import CASTS
+from deltaplane.expr.registry import ENTRIES
+
+_HEAD = """# Expressions
+
+Constraints, invariants, generated columns and default values are Spark SQL. With Spark they are Spark's to evaluate.
+Without it they are evaluated by DuckDB (`pip install 'deltaplane[local]'`), as far as this list goes: each entry gives
+what Spark 4 gives in ANSI mode for every row, errors included, which `tests/expr/test_parity.py` compares. Anything
+else is refused by name before a row is written.
+
+- The session's time zone is UTC unless said otherwise; fixed offsets work, zones with rules only where no clock is read.
+- Years outside of 1 to 9999, decimals written with an exponent and hexadecimal floating-point numbers are refused where
+  a row has them.
+- The text of a float or double, and a decimal of one, depend on the version of Java, so these casts are refused.
+"""
+
+
+def page() -> str:
+    """The page's text."""
+    families: dict[str, list[str]] = {}
+    for entry in ENTRIES.values():
+        families.setdefault(entry.family, []).append(entry.name)
+    lines = [_HEAD, f"## {len(ENTRIES)} functions and operators", ""]
+    for family, names in sorted(families.items()):
+        lines.append(f"- **{family}**: " + ", ".join(f"`{n}`" for n in sorted(names)))
+    targets: dict[str, list[str]] = {}
+    for source, target in CASTS:
+        targets.setdefault(source, []).append(target)
+    lines += ["", f"## {len(CASTS)} casts", "", "| from | to |", "| --- | --- |"]
+    lines += [f"| {source} | {', '.join(sorted(to))} |" for source, to in sorted(targets.items())]
+    return "\n".join(lines).replace("`|`", "`\\|`").replace("`||`", "`\\|\\|`") + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

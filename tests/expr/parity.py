@@ -1,0 +1,92 @@
+"""Owns how many expressions are evaluated at once, row by row with its errors, by Spark and by the embedded engine.
+
+Knows no expression. Used by `test_parity.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltaplane.expr.program import Program, arrow_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# One query of Spark for so many expressions: planning grows faster than their number.
+AT_ONCE = 120
+FAILED = object()
+
+
+def by_spark(spark: SparkSession, rows: pa.Table, expressions: Sequence[str]) -> dict[str, list[Any] | str]:
+    """Each expression's values, `FAILED` where a row raises; the message where the whole expression is refused.
+
+    Spark's own TryEval gives null for a row that raises; the array around the value tells it from a null value.
+    """
+    frame = spark.createDataFrame(rows)
+    found: dict[str, list[Any] | str] = {}
+    waiting = [list(expressions[i : i + AT_ONCE]) for i in range(0, len(expressions), AT_ONCE)]
+    while waiting:
+        part = waiting.pop()
+        try:
+            query = frame.select(*[_tried(spark, text).alias(f"v{i}") for i, text in enumerate(part)])
+        except Exception as e:  # noqa: BLE001 - whatever Spark says is the result
+            if len(part) == 1:
+                found[part[0]] = str(e).splitlines()[0]
+            else:
+                waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
+            continue
+        made = query.toArrow()
+        found.update((text, _unwrapped(made.column(i))) for i, text in enumerate(part))
+    return found
+
+
+def _tried(spark: SparkSession, text: str) -> Any:
+    from pyspark.sql import functions as F
+    from pyspark.sql.classic.column import Column
+
+    jvm: Any = spark._jvm
+    bridge = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    inner = bridge.expression(F.expr(f"array({text})")._jc)
+    return Column(bridge.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(inner)))
+
+
+def by_engine(program: Program, rows: pa.Table) -> list[list[Any]]:
+    """The same from the embedded engine, for every expression of a program."""
+    connection = program._connected()
+    connection.register("rows", program._given(rows.combine_chunks().to_batches()[0]))
+    queries = [f"TRY([{e.sql}]) AS v{i}" for i, e in enumerate(program.expressions)]
+    found = []
+    for start in range(0, len(queries), AT_ONCE):
+        made = connection.sql(f"SELECT {', '.join(queries[start : start + AT_ONCE])} FROM rows").to_arrow_table()
+        for column, e in zip(made.columns, program.expressions[start : start + AT_ONCE], strict=True):
+            wanted = pa.list_(pa.int32() if e.type.name == "void" else arrow_type(e.type))
+            found.append(_unwrapped(column.cast(wanted)))
+    return found
+
+
+def _unwrapped(column: pa.ChunkedArray) -> list[Any]:
+    # As numbers where Python has no such day.
+    kind = column.type.value_type
+    if pa.types.is_date(kind):
+        column = column.cast(pa.list_(pa.int32()))
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.list_(pa.int64()))
+    elif pa.types.is_string(kind):
+        # Spark carries on bytes that are no text.
+        column = column.cast(pa.list_(pa.binary()))
+    return [FAILED if value is None else value[0] for value in column.to_pylist()]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are one; NaN is itself, and the sign of a zero counts."""
+    if isinstance(a, float) and isinstance(b, float):
+        return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return list(a) == list(b) and all(map(same, a.values(), b.values()))
+    return type(a) is type(b) and bool(a == b)

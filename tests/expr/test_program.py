@@ -1,0 +1,162 @@
+"""Compiling and evaluating without Spark: what is refused and how, streams, checks, zones, the published list."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.program import compile_boolean, compile_expressions, violations
+from deltaplane.schema import Field, Schema
+from expr import listing
+from structure import repo
+
+SCHEMA = Schema(
+    [
+        Field("Id", "long"),
+        Field("name", "string"),
+        Field("d", "double"),
+        Field("at", "timestamp"),
+        Field("clock", "timestamp_ntz"),
+    ]
+)
+
+
+def one(sql: str, zone: str = "UTC", **columns: pa.Array) -> object:
+    rows = pa.record_batch(columns or {"Id": pa.array([1])})
+    return compile_expressions([sql], SCHEMA, zone=zone).evaluate(rows)[0][0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("sql", "named"),
+    [
+        ("soundex(name) = 'a'", "`soundex`"),
+        ("name rlike 'a+'", "`rlike`"),
+        ("rand() > 0.5", "`rand`"),
+        ("my_udf(id)", "`my_udf`"),
+        ("exists(array(1), x -> x > 1)", "a lambda function in exists"),
+        ("id in (select 1)", "a subquery"),
+        ("sum(id) over (order by id) > 1", "`sum`"),
+        ("cast(d as string) = '1'", "CAST(double AS string)"),
+        ("at > current_timestamp()", "the current time"),
+        ("upper(name collate UNICODE)", "COLLATE"),
+        ("at + interval 1 day > at", "an interval"),
+    ],
+)
+def test_what_is_not_exact_is_refused_by_name(sql: str, named: str) -> None:
+    # P104
+    with pytest.raises(UnsupportedExpressionError) as refused:
+        compile_expressions([sql], SCHEMA)
+    assert named in str(refused.value) or "a window" in str(refused.value)
+    assert sql in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "sql", ["", "id >", "id = ", "nope = 1", "1 +* 2", "case end", "id id", "'a", "length(at, 1)", "d[0]"]
+)
+def test_what_is_no_expression_is_refused(sql: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        compile_expressions([sql], SCHEMA)
+
+
+def test_a_condition_must_be_boolean() -> None:
+    with pytest.raises(InvalidArgumentError, match="its type is long"):
+        compile_boolean("id + 1", SCHEMA)
+
+
+def test_names_are_found_ignoring_case_and_other_types_are_taken() -> None:
+    assert one("ID + 1", iD=pa.array([41], pa.int8())) == 42
+    assert one("`NAME` || '!'", name=pa.array(["a"]).dictionary_encode()) == "a!"
+
+
+def test_strings_are_read_as_spark_reads_them() -> None:
+    assert one(r"'a\'b' 'c\tA' || r'\n'") == "a'bc\tA\\n"
+    assert one("'--no comment' /* one */ -- two") == "--no comment"
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("-2147483648", -2147483648),
+        ("1 + 2 * 3 % 2", 1),
+        ("not true = false", True),
+        ("1 | 6 ^ 2 & 3", 5),
+        ("2 > 1 = true", True),
+        ("'a' || 1 + 1", None),
+        ("5 div 2 * 2", 4),
+        ("- - 3", 3),
+    ],
+)
+def test_precedence_is_sparks(sql: str, value: object) -> None:
+    if value is None:
+        with pytest.raises(InvalidArgumentError):
+            one(sql)
+    else:
+        assert one(sql) == value
+
+
+def test_errors_of_rows_are_raised() -> None:
+    with pytest.raises(InvalidArgumentError, match="DIVIDE_BY_ZERO"):
+        one("1 / (id - 1)")
+    with pytest.raises(InvalidArgumentError, match="CAST_INVALID_INPUT"):
+        one("int(name)", name=pa.array(["x"]))
+    with pytest.raises(InvalidArgumentError, match="Overflow"):
+        one("id + 9223372036854775807")
+
+
+def test_a_guard_keeps_an_error_away() -> None:
+    assert one("id = 1 or 1 / (id - 1) > 0") is True
+    assert one("if(id = 1, 0, 1 / (id - 1))") == 0
+
+
+def test_nan_and_zero_are_sparks() -> None:
+    # Peers take NaN for nothing, or for less than everything.
+    nan = pa.array([float("nan")])
+    assert one("d > 1e308", d=nan) is True
+    assert one("d = double('NaN')", d=nan) is True
+    assert one("d = 0.0D", d=pa.array([-0.0])) is True
+
+
+def test_zones() -> None:
+    # Zone-less timestamps stay as they are, whatever the session's zone; instants are shown in it.
+    instant = pa.array([dt.datetime(2024, 1, 1, 23, 30, tzinfo=dt.timezone.utc)], pa.timestamp("us", "UTC"))
+    clock = pa.array([dt.datetime(2024, 1, 1, 23, 30)], pa.timestamp("us"))
+    assert one("date(at)", at=instant) == dt.date(2024, 1, 1)
+    assert one("date(at)", zone="+02:00", at=instant) == dt.date(2024, 1, 2)
+    assert one("date(clock)", zone="+02:00", clock=clock) == dt.date(2024, 1, 1)
+    assert one("hour(at)", zone="-01:30", at=instant) == 22
+    berlin = (
+        pa.array([dt.datetime(2024, 1, 2, 0, 30)]).cast(pa.timestamp("us")).cast(pa.timestamp("us", "Europe/Berlin"))
+    )
+    assert one("at", at=berlin) == dt.datetime(2024, 1, 2, 0, 30, tzinfo=dt.timezone.utc)
+    with pytest.raises(UnsupportedExpressionError, match="Europe/Berlin"):
+        one("date(at)", zone="Europe/Berlin", at=instant)
+    assert one("unix_micros(at) > 0", zone="Europe/Berlin", at=instant) is True
+
+
+def test_the_current_time_is_given() -> None:
+    program = compile_expressions(
+        ["current_timestamp()", "current_date()", "localtimestamp", "now()", "curdate()"], SCHEMA, now_us=86_400_000_001
+    )
+    values = [a[0].as_py() for a in program.evaluate(pa.record_batch({"Id": [1]}))]
+    assert values[0] == values[3] == dt.datetime(1970, 1, 2, 0, 0, 0, 1, tzinfo=dt.timezone.utc)
+    assert values[1] == values[4] == dt.date(1970, 1, 2)
+    assert values[2] == dt.datetime(1970, 1, 2, 0, 0, 0, 1)
+
+
+def test_false_and_null_break_a_check() -> None:
+    # P101, P103
+    check = compile_boolean("id > 0", SCHEMA)
+    found = list(violations(check, iter([pa.record_batch({"Id": [1, 2]}), pa.record_batch({"Id": [3, 0, None]})])))
+    assert [b["Id"].to_pylist() for b in found] == [[0, None]]
+    assert check.shown(found[0].slice(1)) == "\n - Id : null"
+    with pytest.raises(ConstraintViolationError, match="can't be computed"):
+        compile_boolean("1 / id > 0", SCHEMA).broken(pa.record_batch({"Id": [0]}))
+
+
+def test_the_published_list_is_the_registrys() -> None:
+    assert (repo.ROOT / "docs/expressions.md").read_text() == listing.page(), (
+        "python tests/expr/listing.py > docs/expressions.md"
+    )
