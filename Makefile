@@ -93,6 +93,14 @@ check: develop ## formatting, lints, types, stubs, structure
 bench: release ## each measure beside its peers, with peak memory; BENCH_ARGS="--quick" for a look
 	for measure in benches/bench_*.py; do $(BIN)/python "$$measure" $(BENCH_ARGS); done
 
+.PHONY: tables
+tables: develop ## docs/compatibility.md, docs/properties.md and README's support table anew from their data
+	$(BIN)/python docs/generate.py
+
+.PHONY: engines
+engines: develop jars ## measure what other engines read and write (ENGINES_ARGS="--duckdb PYTHON")
+	cd tests && ../$(BIN)/python -m interop.measure_engines $(ENGINES_ARGS)
+
 .PHONY: docs
 docs: develop ## the API reference, into site/
 	$(BIN)/pdoc --docformat google --output-directory site deltaplane

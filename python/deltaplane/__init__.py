@@ -5,6 +5,7 @@ other library: pyarrow, pandas, Polars, DuckDB and PySpark come in when they are
 """
 
 from deltaplane._native import __version__
+from deltaplane.alter import AlterPlan, TableAlterer
 from deltaplane.exceptions import DeltaError
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.schema import Field, Schema
@@ -12,6 +13,7 @@ from deltaplane.table import DeltaTable, Metadata, ProtocolVersions
 from deltaplane.write import WriteResult, write_deltalake
 
 __all__ = [
+    "AlterPlan",
     "CommitProperties",
     "DeltaError",
     "DeltaTable",
@@ -20,6 +22,7 @@ __all__ = [
     "PostCommitHookProperties",
     "ProtocolVersions",
     "Schema",
+    "TableAlterer",
     "Transaction",
     "WriteResult",
     "WriterProperties",

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
-from deltaplane import _native, expr
+from deltaplane import _native, compat, expr
+from deltaplane.alter import TableAlterer
 from deltaplane.arrow_io import Scan
+from deltaplane.compat import Compatibility
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.expr.tree import all_of
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
 
 _INSTEAD = {
-    "alter": "create the table with the columns and properties it needs, or write with schema_mode",
     "cleanup_metadata": "",
     "compact_logs": "",
     "create_write_transaction": "use write_deltalake",
@@ -229,6 +230,38 @@ class DeltaTable:
     def protocol(self) -> ProtocolVersions:
         """The protocol versions and table features."""
         return ProtocolVersions(**json.loads(self._snapshot.protocol_json()))
+
+    def compatibility(self, properties: Mapping[str, str] | None = None) -> Compatibility:
+        """Which engines and versions can read and write the table, and what they lack.
+
+        With `properties`, also what setting them would change: the protocol `after`, and the engines for which the table
+        would become unreadable or unwritable. Nothing is committed.
+
+        Raises:
+            InvalidArgumentError, UnsupportedFeatureError: properties that the table can't have.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-compatibility/t", pa.table({"x": [1]}))
+        >>> table = DeltaTable("memory://doc-compatibility/t")
+        >>> found = table.compatibility({"delta.enableDeletionVectors": "true"})
+        >>> all(verdict.reads for verdict in found.engines), found.unreadable_for[0]
+        (True, 'delta-spark 1.0 to 1.1')
+        """
+        now = compat.Protocol.of(json.loads(_native.supported_json(self._snapshot)))
+        verdicts = compat.verdicts(now)
+        if properties is None:
+            return Compatibility(now, verdicts)
+        plan = self.alter.set_table_properties(properties, dry_run=True)
+        unreadable, unwritable = compat.newly_excluded(now, plan.after)
+        return Compatibility(now, verdicts, plan.after, tuple(unreadable), tuple(unwritable))
+
+    # --- its changes --------------------------------------------------------------------------------------------------
+
+    @property
+    def alter(self) -> TableAlterer:
+        """Changes of the table's columns, properties and protocol, one commit each."""
+        return TableAlterer(self)
 
     # --- its files ----------------------------------------------------------------------------------------------------
 

@@ -158,3 +158,17 @@ def test_without_its_extra_it_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
     assert "pip install 'deltaplane[cli]'" in done.stderr
+
+
+def test_compat(path: str, call: Callable[..., str], fail: Callable[..., str]) -> None:
+    found = loads(call("compat", path, "--json", "--set", "delta.enableDeletionVectors=true"))
+    assert found["protocol"]["min_writer_version"] == 2
+    assert all(e["reads"] for e in found["engines"])
+    assert found["after"]["features"] == ["appendOnly", "deletionVectors", "invariants"]
+    assert "delta-spark 1.0 to 1.1" in found["unreadable_for"]
+    shown = call("compat", path, "--set", "delta.enableDeletionVectors=true")
+    assert "deltaplane" in shown
+    assert "protocol after" in shown
+    assert DeltaTable(path).version() == 2
+    assert "appendOnyl" in fail("compat", path, "--set", "delta.appendOnyl=true")
+    assert "key=value" in fail("compat", path, "--set", "nonsense")

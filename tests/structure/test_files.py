@@ -38,7 +38,7 @@ FEATURE_NAMES = set(
 )
 # Where a name stands in its own right: path → names.
 FEATURE_NAMES_ELSEWHERE: dict[str, set[str]] = {
-    "rust/protocol/src/properties.rs": {"appendOnly"},  # the property delta.appendOnly
+    "rust/protocol/src/properties/known.rs": {"appendOnly"},  # the property delta.appendOnly
     "rust/protocol/src/schema.rs": {"timestampNtz"},  # a spelling of the type
 }
 

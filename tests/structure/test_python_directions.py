@@ -13,11 +13,12 @@ from structure.python_modules import Package, imports, module_name
 # The rooms of the package, lowest first: each may import its own layer and those before it.
 LAYERS = (
     ("_native", "errors", "exceptions"),
-    ("arrow_io", "expr", "options", "properties", "schema"),
+    ("arrow_io", "compat", "expr", "options", "properties", "schema"),
     ("plan",),
     ("engine",),
     ("commands",),
     ("write",),
+    ("alter",),
     ("sql", "table"),
     ("__init__",),
     ("report", "spark"),

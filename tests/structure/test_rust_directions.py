@@ -24,7 +24,8 @@ CRATES = {
 PROTOCOL = (
     ("error", "types"),
     ("arrow_types", "expr", "schema"),
-    ("actions", "deletion_vectors", "mapping", "partition_values", "paths", "properties", "schema_merge", "stats"),
+    ("actions", "deletion_vectors", "mapping", "partition_values", "paths", "properties"),
+    ("schema_edit", "schema_merge", "stats"),
     ("files", "replay", "segment", "stats_columns"),
     ("features",),
     ("state",),

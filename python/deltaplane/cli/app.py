@@ -187,6 +187,25 @@ def head(
 
 
 @app.command()
+def compat(
+    location: Location,
+    version: Version = None,
+    option: StoreOptions = None,
+    property: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="What setting this property would break.", show_default=False),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Which engines and versions can read and write the table."""
+    pairs = [text.partition("=") for text in property or []]
+    if any(not (key and equals) for key, equals, _ in pairs):
+        raise typer.BadParameter("give properties as --set key=value")
+    properties = {key: value for key, _, value in pairs} or None
+    render.compat(_open(location, version, option).compatibility(properties), as_json=json)
+
+
+@app.command()
 def checkpoint(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
     """Writes a checkpoint of the version, so that opening needs no older commits."""
     table = _open(location, version, option)

@@ -19,9 +19,10 @@ from rich.text import Text
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.compat import Compatibility
     from deltaplane.schema import Schema
 
-__all__ = ["bytes_text", "facts", "files", "head", "history", "info", "schema"]
+__all__ = ["bytes_text", "compat", "facts", "files", "head", "history", "info", "schema"]
 
 _CELL = 60
 
@@ -127,6 +128,32 @@ def history(entries: list[dict[str, Any]], *, as_json: bool) -> None:
         for entry in entries
     ]
     _table(("version", "time", "operation", "metrics", "user metadata"), rows, numbers=("version",))
+
+
+def compat(found: Compatibility, *, as_json: bool) -> None:
+    """Who can read and write a table."""
+    if as_json:
+        print_json(found.to_dict())
+        return
+    rows = [
+        (
+            verdict.engine,
+            verdict.versions,
+            "yes" if verdict.reads else "no",
+            "yes" if verdict.writes else "no",
+            ", ".join(verdict.missing_to_write),
+        )
+        for verdict in found.engines
+    ]
+    _table(("engine", "versions", "reads", "writes", "lacks"), rows)
+    if found.after is not None:
+        changes = {
+            "protocol now": str(found.protocol),
+            "protocol after": str(found.after),
+            "unreadable for": ", ".join(found.unreadable_for) or "nobody more",
+            "unwritable for": ", ".join(found.unwritable_for) or "nobody more",
+        }
+        facts(changes, as_json=False)
 
 
 def files(rows: list[dict[str, Any]], total: int, *, as_json: bool) -> None:

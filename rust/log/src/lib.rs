@@ -1,6 +1,7 @@
 //! THE TABLE = protocol + store: listing, reading commits and checkpoints, snapshots, plans,
 //! transactions, checkpoint writing, history. Knows no rows (see `deltaplane-data`) and no Python.
 
+mod alter;
 mod checkpoint_reader;
 mod checkpoint_writer;
 mod clock;
@@ -14,6 +15,7 @@ mod snapshot;
 mod transaction;
 mod write_plan;
 
+pub use alter::{AlterRequest, Altered, Change, alter, protocol_json};
 pub use checkpoint_writer::CheckpointReport;
 pub use clock::now_ms;
 pub use history::HistoryEntry;

@@ -8,7 +8,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, Metadata, Protocol, Remove, SetTransaction};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
-use deltaplane_protocol::features::{self, View, type_widening};
+use deltaplane_protocol::features::{self, Directives, View, type_widening};
 use deltaplane_protocol::files::{FileRows, adds_to_batch};
 use deltaplane_protocol::properties::{Properties, canonical_key};
 use deltaplane_protocol::prune::Pruner;
@@ -186,7 +186,9 @@ async fn plan(store: &Store, incoming: StructType, request: WriteRequest) -> Res
 fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result<PlannedWrite> {
     let partition_columns = canonical_columns(&schema, request.partition_by.as_deref().unwrap_or_default())?;
     let mut configuration = BTreeMap::new();
-    for (k, v) in &request.configuration {
+    let mut wanted = request.configuration.clone();
+    let asked = Directives::take(&mut wanted)?;
+    for (k, v) in &wanted {
         configuration.insert(canonical_key(k)?, v.clone());
     }
     Properties::validate(&configuration)?;
@@ -205,7 +207,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         metadata: &metadata,
         schema: &schema,
     };
-    let protocol = features::protocol_for(None, view)?;
+    let protocol = features::protocol_with(None, view, &asked)?;
     features::check_write(&protocol, view)?;
     if request.predicate.is_some() {
         return Err(Error::invalid_argument(
@@ -495,7 +497,7 @@ fn count(n: usize) -> i64 {
 }
 
 /// The programs that write, deltaplane among them.
-fn engine_info(given: Option<&str>) -> String {
+pub(crate) fn engine_info(given: Option<&str>) -> String {
     let own = format!("deltaplane/{}", env!("CARGO_PKG_VERSION"));
     match given {
         Some(g) if g.contains("deltaplane") => g.to_owned(),

@@ -15,6 +15,7 @@ pub mod properties;
 pub mod prune;
 pub mod replay;
 pub mod schema;
+pub mod schema_edit;
 pub mod schema_merge;
 pub mod segment;
 pub mod state;

@@ -1,53 +1,13 @@
 //! Table properties (protocol appendix, P190): the known keys, their canonical spelling and the
 //! typed values of those that this build acts on.
 
+mod known;
+
 use std::collections::BTreeMap;
 
 use crate::{Error, Result};
 
-/// Keys of the form `delta.…` that a user may set. Prefixes end in a dot.
-const KNOWN: &[&str] = &[
-    "delta.appendOnly",
-    "delta.autoOptimize",
-    "delta.autoOptimize.autoCompact",
-    "delta.autoOptimize.optimizeWrite",
-    "delta.checkpoint.writeStatsAsJson",
-    "delta.checkpoint.writeStatsAsStruct",
-    "delta.checkpointInterval",
-    "delta.checkpointPolicy",
-    "delta.checkpointRetentionDuration",
-    "delta.columnMapping.mode",
-    "delta.compatibility.symlinkFormatManifest.enabled",
-    "delta.dataSkippingNumIndexedCols",
-    "delta.dataSkippingStatsColumns",
-    "delta.dataSkippingStringPrefixLength",
-    "delta.deletedFileRetentionDuration",
-    "delta.enableChangeDataFeed",
-    "delta.enableDeletionVectors",
-    "delta.enableExpiredLogCleanup",
-    "delta.enableFullRetentionRollback",
-    "delta.enableIcebergCompatV1",
-    "delta.enableIcebergCompatV2",
-    "delta.enableIcebergCompatV3",
-    "delta.enableInCommitTimestamps",
-    "delta.enableMaterializePartitionColumnsFeature",
-    "delta.enableRowTracking",
-    "delta.enableTypeWidening",
-    "delta.enableVariantShredding",
-    "delta.isolationLevel",
-    "delta.logRetentionDuration",
-    "delta.parquet.compression.codec",
-    "delta.parquet.format.version",
-    "delta.randomizeFilePrefixes",
-    "delta.randomPrefixLength",
-    "delta.rowTrackingSuspended",
-    "delta.sampleRetentionDuration",
-    "delta.setTransactionRetentionDuration",
-    "delta.targetFileSize",
-    "delta.tuneFileSizesForRewrites",
-    "delta.universalFormat.enabledFormats",
-    "delta.writePartitionColumnsToParquet",
-];
+pub use known::{KNOWN, Known, Values, find};
 
 /// The spelling under which a property is stored: known `delta.` keys are found ignoring case,
 /// other `delta.` keys are refused, the rest is the user's own (P190).
@@ -59,11 +19,18 @@ pub fn canonical_key(key: &str) -> Result<String> {
     if let Some(name) = lower.strip_prefix("delta.constraints.") {
         return Ok(format!("delta.constraints.{name}"));
     }
-    KNOWN.iter().find(|k| k.to_lowercase() == lower).map(|k| (*k).to_owned()).ok_or_else(|| {
-        Error::invalid_argument(format!(
-            "`{key}` isn't a table property that Delta knows: check the spelling, or use a name that doesn't start with `delta.`"
-        ))
-    })
+    match find(key).map(|k| k.name) {
+        // The old name of one property: the new one is stored.
+        Some("enableChangeDataCapture") => Ok("delta.enableChangeDataFeed".to_owned()),
+        Some(name) => Ok(format!("delta.{name}")),
+        None => Err(unknown_key(key)),
+    }
+}
+
+fn unknown_key(key: &str) -> Error {
+    Error::invalid_argument(format!(
+        "`{key}` isn't a table property that Delta knows: check the spelling, or use a name that doesn't start with `delta.`"
+    ))
 }
 
 /// The properties that this build acts on, with their defaults.
@@ -122,30 +89,28 @@ impl Properties {
     /// Refuses values of known properties that can't be read: for properties a user sets.
     pub fn validate(configuration: &BTreeMap<String, String>) -> Result<()> {
         for (key, value) in configuration {
-            let name = key.strip_prefix("delta.").unwrap_or_default();
-            let v = value.trim();
-            let legal = match name {
-                "checkpointInterval" => v.parse::<u64>().is_ok_and(|n| n > 0),
-                "dataSkippingNumIndexedCols" => v.parse::<i64>().is_ok_and(|n| n >= -1),
-                "dataSkippingStringPrefixLength" => v.parse::<usize>().is_ok(),
-                "targetFileSize" => parse_bytes(v).is_some_and(|n| n > 0),
-                "isolationLevel" => v == "Serializable",
-                "checkpointPolicy" => matches!(v, "classic" | "v2"),
-                "columnMapping.mode" => matches!(v, "none" | "name" | "id"),
-                n if n.ends_with("Duration") => parse_interval_ms(v).is_some(),
-                n if n == "appendOnly" || n.starts_with("enable") || n.starts_with("checkpoint.writeStats") => {
-                    v.eq_ignore_ascii_case("true") || v.eq_ignore_ascii_case("false")
-                }
-                _ => true,
-            };
-            if !legal {
-                return Err(Error::invalid_argument(format!(
-                    "`{value}` isn't a legal value of the table property `{key}`"
-                )));
+            if let Some(known) = find(key) {
+                known.check(value)?;
             }
         }
-        Ok(())
+        check_together(configuration)
     }
+}
+
+/// Values that are legal alone and not together: history must last as long as removed files do (section 11).
+fn check_together(configuration: &BTreeMap<String, String>) -> Result<()> {
+    let get = |k: &str| configuration.get(k).and_then(|v| parse_interval_ms(v));
+    let (log, files) = (
+        get("delta.logRetentionDuration"),
+        get("delta.deletedFileRetentionDuration"),
+    );
+    let log_ms = log.unwrap_or(30 * 24 * 3600 * 1000);
+    if (log.is_some() || files.is_some()) && log_ms < files.unwrap_or(WEEK_MS) {
+        return Err(Error::invalid_argument(
+            "`delta.logRetentionDuration` must be at least `delta.deletedFileRetentionDuration`: set both together",
+        ));
+    }
+    Ok(())
 }
 
 /// Column names separated by commas, each possibly in backticks.
@@ -214,7 +179,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
 
     #[test]
@@ -237,6 +202,42 @@ mod tests {
                 .message()
                 .contains("appendOnyl")
         );
+    }
+
+    #[test]
+    fn every_known_property_has_one_legal_spelling_and_a_legal_default() {
+        // P190
+        for k in KNOWN {
+            let stored = canonical_key(&k.key().to_uppercase()).unwrap();
+            assert!(
+                find(&stored).is_some_and(|f| f.name == k.name || k.name == "enableChangeDataCapture"),
+                "{stored}"
+            );
+            if k.values != Values::Internal {
+                k.default.map(|d| k.check(d)).transpose().unwrap();
+            }
+            if k.values != Values::Text {
+                let e = k.check("12 parsecs").unwrap_err();
+                assert!(e.message().contains(&k.key()), "{e}");
+            }
+        }
+        assert!(
+            KNOWN
+                .windows(2)
+                .all(|w| w[0].name.to_lowercase() < w[1].name.to_lowercase())
+        );
+    }
+
+    #[test]
+    fn values_that_clash_are_refused_together() {
+        let set = |log: &str, files: &str| {
+            Properties::validate(&BTreeMap::from([
+                ("delta.logRetentionDuration".to_owned(), log.to_owned()),
+                ("delta.deletedFileRetentionDuration".to_owned(), files.to_owned()),
+            ]))
+        };
+        assert!(set("interval 1 day", "interval 2 days").is_err());
+        set("interval 2 days", "interval 2 days").unwrap();
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The boundary between Python and the Rust core: extracts typed arguments, releases the GIL, calls one core function,
 //! converts. It holds no logic of its own. Called by the Python package only.
 
+mod alter;
 mod arrow_bridge;
 mod errors;
 mod events;
@@ -28,5 +29,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(write::is_table, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_from_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_to_arrow, module)?)?;
+    module.add_function(wrap_pyfunction!(alter::alter_table, module)?)?;
+    module.add_function(wrap_pyfunction!(alter::features_json, module)?)?;
+    module.add_function(wrap_pyfunction!(alter::properties_json, module)?)?;
+    module.add_function(wrap_pyfunction!(alter::supported_json, module)?)?;
     spark_plan::register(module)
 }

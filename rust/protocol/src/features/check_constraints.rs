@@ -2,7 +2,7 @@
 
 use super::{Kind, TableFeature, fine};
 
-const PREFIX: &str = "delta.constraints.";
+pub(super) const PREFIX: &str = "delta.constraints.";
 
 pub(super) static FEATURE: TableFeature = TableFeature {
     name: "checkConstraints",

@@ -6,22 +6,33 @@ mod change_data_feed;
 mod check_constraints;
 pub mod column_mapping;
 mod deletion_vectors;
+mod directives;
 mod domain_metadata;
+mod drop;
 mod elsewhere;
 mod generated_columns;
 mod identity_columns;
 pub mod in_commit_timestamp;
 mod invariants;
+mod support;
 mod timestamp_ntz;
+mod transitions;
 pub mod type_widening;
 mod v2_checkpoint;
 mod vacuum_protocol_check;
+mod weakest;
 
 use std::collections::BTreeSet;
 
 use crate::actions::{Metadata, Protocol};
 use crate::schema::{DataType, Field, StructType};
 use crate::{Error, Result};
+
+pub use directives::{Directives, known};
+pub use drop::{Dropped, without_feature};
+pub use support::{reads, writes};
+pub use transitions::check_change;
+pub use weakest::{protocol_for, protocol_with};
 
 /// What a table looks like to a feature's hooks.
 #[derive(Clone, Copy)]
@@ -134,15 +145,16 @@ pub fn find(name: &str) -> Option<&'static TableFeature> {
     all().find(|f| f.name == name)
 }
 
-const MAX_READER: i32 = 3;
-const MAX_WRITER: i32 = 7;
+/// The versions that name features one by one, and the highest ones known.
+const FEATURES_READER: i32 = 3;
+const FEATURES_WRITER: i32 = 7;
 
 /// The features that a protocol supports, listed or implied by its legacy versions (P092, P094).
 pub fn supported(p: &Protocol) -> BTreeSet<String> {
     let listed = p.reader_features.iter().chain(&p.writer_features).flatten().cloned();
     let implied = all().filter(|f| {
         f.legacy.is_some_and(|(r, w)| {
-            let by_writer = p.min_writer_version < MAX_WRITER && p.min_writer_version >= w;
+            let by_writer = p.min_writer_version < FEATURES_WRITER && p.min_writer_version >= w;
             by_writer && (f.kind == Kind::Writer || p.min_reader_version >= r)
         })
     });
@@ -157,13 +169,14 @@ pub fn check_readable_protocol(p: &Protocol) -> Result<()> {
             p.min_reader_version, p.min_writer_version
         )));
     }
-    if p.min_reader_version > MAX_READER {
+    if p.min_reader_version > FEATURES_READER {
         return Err(Error::unsupported_feature(format!(
-            "the table needs reader version {}, this build of deltaplane knows up to {MAX_READER}: use a newer version",
+            "the table needs reader version {}, this build of deltaplane knows up to {FEATURES_READER}: use a newer version",
             p.min_reader_version
         )));
     }
-    if p.min_reader_version == MAX_READER {
+    check_lists(p)?;
+    if p.min_reader_version == FEATURES_READER {
         let listed = p.reader_features.as_ref().ok_or_else(|| {
             Error::corrupt_log("the table's protocol has reader version 3 without a list of reader features")
         })?;
@@ -179,10 +192,59 @@ pub fn check_readable_protocol(p: &Protocol) -> Result<()> {
                 "which this version doesn't know",
             ));
         }
-    } else if p.reader_features.is_some() {
-        return Err(Error::corrupt_log(
-            "the table's protocol lists reader features without reader version 3: a faulty program wrote it",
-        ));
+    }
+    Ok(())
+}
+
+/// Lists of features exist exactly at the versions that have them, and reader version 3 needs writer
+/// version 7 (P092).
+fn check_lists(p: &Protocol) -> Result<()> {
+    let wrong = if p.reader_features.is_some() && p.min_reader_version != FEATURES_READER {
+        "lists reader features without reader version 3"
+    } else if p.writer_features.is_some() && p.min_writer_version < FEATURES_WRITER {
+        "lists writer features without writer version 7"
+    } else if p.writer_features.is_none() && p.min_writer_version == FEATURES_WRITER {
+        "has writer version 7 without a list of writer features"
+    } else if p.min_reader_version == FEATURES_READER && p.min_writer_version < FEATURES_WRITER {
+        "has reader version 3 with a writer version below 7"
+    } else {
+        return Ok(());
+    };
+    Err(Error::corrupt_log(format!(
+        "the table's protocol ({}, {}) {wrong}: a faulty program wrote it",
+        p.min_reader_version, p.min_writer_version
+    )))
+}
+
+/// Each known feature must stand in the lists of those who must know it (P092).
+fn check_kinds(p: &Protocol) -> Result<()> {
+    let (readers, writers) = (
+        p.reader_features.as_deref().unwrap_or_default(),
+        p.writer_features.as_deref().unwrap_or_default(),
+    );
+    let wrong = |name: &str, what: &str| {
+        Err(Error::corrupt_log(format!(
+            "the table's protocol lists the feature {name} {what}: a faulty program wrote it"
+        )))
+    };
+    for name in readers {
+        if find(name).is_some_and(|f| f.kind == Kind::Writer) {
+            return wrong(name, "for readers, who needn't know it");
+        }
+        if !writers.contains(name) {
+            return wrong(name, "for readers and not for writers");
+        }
+    }
+    for f in writers
+        .iter()
+        .filter_map(|n| find(n))
+        .filter(|f| f.kind == Kind::ReaderWriter)
+    {
+        // The versions below 3 imply some of them.
+        let implied = f.legacy.is_some_and(|(r, _)| p.min_reader_version >= r) && p.reader_features.is_none();
+        if !implied && !readers.iter().any(|n| n == f.name) {
+            return wrong(f.name, "for writers and not for readers");
+        }
     }
     Ok(())
 }
@@ -201,9 +263,10 @@ pub fn check_read(p: &Protocol, view: View<'_>) -> Result<()> {
 /// Refuses a table that this build can't write: unknown features (P091), or ones it can't keep up.
 pub fn check_write(p: &Protocol, view: View<'_>) -> Result<()> {
     check_read(p, view)?;
-    if p.min_writer_version > MAX_WRITER {
+    check_kinds(p)?;
+    if p.min_writer_version > FEATURES_WRITER {
         return Err(Error::unsupported_feature(format!(
-            "the table needs writer version {}, this build of deltaplane knows up to {MAX_WRITER}: use a newer version",
+            "the table needs writer version {}, this build of deltaplane knows up to {FEATURES_WRITER}: use a newer version",
             p.min_writer_version
         )));
     }
@@ -218,53 +281,16 @@ pub fn check_write(p: &Protocol, view: View<'_>) -> Result<()> {
     Ok(())
 }
 
+fn unknown_feature(name: &str) -> Error {
+    Error::unsupported_feature(format!(
+        "`{name}` isn't a table feature that this version of deltaplane knows: check the spelling, or use a newer version"
+    ))
+}
+
 fn unsupported(verb: &str, name: &str, why: &str) -> Error {
     Error::unsupported_feature(format!(
         "can't {verb} this table: it uses the table feature {name}, {why}; use a newer deltaplane, or another Delta program for this table"
     ))
-}
-
-/// The weakest protocol that supports what this metadata asks for and all that `base` had
-/// (P075, P093–P095); equal to `base` when nothing has to be added.
-pub fn protocol_for(base: Option<&Protocol>, view: View<'_>) -> Result<Protocol> {
-    let had = base.map(supported).unwrap_or_default();
-    let mut set = had.clone();
-    // P098: a name and its preview are one feature, and never listed together.
-    let listed = |f: &TableFeature| had.contains(&format!("{}-preview", f.name));
-    for f in all().filter(|f| (f.wanted)(view) && !listed(f)) {
-        set.insert(f.name.to_owned());
-        set.extend(f.requires.iter().map(|r| (*r).to_owned()));
-    }
-    if let Some(b) = base.filter(|_| set == had) {
-        return Ok(b.clone());
-    }
-    // Native features keep these two beside them, as the reference does (P095).
-    let plain = [append_only::FEATURE.name, invariants::FEATURE.name];
-    if set.iter().all(|n| plain.contains(&n.as_str())) {
-        return Ok(Protocol {
-            min_reader_version: 1,
-            min_writer_version: 2,
-            reader_features: None,
-            writer_features: None,
-        });
-    }
-    if base.is_none() {
-        set.extend(plain.map(str::to_owned));
-    }
-    let reader: Vec<String> = set
-        .iter()
-        .filter(|n| find(n).is_some_and(|f| f.kind == Kind::ReaderWriter))
-        .cloned()
-        .collect();
-    let old_reader = base.map_or(1, |b| b.min_reader_version);
-    let needs_lists = reader.iter().any(|n| find(n).is_some_and(|f| f.legacy.is_none())) || old_reader == MAX_READER;
-    let min_reader_version = if needs_lists { MAX_READER } else { old_reader };
-    Ok(Protocol {
-        min_reader_version,
-        min_writer_version: MAX_WRITER,
-        reader_features: needs_lists.then_some(reader),
-        writer_features: Some(set.into_iter().collect()),
-    })
 }
 
 /// Whether a remove that changes rows is forbidden (P100).
@@ -278,7 +304,7 @@ mod tests {
     use super::*;
     use crate::schema::Primitive;
 
-    fn protocol(r: i32, w: i32, rf: Option<&[&str]>, wf: Option<&[&str]>) -> Protocol {
+    pub(super) fn protocol(r: i32, w: i32, rf: Option<&[&str]>, wf: Option<&[&str]>) -> Protocol {
         let own = |l: Option<&[&str]>| l.map(|l| l.iter().map(|s| (*s).to_owned()).collect());
         Protocol {
             min_reader_version: r,
@@ -287,7 +313,7 @@ mod tests {
             writer_features: own(wf),
         }
     }
-    fn with<T>(fields: Vec<Field>, conf: &[(&str, &str)], f: impl FnOnce(View<'_>) -> T) -> T {
+    pub(super) fn with<T>(fields: Vec<Field>, conf: &[(&str, &str)], f: impl FnOnce(View<'_>) -> T) -> T {
         let metadata = Metadata {
             configuration: conf.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
             ..Metadata::default()
@@ -367,6 +393,37 @@ mod tests {
                 .contains("futureWriter")
         );
         assert!(check_readable_protocol(&protocol(4, 7, None, None)).is_err());
-        assert!(check_readable_protocol(&protocol(3, 7, None, Some(&[]))).is_err());
+    }
+
+    #[test]
+    fn lists_must_be_where_the_versions_have_them() {
+        // P092
+        for p in [
+            protocol(3, 7, None, Some(&[])),
+            protocol(1, 7, None, None),
+            protocol(1, 2, None, Some(&[])),
+            protocol(2, 7, Some(&[]), Some(&[])),
+            protocol(3, 6, Some(&[]), None),
+        ] {
+            let e = check_readable_protocol(&p).unwrap_err();
+            assert_eq!(e.kind(), crate::Kind::CorruptLog, "{p:?}");
+        }
+    }
+
+    #[test]
+    fn features_must_stand_in_the_right_lists() {
+        // P092
+        let wrong = [
+            protocol(3, 7, Some(&["v2Checkpoint"]), Some(&[])),
+            protocol(3, 7, Some(&[]), Some(&["v2Checkpoint"])),
+            protocol(3, 7, Some(&["appendOnly"]), Some(&["appendOnly"])),
+            protocol(1, 7, None, Some(&["columnMapping"])),
+        ];
+        for p in wrong {
+            let e = with(vec![], &[], |v| check_write(&p, v)).unwrap_err();
+            assert_eq!(e.kind(), crate::Kind::CorruptLog, "{p:?}");
+        }
+        let legacy = protocol(2, 7, None, Some(&["columnMapping"]));
+        with(vec![], &[], |v| check_write(&legacy, v)).unwrap();
     }
 }

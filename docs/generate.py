@@ -1,0 +1,114 @@
+"""Writes docs/compatibility.md, docs/properties.md and the support table of README.md from the compatibility data and
+the core's own lists. `--check` only says whether they are up to date. Run by `make tables`, checked by the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from deltaplane import _native
+from deltaplane.compat import Engine, engines
+
+ROOT = Path(__file__).resolve().parents[1]
+BEGIN, END = "<!-- support table: begin (docs/generate.py) -->", "<!-- support table: end -->"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+def mark(engine: Engine, feature: str, reader: bool) -> str:
+    reads = feature in engine.reads or (not reader and engine.source != "measured" and engine.reader_version > 0)
+    words = [word for word, has in (("R", reads), ("W", feature in engine.writes)) if has]
+    return " ".join(words) or "–"
+
+
+def support(shown: Sequence[Engine]) -> str:
+    features = [f for f in json.loads(_native.features_json()) if not f["name"].endswith("-preview")]
+    rows = [[f"`{f['name']}`", *(mark(e, f["name"], f["reader"]) for e in shown)] for f in features]
+    return table(["table feature", *(f"{e.name} {e.versions}" for e in shown)], rows)
+
+
+def measured() -> list[Engine]:
+    return [e for e in engines() if e.source in ("measured", "its own features")]
+
+
+def compatibility() -> str:
+    documented = [e for e in engines() if e.source not in ("measured", "its own features")]
+    sources = sorted({e.source for e in documented})
+    pages = "\n".join(f"- <{page}>" for page in sources)
+    return f"""# Compatibility
+
+Which programs read (R) and write (W) tables with each feature of the Delta protocol. This page is generated from
+`python/deltaplane/compat/engines.json` and from deltaplane's own feature rooms: don't edit it.
+
+`deltaplane compat TABLE` and `DeltaTable.compatibility()` ask the same data about one table, and
+`DeltaTable.compatibility({{"delta.enableDeletionVectors": "true"}})` what a change would break.
+
+## Measured
+
+Each program reads tables that use the feature, every row, and appends to them; then delta-spark reads the result and
+the protocol verifier looks at it (`tests/interop/measure_engines.py`). deltaplane's column is what its core says of
+itself, which the tests hold it to.
+
+{support(measured())}
+## From documentation
+
+{support(documented)}
+Sources:
+
+{pages}
+"""
+
+
+def properties() -> str:
+    rows = [
+        [
+            f"`{p['key']}`",
+            p["values"],
+            "" if p["default"] is None else f"`{p['default']}`".replace("``", ""),
+            p["meaning"],
+        ]
+        for p in json.loads(_native.properties_json())
+    ]
+    return f"""# Table properties
+
+Every property that Delta knows: what it may be set to (`DeltaTable.alter.set_table_properties`), what holds when it
+isn't set, what it does. Keys ignore case; unknown keys that begin with `delta.` are refused. This page is generated from
+the core's list: don't edit it.
+
+{table(["property", "values", "default", "meaning"], rows)}"""
+
+
+def readme(text: str) -> str:
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{support(measured())}{END}{rest.split(END)[1]}"
+
+
+def pages() -> dict[Path, str]:
+    """Each generated page with its text."""
+    about = ROOT / "README.md"
+    return {
+        ROOT / "docs" / "compatibility.md": compatibility(),
+        ROOT / "docs" / "properties.md": properties(),
+        about: readme(about.read_text(encoding="utf-8")),
+    }
+
+
+def main() -> int:
+    old = [path for path, text in pages().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    if "--check" in sys.argv[1:]:
+        for path in old:
+            print(f"{path.relative_to(ROOT)} is out of date: run docs/generate.py")
+        return 1 if old else 0
+    for path in old:
+        path.write_text(pages()[path], encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,439 @@
+"""`DeltaTable.alter`: one change of a table's columns, properties or protocol, planned or committed.
+
+Arguments in, a request to the Rust core, an `AlterPlan` out; the rules are the core's. It must not know `deltaplane.table`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltaplane import _native
+from deltaplane.compat import Protocol, newly_excluded
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.properties import CommitProperties, PostCommitHookProperties
+from deltaplane.schema import Field, StructType
+from deltaplane.write import OpenTable
+
+__all__ = ["AlterPlan", "TableAlterer"]
+
+_log = logging.getLogger("deltaplane.alter")
+
+
+@dataclass(frozen=True)
+class AlterPlan:
+    """What a change did, or would do.
+
+    `version` is the version it made: None after a dry run, and when there was nothing to change (`changed` is False).
+    `before` and `after` are the protocols, `unreadable_for` and `unwritable_for` the engines that could read or write
+    the table before and can't after, as the compatibility data says.
+
+    >>> import pyarrow as pa
+    >>> from deltaplane import DeltaTable, write_deltalake
+    >>> _ = write_deltalake("memory://doc-alter-plan/t", pa.table({"x": [1]}))
+    >>> table = DeltaTable("memory://doc-alter-plan/t")
+    >>> plan = table.alter.set_table_properties({"delta.enableDeletionVectors": "true"}, dry_run=True)
+    >>> plan.added_features, plan.version, table.version()
+    (['deletionVectors'], None, 0)
+    >>> any(line.startswith("this makes the table unreadable for") for line in plan.announcement())
+    True
+    """
+
+    operation: str
+    changed: bool
+    version: int | None
+    before: Protocol
+    after: Protocol
+    unreadable_for: list[str] = field(default_factory=list)
+    unwritable_for: list[str] = field(default_factory=list)
+
+    @property
+    def added_features(self) -> list[str]:
+        """Features that the table supports after and not before."""
+        return sorted(self.after.features - self.before.features)
+
+    @property
+    def removed_features(self) -> list[str]:
+        """Features that the table supports before and not after."""
+        return sorted(self.before.features - self.after.features)
+
+    def announcement(self) -> list[str]:
+        """What users of the table should know first, one sentence a line; empty when the protocol stays."""
+        if self.before == self.after:
+            return []
+        lines = [f"the protocol goes from {self.before} to {self.after}"]
+        if self.unreadable_for:
+            lines.append(f"this makes the table unreadable for {', '.join(self.unreadable_for)}")
+        if self.unwritable_for:
+            lines.append(f"this makes the table unwritable for {', '.join(self.unwritable_for)}")
+        return lines
+
+
+class TableAlterer:
+    """The changes of a table, as `DeltaTable.alter`; the names are deltalake's where deltalake has them.
+
+    Every call makes one commit and moves the table to it. With `dry_run=True` nothing is committed: the plan that comes
+    back says which protocol the table would get and who couldn't read or write it any more. A change that raises the
+    protocol is announced in the log `deltaplane.alter` before it is committed.
+
+    Columns are named by dotted paths (`address.street`, `tags.element.name`, backticks around names that hold dots).
+
+    Raises (every call):
+        InvalidArgumentError: what the table can't become, and why.
+        UnsupportedFeatureError: a feature that this version can't keep up, by name.
+        MetadataChangedException, ProtocolChangedException: another writer changed the table first.
+    """
+
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
+
+    # --- columns ------------------------------------------------------------------------------------------------------
+
+    def add_columns(
+        self,
+        fields: Field | list[Field],
+        *,
+        into: str = "",
+        first: bool = False,
+        after: str | None = None,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Adds nullable columns, which old rows show as null; files stay as they are.
+
+        A struct column that is there already gets the new fields of the struct given. `into` names a struct that gets
+        the fields instead of the table, `first` and `after` say where.
+
+        Raises:
+            InvalidArgumentError: a name that is taken, NOT NULL, a default, an unknown place.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, Field, write_deltalake
+        >>> _ = write_deltalake("memory://doc-alter-add/t", pa.table({"x": [1]}))
+        >>> table = DeltaTable("memory://doc-alter-add/t")
+        >>> table.alter.add_columns([Field("day", "date")], first=True).version
+        1
+        >>> [f.name for f in table.schema().fields]
+        ['day', 'x']
+        """
+        given = [fields] if isinstance(fields, Field) else list(fields)
+        return self._alter(
+            "add_columns",
+            {"into": into, "fields": StructType(given).to_json(), "position": _position(first, after)},
+            dry_run,
+            commit_properties,
+            post_commithook_properties,
+        )
+
+    def reorder(
+        self,
+        column: str,
+        *,
+        first: bool = False,
+        after: str | None = None,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Moves a column among its siblings: `first`, or behind the column `after`."""
+        position = _position(first, after)
+        if position is None:
+            raise InvalidArgumentError(f"say where {column!r} goes: first=True or after='another column'")
+        arguments = {"column": column, "position": position}
+        return self._alter("move_column", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def set_comment(
+        self,
+        column: str,
+        comment: str | None,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Sets a column's comment; None takes it away."""
+        arguments = {"column": column, "comment": comment}
+        return self._alter("set_comment", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def drop_column_not_null(
+        self,
+        column_name: str,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> AlterPlan:
+        """Lets a column be null (P102)."""
+        arguments = {"column": column_name}
+        return self._alter("drop_not_null", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def set_nullable(
+        self,
+        column: str,
+        nullable: bool = True,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Lets a column be null, as `drop_column_not_null`.
+
+        Raises:
+            UnsupportedFeatureError: `nullable=False`, which no row may contradict; add the constraint `x IS NOT NULL`.
+        """
+        if not nullable:
+            raise UnsupportedFeatureError(
+                f"column {column!r} can't become NOT NULL in a table that exists: add a constraint such as"
+                f" add_constraint({{'{column}_not_null': '{column} IS NOT NULL'}}), which existing rows must meet"
+            )
+        arguments = {"column": column}
+        return self._alter("drop_not_null", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def set_column_metadata(
+        self,
+        column: str,
+        metadata: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Sets free keys of a column's metadata; None takes one away. Keys that writers obey (`delta.…`) are refused."""
+        arguments = {"column": column, "metadata": dict(metadata)}
+        return self._alter("set_column_metadata", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    # --- the table ----------------------------------------------------------------------------------------------------
+
+    def set_table_name(
+        self,
+        name: str | None,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Sets the table's name; None takes it away."""
+        return self._alter("set_name", {"name": name}, dry_run, commit_properties, post_commithook_properties)
+
+    def set_table_description(
+        self,
+        description: str | None,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Sets the table's description; None takes it away."""
+        arguments = {"description": description}
+        return self._alter("set_description", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def set_table_properties(
+        self,
+        properties: Mapping[str, str],
+        raise_if_not_exists: bool = True,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Sets table properties, with the features that they need, in one commit (P093, P190).
+
+        Keys that begin with `delta.` ignore case and must be known, their values legal; other keys are yours.
+        `delta.feature.<name>`, `delta.minReaderVersion`, `delta.minWriterVersion` and `delta.ignoreProtocolDefaults` are
+        instructions and aren't stored (P096). `raise_if_not_exists` is there for deltalake's sake: unknown `delta.` keys
+        are refused either way.
+
+        Raises:
+            InvalidArgumentError: an unknown key, an illegal value, values that clash.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-alter-set/t", pa.table({"x": [1]}))
+        >>> table = DeltaTable("memory://doc-alter-set/t")
+        >>> table.alter.set_table_properties({"DELTA.appendonly": "true", "owner": "payments"}).version
+        1
+        >>> table.metadata().configuration
+        {'delta.appendOnly': 'true', 'owner': 'payments'}
+        """
+        texts = {key: _property_text(key, value) for key, value in properties.items()}
+        arguments = {"properties": texts}
+        return self._alter("set_properties", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def unset_table_properties(
+        self,
+        keys: str | Sequence[str],
+        *,
+        if_exists: bool = False,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Takes table properties away; features that they needed stay supported (`drop_feature` takes those).
+
+        Raises:
+            InvalidArgumentError: a key that isn't set, unless `if_exists`.
+        """
+        arguments = {"keys": [keys] if isinstance(keys, str) else list(keys), "if_exists": if_exists}
+        return self._alter("unset_properties", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    # --- constraints --------------------------------------------------------------------------------------------------
+
+    def add_constraint(
+        self,
+        constraints: Mapping[str, str],
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Adds one CHECK constraint, name → condition in Spark SQL, which every row must meet (P103).
+
+        Raises:
+            UnsupportedFeatureError: a condition that this version can't evaluate with Spark's meaning.
+            InvalidArgumentError: not exactly one constraint, or a name that is taken.
+        """
+        if len(constraints) != 1:
+            raise InvalidArgumentError(f"one constraint is added at a time, not {len(constraints)}")
+        ((name, expression),) = constraints.items()
+        arguments = {"name": name, "expression": expression}
+        return self._alter("add_constraint", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def drop_constraint(
+        self,
+        name: str,
+        raise_if_not_exists: bool = True,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Drops a CHECK constraint.
+
+        Raises:
+            InvalidArgumentError: no such constraint, unless `raise_if_not_exists` is False.
+        """
+        arguments = {"name": name, "if_exists": not raise_if_not_exists}
+        return self._alter("drop_constraint", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    # --- the protocol -------------------------------------------------------------------------------------------------
+
+    def add_feature(
+        self,
+        feature: object,
+        allow_protocol_versions_increase: bool = False,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Supports a feature, or several, without using it yet: names, or deltalake's `TableFeatures`.
+
+        Raises:
+            InvalidArgumentError: the protocol's versions would rise and `allow_protocol_versions_increase` is False.
+            UnsupportedFeatureError: no such feature, or one that this version can't keep up.
+        """
+        given = list(feature) if isinstance(feature, (list, tuple, set, frozenset)) else [feature]
+        arguments = {
+            "features": [_feature_name(one) for one in given],
+            "allow_protocol_versions_increase": allow_protocol_versions_increase,
+        }
+        return self._alter("add_features", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def drop_feature(
+        self,
+        feature: str,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Stops supporting a feature and takes its properties away, so that programs without it can use the table (P098).
+
+        Raises:
+            InvalidArgumentError: the table doesn't have it, other features need it, or it is in use; says what to do.
+            UnsupportedFeatureError: a feature whose traces are in files or history, which this version leaves alone.
+        """
+        arguments = {"feature": feature}
+        return self._alter("drop_feature", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def upgrade_protocol(
+        self,
+        reader_version: int,
+        writer_version: int,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Supports what these protocol versions imply (P094): `upgradeTableProtocol` of `delta.tables`.
+
+        The table gets the weakest protocol that names the same features; versions it has already change nothing.
+
+        Raises:
+            InvalidArgumentError: versions that don't exist or don't go together (P092).
+        """
+        arguments = {"reader": reader_version, "writer": writer_version}
+        return self._alter("upgrade_protocol", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    # --- the commit ---------------------------------------------------------------------------------------------------
+
+    def _alter(
+        self,
+        change: str,
+        arguments: Mapping[str, Any],
+        dry_run: bool,
+        commit_properties: CommitProperties | None,
+        hook: PostCommitHookProperties | None,
+    ) -> AlterPlan:
+        settings = (commit_properties or CommitProperties()).to_request()
+        if settings.pop("txn"):
+            raise UnsupportedFeatureError("a change of the table carries no application's version: leave it out")
+        settings |= (hook or PostCommitHookProperties()).to_request()
+        plan = self._run({"change": change, **arguments, "commit": {**settings, "dry_run": True}})
+        if dry_run or not plan.changed:
+            return plan
+        for line in plan.announcement():
+            _log.warning("%s: %s", self._table.location, line)
+        done = self._run({"change": change, **arguments, "commit": {**settings, "dry_run": False}})
+        self._table.update_incremental()
+        return done
+
+    def _run(self, request: Mapping[str, Any]) -> AlterPlan:
+        options = self._table.storage_options
+        answer = json.loads(_native.alter_table(self._table.location, options, json.dumps(request)))
+        before, after = Protocol.of(answer["before"]), Protocol.of(answer["after"])
+        unreadable, unwritable = newly_excluded(before, after)
+        return AlterPlan(
+            operation=answer["operation"],
+            changed=answer["changed"],
+            version=answer["version"],
+            before=before,
+            after=after,
+            unreadable_for=unreadable,
+            unwritable_for=unwritable,
+        )
+
+
+def _position(first: bool, after: str | None) -> object:
+    if first and after is not None:
+        raise InvalidArgumentError("first and after are two places: give one")
+    if first:
+        return "first"
+    return None if after is None else {"after": after}
+
+
+def _property_text(key: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int)):
+        return str(value)
+    raise InvalidArgumentError(f"the value of the property {key!r} is text, not {type(value).__name__}")
+
+
+def _feature_name(feature: object) -> str:
+    """The name of a feature: text as it is, deltalake's enumeration by its member's; the core knows both spellings."""
+    return feature if isinstance(feature, str) else str(feature).rpartition(".")[2]

@@ -1,0 +1,191 @@
+//! Columns added, moved, described and relaxed. Files stay as they are: a new column is null in old rows.
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::schema::{DataType, Field, StructType, type_value};
+use deltaplane_protocol::schema_edit::{self, Position, find, join_path, split_path};
+use deltaplane_protocol::schema_merge;
+use serde_json::{Map, Value, json};
+
+use super::draft::Draft;
+use super::not_empty;
+use crate::schema_checks::check_field_names;
+
+/// Keys of a field's metadata that mean something to writers: each has a call of its own, or none.
+const RESERVED: &[&str] = &["CURRENT_DEFAULT", "EXISTS_DEFAULT", "comment"];
+const RESERVED_PREFIXES: &[&str] = &["delta.", "__"];
+
+/// Adds fields to the table or to a struct of it. A struct that is there already gets the new field's fields.
+pub(super) fn add(draft: &mut Draft<'_>, into: &str, fields: &str, position: Option<&Position>) -> Result<()> {
+    let fields = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
+    not_empty(fields.fields(), "column")?;
+    fields.check_names()?;
+    check_field_names(&fields)?;
+    let parent = if into.is_empty() { Vec::new() } else { split_path(into)? };
+    let mut place = position.cloned();
+    let mut said = Vec::new();
+    for field in fields.fields() {
+        check_new(field)?;
+        draft.schema = match grown(draft, &parent, field)? {
+            Some(schema) => schema,
+            None => schema_edit::add(&draft.schema, &parent, field, place.as_ref())?,
+        };
+        said.push(column_json(
+            &[&parent[..], &[field.name.clone()]].concat(),
+            field,
+            place.as_ref(),
+        ));
+        place = place.map(|_| Position::After(field.name.clone()));
+    }
+    draft.says("ADD COLUMNS", [("columns", json!(Value::Array(said).to_string()))]);
+    Ok(())
+}
+
+/// The schema with a struct's new fields, where a column of this name is a struct (or holds them) already.
+fn grown(draft: &Draft<'_>, parent: &[String], field: &Field) -> Result<Option<StructType>> {
+    let is_there = parent.is_empty()
+        && matches!(
+            &field.data_type,
+            DataType::Struct(_) | DataType::Array(_) | DataType::Map(_)
+        )
+        && draft.schema.field_ignore_case(&field.name).is_some();
+    if !is_there {
+        return Ok(None);
+    }
+    let own = StructType::new(vec![field.clone()]);
+    let merged = schema_merge::merge(&with_others_optional(&draft.schema, &field.name), &own)?;
+    let merged = merged.field_ignore_case(&field.name).map(|f| f.data_type.clone());
+    let schema = schema_edit::edit(&draft.schema, &[field.name.clone()], |f| {
+        Ok(Field {
+            data_type: merged.clone().unwrap_or_else(|| f.data_type.clone()),
+            ..f.clone()
+        })
+    })?;
+    // Nothing new in it: the name is simply taken, which adding says.
+    Ok((schema != draft.schema).then_some(schema))
+}
+
+fn with_others_optional(schema: &StructType, name: &str) -> StructType {
+    let kept = schema.field_ignore_case(name).cloned();
+    StructType::new(kept.into_iter().collect())
+}
+
+/// Old rows have no value for a new column, so it can't be one that they would have to have.
+fn check_new(field: &Field) -> Result<()> {
+    let refuse = |what: &str| {
+        Err(Error::invalid_argument(format!(
+            "column `{}` can't be added {what}: rows that are there already have no value for it; add it plain first",
+            field.name
+        )))
+    };
+    if !field.nullable {
+        return refuse("as NOT NULL");
+    }
+    if let Some(key) = field.metadata.keys().find(|k| is_reserved(k) && *k != "comment") {
+        return refuse(&format!("with `{key}` in its metadata"));
+    }
+    check_new_type(&field.data_type)
+}
+
+fn check_new_type(t: &DataType) -> Result<()> {
+    match t {
+        DataType::Primitive(_) => Ok(()),
+        DataType::Array(a) => check_new_type(&a.element),
+        DataType::Map(m) => check_new_type(&m.key).and_then(|()| check_new_type(&m.value)),
+        DataType::Struct(s) => s.fields().iter().try_for_each(|f| {
+            if let Some(key) = f.metadata.keys().find(|k| is_reserved(k) && *k != "comment") {
+                return Err(Error::invalid_argument(format!(
+                    "field `{}` can't be added with `{key}` in its metadata: leave it out",
+                    f.name
+                )));
+            }
+            check_new_type(&f.data_type)
+        }),
+    }
+}
+
+/// Moves a column among its siblings.
+pub(super) fn reposition(draft: &mut Draft<'_>, column: &str, position: &Position) -> Result<()> {
+    let path = split_path(column)?;
+    draft.schema = schema_edit::reposition(&draft.schema, &path, position)?;
+    says_changed(draft, &path, Some(position))
+}
+
+/// Sets a column's comment, or takes it away.
+pub(super) fn set_comment(draft: &mut Draft<'_>, column: &str, comment: Option<&str>) -> Result<()> {
+    let path = split_path(column)?;
+    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+        let mut f = f.clone();
+        match comment {
+            Some(text) => f.metadata.insert("comment".to_owned(), json!(text)),
+            None => f.metadata.remove("comment"),
+        };
+        Ok(f)
+    })?;
+    says_changed(draft, &path, None)
+}
+
+/// Lets a column be null. The other way needs a look at every row and isn't a change of metadata alone.
+pub(super) fn drop_not_null(draft: &mut Draft<'_>, column: &str) -> Result<()> {
+    let path = split_path(column)?;
+    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+        Ok(Field {
+            nullable: true,
+            ..f.clone()
+        })
+    })?;
+    says_changed(draft, &path, None)
+}
+
+/// Sets free keys of a column's metadata; null takes one away.
+pub(super) fn set_metadata(draft: &mut Draft<'_>, column: &str, metadata: &Map<String, Value>) -> Result<()> {
+    let keys: Vec<&String> = metadata.keys().collect();
+    not_empty(&keys, "key")?;
+    if let Some(key) = keys.iter().find(|k| is_reserved(k) && k.as_str() != "comment") {
+        return Err(Error::invalid_argument(format!(
+            "`{key}` in a column's metadata means something to writers and can't be set freely: use the call that is made for it"
+        )));
+    }
+    let path = split_path(column)?;
+    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+        let mut f = f.clone();
+        for (key, value) in metadata {
+            match value {
+                Value::Null => f.metadata.remove(key),
+                v => f.metadata.insert(key.clone(), v.clone()),
+            };
+        }
+        Ok(f)
+    })?;
+    says_changed(draft, &path, None)
+}
+
+fn is_reserved(key: &str) -> bool {
+    RESERVED.contains(&key) || RESERVED_PREFIXES.iter().any(|p| key.starts_with(p))
+}
+
+fn says_changed(draft: &mut Draft<'_>, path: &[String], position: Option<&Position>) -> Result<()> {
+    let field = find(&draft.schema, path)?;
+    let column = column_json(path, &field, None);
+    let mut parameters = vec![(
+        "column",
+        json!(column.get("column").cloned().unwrap_or_default().to_string()),
+    )];
+    parameters.extend(position.map(|p| ("position", json!(p.to_string()))));
+    draft.says("CHANGE COLUMN", parameters);
+    Ok(())
+}
+
+/// A column as delta-spark's history shows it.
+fn column_json(path: &[String], field: &Field, position: Option<&Position>) -> Value {
+    let kind = match &field.data_type {
+        DataType::Primitive(_) => type_value(&field.data_type),
+        DataType::Struct(_) => json!("struct"),
+        DataType::Array(_) => json!("array"),
+        DataType::Map(_) => json!("map"),
+    };
+    let column = json!({"name": join_path(path), "type": kind, "nullable": field.nullable, "metadata": field.metadata});
+    match position {
+        Some(p) => json!({"column": column, "position": p.to_string()}),
+        None => json!({ "column": column }),
+    }
+}

@@ -1,0 +1,48 @@
+//! CHECK constraints added and dropped (P103). Whether the rows that are there meet a new one is the caller's to
+//! find out, over the same version: the commit then fails if another writer has added rows since.
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::conflict::ReadSet;
+use serde_json::json;
+
+use super::draft::Draft;
+
+const PREFIX: &str = "delta.constraints.";
+
+/// Adds a constraint under its name in lower case.
+pub(super) fn add(draft: &mut Draft<'_>, name: &str, expression: &str) -> Result<()> {
+    let (name, expression) = (name.trim(), expression.trim());
+    if name.is_empty() || expression.is_empty() {
+        return Err(Error::invalid_argument(
+            "a constraint has a name and an expression, such as `amount > 0`",
+        ));
+    }
+    let key = key_of(name);
+    if let Some(own) = draft.metadata.configuration.get(&key) {
+        return Err(Error::invalid_argument(format!(
+            "there is a constraint `{name}` already (`{own}`): drop it first, or choose another name"
+        )));
+    }
+    draft.metadata.configuration.insert(key, expression.to_owned());
+    draft.read = ReadSet::Table;
+    draft.says("ADD CONSTRAINT", [("name", json!(name)), ("expr", json!(expression))]);
+    Ok(())
+}
+
+/// Drops a constraint; one that isn't there is an error unless `if_exists`.
+pub(super) fn drop(draft: &mut Draft<'_>, name: &str, if_exists: bool) -> Result<()> {
+    let gone = draft.metadata.configuration.remove(&key_of(name));
+    if gone.is_none() && !if_exists {
+        return Err(Error::invalid_argument(format!(
+            "there is no constraint `{name}`: check the spelling"
+        )));
+    }
+    let mut parameters = vec![("name", json!(name)), ("existed", json!(gone.is_some().to_string()))];
+    parameters.extend(gone.map(|expression| ("expr", json!(expression))));
+    draft.says("DROP CONSTRAINT", parameters);
+    Ok(())
+}
+
+fn key_of(name: &str) -> String {
+    format!("{PREFIX}{}", name.trim().to_lowercase())
+}

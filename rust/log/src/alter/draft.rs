@@ -1,0 +1,93 @@
+//! The table as a change would leave it, and the judgement of the whole: protocol, features, schema.
+
+use std::collections::BTreeMap;
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::{Metadata, Protocol};
+use deltaplane_protocol::conflict::ReadSet;
+use deltaplane_protocol::features::{self, Directives, View};
+use deltaplane_protocol::schema::StructType;
+use deltaplane_protocol::state::TableState;
+use serde_json::Value;
+
+use crate::transaction::{Operation, Staged};
+
+/// A change in the making.
+pub(super) struct Draft<'a> {
+    /// The table before.
+    pub base: &'a TableState,
+    /// Its metadata after, apart from the schema.
+    pub metadata: Metadata,
+    /// Its schema after.
+    pub schema: StructType,
+    /// What is asked of the protocol beside what the metadata needs.
+    pub asked: Directives,
+    /// Whether the protocol may go to versions that list features only because `asked` says so.
+    pub may_list_features: bool,
+    /// The protocol without a feature that is dropped.
+    pub dropped: Option<Protocol>,
+    /// What of the table's rows the change rests on.
+    pub read: ReadSet,
+    /// What the history will say.
+    pub operation: Operation,
+}
+
+impl<'a> Draft<'a> {
+    /// Nothing changed yet.
+    pub(super) fn new(base: &'a TableState) -> Self {
+        Draft {
+            base,
+            metadata: base.metadata().clone(),
+            schema: base.schema().as_ref().clone(),
+            asked: Directives::default(),
+            may_list_features: true,
+            dropped: None,
+            read: ReadSet::Nothing,
+            operation: Operation::default(),
+        }
+    }
+
+    /// What the history will say, under delta-spark's names (protocol.md section 12).
+    pub(super) fn says(&mut self, operation: &str, parameters: impl IntoIterator<Item = (&'static str, Value)>) {
+        self.operation = Operation {
+            name: operation.to_owned(),
+            parameters: parameters.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
+            metrics: BTreeMap::new(),
+        };
+    }
+
+    /// The commit that leaves the table so; without actions when nothing changed.
+    pub(super) fn finish(mut self) -> Result<Staged> {
+        if self.schema != **self.base.schema() {
+            self.schema.check_names()?;
+            self.metadata.schema_string = Some(self.schema.to_json());
+        }
+        let view = View {
+            metadata: &self.metadata,
+            schema: &self.schema,
+        };
+        features::check_change(self.base.view(), view)?;
+        let old = self.base.protocol();
+        let kept = self.dropped.as_ref().unwrap_or(old);
+        let protocol = features::protocol_with(Some(kept), view, &self.asked)?;
+        let rises = protocol.min_reader_version > old.min_reader_version
+            || protocol.min_writer_version > old.min_writer_version;
+        if rises && !self.may_list_features {
+            return Err(Error::invalid_argument(format!(
+                "the feature needs the protocol ({}, {}), the table has ({}, {}): allow it with allow_protocol_versions_increase=True",
+                protocol.min_reader_version,
+                protocol.min_writer_version,
+                old.min_reader_version,
+                old.min_writer_version
+            )));
+        }
+        features::check_write(&protocol, view)?;
+        Ok(Staged {
+            metadata: (self.metadata != *self.base.metadata()).then_some(self.metadata),
+            protocol: (protocol != *old).then_some(protocol),
+            operation: self.operation,
+            read: self.read,
+            ..Staged::default()
+        })
+    }
+}

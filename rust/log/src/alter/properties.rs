@@ -1,0 +1,110 @@
+//! Setting and unsetting table properties (P096, P190).
+
+use std::collections::BTreeMap;
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::features::Directives;
+use deltaplane_protocol::properties::{Properties, canonical_key, find};
+use deltaplane_protocol::schema_edit::split_path;
+use serde_json::json;
+
+use super::draft::Draft;
+use super::not_empty;
+
+const CONSTRAINTS: &str = "delta.constraints.";
+/// Spark's name for the description among properties.
+const COMMENT: &str = "comment";
+
+/// Sets properties under their canonical keys; values are checked, together with those that stay.
+pub(super) fn set(draft: &mut Draft<'_>, asked: &BTreeMap<String, String>) -> Result<()> {
+    let keys: Vec<&String> = asked.keys().collect();
+    not_empty(&keys, "property")?;
+    draft.says("SET TBLPROPERTIES", [("properties", json!(json!(asked).to_string()))]);
+    let mut rest = asked.clone();
+    draft.asked = Directives::take(&mut rest)?;
+    let mut stored = BTreeMap::new();
+    for (key, value) in rest {
+        let key = canonical_key(&key)?;
+        if key.starts_with(CONSTRAINTS) {
+            return Err(Error::invalid_argument(format!(
+                "`{key}` is a constraint, which existing rows must meet: use add_constraint"
+            )));
+        }
+        if stored.insert(key.clone(), value).is_some() {
+            return Err(Error::invalid_argument(format!(
+                "`{key}` is given twice, in two spellings"
+            )));
+        }
+    }
+    if let Some(description) = stored.remove(COMMENT) {
+        draft.metadata.description = Some(description);
+    }
+    Properties::validate(&stored)?;
+    draft.metadata.configuration.extend(stored);
+    check_with_the_rest(draft)
+}
+
+/// Takes properties away; a key that isn't set is an error unless `if_exists`.
+pub(super) fn unset(draft: &mut Draft<'_>, keys: &[String], if_exists: bool) -> Result<()> {
+    not_empty(keys, "property")?;
+    let parameters = [
+        ("properties", json!(json!(keys).to_string())),
+        ("ifExists", json!(if_exists)),
+    ];
+    draft.says("UNSET TBLPROPERTIES", parameters);
+    for key in keys {
+        let lower = key.to_lowercase();
+        if lower.starts_with(CONSTRAINTS) {
+            return Err(Error::invalid_argument(format!(
+                "`{key}` is a constraint: use drop_constraint"
+            )));
+        }
+        if find(key)
+            .is_some_and(|k| k.check("").is_err() && k.values == deltaplane_protocol::properties::Values::Internal)
+        {
+            return Err(Error::invalid_argument(format!(
+                "`{key}` is kept by writers and can't be unset by hand"
+            )));
+        }
+        let was_there = if lower == COMMENT {
+            draft.metadata.description.take().is_some()
+        } else {
+            remove(&mut draft.metadata.configuration, key)
+        };
+        if !was_there && !if_exists {
+            return Err(Error::invalid_argument(format!(
+                "the property `{key}` isn't set: check the spelling, or pass over it with if_exists=True"
+            )));
+        }
+    }
+    check_with_the_rest(draft)
+}
+
+/// Keys of Delta ignore case, a user's own don't; unknown ones that another program stored can go too.
+fn remove(configuration: &mut BTreeMap<String, String>, key: &str) -> bool {
+    let stored = canonical_key(key).unwrap_or_else(|_| key.to_owned());
+    configuration.remove(&stored).is_some()
+}
+
+/// Stored values of other programs may be odd: only clashes with what was set now are refused, and columns
+/// that don't exist.
+fn check_with_the_rest(draft: &Draft<'_>) -> Result<()> {
+    let known: BTreeMap<String, String> = draft
+        .metadata
+        .configuration
+        .iter()
+        .filter(|(k, v)| find(k).is_some_and(|known| known.check(v).is_ok()))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    Properties::validate(&known)?;
+    let listed = Properties::new(&draft.metadata.configuration).stats_columns;
+    for column in listed.into_iter().flatten() {
+        let path = split_path(&column)?;
+        if draft.schema.field_at(&path).is_none() {
+            return Err(Error::invalid_argument(format!(
+                "`delta.dataSkippingStatsColumns` names `{column}`, which isn't a column of the table"
+            )));
+        }
+    }
+    Ok(())
+}

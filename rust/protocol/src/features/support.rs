@@ -1,0 +1,116 @@
+//! What this build can do with each feature, asked of the rooms' own refusals: the one source of what deltaplane
+//! says about itself. The question is put about a table that uses everything at once.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::{TableFeature, View, check_constraints};
+use crate::actions::Metadata;
+use crate::schema::{Field, Primitive, StructType};
+
+/// Whether this build reads tables that use the feature.
+pub fn reads(f: &TableFeature) -> bool {
+    with_everything(|v| (f.refuse_read)(v).is_none())
+}
+
+/// Whether this build writes tables that use the feature.
+pub fn writes(f: &TableFeature) -> bool {
+    with_everything(|v| (f.refuse_read)(v).is_none() && (f.refuse_write)(v).is_none())
+}
+
+fn with_everything<T>(ask: impl FnOnce(View<'_>) -> T) -> T {
+    let schema = everything();
+    let metadata = Metadata {
+        schema_string: Some(schema.to_json()),
+        configuration: switches(),
+        ..Metadata::default()
+    };
+    ask(View {
+        metadata: &metadata,
+        schema: &schema,
+    })
+}
+
+/// Every property that switches something on.
+fn switches() -> BTreeMap<String, String> {
+    let on = crate::properties::KNOWN
+        .iter()
+        .filter(|k| k.name == "appendOnly" || k.name.starts_with("enable"))
+        .map(|k| (k.key(), "true".to_owned()));
+    let others = [
+        ("delta.columnMapping.mode", "name"),
+        ("delta.columnMapping.maxColumnId", "100"),
+        ("delta.checkpointPolicy", "v2"),
+    ];
+    on.chain(others.map(|(k, v)| (k.to_owned(), v.to_owned())))
+        .chain([(format!("{}positive", check_constraints::PREFIX), "id > 0".to_owned())])
+        .collect()
+}
+
+/// A column for every feature that columns ask for.
+fn everything() -> StructType {
+    let field = |name: &str, p: Primitive, metadata: &[(&str, serde_json::Value)]| Field {
+        metadata: metadata.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
+        ..Field::new(name, p, true)
+    };
+    let mut fields = vec![
+        field("id", Primitive::Long, &[]),
+        field("at", Primitive::TimestampNtz, &[]),
+        field("any", Primitive::Variant, &[]),
+        field("filled", Primitive::Long, &[("CURRENT_DEFAULT", json!("1"))]),
+        field(
+            "made",
+            Primitive::Long,
+            &[("delta.generationExpression", json!("id + 1"))],
+        ),
+        field(
+            "counted",
+            Primitive::Long,
+            &[
+                ("delta.identity.start", json!(1)),
+                ("delta.identity.step", json!(1)),
+                ("delta.identity.allowExplicitInsert", json!(false)),
+            ],
+        ),
+        field(
+            "checked",
+            Primitive::Long,
+            &[(
+                "delta.invariants",
+                json!(r#"{"expression":{"expression":"checked > 0"}}"#),
+            )],
+        ),
+    ];
+    for (id, f) in fields.iter_mut().enumerate() {
+        f.metadata.insert("delta.columnMapping.id".to_owned(), json!(id + 1));
+        f.metadata.insert(
+            "delta.columnMapping.physicalName".to_owned(),
+            json!(format!("col-{id}")),
+        );
+    }
+    StructType::new(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::all;
+
+    #[test]
+    fn the_question_is_about_every_feature_that_metadata_can_ask_for() {
+        // The others are asked for by name, by a domain or by a catalog.
+        let unasked = [
+            "catalogManaged",
+            "catalogOwned-preview",
+            "checkpointProtection",
+            "clustering",
+            "coordinatedCommits-preview",
+            "domainMetadata",
+            "vacuumProtocolCheck",
+        ];
+        for f in all().filter(|f| !f.name.ends_with("-preview") && !unasked.contains(&f.name)) {
+            assert!(with_everything(|v| (f.wanted)(v)), "{}", f.name);
+        }
+    }
+}

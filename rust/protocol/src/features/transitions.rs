@@ -1,0 +1,80 @@
+//! Which changes of a table's metadata are legal by themselves: what may be switched on where rows are
+//! already (P093, P097), and what may never change back. Features that need work on rows or ids first are refused.
+
+use super::{
+    TableFeature, View, all, append_only, change_data_feed, check_constraints, deletion_vectors, invariants,
+    timestamp_ntz, v2_checkpoint,
+};
+use crate::{Error, Result};
+
+/// Features that old files satisfy as they are: a commit of the metadata alone may switch them on.
+static READY: &[&TableFeature] = &[
+    &append_only::FEATURE,
+    &change_data_feed::FEATURE,
+    &check_constraints::FEATURE,
+    &deletion_vectors::FEATURE,
+    &invariants::FEATURE,
+    &timestamp_ntz::FEATURE,
+    &v2_checkpoint::FEATURE,
+];
+
+/// Columns that the change data feed adds to rows (P133).
+const CHANGE_COLUMNS: &[&str] = &["_change_type", "_commit_version", "_commit_timestamp"];
+
+/// Refuses a change of an existing table's metadata that needs more than a commit of the metadata.
+///
+/// Errors: `UnsupportedFeature` for a feature that can't be switched on so, `InvalidArgument` for one that clashes.
+pub fn check_change(before: View<'_>, after: View<'_>) -> Result<()> {
+    for f in all().filter(|f| (f.wanted)(after) && !(f.wanted)(before)) {
+        if !READY.iter().any(|r| r.name == f.name) {
+            return Err(Error::unsupported_feature(format!(
+                "the table feature {} can't be switched on for a table that exists: create a table with it, or let delta-spark switch it on",
+                f.name
+            )));
+        }
+    }
+    if (change_data_feed::FEATURE.wanted)(after)
+        && let Some(f) = CHANGE_COLUMNS.iter().find_map(|c| after.schema.field_ignore_case(c))
+    {
+        return Err(Error::invalid_argument(format!(
+            "column `{}` has a name that the change data feed needs for itself (P133): rename it, or leave delta.enableChangeDataFeed off",
+            f.name
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::features::tests::with;
+    use crate::schema::{Field, Primitive};
+
+    fn change(fields: &[&str], conf: &[(&str, &str)]) -> Result<()> {
+        let fields: Vec<Field> = fields.iter().map(|n| Field::new(*n, Primitive::Long, true)).collect();
+        with(fields.clone(), &[], |before| {
+            with(fields.clone(), conf, |after| check_change(before, after))
+        })
+    }
+
+    #[test]
+    fn what_old_files_satisfy_may_be_switched_on() {
+        for key in ["appendOnly", "enableChangeDataFeed", "enableDeletionVectors"] {
+            change(&["a"], &[(&format!("delta.{key}"), "true")]).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_needs_rows_or_ids_is_refused_by_name() {
+        let e = change(&["a"], &[("delta.enableRowTracking", "true")]).unwrap_err();
+        assert!(e.message().contains("rowTracking"), "{e}");
+    }
+
+    #[test]
+    fn change_feed_columns_clash() {
+        // P133
+        let e = change(&["_Commit_Version"], &[("delta.enableChangeDataFeed", "true")]).unwrap_err();
+        assert!(e.message().contains("_Commit_Version"), "{e}");
+    }
+}

@@ -1,0 +1,335 @@
+"""`DeltaTable.alter`: what each change commits, and what is refused by name."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltalake.table import TableAlterer as TheirAlterer
+
+from deltaplane import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
+from deltaplane.alter import TableAlterer
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.schema import ArrayType, StructType
+
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2], pa.int64()),
+        "s": pa.array([{"x": 1}, {"x": 2}], pa.struct([("x", pa.int32())])),
+        "l": pa.array([[{"y": "a"}], []], pa.list_(pa.struct([("y", pa.string())]))),
+    }
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    write_deltalake(tmp_path / "t", ROWS)
+    return DeltaTable(tmp_path / "t")
+
+
+def names(table: DeltaTable) -> list[str]:
+    return [field.name for field in table.schema().fields]
+
+
+def last(table: DeltaTable) -> dict[str, Any]:
+    return table.history(1)[0]
+
+
+def actions(table: DeltaTable, version: int) -> list[dict[str, Any]]:
+    log = Path(table.location) / "_delta_log" / f"{version:020}.json"
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+# --- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n in vars(TheirAlterer) if not n.startswith("_")])
+def test_deltalakes_changes_take_the_same_arguments(name: str) -> None:
+    def parameters(of: Any) -> dict[str, Any]:
+        found = inspect.signature(getattr(of, name)).parameters
+        return {n: p.default for n, p in found.items() if n not in ("args", "dry_run", "into", "first", "after")}
+
+    assert parameters(TableAlterer) == parameters(TheirAlterer)
+
+
+# --- columns -----------------------------------------------------------------------------------------------------------
+
+
+def test_columns_are_added_where_they_are_wanted(table: DeltaTable) -> None:
+    table.alter.add_columns([Field("a", "date"), Field("b", "string")], after="id")
+    table.alter.add_columns(Field("z", "long"), into="s", first=True)
+    table.alter.add_columns(Field("w", "double"), into="l.element")
+    assert names(table) == ["id", "a", "b", "s", "l"]
+    rows = table.to_pyarrow_table().to_pylist()
+    assert rows[0] == {"id": 1, "a": None, "b": None, "s": {"z": None, "x": 1}, "l": [{"y": "a", "w": None}]}
+    write_deltalake(table, pa.table({"id": [3], "b": ["new"]}), mode="append")
+    assert table.to_pyarrow_table(filters="id = 3")["b"].to_pylist() == ["new"]
+
+
+def test_a_struct_that_is_there_gets_the_new_fields(table: DeltaTable) -> None:
+    table.alter.add_columns(Field("s", StructType([Field("x", "integer"), Field("y", "string")])))
+    assert table.to_pyarrow_table()["s"].to_pylist() == [{"x": 1, "y": None}, {"x": 2, "y": None}]
+
+
+def test_history_says_it_as_delta_spark_does(table: DeltaTable) -> None:
+    table.alter.add_columns(Field("z", "long"), into="s", first=True)
+    entry = last(table)
+    assert entry["operation"] == "ADD COLUMNS"
+    assert json.loads(entry["operationParameters"]["columns"]) == [
+        {"column": {"name": "s.z", "type": "long", "nullable": True, "metadata": {}}, "position": "FIRST"}
+    ]
+    table.alter.set_comment("id", "key")
+    assert last(table)["operation"] == "CHANGE COLUMN"
+    assert json.loads(last(table)["operationParameters"]["column"])["metadata"] == {"comment": "key"}
+    assert last(table)["isBlindAppend"] is False
+
+
+@pytest.mark.parametrize(
+    ("field", "where", "says"),
+    [
+        (Field("ID", "long"), {}, "`id` already"),
+        (Field("s", StructType([Field("x", "integer")])), {}, "`s` already"),
+        (Field("n", "long", nullable=False), {}, "NOT NULL"),
+        (Field("n", "long", metadata={"CURRENT_DEFAULT": "1"}), {}, "CURRENT_DEFAULT"),
+        (Field("n", StructType([Field("m", "long", metadata={"delta.x": "1"})])), {}, "delta.x"),
+        (Field("a b", "long"), {}, "'a b'|`a b`"),
+        (Field("n", "long"), {"after": "nowhere"}, "nowhere"),
+        (Field("n", "long"), {"into": "id"}, "long, not a struct"),
+        (Field("n", "long"), {"into": "l"}, "element"),
+        (Field("n", "long"), {"into": "a."}, "name of a column"),
+        (Field("n", "long"), {"first": True, "after": "id"}, "two places"),
+    ],
+)
+def test_columns_that_cannot_be_added(table: DeltaTable, field: Field, where: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=says):
+        table.alter.add_columns(field, **where)
+    assert DeltaTable(table.location).version() == 0
+
+
+def test_columns_move_are_described_and_relaxed(tmp_path: Path) -> None:
+    inner = StructType([Field("p", "long", nullable=False), Field("q", "long")])
+    schema = Schema([Field("a", "long", nullable=False), Field("b", "long"), Field("c", inner)])
+    table = DeltaTable.create(tmp_path / "t", schema)
+    table.alter.reorder("c", first=True)
+    table.alter.reorder("c.p", after="q")
+    table.alter.drop_column_not_null("a")
+    table.alter.set_nullable("c.p")
+    table.alter.set_column_metadata("b", {"unit": "kg", "n": 1})
+    table.alter.set_column_metadata("b", {"n": None})
+    fields = {f.name: f for f in table.schema().fields}
+    assert list(fields) == ["c", "a", "b"]
+    assert fields["a"].nullable
+    assert fields["b"].metadata == {"unit": "kg"}
+    assert [(f.name, f.nullable) for f in fields["c"].type.fields] == [("q", True), ("p", True)]  # type: ignore[union-attr]
+    for call in (
+        lambda: table.alter.reorder("a"),
+        lambda: table.alter.reorder("a", after="a"),
+        lambda: table.alter.drop_column_not_null("c.zz"),
+        lambda: table.alter.set_column_metadata("a", {"delta.identity.start": "1"}),
+        lambda: table.alter.set_column_metadata("a", {}),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            call()
+    with pytest.raises(UnsupportedFeatureError, match="IS NOT NULL"):
+        table.alter.set_nullable("a", nullable=False)
+
+
+def test_what_changes_nothing_commits_nothing(table: DeltaTable) -> None:
+    plan = table.alter.drop_column_not_null("id")
+    assert (plan.changed, plan.version, table.version()) == (False, None, 0)
+
+
+# --- properties --------------------------------------------------------------------------------------------------------
+
+
+def test_properties_are_stored_under_their_canonical_keys(table: DeltaTable) -> None:
+    # P190
+    table.alter.set_table_properties({"DELTA.checkpointinterval": "5", "My.Key": "v", "comment": "about"})
+    found = table.metadata()
+    assert found.configuration == {"delta.checkpointInterval": "5", "My.Key": "v"}
+    assert found.description == "about"
+    table.alter.unset_table_properties(["delta.CHECKPOINTINTERVAL", "comment"])
+    assert table.metadata().configuration == {"My.Key": "v"}
+    assert last(table)["operationParameters"]["ifExists"] is False
+    with pytest.raises(InvalidArgumentError, match=r"my\.key"):
+        table.alter.unset_table_properties("my.key")
+    assert not table.alter.unset_table_properties("my.key", if_exists=True).changed
+
+
+@pytest.mark.parametrize(
+    ("properties", "says"),
+    [
+        ({"delta.appendOnyl": "true"}, "appendOnyl"),
+        ({"delta.appendOnly": "yes"}, "true or false"),
+        ({"delta.checkpointInterval": "0"}, "at least 1"),
+        ({"delta.logRetentionDuration": "interval 1 month"}, "without months"),
+        ({"delta.logRetentionDuration": "interval 1 day"}, "deletedFileRetentionDuration"),
+        ({"delta.isolationLevel": "WriteSerializable"}, "Serializable"),
+        ({"delta.columnMapping.maxColumnId": "7"}, "kept by writers"),
+        ({"delta.constraints.c": "id > 0"}, "add_constraint"),
+        ({"delta.dataSkippingStatsColumns": "id,nope"}, "nope"),
+        ({"delta.feature.appendOnly": "on"}, "supported"),
+        ({"delta.minReaderVersion": "2", "delta.minWriterVersion": "4"}, "P092"),
+        ({"delta.appendOnly": "true", "DELTA.APPENDONLY": "false"}, "twice"),
+        ({}, "no property"),
+    ],
+)
+def test_properties_that_cannot_be_set(table: DeltaTable, properties: dict[str, str], says: str) -> None:
+    # P190, P092, P096
+    with pytest.raises(InvalidArgumentError, match=says):
+        table.alter.set_table_properties(properties)
+    assert DeltaTable(table.location).version() == 0
+
+
+def test_unknown_properties_of_others_are_kept_and_can_go(tmp_path: Path) -> None:
+    # P190
+    path = str(tmp_path / "t")
+    deltalake.write_deltalake(path, pa.table({"x": [1]}))
+    deltalake.DeltaTable(path).alter.set_table_properties({"delta.strange": "1"}, raise_if_not_exists=False)
+    table = DeltaTable(path)
+    table.alter.set_table_properties({"owner": "us"})
+    assert table.metadata().configuration == {"delta.strange": "1", "owner": "us"}
+    table.alter.unset_table_properties("delta.strange")
+    assert table.metadata().configuration == {"owner": "us"}
+
+
+def test_metadata_is_carried_forward(table: DeltaTable) -> None:
+    # P023, P024
+    before = table.metadata()
+    table.alter.set_table_name("payments")
+    table.alter.set_table_description("all of them")
+    table.alter.add_columns(Field("n", ArrayType("long")))
+    after = table.metadata()
+    assert (after.id, after.created_time) == (before.id, before.created_time)
+    assert (after.name, after.description) == ("payments", "all of them")
+    table.alter.set_table_name(None)
+    assert table.metadata().name is None
+    with pytest.raises(InvalidArgumentError, match="4000"):
+        table.alter.set_table_description("x" * 4001)
+
+
+# --- the protocol ------------------------------------------------------------------------------------------------------
+
+
+def test_a_property_brings_its_feature_in_the_same_commit(table: DeltaTable) -> None:
+    # P093, P094: what was implied is listed
+    plan = table.alter.set_table_properties({"delta.enableDeletionVectors": "true"})
+    assert plan.added_features == ["deletionVectors"]
+    assert plan.version == 1
+    kinds = [next(iter(action)) for action in actions(table, 1)]
+    assert kinds == ["commitInfo", "protocol", "metaData"]
+    protocol = table.protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (3, 7)
+    assert protocol.reader_features == ["deletionVectors"]
+    assert protocol.writer_features == ["appendOnly", "deletionVectors", "invariants"]
+
+
+def test_instructions_are_followed_and_not_stored(table: DeltaTable, tmp_path: Path) -> None:
+    # P096, P075
+    table.alter.set_table_properties({"delta.feature.vacuumProtocolCheck": "supported", "k": "v"})
+    assert table.metadata().configuration == {"k": "v"}
+    assert table.protocol().reader_features == ["vacuumProtocolCheck"]
+    made = DeltaTable.create(
+        tmp_path / "made",
+        Schema([Field("x", "long")]),
+        configuration={"delta.minWriterVersion": "4", "delta.minReaderVersion": "1"},
+    )
+    assert made.protocol()[:2] == (1, 4)
+    assert made.metadata().configuration == {}
+
+
+def test_versions_and_features_can_be_asked_for(table: DeltaTable) -> None:
+    # P075, P094: the weakest protocol that names the set
+    assert table.alter.upgrade_protocol(1, 2).changed is False
+    assert str(table.alter.upgrade_protocol(1, 3).after) == "(1, 3)"
+    assert str(table.alter.upgrade_protocol(3, 7).after) == "(1, 3)"
+    with pytest.raises(InvalidArgumentError, match="allow_protocol_versions_increase"):
+        table.alter.add_feature("v2Checkpoint")
+    theirs = [deltalake.TableFeatures.V2Checkpoint, deltalake.TableFeatures.TimestampWithoutTimezone]
+    plan = table.alter.add_feature(theirs, allow_protocol_versions_increase=True)
+    assert plan.added_features == ["timestampNtz", "v2Checkpoint"]
+    assert last(table)["operation"] == "UPGRADE PROTOCOL"
+    assert not table.alter.add_feature("v2checkpoint").changed
+    with pytest.raises(UnsupportedFeatureError, match="flying"):
+        table.alter.add_feature("flying")
+    with pytest.raises(InvalidArgumentError, match="no protocol"):
+        table.alter.upgrade_protocol(4, 8)
+
+
+def test_features_are_dropped_where_that_is_safe(table: DeltaTable) -> None:
+    # P098
+    table.alter.set_table_properties(
+        {"delta.enableChangeDataFeed": "true", "delta.feature.vacuumProtocolCheck": "supported"}
+    )
+    assert table.alter.drop_feature("changeDataFeed").removed_features == ["changeDataFeed"]
+    assert table.metadata().configuration == {}
+    assert last(table)["operationParameters"] == {"featureName": "changeDataFeed", "truncateHistory": False}
+    assert str(table.alter.drop_feature("vacuumProtocolCheck").after) == "(1, 2)"
+    with pytest.raises(InvalidArgumentError, match="nothing to drop"):
+        table.alter.drop_feature("changeDataFeed")
+
+
+def test_features_in_files_or_history_are_not_dropped(table: DeltaTable) -> None:
+    # P098
+    table.alter.set_table_properties({"delta.enableDeletionVectors": "true"})
+    with pytest.raises(UnsupportedFeatureError, match="DROP FEATURE deletionVectors"):
+        table.alter.drop_feature("deletionVectors")
+
+
+def test_constraints_that_are_not_there(table: DeltaTable) -> None:
+    with pytest.raises(InvalidArgumentError, match="no constraint `c`"):
+        table.alter.drop_constraint("c")
+    assert not table.alter.drop_constraint("c", raise_if_not_exists=False).changed
+    with pytest.raises(InvalidArgumentError, match="one constraint"):
+        table.alter.add_constraint({"a": "id > 0", "b": "id > 1"})
+
+
+def test_a_column_type_brings_its_feature(table: DeltaTable) -> None:
+    # P093, P150
+    assert table.alter.add_columns(Field("at", "timestamp_ntz")).added_features == ["timestampNtz"]
+
+
+def test_a_dry_run_announces_and_commits_nothing(table: DeltaTable, caplog: pytest.LogCaptureFixture) -> None:
+    properties = {"delta.enableDeletionVectors": "true"}
+    plan = table.alter.set_table_properties(properties, dry_run=True)
+    assert plan.changed
+    assert plan.version is None
+    assert DeltaTable(table.location).version() == 0
+    assert any("unreadable for delta-spark 1.0" in line for line in plan.announcement())
+    with caplog.at_level(logging.WARNING, "deltaplane.alter"):
+        done = table.alter.set_table_properties(properties)
+    assert done.announcement() == plan.announcement()
+    assert [r.getMessage() for r in caplog.records if "unreadable for" in r.getMessage()]
+
+
+def test_change_feed_columns_clash(tmp_path: Path) -> None:
+    # P133
+    write_deltalake(tmp_path / "t", pa.table({"_change_type": ["x"]}))
+    with pytest.raises(InvalidArgumentError, match="_change_type"):
+        DeltaTable(tmp_path / "t").alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+
+
+# --- the commit --------------------------------------------------------------------------------------------------------
+
+
+def test_commit_properties_are_carried(table: DeltaTable) -> None:
+    table.alter.set_table_properties(
+        {"a": "b"}, commit_properties=CommitProperties({"ticket": 7, "userMetadata": "why"})
+    )
+    assert (last(table)["ticket"], last(table)["userMetadata"]) == (7, "why")
+    with pytest.raises(UnsupportedFeatureError, match="application"):
+        table.alter.set_table_name("n", commit_properties=CommitProperties(app_transactions=[Transaction("a", 1)]))
+
+
+def test_an_open_table_may_be_behind(table: DeltaTable) -> None:
+    behind = DeltaTable(table.location)
+    table.alter.set_table_properties({"a": "1"})
+    behind.alter.set_table_properties({"b": "2"})
+    assert behind.version() == 2
+    assert behind.metadata().configuration == {"a": "1", "b": "2"}
