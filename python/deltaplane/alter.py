@@ -15,7 +15,7 @@ from deltaplane import _native
 from deltaplane.compat import Protocol, newly_excluded
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
-from deltaplane.schema import Field, StructType
+from deltaplane.schema import Field, PrimitiveType, StructType
 from deltaplane.write import OpenTable
 
 __all__ = ["AlterPlan", "TableAlterer"]
@@ -145,6 +145,37 @@ class TableAlterer:
             raise InvalidArgumentError(f"say where {column!r} goes: first=True or after='another column'")
         arguments = {"column": column, "position": position}
         return self._alter("move_column", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def change_column_type(
+        self,
+        column: str,
+        to: str | PrimitiveType,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Gives a column, or the elements, keys or values in it, a wider type; files stay as they are (P153).
+
+        The table needs the property `delta.enableTypeWidening`. Types widen byte → short → integer → long, float →
+        double, byte, short and integer → double, date → timestamp_ntz, integers and decimals → wider decimals.
+
+        Raises:
+            InvalidArgumentError: not a wider type, the property is off, or a constraint uses the column.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-alter-widen/t", pa.table({"n": pa.array([1], pa.int32())}))
+        >>> table = DeltaTable("memory://doc-alter-widen/t")
+        >>> table.alter.set_table_properties({"delta.enableTypeWidening": "true"}).added_features
+        ['typeWidening']
+        >>> table.alter.change_column_type("n", "long").version
+        2
+        >>> table.to_pyarrow_table().schema.field("n").type
+        DataType(int64)
+        """
+        arguments = {"column": column, "to": to if isinstance(to, str) else to.type}
+        return self._alter("change_type", arguments, dry_run, commit_properties, post_commithook_properties)
 
     def set_comment(
         self,

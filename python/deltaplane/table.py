@@ -248,8 +248,9 @@ class DeltaTable:
         >>> all(verdict.reads for verdict in found.engines), found.unreadable_for[0]
         (True, 'delta-spark 1.0 to 1.1')
         """
-        now = compat.Protocol.of(json.loads(_native.supported_json(self._snapshot)))
-        verdicts = compat.verdicts(now)
+        said = json.loads(_native.supported_json(self._snapshot))
+        now = compat.Protocol.of(said["protocol"])
+        verdicts = compat.verdicts(now, ours=said["refuses_to_write"] or "")
         if properties is None:
             return Compatibility(now, verdicts)
         plan = self.alter.set_table_properties(properties, dry_run=True)

@@ -140,6 +140,21 @@ def test_columns_move_are_described_and_relaxed(tmp_path: Path) -> None:
         table.alter.set_nullable("a", nullable=False)
 
 
+def test_types_widen(table: DeltaTable) -> None:
+    # P153
+    with pytest.raises(InvalidArgumentError, match="enableTypeWidening"):
+        table.alter.change_column_type("s.x", "long")
+    plan = table.alter.set_table_properties({"delta.enableTypeWidening": "true"})
+    assert plan.added_features == ["typeWidening"]
+    table.alter.change_column_type("s.x", "long")
+    assert last(table)["operation"] == "CHANGE COLUMN"
+    assert table.to_pyarrow_table()["s"].to_pylist() == [{"x": 1}, {"x": 2}]
+    assert table.to_pyarrow_table().schema.field("s").type.field("x").type == pa.int64()
+    for to, says in (("integer", "wider"), ("bigint", "bigint"), ("string", "wider")):
+        with pytest.raises(InvalidArgumentError, match=says):
+            table.alter.change_column_type("s.x", to)
+
+
 def test_what_changes_nothing_commits_nothing(table: DeltaTable) -> None:
     plan = table.alter.drop_column_not_null("id")
     assert (plan.changed, plan.version, table.version()) == (False, None, 0)

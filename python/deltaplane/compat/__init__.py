@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
@@ -172,14 +172,20 @@ def _engine(value: Mapping[str, Any]) -> Engine:
     )
 
 
-def verdicts(protocol: Protocol) -> list[Verdict]:
+def verdicts(protocol: Protocol, ours: str | None = None) -> list[Verdict]:
     """What each engine can do with a table of this protocol.
+
+    `ours` is what deltaplane said of writing the very table, empty when it can: a feature that is supported and not used
+    is in nobody's way.
 
     >>> plain = verdicts(Protocol(1, 2, frozenset({"appendOnly", "invariants"})))
     >>> all(v.reads for v in plain)
     True
     """
-    return [_verdict(engine, protocol) for engine in engines()]
+    found = [_verdict(engine, protocol) for engine in engines()]
+    if ours is not None:
+        found[0] = replace(found[0], writes=not ours, missing_to_write=[ours] if ours else [])
+    return found
 
 
 def _verdict(engine: Engine, protocol: Protocol) -> Verdict:

@@ -60,8 +60,10 @@ pub(crate) fn properties_json() -> String {
     Value::Array(all.collect()).to_string()
 }
 
-/// The protocol of a snapshot with all that it supports, listed or implied.
+/// The protocol of a snapshot with all that it supports, listed or implied, and why this build wouldn't write it.
 #[pyfunction]
 pub(crate) fn supported_json(snapshot: &Snapshot) -> String {
-    protocol_json(snapshot.inner.state().protocol()).to_string()
+    let state = snapshot.inner.state();
+    let refusal = state.check_write().err().map(|e| e.message().to_owned());
+    json!({"protocol": protocol_json(state.protocol()), "refuses_to_write": refusal}).to_string()
 }

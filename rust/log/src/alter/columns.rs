@@ -1,11 +1,13 @@
 //! Columns added, moved, described and relaxed. Files stay as they are: a new column is null in old rows.
 
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::schema::{DataType, Field, StructType, type_value};
+use deltaplane_protocol::features::type_widening;
+use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType, type_value};
 use deltaplane_protocol::schema_edit::{self, Position, find, join_path, split_path};
 use deltaplane_protocol::schema_merge;
 use serde_json::{Map, Value, json};
 
+use super::dependants::check_unused;
 use super::draft::Draft;
 use super::not_empty;
 use crate::schema_checks::check_field_names;
@@ -52,7 +54,7 @@ fn grown(draft: &Draft<'_>, parent: &[String], field: &Field) -> Result<Option<S
         return Ok(None);
     }
     let own = StructType::new(vec![field.clone()]);
-    let merged = schema_merge::merge(&with_others_optional(&draft.schema, &field.name), &own)?;
+    let merged = schema_merge::merge(&with_others_optional(&draft.schema, &field.name), &own, &|_, _| false)?;
     let merged = merged.field_ignore_case(&field.name).map(|f| f.data_type.clone());
     let schema = schema_edit::edit(&draft.schema, &[field.name.clone()], |f| {
         Ok(Field {
@@ -134,6 +136,26 @@ pub(super) fn drop_not_null(draft: &mut Draft<'_>, column: &str) -> Result<()> {
         })
     })?;
     says_changed(draft, &path, None)
+}
+
+/// Gives a column a wider type; files stay as they are (P153).
+pub(super) fn change_type(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()> {
+    let path = split_path(column)?;
+    let Some(wider) = Primitive::parse(to) else {
+        return Err(Error::invalid_argument(format!(
+            "`{to}` isn't a type that a column can change to: use a Delta name such as long or decimal(20,2)"
+        )));
+    };
+    check_unused(&draft.metadata, &draft.schema, &path, "given another type")?;
+    draft.schema = type_widening::widen(draft.base.view(), &path, wider)?;
+    says_changed(draft, &named_part(&path), None)
+}
+
+/// The path of the field that a part of its type belongs to.
+fn named_part(path: &[String]) -> Vec<String> {
+    let is_part = |p: &&String| matches!(p.as_str(), "element" | "key" | "value");
+    let unnamed = path.iter().rev().take_while(is_part).count();
+    path.iter().take(path.len().saturating_sub(unnamed)).cloned().collect()
 }
 
 /// Sets free keys of a column's metadata; null takes one away.

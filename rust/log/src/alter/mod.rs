@@ -3,6 +3,7 @@
 
 mod columns;
 mod constraints;
+mod dependants;
 mod draft;
 mod names;
 mod properties;
@@ -79,6 +80,13 @@ pub enum Change {
     DropNotNull {
         /// The column's path.
         column: String,
+    },
+    /// Gives a column, or a part of one, a wider type.
+    ChangeType {
+        /// The column's path.
+        column: String,
+        /// The new type's name in a schema.
+        to: String,
     },
     /// Sets keys of a column's metadata; null takes one away.
     SetColumnMetadata {
@@ -237,6 +245,7 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         Change::MoveColumn { column, position } => columns::reposition(draft, column, position),
         Change::SetComment { column, comment } => columns::set_comment(draft, column, comment.as_deref()),
         Change::DropNotNull { column } => columns::drop_not_null(draft, column),
+        Change::ChangeType { column, to } => columns::change_type(draft, column, to),
         Change::SetColumnMetadata { column, metadata } => columns::set_metadata(draft, column, metadata),
         Change::AddConstraint { name, expression, .. } => constraints::add(draft, name, expression),
         Change::DropConstraint { name, if_exists } => constraints::drop(draft, name, *if_exists),

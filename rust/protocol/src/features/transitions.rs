@@ -3,7 +3,7 @@
 
 use super::{
     TableFeature, View, all, append_only, change_data_feed, check_constraints, deletion_vectors, invariants,
-    timestamp_ntz, v2_checkpoint,
+    timestamp_ntz, type_widening, v2_checkpoint,
 };
 use crate::{Error, Result};
 
@@ -15,6 +15,7 @@ static READY: &[&TableFeature] = &[
     &deletion_vectors::FEATURE,
     &invariants::FEATURE,
     &timestamp_ntz::FEATURE,
+    &type_widening::FEATURE,
     &v2_checkpoint::FEATURE,
 ];
 
