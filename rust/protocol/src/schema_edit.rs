@@ -107,7 +107,7 @@ pub fn add(schema: &StructType, parent: &[String], field: &Field, position: Opti
         if let Some(own) = s.field_ignore_case(&field.name) {
             return Err(Error::invalid_argument(format!(
                 "there is a column `{}` already: choose another name",
-                join_path(&[parent, &[own.name.clone()]].concat())
+                join_path(&[parent, std::slice::from_ref(&own.name)].concat())
             )));
         }
         place(s.fields().to_vec(), field.clone(), position, parent)
@@ -153,7 +153,7 @@ fn place(mut fields: Vec<Field>, field: Field, position: Option<&Position>, pare
         Some(Position::First) => 0,
         Some(Position::After(name)) => match fields.iter().position(|f| same(&f.name, name)) {
             Some(i) => i + 1,
-            None => return Err(missing(&fields, &[parent, &[name.clone()]].concat())),
+            None => return Err(missing(&fields, &[parent, std::slice::from_ref(name)].concat())),
         },
     };
     fields.insert(at, field);

@@ -32,7 +32,7 @@ pub(super) fn add(draft: &mut Draft<'_>, into: &str, fields: &str, position: Opt
             None => schema_edit::add(&draft.schema, &parent, field, place.as_ref())?,
         };
         said.push(column_json(
-            &[&parent[..], &[field.name.clone()]].concat(),
+            &[&parent[..], std::slice::from_ref(&field.name)].concat(),
             field,
             place.as_ref(),
         ));
@@ -56,7 +56,7 @@ fn grown(draft: &Draft<'_>, parent: &[String], field: &Field) -> Result<Option<S
     let own = StructType::new(vec![field.clone()]);
     let merged = schema_merge::merge(&with_others_optional(&draft.schema, &field.name), &own, &|_, _| false)?;
     let merged = merged.field_ignore_case(&field.name).map(|f| f.data_type.clone());
-    let schema = schema_edit::edit(&draft.schema, &[field.name.clone()], |f| {
+    let schema = schema_edit::edit(&draft.schema, std::slice::from_ref(&field.name), |f| {
         Ok(Field {
             data_type: merged.clone().unwrap_or_else(|| f.data_type.clone()),
             ..f.clone()
