@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaplane import _native
+from deltaplane.arrow_io import Scan
 from deltaplane.compat import Protocol, newly_excluded
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.expr.program import compile_boolean, violations
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Field, PrimitiveType, StructType
 from deltaplane.write import OpenTable
@@ -145,6 +147,39 @@ class TableAlterer:
             raise InvalidArgumentError(f"say where {column!r} goes: first=True or after='another column'")
         arguments = {"column": column, "position": position}
         return self._alter("move_column", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def rename_column(
+        self,
+        column: str,
+        to: str,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Gives a column of a table with column mapping another name; `to` is the last part of its new path (P114).
+
+        Raises:
+            InvalidArgumentError: no column mapping, a name that is taken, or a constraint or generated column uses it (P104).
+        """
+        arguments = {"column": column, "to": to}
+        return self._alter("rename_column", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def drop_columns(
+        self,
+        columns: str | Sequence[str],
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Takes columns out of a table with column mapping; older versions still show them (P114).
+
+        Raises:
+            InvalidArgumentError: no column mapping, a partition column, or a constraint or generated column uses it (P104).
+        """
+        arguments = {"columns": [columns] if isinstance(columns, str) else list(columns)}
+        return self._alter("drop_columns", arguments, dry_run, commit_properties, post_commithook_properties)
 
     def change_column_type(
         self,
@@ -323,14 +358,18 @@ class TableAlterer:
     ) -> AlterPlan:
         """Adds one CHECK constraint, name → condition in Spark SQL, which every row must meet (P103).
 
+        The rows that are there are read and judged first; false and null both break the condition. Rows that another
+        writer adds meanwhile are a conflict.
+
         Raises:
+            ConstraintViolationError: a row of the table breaks the condition.
             UnsupportedFeatureError: a condition that this version can't evaluate with Spark's meaning.
             InvalidArgumentError: not exactly one constraint, or a name that is taken.
         """
         if len(constraints) != 1:
             raise InvalidArgumentError(f"one constraint is added at a time, not {len(constraints)}")
         ((name, expression),) = constraints.items()
-        arguments = {"name": name, "expression": expression}
+        arguments = {"name": name, "expression": expression, "seen": self._judged(name, expression)}
         return self._alter("add_constraint", arguments, dry_run, commit_properties, post_commithook_properties)
 
     def drop_constraint(
@@ -409,6 +448,20 @@ class TableAlterer:
         """
         arguments = {"reader": reader_version, "writer": writer_version}
         return self._alter("upgrade_protocol", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def _judged(self, name: str, expression: str) -> int:
+        """The newest version, whose rows all meet the condition."""
+        newest = _native.Snapshot.open(self._table.location, self._table.storage_options)
+        check = compile_boolean(expression, newest.schema_json())
+        rows = Scan(newest.scan(check.columns))
+        for broken in violations(check, rows.batches()):
+            raise ConstraintViolationError(
+                f"the constraint {name!r} can't be added: a row of the table breaks `{expression}`"
+                f" (DELTA_NEW_CHECK_CONSTRAINT_VIOLATION):{check.shown(broken.slice(0, 1))}",
+                table=self._table.location,
+                version=newest.version,
+            )
+        return newest.version
 
     # --- the commit ---------------------------------------------------------------------------------------------------
 

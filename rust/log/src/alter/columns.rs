@@ -2,6 +2,7 @@
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::type_widening;
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType, type_value};
 use deltaplane_protocol::schema_edit::{self, Position, find, join_path, split_path};
 use deltaplane_protocol::schema_merge;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::dependants::check_unused;
 use super::draft::Draft;
-use super::not_empty;
+use super::{not_empty, stats_columns};
 use crate::schema_checks::check_field_names;
 
 /// Keys of a field's metadata that mean something to writers: each has a call of its own, or none.
@@ -110,6 +111,76 @@ pub(super) fn reposition(draft: &mut Draft<'_>, column: &str, position: &Positio
     let path = split_path(column)?;
     draft.schema = schema_edit::reposition(&draft.schema, &path, position)?;
     says_changed(draft, &path, Some(position))
+}
+
+/// Gives a column another name; its physical name, and so every file, stays (P111, P114).
+pub(super) fn rename(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()> {
+    let path = split_path(column)?;
+    needs_mapping(draft, "renamed", "DELTA_UNSUPPORTED_RENAME_COLUMN")?;
+    let old = find(&draft.schema, &path)?.name;
+    let (_, parent) = path.split_last().unwrap_or((&old, &[]));
+    let taken = parent.is_empty() && draft.schema.field_ignore_case(to).is_some_and(|f| f.name != old);
+    if to.is_empty() || taken {
+        return Err(Error::invalid_argument(format!(
+            "column `{column}` can't be renamed to `{to}`: {}",
+            if to.is_empty() {
+                "a name has characters"
+            } else {
+                "there is such a column already"
+            }
+        )));
+    }
+    check_unused(&draft.metadata, &draft.schema, &path, "renamed")?;
+    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+        Ok(Field {
+            name: to.to_owned(),
+            ..f.clone()
+        })
+    })?;
+    if parent.is_empty() {
+        // Partition columns are listed by their logical names (P112).
+        let listed = draft.metadata.partition_columns.iter_mut();
+        listed.filter(|c| **c == old).for_each(|c| to.clone_into(c));
+    }
+    let new_path = [parent, &[to.to_owned()]].concat();
+    stats_columns::follow(&mut draft.metadata, &path, Some(&new_path));
+    let parameters = [
+        ("oldColumnPath", json!(join_path(&path))),
+        ("newColumnPath", json!(join_path(&new_path))),
+    ];
+    draft.says("RENAME COLUMN", parameters);
+    Ok(())
+}
+
+/// Takes columns out of the table; files keep them unseen (P114).
+pub(super) fn drop(draft: &mut Draft<'_>, columns: &[String]) -> Result<()> {
+    not_empty(columns, "column")?;
+    needs_mapping(draft, "dropped", "DELTA_UNSUPPORTED_DROP_COLUMN")?;
+    let mut said = Vec::new();
+    for column in columns {
+        let path = split_path(column)?;
+        let field = find(&draft.schema, &path)?;
+        if path.len() == 1 && draft.metadata.partition_columns.contains(&field.name) {
+            return Err(Error::invalid_argument(format!(
+                "the table is partitioned by `{column}`, which can't be dropped: write the table anew without it"
+            )));
+        }
+        check_unused(&draft.metadata, &draft.schema, &path, "dropped")?;
+        draft.schema = schema_edit::remove(&draft.schema, &path)?;
+        stats_columns::follow(&mut draft.metadata, &path, None);
+        said.push(join_path(&path));
+    }
+    draft.says("DROP COLUMNS", [("columns", json!(json!(said).to_string()))]);
+    Ok(())
+}
+
+fn needs_mapping(draft: &Draft<'_>, verb: &str, code: &str) -> Result<()> {
+    if Mapping::of(&draft.metadata.configuration)? == Mapping::None {
+        return Err(Error::invalid_argument(format!(
+            "columns can only be {verb} in a table with column mapping, whose files don't name them: set delta.columnMapping.mode to name first ({code})"
+        )));
+    }
+    Ok(())
 }
 
 /// Sets a column's comment, or takes it away.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use deltaplane_error::{Error, Result};
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Metadata, Protocol};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::features::{self, Directives, View};
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::state::TableState;
 use serde_json::Value;
@@ -67,6 +68,10 @@ impl<'a> Draft<'a> {
             schema: &self.schema,
         };
         features::check_change(self.base.view(), view)?;
+        // Every field of a mapped table has an id and a physical name (P110).
+        Mapping::of(&self.metadata.configuration)?
+            .check(&self.schema)
+            .map_err(|e| e.with_kind(Kind::UnsupportedFeature))?;
         let old = self.base.protocol();
         let kept = self.dropped.as_ref().unwrap_or(old);
         let protocol = features::protocol_with(Some(kept), view, &self.asked)?;

@@ -8,6 +8,7 @@ mod draft;
 mod names;
 mod properties;
 mod protocol;
+mod stats_columns;
 
 use std::collections::BTreeMap;
 
@@ -80,6 +81,18 @@ pub enum Change {
     DropNotNull {
         /// The column's path.
         column: String,
+    },
+    /// Gives a column another name.
+    RenameColumn {
+        /// The column's path.
+        column: String,
+        /// The last part of its new path.
+        to: String,
+    },
+    /// Takes columns out of the table.
+    DropColumns {
+        /// Their paths.
+        columns: Vec<String>,
     },
     /// Gives a column, or a part of one, a wider type.
     ChangeType {
@@ -245,6 +258,8 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         Change::MoveColumn { column, position } => columns::reposition(draft, column, position),
         Change::SetComment { column, comment } => columns::set_comment(draft, column, comment.as_deref()),
         Change::DropNotNull { column } => columns::drop_not_null(draft, column),
+        Change::RenameColumn { column, to } => columns::rename(draft, column, to),
+        Change::DropColumns { columns } => columns::drop(draft, columns),
         Change::ChangeType { column, to } => columns::change_type(draft, column, to),
         Change::SetColumnMetadata { column, metadata } => columns::set_metadata(draft, column, metadata),
         Change::AddConstraint { name, expression, .. } => constraints::add(draft, name, expression),

@@ -1,0 +1,58 @@
+//! `delta.dataSkippingStatsColumns` follows columns that are renamed or dropped: it lists logical names (P112, P161).
+
+use deltaplane_protocol::actions::Metadata;
+use deltaplane_protocol::properties::Properties;
+use deltaplane_protocol::schema_edit::{join_path, split_path};
+
+const KEY: &str = "delta.dataSkippingStatsColumns";
+
+/// Renames the entries at and below a path, or takes them out.
+pub(super) fn follow(metadata: &mut Metadata, old: &[String], new: Option<&[String]>) {
+    let Some(listed) = Properties::new(&metadata.configuration).stats_columns else {
+        return;
+    };
+    let moved = listed.into_iter().filter_map(|entry| {
+        let Ok(path) = split_path(&entry) else {
+            return Some(entry);
+        };
+        match (below(&path, old), new) {
+            (None, _) => Some(join_path(&path)),
+            (Some(rest), Some(new)) => Some(join_path(&[new, rest].concat())),
+            (Some(_), None) => None,
+        }
+    });
+    let text = moved.collect::<Vec<_>>().join(",");
+    if text.is_empty() {
+        metadata.configuration.remove(KEY);
+    } else {
+        metadata.configuration.insert(KEY.to_owned(), text);
+    }
+}
+
+/// What follows `prefix` in a path; `None` where it doesn't begin so.
+fn below<'a>(path: &'a [String], prefix: &[String]) -> Option<&'a [String]> {
+    let (start, rest) = path.split_at_checked(prefix.len())?;
+    let same = |(a, b): (&String, &String)| a.to_lowercase() == b.to_lowercase();
+    start.iter().zip(prefix).all(same).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn after(listed: &str, old: &str, new: Option<&str>) -> Option<String> {
+        let mut metadata = Metadata::default();
+        metadata.configuration.insert(KEY.to_owned(), listed.to_owned());
+        let new = new.map(|n| split_path(n).unwrap());
+        follow(&mut metadata, &split_path(old).unwrap(), new.as_deref());
+        metadata.configuration.get(KEY).cloned()
+    }
+
+    #[test]
+    fn entries_follow_their_columns() {
+        assert_eq!(after("a,S.x,b", "s", Some("t")).unwrap(), "a,t.x,b");
+        assert_eq!(after("a,s.x", "s.x", None).unwrap(), "a");
+        assert_eq!(after("a", "A", None), None);
+    }
+}
