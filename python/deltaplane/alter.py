@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +16,9 @@ from deltaplane import _native
 from deltaplane.arrow_io import Scan
 from deltaplane.compat import Protocol, newly_excluded
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
-from deltaplane.expr.program import compile_boolean, violations
+from deltaplane.expr.program import compile_boolean, compile_expressions, violations
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
-from deltaplane.schema import Field, PrimitiveType, StructType
+from deltaplane.schema import Field, PrimitiveType, Schema, StructType
 from deltaplane.write import OpenTable
 
 __all__ = ["AlterPlan", "TableAlterer"]
@@ -51,6 +52,21 @@ class AlterPlan:
     after: Protocol
     unreadable_for: list[str] = field(default_factory=list)
     unwritable_for: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> AlterPlan:
+        """From the core's answer."""
+        before, after = Protocol.of(answer["before"]), Protocol.of(answer["after"])
+        unreadable, unwritable = newly_excluded(before, after)
+        return cls(
+            operation=answer["operation"],
+            changed=answer["changed"],
+            version=answer["version"],
+            before=before,
+            after=after,
+            unreadable_for=unreadable,
+            unwritable_for=unwritable,
+        )
 
     @property
     def added_features(self) -> list[str]:
@@ -272,6 +288,44 @@ class TableAlterer:
         arguments = {"column": column, "metadata": dict(metadata)}
         return self._alter("set_column_metadata", arguments, dry_run, commit_properties, post_commithook_properties)
 
+    def set_default(
+        self,
+        column: str,
+        expression: str,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Sets the value that writers fill in where a column isn't given; rows that are there stay as they are (P107).
+
+        `expression` is a constant one in Spark SQL, such as `0` or `current_date()`. The table gets the feature that
+        defaults need.
+
+        Raises:
+            InvalidArgumentError: not a constant, not of the column's type, or a column whose values writers compute.
+            UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning here.
+        """
+        newest = _native.Snapshot.open(self._table.location, self._table.storage_options)
+        fields = {f.name.lower(): f.type for f in Schema.from_json(newest.schema_json()).fields}
+        of = fields.get(column.strip("`").lower())
+        cast = f"CAST(({expression}) AS {_sql_name(of)})" if isinstance(of, PrimitiveType) else expression
+        compile_expressions([cast], Schema([]), now_us=time.time_ns() // 1000)
+        arguments = {"column": column, "expression": expression}
+        return self._alter("set_default", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def drop_default(
+        self,
+        column: str,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Takes a column's default away: it is null again where it isn't given."""
+        arguments = {"column": column, "expression": None}
+        return self._alter("set_default", arguments, dry_run, commit_properties, post_commithook_properties)
+
     # --- the table ----------------------------------------------------------------------------------------------------
 
     def set_table_name(
@@ -488,18 +542,7 @@ class TableAlterer:
 
     def _run(self, request: Mapping[str, Any]) -> AlterPlan:
         options = self._table.storage_options
-        answer = json.loads(_native.alter_table(self._table.location, options, json.dumps(request)))
-        before, after = Protocol.of(answer["before"]), Protocol.of(answer["after"])
-        unreadable, unwritable = newly_excluded(before, after)
-        return AlterPlan(
-            operation=answer["operation"],
-            changed=answer["changed"],
-            version=answer["version"],
-            before=before,
-            after=after,
-            unreadable_for=unreadable,
-            unwritable_for=unwritable,
-        )
+        return AlterPlan.of(json.loads(_native.alter_table(self._table.location, options, json.dumps(request))))
 
 
 def _position(first: bool, after: str | None) -> object:
@@ -508,6 +551,10 @@ def _position(first: bool, after: str | None) -> object:
     if first:
         return "first"
     return None if after is None else {"after": after}
+
+
+def _sql_name(of: PrimitiveType) -> str:
+    return {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}.get(of.type, of.type)
 
 
 def _property_text(key: str, value: object) -> str:

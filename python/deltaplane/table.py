@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from deltaplane import _native, compat, expr
-from deltaplane.alter import TableAlterer
+from deltaplane.alter import AlterPlan, TableAlterer
 from deltaplane.arrow_io import Scan
 from deltaplane.compat import Compatibility
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
@@ -158,7 +158,7 @@ class DeltaTable:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> DeltaTable:
-        """Makes a table without rows and opens it.
+        """Makes a table without rows and opens it; `plan_create` says first which protocol it would get.
 
         `schema` is a `deltaplane.schema.Schema` or any object with `__arrow_c_schema__`. Where a table is already,
         `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows and columns; `append` is refused.
@@ -185,6 +185,40 @@ class DeltaTable:
         )
         _native.create_table(location, options, schema, request)
         return cls(location, storage_options=options)
+
+    @classmethod
+    def plan_create(
+        cls,
+        table_uri: TableUri,
+        schema: Any,
+        mode: Literal["error", "overwrite"] = "error",
+        partition_by: list[str] | str | None = None,
+        configuration: Mapping[str, str | None] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> AlterPlan:
+        """What `create` would do: the protocol the table would get, and who couldn't read or write it. Writes nothing.
+
+        Raises:
+            TableAlreadyExistsError, InvalidArgumentError, UnsupportedFeatureError: as `create`.
+
+        >>> import pyarrow as pa
+        >>> properties = {"delta.enableDeletionVectors": "true"}
+        >>> plan = DeltaTable.plan_create("memory://doc-plan/t", pa.schema({"id": pa.int64()}), configuration=properties)
+        >>> str(plan.after), DeltaTable.is_deltatable("memory://doc-plan/t")
+        ('(3, 7: appendOnly, deletionVectors, invariants)', False)
+        """
+        request = write_request(
+            mode=mode,
+            partition_by=partition_by,
+            configuration=configuration,
+            schema_mode="overwrite" if mode == "overwrite" else None,
+            schema_json=schema.to_json() if isinstance(schema, Schema) else None,
+        )
+        location, options = location_text(table_uri), storage_options_text(storage_options)
+        job = _native.WriteJob.begin(location, options, schema, request)
+        return AlterPlan.of(
+            {**json.loads(job.protocols), "operation": "CREATE TABLE", "changed": True, "version": None}
+        )
 
     # --- which version ------------------------------------------------------------------------------------------------
 

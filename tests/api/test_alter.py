@@ -15,7 +15,12 @@ from deltalake.table import TableAlterer as TheirAlterer
 
 from deltaplane import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
 from deltaplane.alter import TableAlterer
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import (
+    ConstraintViolationError,
+    InvalidArgumentError,
+    UnsupportedExpressionError,
+    UnsupportedFeatureError,
+)
 from deltaplane.schema import ArrayType, StructType
 
 ROWS = pa.table(
@@ -321,6 +326,39 @@ def test_a_dry_run_announces_and_commits_nothing(table: DeltaTable, caplog: pyte
         done = table.alter.set_table_properties(properties)
     assert done.announcement() == plan.announcement()
     assert [r.getMessage() for r in caplog.records if "unreadable for" in r.getMessage()]
+
+
+def test_the_plan_of_a_new_table_announces_its_protocol(tmp_path: Path) -> None:
+    plan = DeltaTable.plan_create(tmp_path / "t", Schema([Field("at", "timestamp_ntz")]))
+    assert plan.added_features == ["appendOnly", "invariants", "timestampNtz"]
+    assert any("unreadable for" in line for line in plan.announcement())
+    assert not (tmp_path / "t").exists()
+
+
+def test_columns_of_plain_tables_are_neither_renamed_nor_dropped(table: DeltaTable) -> None:
+    # P114
+    for call in (lambda: table.alter.rename_column("id", "key"), lambda: table.alter.drop_columns(["l"])):
+        with pytest.raises(InvalidArgumentError, match=r"delta\.columnMapping\.mode"):
+            call()
+
+
+def test_rows_are_judged_before_a_constraint_is_added(table: DeltaTable) -> None:
+    # P103
+    with pytest.raises(ConstraintViolationError, match="DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"):
+        table.alter.add_constraint({"c": "id > 1"})
+    with pytest.raises(InvalidArgumentError, match="no condition"):
+        table.alter.add_constraint({"c": "id + 1"})
+    assert DeltaTable(table.location).version() == 0
+
+
+def test_defaults_must_be_constants_of_the_columns_type(table: DeltaTable) -> None:
+    # P107
+    for expression in ("id + 1", "date'2026-01-01'", "no such thing"):
+        with pytest.raises((InvalidArgumentError, UnsupportedExpressionError)):
+            table.alter.set_default("id", expression)
+    with pytest.raises(InvalidArgumentError, match="whole columns"):
+        table.alter.set_default("s.x", "1")
+    assert DeltaTable(table.location).version() == 0
 
 
 def test_change_feed_columns_clash(tmp_path: Path) -> None:

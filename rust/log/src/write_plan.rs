@@ -374,6 +374,18 @@ impl PlannedWrite {
         &self.properties
     }
 
+    /// The protocol of the table as it is (the plainest one where there is none) and as the write leaves it.
+    pub fn protocols(&self) -> (Protocol, Protocol) {
+        let plainest = Protocol {
+            min_reader_version: 1,
+            min_writer_version: 1,
+            ..Protocol::default()
+        };
+        let before = self.base.as_ref().map_or(plainest, |b| b.state().protocol().clone());
+        let after = self.protocol.clone().unwrap_or_else(|| before.clone());
+        (before, after)
+    }
+
     /// The request.
     pub fn request(&self) -> &WriteRequest {
         &self.request

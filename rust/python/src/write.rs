@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deltaplane_data::{Compression, FileWriter, StatsConfig, WriteSpec, cast_batch, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_log::{PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write};
+use deltaplane_log::{PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write, protocol_json};
 use deltaplane_protocol::actions::{Add, PartitionValues};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
 use deltaplane_protocol::paths;
@@ -160,6 +160,14 @@ impl WriteJob {
             WritePlan::Skip(why) => Some(why),
             WritePlan::Go(_) => None,
         }
+    }
+
+    #[getter]
+    fn protocols(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || {
+            let (before, after) = self.planned()?.protocols();
+            Ok(json!({"before": protocol_json(&before), "after": protocol_json(&after)}).to_string())
+        })
     }
 
     #[getter]

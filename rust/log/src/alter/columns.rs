@@ -13,8 +13,10 @@ use super::draft::Draft;
 use super::{not_empty, stats_columns};
 use crate::schema_checks::check_field_names;
 
+/// Where a column's default stands (P107).
+const DEFAULT: &str = "CURRENT_DEFAULT";
 /// Keys of a field's metadata that mean something to writers: each has a call of its own, or none.
-const RESERVED: &[&str] = &["CURRENT_DEFAULT", "EXISTS_DEFAULT", "comment"];
+const RESERVED: &[&str] = &[DEFAULT, "EXISTS_DEFAULT", "comment"];
 const RESERVED_PREFIXES: &[&str] = &["delta.", "__"];
 
 /// Adds fields to the table or to a struct of it. A struct that is there already gets the new field's fields.
@@ -191,6 +193,31 @@ pub(super) fn set_comment(draft: &mut Draft<'_>, column: &str, comment: Option<&
         match comment {
             Some(text) => f.metadata.insert("comment".to_owned(), json!(text)),
             None => f.metadata.remove("comment"),
+        };
+        Ok(f)
+    })?;
+    says_changed(draft, &path, None)
+}
+
+/// Sets a column's default, or takes it away (P107). Old rows keep what they have.
+pub(super) fn set_default(draft: &mut Draft<'_>, column: &str, expression: Option<&str>) -> Result<()> {
+    let path = split_path(column)?;
+    if path.len() > 1 {
+        return Err(Error::invalid_argument(format!(
+            "only whole columns have defaults, not `{column}` inside of one"
+        )));
+    }
+    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+        let filled = ["delta.generationExpression", "delta.identity.start"];
+        if expression.is_some() && filled.iter().any(|k| f.metadata.contains_key(*k)) {
+            return Err(Error::invalid_argument(format!(
+                "column `{column}` can't have a default: writers compute its values already"
+            )));
+        }
+        let mut f = f.clone();
+        match expression {
+            Some(sql) => f.metadata.insert(DEFAULT.to_owned(), json!(sql)),
+            None => f.metadata.remove(DEFAULT),
         };
         Ok(f)
     })?;

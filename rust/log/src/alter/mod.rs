@@ -108,6 +108,13 @@ pub enum Change {
         /// Key → value.
         metadata: Map<String, Value>,
     },
+    /// Sets the value that writers fill in where a column isn't given, or takes it away.
+    SetDefault {
+        /// The column's name.
+        column: String,
+        /// The value as a constant expression in Spark SQL.
+        expression: Option<String>,
+    },
     /// Adds a CHECK constraint; the caller has looked at the rows of version `seen`.
     AddConstraint {
         /// Its name.
@@ -262,6 +269,7 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         Change::DropColumns { columns } => columns::drop(draft, columns),
         Change::ChangeType { column, to } => columns::change_type(draft, column, to),
         Change::SetColumnMetadata { column, metadata } => columns::set_metadata(draft, column, metadata),
+        Change::SetDefault { column, expression } => columns::set_default(draft, column, expression.as_deref()),
         Change::AddConstraint { name, expression, .. } => constraints::add(draft, name, expression),
         Change::DropConstraint { name, if_exists } => constraints::drop(draft, name, *if_exists),
         Change::AddFeatures {
