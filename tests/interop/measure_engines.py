@@ -98,8 +98,10 @@ def can_append(append: Append, judge: DeltaSpark, cases: tuple[str, ...], scratc
             return False
         tool = [sys.executable, str(SHARED / "tools" / "verify_table.py"), table, "--no-spark"]
         done = subprocess.run(tool, capture_output=True, text=True, timeout=300)
-        if done.returncode:
-            print("   ", case, done.stdout[-300:])
+        # Files with Arrow's view types are legal; the tool can't compute their bounds.
+        problems = [line for line in done.stdout.splitlines() if line.startswith("PROBLEM")]
+        if [line for line in problems if "ArrowNotImplementedError" not in line]:
+            print("   ", case, *problems)
             return False
     return True
 
@@ -145,9 +147,9 @@ _DUCKDB = """
 import glob, os, sys
 import duckdb, duckdb_extension_delta
 here = os.path.dirname(duckdb_extension_delta.__file__)
-connection = duckdb.connect()
+connection = duckdb.connect(config={"enable_progress_bar": "false"})
 connection.execute(f"load '{glob.glob(here + '/extensions/*/*.duckdb_extension')[0]}'")
-print(connection.sql(f"from delta_scan('{sys.argv[1]}')").to_arrow_table().num_rows)
+print(connection.sql(f"select count(cast(t as varchar)) from delta_scan('{sys.argv[1]}') t").fetchone()[0])
 """
 
 
@@ -167,7 +169,7 @@ def versions() -> dict[str, str]:
     return {"delta-spark": "4.4.0", "deltalake": version("deltalake"), "Polars": version("polars")}
 
 
-def measure(duckdb: str | None, scratch: Path) -> list[dict[str, Any]]:
+def measure(duckdb: str | None, only: list[str], scratch: Path) -> list[dict[str, Any]]:
     """One entry for each engine that is here."""
     spark = DeltaSpark(scratch)
 
@@ -189,7 +191,7 @@ def measure(duckdb: str | None, scratch: Path) -> list[dict[str, Any]]:
         version = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
         peers.append(("DuckDB", version, duckdb_read(duckdb), None))
     found = []
-    for name, version, read, append in peers:
+    for name, version, read, append in [p for p in peers if not only or p[0] in only]:
         print(name, version)
         entry: dict[str, Any] = {
             "name": name,
@@ -207,10 +209,11 @@ def measure(duckdb: str | None, scratch: Path) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--duckdb", help="an interpreter that has duckdb, duckdb-extension-delta and pyarrow")
+    parser.add_argument("--duckdb", help="an interpreter that has duckdb and duckdb-extension-delta")
+    parser.add_argument("--only", action="append", default=[], help="an engine's name; may be given again")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        measured = measure(arguments.duckdb, Path(scratch))
+        measured = measure(arguments.duckdb, arguments.only, Path(scratch))
     data = json.loads(DATA.read_text())
     names = {entry["name"] for entry in measured}
     kept = [e for e in data["engines"] if e["source"] != "measured" or e["name"] not in names]
