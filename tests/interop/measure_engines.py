@@ -147,7 +147,8 @@ _DUCKDB = """
 import glob, os, sys
 import duckdb, duckdb_extension_delta
 here = os.path.dirname(duckdb_extension_delta.__file__)
-connection = duckdb.connect(config={"enable_progress_bar": "false"})
+connection = duckdb.connect()
+connection.execute("set enable_progress_bar = false")
 connection.execute(f"load '{glob.glob(here + '/extensions/*/*.duckdb_extension')[0]}'")
 print(connection.sql(f"select count(cast(t as varchar)) from delta_scan('{sys.argv[1]}') t").fetchone()[0])
 """
