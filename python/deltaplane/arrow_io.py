@@ -108,13 +108,13 @@ def _hint(data: Any) -> str:
 
 
 class Scan:
-    """Rows of one table version, not read yet. Each use starts the scan anew, so one object serves many readers.
+    """Rows of one table version, or of its changes, not read yet. Each use starts the scan anew, so one object serves many readers.
 
     Any Arrow library takes it as it is: `pl.DataFrame(scan)`, `duckdb.from_arrow(scan)`, `pa.table(scan)`.
     Memory of `batches` and `to_reader` is that of some batches, of the others that of all rows.
     """
 
-    def __init__(self, native: _native.Scan) -> None:
+    def __init__(self, native: _native.Scan | _native.Changes) -> None:
         self._native = native
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -158,6 +158,9 @@ class Scan:
         except Exception:
             self._native.raise_error()
             raise
+
+    # The name that readers have for it.
+    read_all = to_arrow
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """All rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 from deltaplane import _native, compat, expr
 from deltaplane.alter import AlterPlan, TableAlterer
 from deltaplane.arrow_io import Scan
+from deltaplane.changes import change_range
 from deltaplane.compat import Compatibility
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
@@ -38,7 +39,6 @@ _INSTEAD = {
     "delete": "use write_deltalake(mode='overwrite', predicate=...) for whole partitions",
     "deletion_vectors": "",
     "generate": "",
-    "load_cdf": "",
     "merge": "use write_deltalake(mode='overwrite', predicate=...) for whole partitions",
     "optimize": "",
     "repair": "",
@@ -365,9 +365,9 @@ class DeltaTable:
         >>> DeltaTable("memory://doc-count/t").count()
         3
         """
-        records = self._files()["num_records"]
-        if records.null_count == 0:
-            return sum(records.to_pylist())
+        records = self._snapshot.num_records()
+        if records is not None:
+            return records
         return sum(batch.num_rows for batch in self.scan(columns=[]))
 
     def create_checkpoint(self) -> None:
@@ -378,6 +378,9 @@ class DeltaTable:
 
     def scan(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> Scan:
         """Rows that match, with these columns in this order, read when the result is used.
+
+        Beside the table's own there are columns that show only when asked for: `_file` (decoded path) and `_row`, a row's
+        place (P124); in tables with row tracking `_row_id` and `_row_commit_version` (P143).
 
         `predicate` is Spark SQL text or tuples: files, row groups and pages that can't match are never read, the rest
         is filtered exactly.
@@ -394,6 +397,60 @@ class DeltaTable:
         ['b', None]
         """
         return Scan(self._snapshot.scan(columns, expr.parse(predicate)))
+
+    def load_cdf(
+        self,
+        starting_version: int = 0,
+        ending_version: int | None = None,
+        starting_timestamp: str | None = None,
+        ending_timestamp: str | None = None,
+        columns: list[str] | None = None,
+        predicate: str | None = None,
+        allow_out_of_range: bool = False,
+    ) -> Scan:
+        """The rows that changed between two versions, both inclusive, read when the result is used.
+
+        Beside the table's columns, as they are in the last version, there are `_change_type` (`insert`, `delete`,
+        `update_preimage` or `update_postimage`), `_commit_version` and `_commit_timestamp`. What a version changed comes
+        from its change files where it has some, else from the files that it added and removed (protocol section 7.4,
+        P131).
+
+        Args:
+            starting_version: the first version.
+            ending_version: the last version; the newest one if it is later than that. None is the version shown.
+            starting_timestamp: begin with the first version at or after this moment (ISO 8601, UTC by default) instead.
+                Not used when `starting_version` is given.
+            ending_timestamp: end with the last version at or before this moment. Not used when `ending_version` is given.
+            columns: only these, in this order.
+            predicate: Spark SQL text; may use the feed's own columns.
+            allow_out_of_range: a range that holds no version gives no rows instead of an error.
+
+        Raises:
+            VersionNotFoundError: no version is in the range, or log cleanup removed commits of it.
+            InvalidArgumentError: the feed was off in a version of the range (`delta.enableChangeDataFeed`); an unknown
+                column; an end before the start.
+            SchemaMismatchError: a column went or changed its type in the range.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> on = {"delta.enableChangeDataFeed": "true"}
+        >>> _ = write_deltalake("memory://doc-cdf/t", pa.table({"x": [1, 2]}), configuration=on)
+        >>> _ = write_deltalake("memory://doc-cdf/t", pa.table({"x": [3]}), mode="overwrite")
+        >>> changes = DeltaTable("memory://doc-cdf/t").load_cdf(1, columns=["_change_type", "x"])
+        >>> sorted(tuple(row.values()) for row in changes.to_arrow().to_pylist())
+        [('delete', 1), ('delete', 2), ('insert', 3)]
+        """
+        # The default start gives way to a moment.
+        start = None if starting_timestamp is not None and starting_version == 0 else starting_version
+        versions = change_range(
+            self._snapshot,
+            start,
+            ending_version,
+            starting_timestamp,
+            ending_timestamp,
+            allow_out_of_range=allow_out_of_range,
+        )
+        return Scan(versions.last.changes(versions.first, columns, expr.parse(predicate)))
 
     def to_pyarrow_table(
         self,

@@ -18,6 +18,11 @@ def where(path: str, sql: str) -> pa.Table:
     return DeltaTable(path).scan(predicate=sql).to_arrow()
 
 
+def cdf(path: str, start: int, end: int) -> pa.Table:
+    """The rows that changed from one version to another."""
+    return DeltaTable(path).load_cdf(start, end).to_arrow()
+
+
 def meta(path: str, version: int | None) -> dict[str, Any]:
     """What the snapshot says of itself, under the corpus's names."""
     snapshot = _native.Snapshot.open(path, None, version)

@@ -42,7 +42,7 @@ def results() -> dict[str, list[tuple[str, str]]]:
     """Case → its failed checks."""
     import check_reader
 
-    specs = ("reader:read", None, "reader:meta", "reader:where")
+    specs = ("reader:read", "reader:cdf", "reader:meta", "reader:where")
 
     def run(case: str) -> tuple[str, list[tuple[str, str]]]:
         _, _, checks, _ = check_reader.run_case(str(CORPUS / case), specs)

@@ -22,7 +22,7 @@ def test_the_core_writes_what_java_would(spark: SparkSession, path: str) -> None
     dp.write(spark.range(3).selectExpr("id", "int(id % 3) AS p"), path)
     jvm = _internals.Jvm.of(spark)
     snapshot = _native.Snapshot.open(path)
-    plan = _native.spark_plan(snapshot, _native.SparkTemplate(jvm.template), [], "UTC")
+    plan = _native.spark_plan(snapshot, _native.SparkTemplate(jvm.template), [], "UTC", "all")
     directories = jvm.partition_directories(plan.blob)
     expected = []
     for directory in directories:

@@ -14,7 +14,7 @@ from structure.python_modules import Package, imports, module_name
 LAYERS = (
     ("_native", "errors", "exceptions"),
     ("arrow_io", "compat", "expr", "options", "properties", "schema"),
-    ("plan",),
+    ("changes", "plan"),
     ("engine",),
     ("commands",),
     ("write",),

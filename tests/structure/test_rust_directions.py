@@ -29,7 +29,7 @@ PROTOCOL = (
     ("files", "replay", "segment", "stats_columns"),
     ("features",),
     ("state",),
-    ("conflict", "prune", "zorder"),
+    ("changes", "conflict", "prune", "zorder"),
 )
 
 IMPURE = re.compile(

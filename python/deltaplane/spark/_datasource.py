@@ -21,12 +21,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from deltaplane import _native, expr
+from deltaplane.changes import ChangeRange, change_range
 from deltaplane.exceptions import InvalidArgumentError, MetadataChangedException
 from deltaplane.options import version_arguments
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
 from deltaplane.spark._internals import arrow_schema
 from deltaplane.spark._location import absolute_location
-from deltaplane.spark._schema import delta_schema_json, shown_schema_json
+from deltaplane.spark._schema import delta_schema_json, shown
 from deltaplane.spark._tasks import raise_refusal, write_files
 from deltaplane.write import write_request
 
@@ -39,7 +40,8 @@ __all__ = ["DeltaplaneDataSource"]
 _SPLIT_BYTES = 128 << 20
 
 # The source's own options; all others go to the store. Names ignore case, as Spark's do.
-_READ = ("path", "versionasof", "version", "timestampasof", "timestamp", "predicate")
+_CHANGES = ("readchangefeed", "startingversion", "endingversion", "startingtimestamp", "endingtimestamp")
+_READ = ("path", "versionasof", "version", "timestampasof", "timestamp", "predicate", *_CHANGES)
 _WRITE = (
     "partitionby",
     "mergeschema",
@@ -57,7 +59,8 @@ class DeltaplaneDataSource(DataSource):
     """`spark.read.format("deltaplane")` and `df.write.format("deltaplane")`.
 
     Read options: `versionAsOf` or `timestampAsOf`; `predicate`, a condition in Spark SQL that skips files and rows before
-    Spark sees them (it applies the filters of a query to the rows, but doesn't tell this source). Write options: `partitionBy` (names separated by commas), `mergeSchema`,
+    Spark sees them (it applies the filters of a query to the rows, but doesn't tell this source). `readChangeFeed` with
+    `startingVersion` or `startingTimestamp`, and optionally an end, shows the rows that changed instead. Write options: `partitionBy` (names separated by commas), `mergeSchema`,
     `overwriteSchema`, `replaceWhere`, `txnAppId` with `txnVersion`, `userMetadata`, `compression`, `targetFileSize`. The
     others reach the store.
     """
@@ -87,14 +90,41 @@ class DeltaplaneDataSource(DataSource):
         wanted = timestamp if version is None else int(version)
         return _native.Snapshot.open(self._location(), self._store, *version_arguments(wanted))
 
+    def _range(self) -> ChangeRange | None:
+        """The versions whose changes are asked for."""
+        own = self._own
+        if not _flag(own, "readchangefeed"):
+            if given := [name for name in _CHANGES if name in own and name != "readchangefeed"]:
+                raise InvalidArgumentError(f"{', '.join(given)}: these options go with readChangeFeed = true")
+            return None
+        for name in ("startingversion", "endingversion"):
+            if name in own and not own[name].isdecimal():
+                raise InvalidArgumentError(f"{name} is a number, not {own[name]!r}")
+        return change_range(
+            _native.Snapshot.open(self._location(), self._store),
+            int(own["startingversion"]) if "startingversion" in own else None,
+            int(own["endingversion"]) if "endingversion" in own else None,
+            own.get("startingtimestamp"),
+            own.get("endingtimestamp"),
+        )
+
     def schema(self) -> StructType:
-        """The table's columns."""
-        columns: StructType = StructType.fromJson(json.loads(shown_schema_json(self._snapshot())))
+        """The table's columns, or those of its changes."""
+        changes = self._range()
+        text = self._snapshot().schema_json() if changes is None else changes.last.change_schema_json()
+        columns: StructType = StructType.fromJson(shown(json.loads(text)))
         return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plans and reads a version's rows."""
-        return _Reader(self._snapshot(), self._store, schema, expr.parse(self._own.get("predicate")))
+        predicate, changes = expr.parse(self._own.get("predicate")), self._range()
+        if changes is None:
+            # Planned here: a predicate that can't be evaluated is refused before any task runs.
+            snapshot = self._snapshot()
+            splits = _native.scan_splits(snapshot, predicate, _SPLIT_BYTES)
+            return _Reader(snapshot, snapshot.schema_json(), splits, self._store, schema, predicate)
+        splits = _native.change_splits(changes.last, changes.first, predicate, _SPLIT_BYTES)
+        return _Reader(changes.last, changes.last.change_schema_json(), splits, self._store, schema, predicate)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Writes rows and commits them."""
@@ -139,14 +169,19 @@ class _Reader(DataSourceReader):
     """One scan. The snapshot stays where the scan is planned; splits and columns travel."""
 
     def __init__(
-        self, snapshot: _native.Snapshot, store: dict[str, str] | None, schema: StructType, predicate: str | None
+        self,
+        snapshot: _native.Snapshot,
+        schema_json: str,
+        splits: list[str],
+        store: dict[str, str] | None,
+        schema: StructType,
+        predicate: str | None,
     ) -> None:
-        # Planned here: a predicate that can't be evaluated is refused before any task runs.
-        self._splits = _native.scan_splits(snapshot, predicate, _SPLIT_BYTES)
+        self._splits = splits
         self._location = snapshot.location
         self._store = store
         self._columns = schema
-        self._table_schema = snapshot.schema_json()
+        self._table_schema = schema_json
         self._mapping = snapshot.column_mapping
         self._partition_columns = json.loads(snapshot.metadata_json())["partition_columns"]
         self._predicate = predicate

@@ -11,7 +11,7 @@ import json
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from deltaplane import _native
 from deltaplane.exceptions import SchemaMismatchError
@@ -121,7 +121,11 @@ def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
 
 
 class DeltaplaneFileIndex:
-    """Spark's `FileIndex` in Python. Names and arity of its methods are Spark's."""
+    """Spark's `FileIndex` in Python. Names and arity of its methods are Spark's.
+
+    It shows all files, or those without a deletion vector ("whole"), or those with one ("marked"), each with its vector's
+    bits as a last partition value, `deleted`.
+    """
 
     def __init__(
         self,
@@ -129,17 +133,25 @@ class DeltaplaneFileIndex:
         jvm: _internals.Jvm,
         snapshots: PinnedSnapshot | LiveSnapshots,
         template: _native.SparkTemplate,
+        files: Literal["all", "whole", "marked"] = "all",
     ) -> None:
         self._spark = spark
         self._jvm = jvm
         self._snapshots = snapshots
         self._template = template
+        self._files = files
         first = snapshots.first
         # Spark knows the columns as the files do.
         self.relation_schema = _native.spark_schema_json(first)
         names = [f["name"].lower() for f in json.loads(first.schema_json())["fields"]]
-        fields = dict(zip(names, json.loads(self.relation_schema)["fields"], strict=True))
+        relation = json.loads(self.relation_schema)["fields"]
+        fields = dict(zip(names, relation, strict=True))
         partition = [fields[name.lower()] for name in json.loads(first.metadata_json())["partition_columns"]]
+        self.deleted = "__deleted_rows"
+        while self.deleted in {field["name"].lower() for field in relation}:
+            self.deleted += "_"
+        if files == "marked":
+            partition.append({"name": self.deleted, "type": "binary", "nullable": False, "metadata": {}})
         self.schema = jvm.struct(self.relation_schema)
         self._partition_schema = jvm.struct(json.dumps({"type": "struct", "fields": partition}))
         self._root = jvm.seq([jvm.path(_native.spark_uri(first))])
@@ -156,7 +168,7 @@ class DeltaplaneFileIndex:
         """
         snapshot = self._snapshot()
         filters = [*_texts(partition_filters), *_texts(data_filters)]
-        plan = _native.spark_plan(snapshot, self._template, filters, self._jvm.time_zone())
+        plan = _native.spark_plan(snapshot, self._template, filters, self._jvm.time_zone(), self._files)
         directories = self._jvm.partition_directories(plan.blob)
         if partition_filters.size() > 0:
             self._jvm.keep_matching(directories, partition_filters, self._partition_schema)
@@ -168,12 +180,12 @@ class DeltaplaneFileIndex:
         """Bytes of all files, by which Spark chooses between joins: streams the file list once for each version."""
         snapshot = self._snapshot()
         if snapshot.version not in self._sizes:
-            self._sizes = {snapshot.version: _native.spark_size_bytes(snapshot)}
+            self._sizes = {snapshot.version: _native.spark_size_bytes(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
     def inputFiles(self) -> Any:
         """Every file's URI, for `DataFrame.inputFiles`."""
-        return self._jvm.strings(_native.spark_file_uris(self._snapshot()))
+        return self._jvm.strings(_native.spark_file_uris(self._snapshot(), self._files))
 
     def partitionSchema(self) -> Any:
         """The partition columns."""
@@ -192,15 +204,15 @@ class DeltaplaneFileIndex:
 
     def toString(self) -> str:
         """What `equals` compares and plans show."""
-        return self._snapshots.identity
+        return f"{self._snapshots.identity} {self._files} files"
 
     def hashCode(self) -> int:
         """Equal for equal indexes."""
-        return hash(self._snapshots.identity) % (1 << 31)
+        return hash(self.toString()) % (1 << 31)
 
     def equals(self, other: Any) -> bool:
         """Whether the other index, which arrives as a reference into the JVM, gives the same files to a query."""
-        return other is not None and str(other.toString()) == self._snapshots.identity
+        return other is not None and str(other.toString()) == self.toString()
 
     class Java:
         """What py4j reads: the interface that this class implements."""

@@ -24,11 +24,13 @@ _CLASSES = {
     "array_list": "java.util.ArrayList",
     "array_seq": "scala.collection.immutable.ArraySeq",
     "base_predicate": _EXPRESSIONS + "BasePredicate",
+    "bit_set": "org.apache.spark.unsafe.bitset.BitSetMethods",
     "boolean": "java.lang.Boolean",
     "byte_input": "java.io.ByteArrayInputStream",
     "byte_output": "java.io.ByteArrayOutputStream",
     "converters": "scala.jdk.javaapi.CollectionConverters",
     "data_type": "org.apache.spark.sql.types.DataType",
+    "data_types": "org.apache.spark.sql.types.DataTypes",
     "file_status": "org.apache.hadoop.fs.FileStatus",
     "internal_row": "org.apache.spark.sql.catalyst.InternalRow",
     "java_predicate": "java.util.function.Predicate",
@@ -43,16 +45,19 @@ _CLASSES = {
     "parquet_format": _SOURCES + "parquet.ParquetFileFormat",
     "partition_directory": _SOURCES + "PartitionDirectory",
     "path": "org.apache.hadoop.fs.Path",
+    "platform": "org.apache.spark.unsafe.Platform",
     "permission": "org.apache.hadoop.fs.permission.FsPermission",
     "python_utils": "org.apache.spark.api.python.PythonUtils",
     "relation": _SOURCES + "HadoopFsRelation",
     "sql_conf": "org.apache.spark.sql.internal.SQLConf",
+    "static_invoke": _EXPRESSIONS + "objects.StaticInvoke",
     "string": "java.lang.String",
     "unsafe_row": _EXPRESSIONS + "UnsafeRow",
 }
 # Scala objects that share their name with a trait, so that their methods hang on an instance.
 _OBJECTS = {
     "data_type_utils": "org.apache.spark.sql.catalyst.types.DataTypeUtils",
+    "expression_utils": "org.apache.spark.sql.classic.ExpressionUtils",
     "predicates": _EXPRESSIONS + "Predicate",
 }
 # The thread-local name of the query that a planning thread works for.
@@ -229,6 +234,27 @@ class Jvm:
             session,
         )
         return DataFrame(session.baseRelationToDataFrame(relation), spark)
+
+    def without_rows(self, frame: Any, bits: str) -> Any:
+        """The rows of the frame whose bit isn't set: a binary column has one for each physical row of its file (P124).
+
+        A file's position in the column comes from Spark's own reader, which counts rows that it skips. The bits are looked
+        at in place; what they don't cover isn't deleted, and isn't looked at either: the index stays within them.
+        """
+        from pyspark.sql import Column, DataFrame
+        from pyspark.sql import functions as F
+
+        position = Column(frame._jdf.metadataColumn("_metadata").getField("row_index"))
+        covered = F.length(bits) * F.lit(8)
+        at = F.least(position, covered - F.lit(1)).cast("int")
+        expression = self.expression_utils.expression
+        arguments = [expression(c._jc) for c in (F.col(bits), F.lit(self.platform.BYTE_ARRAY_OFFSET).cast("long"), at)]
+        is_set = self.static_invoke(
+            self._class(self.bit_set), self.data_types.BooleanType, "isSet", self.seq(arguments), self.seq([]),
+            True, True, True, self.none(),
+        )  # fmt: skip
+        live = (position >= covered) | ~Column(self.expression_utils.column(is_set))
+        return DataFrame(frame._jdf.filter(live._jc), frame.sparkSession)
 
     def _serialised(self, sizes: tuple[int, ...]) -> bytes:
         """A `PartitionDirectory[]` of the template's placeholders, with so many files in each."""

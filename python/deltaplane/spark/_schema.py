@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from deltaplane import _native
 
-__all__ = ["delta_schema_json", "shown", "shown_schema_json"]
+__all__ = ["delta_schema_json", "shown"]
 
 # Field metadata that a frame inherits from where its columns came from. In a Delta schema these would declare features
 # (column mapping, generated or default values) that the table to be written doesn't have, or mean nothing.
@@ -25,11 +24,6 @@ _INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
 def delta_schema_json(schema: StructType) -> str:
     """The Delta schema of a frame's columns, nullability and comments kept, as JSON text."""
     return json.dumps(_clean(json.loads(schema.json())))
-
-
-def shown_schema_json(snapshot: _native.Snapshot) -> str:
-    """The table's columns as a frame shows them: how files name them isn't the frame's matter."""
-    return json.dumps(shown(json.loads(snapshot.schema_json())))
 
 
 def shown(node: Any) -> Any:

@@ -1,16 +1,14 @@
 //! Statistics of a Parquet file that someone else wrote, such as Spark's executors: its measured columns are
 //! read once and go through the same statistics as our own files, so they are exact and equal in form.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deltaplane_error::Result;
-use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
 
-use crate::read::{DEFAULT_BATCH_ROWS, FileRead, ReadSpec, read_file};
+use crate::read::{FileRead, ReadSpec, read_file};
 use crate::stats;
 use crate::types::without_void;
 use crate::write::WriteSpec;
@@ -37,19 +35,12 @@ pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<
     let measured = stored.fields().iter().zip(&columns).filter(|(_, c)| c.is_some());
     let names = measured.map(|(f, _)| f.name.clone()).collect();
     let read = ReadSpec {
-        schema: stored,
         columns: Some(names),
-        partition_columns: Vec::new(),
-        mapping: Mapping::None,
-        predicate: None,
-        batch_rows: DEFAULT_BATCH_ROWS,
+        ..ReadSpec::new(stored, Vec::new())
     };
     let file = FileRead {
         path: key.to_owned(),
-        size_bytes: 0,
-        partition_values: BTreeMap::new(),
-        num_records: None,
-        deletion_vector: None,
+        ..FileRead::default()
     };
     let mut batches = read_file(store, &file, &Arc::new(read)).await?;
     let mut rows = 0;

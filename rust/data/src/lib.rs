@@ -14,6 +14,6 @@ mod write;
 
 pub use cast::cast_batch;
 pub use footer::footer_stats;
-pub use read::{DEFAULT_BATCH_ROWS, FileRead, ReadSpec, read_file, scan};
+pub use read::{DEFAULT_BATCH_ROWS, FileRead, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, Vectors, read_file, scan};
 pub use stats::StatsConfig;
-pub use write::{Compression, FileWriter, WriteSpec};
+pub use write::{Compression, FileWriter, Marked, WriteSpec, mark_rows};

@@ -59,6 +59,14 @@ impl Commit {
         self.name.version
     }
 
+    /// All actions, parsed anew.
+    pub(crate) fn actions(&self) -> Result<Vec<Action>> {
+        let lines = as_text(&self.text, &self.name)?.lines();
+        lines
+            .filter_map(|line| in_commit(parse_line(line), &self.name).transpose())
+            .collect()
+    }
+
     /// The file actions, parsed at the first call.
     pub(crate) fn files(&self) -> Result<&CommitFiles> {
         if let Some(f) = self.files.get() {

@@ -24,7 +24,8 @@ pub struct HistoryEntry {
     pub info: CommitInfo,
 }
 
-fn info_of(c: &Commit) -> CommitInfo {
+/// What a commit says of itself; empty when it says nothing.
+pub(crate) fn info_of(c: &Commit) -> CommitInfo {
     let info = c.state.iter().find_map(|a| match a {
         Action::CommitInfo(i) => Some(i.clone()),
         _ => None,
@@ -44,7 +45,8 @@ pub(crate) fn describe(c: &Commit) -> String {
     out
 }
 
-fn commits(names: Vec<LogName>) -> Vec<LogName> {
+/// The commits among these files, ascending.
+pub(crate) fn commits(names: Vec<LogName>) -> Vec<LogName> {
     let mut c: Vec<LogName> = names.into_iter().filter(|n| n.kind == LogFile::Commit).collect();
     c.sort_by_key(|n| n.version);
     c

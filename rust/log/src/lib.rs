@@ -2,6 +2,7 @@
 //! transactions, checkpoint writing, history. Knows no rows (see `deltaplane-data`) and no Python.
 
 mod alter;
+mod changes;
 mod checkpoint_reader;
 mod checkpoint_writer;
 mod clock;
@@ -16,6 +17,7 @@ mod transaction;
 mod write_plan;
 
 pub use alter::{AlterRequest, Altered, Change, alter, protocol_json};
+pub use changes::{CommittedChange, versions_between};
 pub use checkpoint_writer::CheckpointReport;
 pub use clock::now_ms;
 pub use history::HistoryEntry;

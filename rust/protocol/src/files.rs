@@ -339,6 +339,16 @@ impl<'a> FileRows<'a> {
         })
     }
 
+    /// The id of the file's first row (P143).
+    pub fn base_row_id(&self, row: usize) -> Option<i64> {
+        self.long("baseRowId", row)
+    }
+
+    /// The version that added the file's rows, where they don't say otherwise (P143).
+    pub fn default_row_commit_version(&self, row: usize) -> Option<i64> {
+        self.long("defaultRowCommitVersion", row)
+    }
+
     /// The whole add of a row.
     pub fn add(&self, row: usize) -> Result<Add> {
         Ok(Add {
@@ -350,8 +360,8 @@ impl<'a> FileRows<'a> {
             stats: self.stats(row).map(str::to_owned),
             tags: self.tags(row),
             deletion_vector: self.deletion_vector(row),
-            base_row_id: self.long("baseRowId", row),
-            default_row_commit_version: self.long("defaultRowCommitVersion", row),
+            base_row_id: self.base_row_id(row),
+            default_row_commit_version: self.default_row_commit_version(row),
             clustering_provider: self.text("clusteringProvider", row).map(str::to_owned),
         })
     }

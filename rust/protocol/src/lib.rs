@@ -4,7 +4,9 @@
 
 pub mod actions;
 pub mod arrow_types;
+pub mod changes;
 pub mod conflict;
+pub mod deletion_vectors;
 pub mod expr;
 pub mod features;
 pub mod files;

@@ -3,8 +3,10 @@
 
 mod alter;
 mod arrow_bridge;
+mod changes;
 mod errors;
 mod events;
+mod marks;
 mod scan;
 mod snapshot;
 mod spark_plan;
@@ -22,6 +24,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow_bridge::ArrowStream>()?;
     module.add_class::<snapshot::Snapshot>()?;
     module.add_class::<scan::Scan>()?;
+    module.add_class::<changes::Changes>()?;
+    module.add_function(wrap_pyfunction!(marks::mark_deleted, module)?)?;
     module.add_class::<write::WriteJob>()?;
     module.add_function(wrap_pyfunction!(write::write_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;

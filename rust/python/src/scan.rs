@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use deltaplane_data::{FileRead, ReadSpec};
-use deltaplane_error::Result;
+use deltaplane_data::{FileRead, ROW_COMMIT_VERSION, ROW_ID, ReadSpec};
+use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
@@ -45,11 +46,26 @@ pub(crate) fn file_reads(batch: &RecordBatch) -> Result<Vec<FileRead>> {
                 path: paths::decode(rows.path(row)?)?,
                 size_bytes: u64::try_from(rows.size(row)).unwrap_or(0),
                 partition_values: rows.partition_values(row),
-                num_records: None,
                 deletion_vector: rows.deletion_vector(row),
+                base_row_id: rows.base_row_id(row),
+                default_row_commit_version: rows.default_row_commit_version(row),
+                ..FileRead::default()
             })
         })
         .collect()
+}
+
+/// Row ids are asked for only of tables that have them (P143).
+fn refuse_missing_ids(snapshot: &Snapshot, columns: Option<&[String]>) -> Result<()> {
+    let wanted = columns.unwrap_or_default().iter().find(|name| {
+        [ROW_ID, ROW_COMMIT_VERSION].contains(&name.as_str()) && snapshot.schema().field_ignore_case(name).is_none()
+    });
+    match wanted {
+        Some(name) if !row_tracking::is_on(snapshot.state().metadata()) => Err(Error::invalid_argument(format!(
+            "the column `{name}` is there only in tables with row tracking (delta.enableRowTracking = true), which this one hasn't"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 impl Scan {
@@ -64,7 +80,10 @@ impl Scan {
         let state = snapshot.state();
         let mut spec = ReadSpec::new(state.schema().clone(), state.partition_columns().to_vec());
         spec.mapping = state.mapping();
+        refuse_missing_ids(snapshot, columns.as_deref())?;
         spec.columns = columns;
+        (spec.stored_row_ids, spec.stored_row_commit_versions) =
+            row_tracking::materialised(snapshot.state().metadata());
         spec.predicate = predicate;
         if let Some(n) = batch_rows {
             spec.batch_rows = n.max(1);

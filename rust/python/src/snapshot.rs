@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, StructArray, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{PlanColumns, Snapshot as Inner, now_ms};
+use deltaplane_log::{PlanColumns, Snapshot as Inner, now_ms, versions_between};
 use deltaplane_protocol::arrow_types::{primitive_to_arrow, to_arrow_schema};
+use deltaplane_protocol::changes::feed_schema;
+use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
@@ -21,6 +23,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
+use crate::changes::Changes;
 use crate::errors::run;
 use crate::scan::{Scan, bind};
 
@@ -84,6 +87,12 @@ impl Snapshot {
         Ok(Snapshot { inner })
     }
 
+    /// Another version of the same table.
+    fn at(&self, py: Python<'_>, version: u64) -> PyResult<Self> {
+        let inner = run(py, || block_on(Inner::open(self.inner.store(), Some(version))))?;
+        Ok(Snapshot { inner })
+    }
+
     fn schema_json(&self) -> String {
         self.inner.schema().to_json()
     }
@@ -113,6 +122,11 @@ impl Snapshot {
             "reader_features": p.reader_features, "writer_features": p.writer_features,
         })
         .to_string()
+    }
+
+    /// Whether files of the table may have deletion vectors.
+    fn may_have_vectors(&self) -> bool {
+        may_have_vectors(self.inner.state().protocol())
     }
 
     #[pyo3(signature = (limit = None))]
@@ -167,6 +181,21 @@ impl Snapshot {
         })
     }
 
+    /// The number of rows, if every file's statistics tell: its physical rows without those that its vector deletes (P166).
+    fn num_records(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        let of_batch = |sum: Option<i64>, batch: RecordBatch| {
+            let rows = FileRows::new(&batch);
+            (0..batch.num_rows()).try_fold(sum?, |sum, row| {
+                let deleted = rows.deletion_vector(row).map_or(0, |dv| dv.cardinality);
+                Some(sum + rows.num_records(row)? - deleted)
+            })
+        };
+        run(py, || {
+            let plan = self.inner.plan(None, PlanColumns::Logged);
+            block_on(plan.try_fold(Some(0), |sum, batch| async move { Ok(of_batch(sum, batch)) }))
+        })
+    }
+
     fn add_actions(&self, statistics: bool) -> ArrowStream {
         let view = AddView::new(&self.inner, statistics);
         let schema = view.schema.clone();
@@ -188,6 +217,33 @@ impl Snapshot {
         batch_rows: Option<usize>,
     ) -> PyResult<Scan> {
         run(py, || Scan::new(&self.inner, columns, predicate, batch_rows))
+    }
+
+    /// What the versions from `first` up to this one changed, as rows.
+    #[pyo3(signature = (first, columns = None, predicate = None))]
+    fn changes(
+        &self,
+        py: Python<'_>,
+        first: u64,
+        columns: Option<Vec<String>>,
+        predicate: Option<&str>,
+    ) -> PyResult<Changes> {
+        run(py, || block_on(Changes::new(&self.inner, first, columns, predicate)))
+    }
+
+    /// The columns of these rows.
+    fn change_schema_json(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || Ok(feed_schema(self.inner.schema())?.to_json()))
+    }
+
+    /// The first and the last version whose times are in a range.
+    fn versions_between(
+        &self,
+        py: Python<'_>,
+        from_ms: Option<i64>,
+        until_ms: Option<i64>,
+    ) -> PyResult<Option<(u64, u64)>> {
+        run(py, || block_on(versions_between(&self.inner, from_ms, until_ms)))
     }
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<String> {

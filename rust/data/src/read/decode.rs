@@ -4,21 +4,30 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
-use arrow::compute::{concat_batches, filter_record_batch, prep_null_mask_filter, take};
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
+};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::{concat_batches, filter_record_batch, is_not_null, prep_null_mask_filter, take};
 use arrow::error::ArrowError;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::expr::Predicate;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection};
+use parquet::arrow::arrow_reader::{
+    ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
+};
 
+use super::hidden::Hidden;
 use super::plan::{ColumnSource, FilePlan, Part};
 use super::source::Input;
+use crate::convert::Convert;
 
 /// Rows of one row group.
 #[derive(Debug, Clone)]
 pub(super) struct Unit {
     /// Which row group.
     pub(super) row_group: usize,
+    /// The position in the file of the group's first row.
+    pub(super) first: u64,
     /// How many rows will be decoded.
     pub(super) rows: usize,
     /// Which; `None` for the whole group.
@@ -97,11 +106,12 @@ fn matching(
             None => matches,
         })
     };
-    let row_group = unit.row_group;
+    let (row_group, first) = (unit.row_group, unit.first);
     Ok(Some((
         matching,
         Unit {
             row_group,
+            first,
             rows,
             selection,
         },
@@ -129,6 +139,25 @@ struct Rows<'a> {
     reader: Option<ParquetRecordBatchReader>,
     /// Rows that are still to come without a reader.
     left: usize,
+    /// The positions in the file of the rows that are still to come.
+    positions: Positions,
+}
+
+type Positions = Box<dyn Iterator<Item = i64> + Send>;
+
+/// The positions in the file of a unit's rows.
+fn positions(unit: &Unit) -> Positions {
+    let first = i64::try_from(unit.first).unwrap_or(i64::MAX);
+    let Some(selection) = &unit.selection else {
+        return Box::new(first..);
+    };
+    let selectors: Vec<RowSelector> = selection.iter().copied().collect();
+    let runs = selectors.into_iter().scan(first, |at, selector| {
+        let start = *at;
+        *at = start.saturating_add(i64::try_from(selector.row_count).unwrap_or(i64::MAX));
+        Some(if selector.skip { start..start } else { start..*at })
+    });
+    Box::new(runs.flatten())
 }
 
 impl<'a> Rows<'a> {
@@ -139,6 +168,7 @@ impl<'a> Rows<'a> {
                 part,
                 reader: None,
                 left: unit.rows,
+                positions: positions(unit),
             });
         }
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, plan.metadata.clone())
@@ -154,6 +184,7 @@ impl<'a> Rows<'a> {
             part,
             reader: Some(reader),
             left: 0,
+            positions: positions(unit),
         })
     }
 }
@@ -165,13 +196,13 @@ impl Iterator for Rows<'_> {
         let Some(reader) = &mut self.reader else {
             let rows = self.left.min(self.plan.batch_rows);
             self.left -= rows;
-            return (rows > 0).then(|| assemble(self.part, &[], rows));
+            return (rows > 0).then(|| assemble(self.part, &[], rows, &mut self.positions));
         };
         let batch = reader.next()?;
         Some(
             batch
                 .map_err(|e| corrupt(&e))
-                .and_then(|b| assemble(self.part, b.columns(), b.num_rows())),
+                .and_then(|b| assemble(self.part, b.columns(), b.num_rows(), &mut self.positions)),
         )
     }
 }
@@ -183,20 +214,30 @@ fn corrupt(e: &ArrowError) -> Error {
 }
 
 /// A part's columns from the decoded ones.
-fn assemble(part: &Part, decoded: &[ArrayRef], rows: usize) -> Result<RecordBatch> {
+fn assemble(part: &Part, decoded: &[ArrayRef], rows: usize, positions: &mut Positions) -> Result<RecordBatch> {
+    let hidden = part.columns.iter().any(|c| matches!(c, ColumnSource::Hidden(..)));
+    let positions: Vec<i64> = if hidden {
+        positions.by_ref().take(rows).collect()
+    } else {
+        Vec::new()
+    };
     let columns = part
         .columns
         .iter()
         .zip(part.schema.fields())
         .map(|(source, field)| match source {
-            ColumnSource::File(at, convert) => {
-                let array = decoded.get(*at).ok_or_else(|| Error::internal("a column went missing while decoding"))?;
-                convert.apply(array).map_err(|e| {
-                    Error::corrupt_file(format!(
-                        "the column `{}` of a data file holds a value that the table's type can't hold ({e}): the file was written against another schema",
-                        field.name()
-                    ))
-                })
+            ColumnSource::File(at, convert) => stored(decoded, *at, convert, field.name()),
+            ColumnSource::Hidden(in_file, otherwise) => {
+                let otherwise = match otherwise {
+                    Hidden::Constant(value) => repeat(value, rows)?,
+                    Hidden::Position(base) => Arc::new(Int64Array::from_iter_values(
+                        positions.iter().map(|p| base.saturating_add(*p)),
+                    )),
+                };
+                match in_file {
+                    None => Ok(otherwise),
+                    Some((at, convert)) => first_of(&stored(decoded, *at, convert, field.name())?, &otherwise),
+                }
             }
             ColumnSource::Constant(value) => repeat(value, rows),
             ColumnSource::Missing(t) => Ok(new_null_array(t, rows)),
@@ -205,6 +246,24 @@ fn assemble(part: &Part, decoded: &[ArrayRef], rows: usize) -> Result<RecordBatc
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(part.schema.clone(), columns, &options)
         .map_err(|e| Error::internal(format!("decoded columns don't fit the table's schema: {e}")))
+}
+
+/// A column of the file in the table's type.
+fn stored(decoded: &[ArrayRef], at: usize, convert: &Convert, name: &str) -> Result<ArrayRef> {
+    let array = decoded
+        .get(at)
+        .ok_or_else(|| Error::internal("a column went missing while decoding"))?;
+    convert.apply(array).map_err(|e| {
+        Error::corrupt_file(format!(
+            "the column `{name}` of a data file holds a value that the table's type can't hold ({e}): the file was written against another schema"
+        ))
+    })
+}
+
+/// The values of the one, where they are null those of the other.
+fn first_of(one: &ArrayRef, other: &ArrayRef) -> Result<ArrayRef> {
+    let failed = |e: ArrowError| Error::internal(format!("row ids: {e}"));
+    zip(&is_not_null(one).map_err(failed)?, one, other).map_err(failed)
 }
 
 fn repeat(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {

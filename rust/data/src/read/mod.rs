@@ -1,14 +1,16 @@
 //! Reads data files as a table's rows: what is asked (`ReadSpec`), of which files (`FileRead`).
-//! `source` fetches bytes, `plan` fits a file to the table, `row_groups` and `pages` skip, `decode` makes
-//! batches, `scan` runs all of it in parallel. Knows no log; called by scans of the API and by `footer`.
+//! `source` fetches bytes, `vectors` deleted rows, `plan` fits a file to the table, `row_groups` and `pages`
+//! skip, `decode` makes batches, `scan` runs all in parallel. Knows no log; called by the API's scans and `footer`.
 
 mod decode;
+mod hidden;
 mod pages;
 mod part_stats;
 mod plan;
 mod row_groups;
 mod scan;
 mod source;
+mod vectors;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +23,9 @@ use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{Field, StructType};
 
 use crate::types::row_schema;
+pub use hidden::{ROW_COMMIT_VERSION, ROW_ID};
 pub use scan::{read_file, scan};
+pub use vectors::Vectors;
 
 /// Rows per batch that scans are quick with; wide rows get fewer.
 pub const DEFAULT_BATCH_ROWS: usize = 65_536;
@@ -37,8 +41,14 @@ pub struct FileRead {
     pub partition_values: BTreeMap<String, Option<String>>,
     /// Rows according to the statistics.
     pub num_records: Option<u64>,
-    /// Rows that are deleted.
+    /// Rows that are deleted: they aren't read.
     pub deletion_vector: Option<DeletionVector>,
+    /// Only the rows of this vector are read, as far as they aren't deleted; `None` for all.
+    pub only: Option<DeletionVector>,
+    /// The id of the first row, where rows don't store their own (P143).
+    pub base_row_id: Option<i64>,
+    /// The version that last wrote the rows, where they don't store it (P143).
+    pub default_row_commit_version: Option<i64>,
 }
 
 /// Which rows and columns of a table to read.
@@ -46,7 +56,8 @@ pub struct FileRead {
 pub struct ReadSpec {
     /// The table's whole schema.
     pub schema: Arc<StructType>,
-    /// Top-level columns in output order, matched ignoring case; `None` means all.
+    /// Top-level columns in output order, matched ignoring case; `None` means all. Beside those of the table there
+    /// are `_file`, `_row`, `_row_id` and `_row_commit_version`.
     pub columns: Option<Vec<String>>,
     /// The table's partition columns.
     pub partition_columns: Vec<String>,
@@ -56,6 +67,10 @@ pub struct ReadSpec {
     pub predicate: Option<Predicate>,
     /// Most rows in a batch.
     pub batch_rows: usize,
+    /// The physical column that stores row ids that don't follow from the row's place (P141).
+    pub stored_row_ids: Option<String>,
+    /// The physical column that stores row commit versions (P141).
+    pub stored_row_commit_versions: Option<String>,
 }
 
 impl ReadSpec {
@@ -68,6 +83,8 @@ impl ReadSpec {
             mapping: Mapping::None,
             predicate: None,
             batch_rows: DEFAULT_BATCH_ROWS,
+            stored_row_ids: None,
+            stored_row_commit_versions: None,
         }
     }
 
@@ -87,7 +104,8 @@ impl ReadSpec {
         let mut fields: Vec<&Field> = Vec::with_capacity(names.len());
         let mut seen = std::collections::HashSet::with_capacity(names.len());
         for name in names {
-            let Some(field) = self.schema.field_ignore_case(name) else {
+            let found = self.schema.field_ignore_case(name).or_else(|| hidden::field(name));
+            let Some(field) = found else {
                 let known: Vec<_> = self
                     .schema
                     .fields()

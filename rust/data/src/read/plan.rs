@@ -17,6 +17,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type as Physical;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::hidden::{self, Hidden};
 use super::{FileRead, ReadSpec};
 use crate::convert::{Convert, Mismatch, Rules, field_id, find_column};
 use crate::types::{row_schema, row_type};
@@ -36,6 +37,7 @@ pub(super) struct Prepared {
     /// The table's schema.
     pub(super) table: Arc<StructType>,
     pub(super) batch_rows: usize,
+    spec: ReadSpec,
 }
 
 impl Prepared {
@@ -64,6 +66,7 @@ impl Prepared {
             pruner,
             table: spec.schema.clone(),
             batch_rows: spec.batch_rows.max(1),
+            spec: spec.clone(),
         })
     }
 }
@@ -123,6 +126,8 @@ pub(super) enum ColumnSource {
     Constant(ArrayRef),
     /// Null in every row.
     Missing(ArrowType),
+    /// The column at this position of the decoded batch where it isn't null (`None`: nowhere), else this.
+    Hidden(Option<(usize, Convert)>, Hidden),
 }
 
 /// Needed columns that are decoded together.
@@ -219,7 +224,25 @@ impl Part {
         let mut columns = Vec::with_capacity(needed.len());
         for (i, field) in needed.iter().enumerate() {
             let target = row_type(&field.data_type);
-            if let Some(name) = prepared
+            let of_table = prepared.table.field_ignore_case(&field.name).is_some();
+            let hidden = match of_table {
+                true => None,
+                false => hidden::source(&field.name, &prepared.spec, file)?,
+            };
+            if let Some((stored, hidden)) = hidden {
+                if let Some((root, in_file, first_leaf)) = stored.and_then(|name| lookup.find_by_name(name)) {
+                    let mut next = first_leaf;
+                    let t = select(
+                        in_file.data_type(),
+                        &field.data_type,
+                        prepared.mapping,
+                        &mut next,
+                        &mut leaves,
+                    );
+                    found.push((root, i, t));
+                }
+                columns.push(ColumnSource::Hidden(None, hidden));
+            } else if let Some(name) = prepared
                 .partition_columns
                 .iter()
                 .find(|p| p.to_lowercase() == field.name.to_lowercase())
@@ -250,8 +273,10 @@ impl Part {
             };
             let rules = Rules::File(prepared.mapping);
             let convert = Convert::new(t, &field.data_type, rules, &field.name).map_err(|m| refusal(&m))?;
-            if let Some(slot) = columns.get_mut(*i) {
-                *slot = ColumnSource::File(at, convert);
+            match columns.get_mut(*i) {
+                Some(ColumnSource::Hidden(stored, _)) => *stored = Some((at, convert)),
+                Some(slot) => *slot = ColumnSource::File(at, convert),
+                None => {}
             }
         }
         leaves.sort_unstable();
@@ -349,15 +374,23 @@ impl<'a> Lookup<'a> {
 
     /// Position, field and first leaf of a column.
     fn find(&self, field: &Field) -> Result<Option<(usize, &'a FieldRef, usize)>> {
-        let at = match self.mapping {
-            Mapping::Id if self.ids.is_empty() && !self.fields.is_empty() => return Err(no_ids(field)),
-            Mapping::Id => self.mapping.id(field).and_then(|id| self.ids.get(&id)),
-            Mapping::None | Mapping::Name => {
-                let name = self.mapping.physical_name(field);
-                self.exact.get(name).or_else(|| self.lower.get(&name.to_lowercase()))
-            }
+        // A column without an id isn't the table's own: the change data feed's stand under their names.
+        let Some(id) = self.mapping.id(field) else {
+            return Ok(self.find_by_name(self.mapping.physical_name(field)));
         };
-        Ok(at.and_then(|i| Some((*i, self.fields.get(*i)?, self.first_leaf.get(*i).copied()?))))
+        if self.ids.is_empty() && !self.fields.is_empty() {
+            return Err(no_ids(field));
+        }
+        Ok(self.ids.get(&id).and_then(|i| self.at(*i)))
+    }
+
+    fn find_by_name(&self, name: &str) -> Option<(usize, &'a FieldRef, usize)> {
+        let at = self.exact.get(name).or_else(|| self.lower.get(&name.to_lowercase()));
+        at.and_then(|i| self.at(*i))
+    }
+
+    fn at(&self, i: usize) -> Option<(usize, &'a FieldRef, usize)> {
+        Some((i, self.fields.get(i)?, self.first_leaf.get(i).copied()?))
     }
 }
 

@@ -10,6 +10,7 @@ use super::decode::Unit;
 use super::pages;
 use super::part_stats::{Leaf, judge};
 use super::plan::FilePlan;
+use super::vectors::{LiveRows, both};
 
 /// Batches that a unit has at least: enough to be worth a hand-over.
 const UNIT_BATCHES: usize = 4;
@@ -18,7 +19,13 @@ const UNIT_BYTES: usize = 96 << 20;
 
 /// The file's work, for so many workers. A row group is one unit if it can: each unit decodes the
 /// dictionaries anew. One of a remote file always is, because its bytes are fetched at once.
-pub(super) fn units(plan: &FilePlan, file: &FileRead, remote: bool, workers: usize) -> Result<Vec<Unit>> {
+pub(super) fn units(
+    plan: &FilePlan,
+    file: &FileRead,
+    live: &LiveRows,
+    remote: bool,
+    workers: usize,
+) -> Result<Vec<Unit>> {
     let groups = plan.metadata.metadata().row_groups();
     let leaves: Vec<Leaf> = match &plan.prepared.pruner {
         Some(pruner) => pruner
@@ -32,10 +39,14 @@ pub(super) fn units(plan: &FilePlan, file: &FileRead, remote: bool, workers: usi
     let kept = |row_group: usize| keep.as_ref().is_none_or(|k| k.len() <= row_group || k.value(row_group));
     let count = (0..groups.len()).filter(|g| kept(*g)).count().max(1);
     let mut units = Vec::new();
+    // Physical rows before the group, whether they are read or not (P124).
+    let mut start = 0;
     for (row_group, group) in groups.iter().enumerate() {
         let rows = usize::try_from(group.num_rows()).map_err(|_| {
             Error::corrupt_file("a data file's row group has a negative number of rows: the file is damaged")
         })?;
+        let first = start;
+        start += rows as u64;
         if rows == 0 || !kept(row_group) {
             continue;
         }
@@ -47,19 +58,26 @@ pub(super) fn units(plan: &FilePlan, file: &FileRead, remote: bool, workers: usi
                 .max(plan.batch_rows.saturating_mul(UNIT_BATCHES))
                 .min((UNIT_BYTES / plan.row_bytes).max(plan.batch_rows))
         };
-        cut(
+        let paged = pages::selection(plan, file, &leaves, row_group, rows)?;
+        let group = Unit {
             row_group,
+            first,
             rows,
-            pages::selection(plan, file, &leaves, row_group, rows)?,
-            most,
-            &mut units,
-        );
+            selection: both(paged, live.selection(first, rows)),
+        };
+        cut(group, most, &mut units);
     }
     Ok(units)
 }
 
 /// The selected rows of a row group in units of at most about so many of its rows.
-fn cut(row_group: usize, rows: usize, selection: Option<RowSelection>, most: usize, units: &mut Vec<Unit>) {
+fn cut(group: Unit, most: usize, units: &mut Vec<Unit>) {
+    let Unit {
+        row_group,
+        first,
+        rows,
+        selection,
+    } = group;
     let selected = selection.as_ref().map_or(rows, RowSelection::row_count);
     if selected == 0 {
         return;
@@ -67,6 +85,7 @@ fn cut(row_group: usize, rows: usize, selection: Option<RowSelection>, most: usi
     if selected <= most.saturating_add(most / 2) {
         units.push(Unit {
             row_group,
+            first,
             rows: selected,
             selection,
         });
@@ -80,6 +99,7 @@ fn cut(row_group: usize, rows: usize, selection: Option<RowSelection>, most: usi
             let from_start = std::iter::once(RowSelector::skip(start)).chain(part.iter().copied());
             units.push(Unit {
                 row_group,
+                first,
                 rows: selected,
                 selection: Some(from_start.collect()),
             });

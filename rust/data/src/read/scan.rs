@@ -14,6 +14,7 @@ use super::decode::{SharedPlan, Unit, decode, ranges};
 use super::plan::{FilePlan, Prepared};
 use super::row_groups::units;
 use super::source::{self, Source, blocking};
+use super::vectors::Vectors;
 use super::{FileRead, ReadSpec};
 
 type Batches = mpsc::Receiver<Result<RecordBatch>>;
@@ -48,7 +49,8 @@ pub async fn read_file(
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let prepared = Arc::new(Prepared::new(spec)?);
     let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
-    let opened = open(store.clone(), file.clone(), prepared, parallelism).await?;
+    let vectors = Arc::new(Vectors::new(store.clone()));
+    let opened = open(store.clone(), file.clone(), prepared, vectors, parallelism).await?;
     let (out, receivers) = mpsc::channel(parallelism);
     tokio::spawn(async move { start_units(opened, &out).await });
     Ok(stop_at_error(in_order(receivers)))
@@ -82,9 +84,10 @@ async fn drive(
     parallelism: usize,
     out: mpsc::Sender<Batches>,
 ) {
+    let vectors = Arc::new(Vectors::new(store.clone()));
     let opening = files.map(|file| {
-        let (store, prepared) = (store.clone(), prepared.clone());
-        let task = tokio::spawn(async move { open(store, file?, prepared, parallelism).await });
+        let (store, prepared, vectors) = (store.clone(), prepared.clone(), vectors.clone());
+        let task = tokio::spawn(async move { open(store, file?, prepared, vectors, parallelism).await });
         async move {
             task.await
                 .map_err(|e| Error::internal(format!("opening a data file: {e}")))?
@@ -119,17 +122,19 @@ struct Opened {
     units: Vec<Unit>,
 }
 
-async fn open(store: Store, file: FileRead, prepared: Arc<Prepared>, parallelism: usize) -> Result<Opened> {
+async fn open(
+    store: Store,
+    file: FileRead,
+    prepared: Arc<Prepared>,
+    vectors: Arc<Vectors>,
+    parallelism: usize,
+) -> Result<Opened> {
     let name = |e: Error| e.with_path(file.path.clone()).with_table(store.location().as_str());
-    if file.deletion_vector.is_some() {
-        return Err(name(Error::unsupported_feature(
-            "a data file has a deletion vector (table feature deletionVectors), which this version can't apply yet: purge the vectors first (REORG TABLE … APPLY (PURGE)), or read with another program",
-        )));
-    }
     let source = source::open(&store, &file).await.map_err(name)?;
-    let footer = source.footer(prepared.pruner.is_some()).await.map_err(name)?;
+    let footer = source.footer(prepared.pruner.is_some());
+    let (footer, live) = futures::try_join!(footer, vectors.rows(&file)).map_err(name)?;
     let plan = FilePlan::new(prepared, &file, footer).map_err(name)?;
-    let units = units(&plan, &file, source.is_remote(), parallelism).map_err(name)?;
+    let units = units(&plan, &file, &live, source.is_remote(), parallelism).map_err(name)?;
     Ok(Opened {
         source,
         plan: Arc::new(plan),

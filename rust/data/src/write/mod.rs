@@ -3,6 +3,7 @@
 //! Called by every command that writes rows, on a driver as on an executor.
 
 mod file;
+mod marks;
 mod split;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ use uuid::Uuid;
 use crate::stats::StatsConfig;
 use crate::types::{row_schema, without_void};
 use file::{FileSpec, OpenFile};
+pub use marks::{Marked, mark_rows};
 use split::Splitter;
 
 /// Rows that are worth handing to the encoder at once: below it the hand-over costs more than the encoding.

@@ -42,9 +42,6 @@ pub(super) static FEATURES: &[TableFeature] = &[
     reader_writer("variantShredding-preview", never),
     reader_writer("catalogManaged", never),
     reader_writer("catalogOwned-preview", never),
-    writer("rowTracking", &["domainMetadata"], |v| {
-        v.is_on("delta.enableRowTracking")
-    }),
     writer("clustering", &["domainMetadata"], never),
     writer("allowColumnDefaults", &[], |v| {
         v.find_field(&|f| f.metadata.contains_key("CURRENT_DEFAULT")).is_some()

@@ -2,10 +2,10 @@
 //! read and write tables where it is active. The only place where feature names stand.
 
 mod append_only;
-mod change_data_feed;
+pub mod change_data_feed;
 mod check_constraints;
 pub mod column_mapping;
-mod deletion_vectors;
+pub mod deletion_vectors;
 mod directives;
 mod domain_metadata;
 mod drop;
@@ -14,6 +14,7 @@ mod generated_columns;
 mod identity_columns;
 pub mod in_commit_timestamp;
 mod invariants;
+pub mod row_tracking;
 mod support;
 mod timestamp_ntz;
 mod transitions;
@@ -133,6 +134,7 @@ static NATIVE: &[&TableFeature] = &[
     &in_commit_timestamp::FEATURE,
     &deletion_vectors::FEATURE,
     &domain_metadata::FEATURE,
+    &row_tracking::FEATURE,
     &timestamp_ntz::FEATURE,
     &type_widening::FEATURE,
     &type_widening::PREVIEW,

@@ -20,6 +20,8 @@ use futures::stream;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use self::plan::Files;
+use self::splits::Split;
 use crate::arrow_bridge::ArrowStream;
 use crate::errors::run;
 use crate::snapshot::{Snapshot, store};
@@ -35,6 +37,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(spark_uri, module)?)?;
     module.add_function(wrap_pyfunction!(spark_schema_json, module)?)?;
     module.add_function(wrap_pyfunction!(scan_splits, module)?)?;
+    module.add_function(wrap_pyfunction!(change_splits, module)?)?;
     module.add_function(wrap_pyfunction!(scan_split, module)?)?;
     module.add_function(wrap_pyfunction!(discard_files, module)?)
 }
@@ -66,7 +69,8 @@ pub(crate) struct SparkPlan {
     size_bytes: u64,
 }
 
-/// The files that can hold rows for which all of Catalyst's filters (as `toJSON` texts, in a session time zone) are true.
+/// The files (`all`, `whole` or `marked`: without or with a deletion vector) that can hold rows for which all of
+/// Catalyst's filters (as `toJSON` texts, in a session time zone) are true.
 #[pyfunction]
 fn spark_plan(
     py: Python<'_>,
@@ -74,9 +78,10 @@ fn spark_plan(
     template: &SparkTemplate,
     filters: Vec<String>,
     zone: &str,
+    files: &str,
 ) -> PyResult<SparkPlan> {
     let (planned, blob) = run(py, || {
-        let planned = block_on(plan::plan(&snapshot.inner, &filters, zone))?;
+        let planned = block_on(plan::plan(&snapshot.inner, &filters, zone, Files::parse(files)?))?;
         let some = !planned.directories.is_empty();
         let blob = some.then(|| template.0.assemble(&planned.directories)).transpose()?;
         Ok((planned, blob))
@@ -90,16 +95,16 @@ fn spark_plan(
     })
 }
 
-/// Bytes of all files of a version.
+/// Bytes of a version's files.
 #[pyfunction]
-fn spark_size_bytes(py: Python<'_>, snapshot: &Snapshot) -> PyResult<u64> {
-    run(py, || block_on(plan::size_bytes(&snapshot.inner)))
+fn spark_size_bytes(py: Python<'_>, snapshot: &Snapshot, files: &str) -> PyResult<u64> {
+    run(py, || block_on(plan::size_bytes(&snapshot.inner, Files::parse(files)?)))
 }
 
-/// URIs of all files of a version, as Spark's file systems know them.
+/// URIs of a version's files, as Spark's file systems know them.
 #[pyfunction]
-fn spark_file_uris(py: Python<'_>, snapshot: &Snapshot) -> PyResult<Vec<String>> {
-    run(py, || block_on(plan::uris(&snapshot.inner)))
+fn spark_file_uris(py: Python<'_>, snapshot: &Snapshot, files: &str) -> PyResult<Vec<String>> {
+    run(py, || block_on(plan::uris(&snapshot.inner, Files::parse(files)?)))
 }
 
 /// URI of the table's root, as Spark's file systems know it.
@@ -128,6 +133,20 @@ fn scan_splits(
     })
 }
 
+/// The files with the rows that the versions from `first` up to the snapshot's changed, likewise.
+#[pyfunction]
+fn change_splits(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    first: u64,
+    predicate: Option<&str>,
+    target_bytes: u64,
+) -> PyResult<Vec<String>> {
+    run(py, || {
+        block_on(splits::change_splits(&snapshot.inner, first, predicate, target_bytes))
+    })
+}
+
 /// The rows of one split, on any machine: these columns of a table with this schema, where the predicate
 /// (expression JSON) is true.
 #[pyfunction]
@@ -148,13 +167,14 @@ fn scan_split(
 ) -> PyResult<ArrowStream> {
     let (schema, stream) = run(py, || {
         let store = store(location, options)?;
-        let files = splits::files(split)?;
+        let (constants, files) = Split::parse(split)?.into_parts();
         let table = Arc::new(StructType::from_json(schema_json)?);
         let predicate = predicate
             .map(|text| Predicate::bind(&Expr::from_json(text)?, &table))
             .transpose()?;
         let mut spec = ReadSpec::new(table, partition_columns);
         spec.mapping = Mapping::parse(mapping)?;
+        spec.partition_columns.extend(constants);
         spec.predicate = predicate;
         spec.columns = Some(columns);
         let schema = spec.output_schema()?;

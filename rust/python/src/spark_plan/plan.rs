@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, MapArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, MapArray, RecordBatch};
+use deltaplane_data::Vectors;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
+use deltaplane_protocol::actions::DeletionVector;
 use deltaplane_protocol::expr::{Expr, Predicate, catalyst};
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::partition_values::partition_array;
@@ -14,11 +16,50 @@ use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::schema::{DataType, Primitive};
 use deltaplane_store::{Location, Scheme};
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::blob::{Directory, SparkFile};
 use super::columns::{relation_partition_columns, relation_schema};
 use super::row::unsafe_row;
+
+/// Deletion vectors under way at once.
+const PARALLEL_VECTORS: usize = 16;
+
+/// Which of the files a relation scans: rows that a vector deletes have to be filtered out, for which files with
+/// vectors stand in a relation of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Files {
+    /// All: the table has no vectors.
+    All,
+    /// Those without a vector.
+    Whole,
+    /// Those with a vector; a last partition value has its bits.
+    Marked,
+}
+
+impl Files {
+    /// From its name in the Python code.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "all" => Ok(Files::All),
+            "whole" => Ok(Files::Whole),
+            "marked" => Ok(Files::Marked),
+            other => Err(Error::internal(format!("no kind of files is called {other:?}"))),
+        }
+    }
+
+    /// Whether a file with this vector is among them.
+    fn has(self, vector: Option<&DeletionVector>) -> Result<bool> {
+        match (self, vector) {
+            (Files::All, Some(_)) => Err(Error::unsupported_feature(
+                "data files have deletion vectors now, which they hadn't when this frame or view was made: make it again",
+            )),
+            (Files::All, None) => Ok(true),
+            (Files::Whole, vector) => Ok(vector.is_none()),
+            (Files::Marked, vector) => Ok(vector.is_some()),
+        }
+    }
+}
 
 /// The files of a scan.
 #[derive(Default)]
@@ -61,38 +102,58 @@ pub fn pruner(snapshot: &Snapshot, filters: &[String], zone: &str) -> Result<(Op
 }
 
 /// The files that can hold a row for which all filters are true.
-pub async fn plan(snapshot: &Snapshot, filters: &[String], zone: &str) -> Result<Planned> {
+pub async fn plan(snapshot: &Snapshot, filters: &[String], zone: &str, files: Files) -> Result<Planned> {
     let (pruner, understood) = pruner(snapshot, filters, zone)?;
-    let mut groups = Groups::new(snapshot)?;
+    let mut groups = Groups::new(snapshot, files)?;
     let mut batches = snapshot.plan(pruner, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {
         groups.add(&batch)?;
     }
-    groups.finish(understood)
+    let bits = bits(snapshot, &groups.vectors).await?;
+    groups.finish(understood, bits)
 }
 
-/// Bytes of all live files.
-pub async fn size_bytes(snapshot: &Snapshot) -> Result<u64> {
+/// The bits of each vector, in their order; never empty, so that Spark can look at the first.
+async fn bits(snapshot: &Snapshot, wanted: &[DeletionVector]) -> Result<Vec<Vec<u8>>> {
+    let vectors = Vectors::new(snapshot.store().clone());
+    let load = |dv: DeletionVector| {
+        let vectors = &vectors;
+        async move {
+            let mut bits = vectors.load(&dv).await?.bits();
+            bits.resize(bits.len().max(8), 0);
+            Ok(bits)
+        }
+    };
+    let loading = stream::iter(wanted.to_vec()).map(load).buffered(PARALLEL_VECTORS);
+    loading.try_collect().await
+}
+
+/// Bytes of the live files.
+pub async fn size_bytes(snapshot: &Snapshot, files: Files) -> Result<u64> {
     let mut total = 0;
     let mut batches = snapshot.plan(None, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {
         let rows = FileRows::new(&batch);
-        total += (0..batch.num_rows())
-            .map(|row| rows.size(row).unsigned_abs())
-            .sum::<u64>();
+        for row in 0..batch.num_rows() {
+            if files.has(rows.deletion_vector(row).as_ref())? {
+                total += rows.size(row).unsigned_abs();
+            }
+        }
     }
     Ok(total)
 }
 
-/// The URI of every live file.
-pub async fn uris(snapshot: &Snapshot) -> Result<Vec<String>> {
+/// The URIs of the live files.
+pub async fn uris(snapshot: &Snapshot, files: Files) -> Result<Vec<String>> {
     let uris = Uris::new(snapshot)?;
     let mut out = Vec::new();
     let mut batches = snapshot.plan(None, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {
         let rows = FileRows::new(&batch);
         for row in 0..batch.num_rows() {
-            out.push(uris.of(snapshot, rows.path(row)?)?);
+            if files.has(rows.deletion_vector(row).as_ref())? {
+                out.push(uris.of(snapshot, rows.path(row)?)?);
+            }
         }
     }
     Ok(out)
@@ -135,9 +196,11 @@ impl Uris {
 
 type Tuple = Vec<Option<String>>;
 
-/// Files by the texts of their partition values.
+/// Files by the texts of their partition values; one with a vector is a group of its own.
 struct Groups<'a> {
     snapshot: &'a Snapshot,
+    kind: Files,
+    vectors: Vec<DeletionVector>,
     uris: Uris,
     /// Keys of partition values, and their types.
     columns: Vec<(String, Primitive)>,
@@ -147,7 +210,7 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn new(snapshot: &'a Snapshot) -> Result<Self> {
+    fn new(snapshot: &'a Snapshot, kind: Files) -> Result<Self> {
         let state = snapshot.state();
         let columns = state.partition_columns().iter().map(|name| {
             match snapshot.schema().field_ignore_case(name).map(|f| &f.data_type) {
@@ -161,6 +224,8 @@ impl<'a> Groups<'a> {
         });
         Ok(Groups {
             snapshot,
+            kind,
+            vectors: Vec::new(),
             uris: Uris::new(snapshot)?,
             columns: columns.collect::<Result<_>>()?,
             index: HashMap::new(),
@@ -177,6 +242,10 @@ impl<'a> Groups<'a> {
             .and_then(|c| c.as_map_opt())
             .cloned();
         for row in 0..batch.num_rows() {
+            let vector = rows.deletion_vector(row);
+            if !self.kind.has(vector.as_ref())? {
+                continue;
+            }
             let size = rows.size(row);
             let file = SparkFile {
                 uri: self.uris.of(self.snapshot, rows.path(row)?)?,
@@ -186,6 +255,11 @@ impl<'a> Groups<'a> {
             self.size_bytes += size.unsigned_abs();
             let tuple = self.tuple(values.as_ref(), row);
             let next = self.groups.len();
+            if let Some(vector) = vector {
+                self.vectors.push(vector);
+                self.groups.push((tuple, vec![file]));
+                continue;
+            }
             let at = *self.index.entry(tuple.clone()).or_insert(next);
             if at == next {
                 self.groups.push((tuple, Vec::new()));
@@ -222,7 +296,7 @@ impl<'a> Groups<'a> {
         out
     }
 
-    fn finish(self, understood: usize) -> Result<Planned> {
+    fn finish(self, understood: usize, bits: Vec<Vec<u8>>) -> Result<Planned> {
         let typed = self.columns.iter().enumerate().map(|(c, (name, primitive))| {
             let texts = self
                 .groups
@@ -230,7 +304,10 @@ impl<'a> Groups<'a> {
                 .map(|(tuple, _)| tuple.get(c).and_then(|t| t.as_deref()));
             partition_array(texts, name, *primitive)
         });
-        let typed: Vec<ArrayRef> = typed.collect::<Result<_>>()?;
+        let mut typed: Vec<ArrayRef> = typed.collect::<Result<_>>()?;
+        if self.kind == Files::Marked {
+            typed.push(Arc::new(BinaryArray::from_iter_values(bits)));
+        }
         let fields = typed.len();
         let directories = self.groups.into_iter().enumerate().map(|(g, (_, files))| {
             Ok(Directory {

@@ -1,17 +1,17 @@
 //! Scans cut into splits for readers on other machines: each is the JSON text of some files.
-//! Knows no Python. Called by `spark_plan`; the texts come back to `files`.
+//! Knows no Python. Called by `spark_plan`; the texts come back to `Split`.
 
 use std::collections::BTreeMap;
 
 use deltaplane_data::FileRead;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
-use deltaplane_protocol::files::FileRows;
-use deltaplane_protocol::paths;
+use deltaplane_protocol::actions::DeletionVector;
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
-use crate::scan::bind;
+use crate::changes::parts;
+use crate::scan::{bind, file_reads};
 
 /// What opening a file costs a reader, in bytes it could have read instead: keeps splits of tiny files short.
 const OPEN_COST: u64 = 4 << 20;
@@ -21,48 +21,128 @@ struct SplitFile {
     path: String,
     size: u64,
     values: BTreeMap<String, Option<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vector: Option<DeletionVector>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    only: Option<DeletionVector>,
+}
+
+impl SplitFile {
+    fn new(f: FileRead) -> Self {
+        SplitFile {
+            path: f.path,
+            size: f.size_bytes,
+            values: f.partition_values,
+            vector: f.deletion_vector,
+            only: f.only,
+        }
+    }
+}
+
+/// What one task reads.
+#[derive(Serialize, Deserialize)]
+pub struct Split {
+    files: Vec<SplitFile>,
+    /// Columns beside the partition columns that are constants of the files.
+    constants: Vec<String>,
+}
+
+/// Gathers files to splits of about so many bytes.
+struct Gathered {
+    target_bytes: u64,
+    constants: Vec<String>,
+    out: Vec<String>,
+    open: Vec<SplitFile>,
+    weight: u64,
+}
+
+impl Gathered {
+    fn new(target_bytes: u64, constants: Vec<String>) -> Self {
+        Gathered {
+            target_bytes,
+            constants,
+            out: Vec::new(),
+            open: Vec::new(),
+            weight: 0,
+        }
+    }
+
+    fn push(&mut self, file: SplitFile) -> Result<()> {
+        if self.weight > 0 && self.weight + file.size + OPEN_COST > self.target_bytes {
+            self.close()?;
+        }
+        self.weight += file.size + OPEN_COST;
+        self.open.push(file);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.weight = 0;
+        let split = Split {
+            files: std::mem::take(&mut self.open),
+            constants: self.constants.clone(),
+        };
+        if !split.files.is_empty() {
+            let text = serde_json::to_string(&split).map_err(|e| Error::internal(format!("writing a split: {e}")))?;
+            self.out.push(text);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<String>> {
+        self.close()?;
+        Ok(self.out)
+    }
 }
 
 /// The files that can match, in splits of about so many bytes.
 pub async fn splits(snapshot: &Snapshot, predicate: Option<&str>, target_bytes: u64) -> Result<Vec<String>> {
     let pruner = bind(snapshot, predicate)?.map(|(_, pruner)| pruner);
     let mut batches = snapshot.plan(pruner, PlanColumns::Logged);
-    let (mut out, mut open, mut weight) = (Vec::new(), Vec::new(), 0);
+    let mut gathered = Gathered::new(target_bytes, Vec::new());
     while let Some(batch) = batches.try_next().await? {
-        let rows = FileRows::new(&batch);
-        for row in 0..batch.num_rows() {
-            let file = SplitFile {
-                path: paths::decode(rows.path(row)?)?,
-                size: rows.size(row).unsigned_abs(),
-                values: rows.partition_values(row),
-            };
-            if weight > 0 && weight + file.size + OPEN_COST > target_bytes {
-                out.push(text(&std::mem::take(&mut open))?);
-                weight = 0;
-            }
-            weight += file.size + OPEN_COST;
-            open.push(file);
+        for file in file_reads(&batch)? {
+            gathered.push(SplitFile::new(file))?;
         }
     }
-    if !open.is_empty() {
-        out.push(text(&open)?);
+    gathered.finish()
+}
+
+/// The files of changes that can match, in splits of about so many bytes.
+pub async fn change_splits(
+    snapshot: &Snapshot,
+    first: u64,
+    predicate: Option<&str>,
+    target_bytes: u64,
+) -> Result<Vec<String>> {
+    let mut out = Vec::new();
+    for part in parts(snapshot, first, predicate).await? {
+        let constants = part.constants.into_iter().map(str::to_owned).collect();
+        let mut gathered = Gathered::new(target_bytes, constants);
+        for file in part.files {
+            gathered.push(SplitFile::new(file))?;
+        }
+        out.extend(gathered.finish()?);
     }
     Ok(out)
 }
 
-fn text(files: &[SplitFile]) -> Result<String> {
-    serde_json::to_string(files).map_err(|e| Error::internal(format!("writing a split: {e}")))
-}
+impl Split {
+    /// From its text.
+    pub fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("this is no split of a scan: {e}")))
+    }
 
-/// The files of a split.
-pub fn files(split: &str) -> Result<Vec<FileRead>> {
-    let files: Vec<SplitFile> =
-        serde_json::from_str(split).map_err(|e| Error::invalid_argument(format!("this is no split of a scan: {e}")))?;
-    let read = |f: SplitFile| FileRead {
-        path: f.path,
-        size_bytes: f.size,
-        partition_values: f.values,
-        ..FileRead::default()
-    };
-    Ok(files.into_iter().map(read).collect())
+    /// Columns that are constants of the files, and the files.
+    pub fn into_parts(self) -> (Vec<String>, Vec<FileRead>) {
+        let read = |f: SplitFile| FileRead {
+            path: f.path,
+            size_bytes: f.size,
+            partition_values: f.values,
+            deletion_vector: f.vector,
+            only: f.only,
+            ..FileRead::default()
+        };
+        (self.constants, self.files.into_iter().map(read).collect())
+    }
 }

@@ -1,0 +1,70 @@
+//! Columns that a scan can show beside the table's: a row's file, its position there, its id and the version
+//! that last wrote it (P143). Says what makes them; `plan` finds the stored ones, `decode` makes arrays.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{ArrayRef, Int64Array, StringArray};
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::schema::{Field, Primitive};
+
+use super::{FileRead, ReadSpec};
+
+/// The decoded path of the row's file.
+pub const FILE: &str = "_file";
+/// The row's position in its file, 0 for the first, whether earlier rows are deleted or not.
+pub const ROW: &str = "_row";
+/// The row's id.
+pub const ROW_ID: &str = "_row_id";
+/// The version that last wrote the row.
+pub const ROW_COMMIT_VERSION: &str = "_row_commit_version";
+
+static FIELDS: LazyLock<[Field; 4]> = LazyLock::new(|| {
+    [
+        Field::new(FILE, Primitive::String, true),
+        Field::new(ROW, Primitive::Long, true),
+        Field::new(ROW_ID, Primitive::Long, true),
+        Field::new(ROW_COMMIT_VERSION, Primitive::Long, true),
+    ]
+});
+
+/// The hidden column of this name. A column of the table with the name comes before it.
+pub(super) fn field(name: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|f| f.name == name)
+}
+
+/// What a hidden column holds where the file doesn't store it.
+#[derive(Debug, Clone)]
+pub(super) enum Hidden {
+    /// The same in every row: an array of one.
+    Constant(ArrayRef),
+    /// This number plus the row's position.
+    Position(i64),
+}
+
+/// The name under which a file may store the column, and what the column holds otherwise.
+pub(super) fn source<'a>(name: &str, spec: &'a ReadSpec, file: &FileRead) -> Result<Option<(Option<&'a str>, Hidden)>> {
+    let missing = |what: &str| {
+        Error::corrupt_log(format!(
+            "the log gives a data file no {what}, which it must have in a table with row tracking (P140): the file was added by a faulty program"
+        ))
+    };
+    Ok(Some(match name {
+        FILE => (
+            None,
+            Hidden::Constant(Arc::new(StringArray::from(vec![file.path.clone()]))),
+        ),
+        ROW => (None, Hidden::Position(0)),
+        ROW_ID => {
+            let base = file.base_row_id.ok_or_else(|| missing("baseRowId"))?;
+            (spec.stored_row_ids.as_deref(), Hidden::Position(base))
+        }
+        ROW_COMMIT_VERSION => {
+            let version = file
+                .default_row_commit_version
+                .ok_or_else(|| missing("defaultRowCommitVersion"))?;
+            let constant = Hidden::Constant(Arc::new(Int64Array::from(vec![version])));
+            (spec.stored_row_commit_versions.as_deref(), constant)
+        }
+        _ => return Ok(None),
+    }))
+}

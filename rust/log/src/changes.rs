@@ -1,0 +1,135 @@
+//! The change data feed: which files hold the rows that a range of versions changed (P131–P134), and whether
+//! the table recorded changes in all of it. Reads the range's commits, no row.
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::{Action, Metadata};
+use deltaplane_protocol::changes::{self, FileChange};
+use deltaplane_protocol::features::{change_data_feed, in_commit_timestamp};
+use deltaplane_protocol::schema::StructType;
+use deltaplane_protocol::segment::monotone_times;
+use deltaplane_store::Store;
+
+use crate::commit_reader::{self, Commit};
+use crate::history::{commits, info_of};
+use crate::listing::list_from;
+use crate::snapshot::Snapshot;
+
+/// Changed rows of one file, and the commit that changed them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CommittedChange {
+    /// The commit's version.
+    pub version: u64,
+    /// Its time, ms since the epoch (P132).
+    pub timestamp_ms: i64,
+    /// The rows.
+    pub file: FileChange,
+}
+
+/// The first and the last version of a range of times; `None` where no version is in it.
+///
+/// The range begins with the first version at or after `from_ms` and ends with the last one at or before
+/// `until_ms`; without a bound it goes on to the oldest or newest version of the log.
+pub async fn versions_between(
+    latest: &Snapshot,
+    from_ms: Option<i64>,
+    until_ms: Option<i64>,
+) -> Result<Option<(u64, u64)>> {
+    let within = |t: i64| from_ms.is_none_or(|from| t >= from) && until_ms.is_none_or(|until| t <= until);
+    // Newest first.
+    let entries = latest.history(None).await?;
+    let mut versions = entries.iter().filter(|e| within(e.timestamp_ms)).map(|e| e.version);
+    let Some(last) = versions.next() else {
+        return Ok(None);
+    };
+    Ok(Some((versions.next_back().unwrap_or(last), last)))
+}
+
+impl Snapshot {
+    /// What the versions from `first` up to this one changed, oldest first, to be shown with this version's columns.
+    ///
+    /// # Errors
+    /// `VersionNotFound` for a range that the log doesn't hold, `InvalidArgument` where the feed was off in the range
+    /// or a column changed so that rows of older versions can't be shown (P132).
+    pub async fn changes(&self, first: u64) -> Result<Vec<CommittedChange>> {
+        let found = self.read_changes(first).await;
+        found.map_err(|e| e.with_table(self.store().location().as_str()))
+    }
+
+    async fn read_changes(&self, first: u64) -> Result<Vec<CommittedChange>> {
+        let names = commits(list_from(self.store(), 0).await?);
+        let times: Vec<(u64, i64)> = monotone_times(&names);
+        let range = first..=self.version();
+        let wanted: Vec<_> = names.into_iter().filter(|n| range.contains(&n.version)).collect();
+        let expected = usize::try_from((self.version() + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+        if wanted.len() != expected {
+            let oldest = wanted.first().map_or(self.version(), |n| n.version);
+            return Err(Error::version_not_found(format!(
+                "the changes since version {first} aren't all there: log cleanup removed commits before version {oldest}; begin the range with a later version"
+            ))
+            .with_version(first));
+        }
+        let read = commit_reader::read(self.store(), &wanted).await?;
+        let Some(oldest) = wanted.first() else {
+            return Ok(Vec::new());
+        };
+        let mut metadata = metadata_at(self.store(), oldest.version).await?;
+        let partitioned = !self.state().partition_columns().is_empty();
+        let mut found = Vec::new();
+        for commit in &read {
+            let version = commit.version();
+            if let Some(new) = commit.state.iter().find_map(as_metadata) {
+                metadata = new.clone();
+            }
+            self.check_recorded(&metadata, version)?;
+            let file_time = times.iter().find(|(v, _)| *v == version).map_or(0, |(_, t)| *t);
+            let timestamp_ms = time_of(commit, &metadata, file_time);
+            let changes = changes::of_commit(&commit.actions()?, partitioned).map_err(|e| e.with_version(version))?;
+            found.extend(changes.into_iter().map(|file| CommittedChange {
+                version,
+                timestamp_ms,
+                file,
+            }));
+        }
+        Ok(found)
+    }
+
+    /// That changes were recorded in this version, and can be shown with the columns of this snapshot.
+    fn check_recorded(&self, metadata: &Metadata, version: u64) -> Result<()> {
+        if !change_data_feed::is_on(metadata) {
+            return Err(Error::invalid_argument(format!(
+                "the change data feed was off (delta.enableChangeDataFeed) in version {version}, so what it changed wasn't recorded: choose a range of versions in which it was on"
+            ))
+            .with_version(version));
+        }
+        let old = StructType::from_json(metadata.schema_string.as_deref().unwrap_or_default())?;
+        match changes::incompatibility(&old, self.schema(), self.state().mapping()) {
+            None => Ok(()),
+            Some(why) => Err(Error::new(
+                deltaplane_error::Kind::SchemaMismatch,
+                format!(
+                    "changes of version {version} can't be shown with the columns of version {}: {why}; end the range before the columns changed, and begin another one after it",
+                    self.version()
+                ),
+            )
+            .with_version(version)),
+        }
+    }
+}
+
+async fn metadata_at(store: &Store, version: u64) -> Result<Metadata> {
+    Ok(Snapshot::open(store, Some(version)).await?.state().metadata().clone())
+}
+
+fn as_metadata(action: &Action) -> Option<&Metadata> {
+    match action {
+        Action::Metadata(m) => Some(m),
+        _ => None,
+    }
+}
+
+/// A commit's own time where it carries one (P082), else its file's.
+fn time_of(commit: &Commit, metadata: &Metadata, file_time: i64) -> i64 {
+    let carries = in_commit_timestamp::enabled_from(metadata).is_some_and(|from| from <= commit.version());
+    let own = in_commit_timestamp::time_of(&info_of(commit));
+    own.filter(|_| carries).unwrap_or(file_time)
+}
