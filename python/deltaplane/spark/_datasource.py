@@ -7,6 +7,7 @@ takes no pushed filters: all queries on one frame, and all scans within one, sha
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -149,6 +150,8 @@ class DeltaplaneDataSource(DataSource):
             schema_mode=schema_mode,
             schema_json=schema_json,
             predicate=own.get("replacewhere"),
+            # The committing process plans again and must come to the same names.
+            names_seed=str(uuid.uuid4()),
             target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
             writer_properties=WriterProperties(compression=own.get("compression")),
             commit_properties=CommitProperties(

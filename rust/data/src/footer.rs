@@ -31,11 +31,12 @@ pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<
         .cloned()
         .collect();
     let stored = Arc::new(without_void(&StructType::new(stored)));
-    let mut columns = stats::new_columns(&stored, &[], &spec.stats);
+    let mut columns = stats::new_columns(&stored, &[], spec.mapping, &spec.stats);
     let measured = stored.fields().iter().zip(&columns).filter(|(_, c)| c.is_some());
     let names = measured.map(|(f, _)| f.name.clone()).collect();
     let read = ReadSpec {
         columns: Some(names),
+        mapping: spec.mapping,
         ..ReadSpec::new(stored, Vec::new())
     };
     let file = FileRead {

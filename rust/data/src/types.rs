@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, FieldRef, Fields, Schema, SchemaRef};
 use deltaplane_protocol::arrow_types::to_arrow_type;
+use deltaplane_protocol::mapping::{Mapping, NESTED_IDS, id_of};
 use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType};
+use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
+use serde_json::{Map, Value};
 
 /// The Arrow type of a column's rows.
 pub(crate) fn row_type(t: &DataType) -> ArrowType {
@@ -59,6 +62,82 @@ fn relax_entries(entries: &FieldRef) -> FieldRef {
         })
         .collect();
     Arc::new(ArrowField::new(entries.name(), ArrowType::Struct(fields), false))
+}
+
+/// The Arrow schema of data files with these columns: physical names, and the ids that the schema's mapping gives to
+/// fields, and to elements, keys and values (P111, P115).
+pub(crate) fn file_schema(stored: &StructType, mapping: Mapping) -> SchemaRef {
+    if mapping == Mapping::None {
+        return row_schema(stored.fields());
+    }
+    Arc::new(Schema::new(file_fields(stored, mapping)))
+}
+
+fn file_fields(s: &StructType, mapping: Mapping) -> Fields {
+    let fields = s.fields().iter().map(|f| {
+        let nested = NestedIds::of(f, mapping);
+        let field = ArrowField::new(nested.path.clone(), file_type(&f.data_type, mapping, &nested), true);
+        with_id(field, id_of(f))
+    });
+    fields.collect()
+}
+
+/// Ids of what a field holds without being a struct's field, by path.
+#[derive(Clone)]
+struct NestedIds<'a> {
+    ids: Option<&'a Map<String, Value>>,
+    path: String,
+}
+
+impl<'a> NestedIds<'a> {
+    fn of(f: &'a Field, mapping: Mapping) -> Self {
+        NestedIds {
+            ids: f.metadata.get(NESTED_IDS).and_then(Value::as_object),
+            path: mapping.physical_name(f).to_owned(),
+        }
+    }
+
+    fn below(&self, step: &str) -> Self {
+        NestedIds {
+            path: format!("{}.{step}", self.path),
+            ..*self
+        }
+    }
+
+    fn id(&self) -> Option<i32> {
+        self.ids?
+            .get(&self.path)?
+            .as_i64()
+            .and_then(|id| i32::try_from(id).ok())
+    }
+}
+
+fn with_id(field: ArrowField, id: Option<i32>) -> ArrowField {
+    match id {
+        Some(id) => field.with_metadata([(PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string())]),
+        None => field,
+    }
+}
+
+/// The type of a field's values in files; `nested` is where they are.
+fn file_type(t: &DataType, mapping: Mapping, nested: &NestedIds<'_>) -> ArrowType {
+    let part = |name: &str, t: &DataType, nullable: bool| {
+        let below = nested.below(name);
+        with_id(
+            ArrowField::new(name, file_type(t, mapping, &below), nullable),
+            below.id(),
+        )
+    };
+    match t {
+        DataType::Primitive(_) => row_type(t),
+        DataType::Struct(s) => ArrowType::Struct(file_fields(s, mapping)),
+        DataType::Array(a) => ArrowType::List(Arc::new(part("element", &a.element, true))),
+        DataType::Map(m) => {
+            let entries = Fields::from(vec![part("key", &m.key, false), part("value", &m.value, true)]);
+            let entries = ArrowField::new("key_value", ArrowType::Struct(entries), false);
+            ArrowType::Map(Arc::new(entries), false)
+        }
+    }
 }
 
 /// What of a schema is stored in files: everything but void columns (P181).

@@ -2,6 +2,7 @@
 //! Pure. Called by `write_plan`.
 
 use deltaplane_error::{Error, Result};
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{DataType, Primitive, StructType};
 
 /// Partition columns with the schema's spelling; refuses unknown ones, repeated ones, types that
@@ -41,13 +42,13 @@ pub(crate) fn canonical_columns(schema: &StructType, columns: &[String]) -> Resu
 const ILLEGAL_IN_NAMES: &[char] = &[' ', ',', ';', '{', '}', '(', ')', '\n', '\t', '='];
 
 /// A new table needs columns with names that files can hold, and one with a type that they can (P181).
-pub(crate) fn check_new_schema(schema: &StructType, partition_columns: &[String]) -> Result<()> {
+pub(crate) fn check_new_schema(schema: &StructType, partition_columns: &[String], mapping: Mapping) -> Result<()> {
     if schema.fields().is_empty() {
         return Err(Error::invalid_argument(
             "a table needs at least one column: the data has none",
         ));
     }
-    check_field_names(schema)?;
+    check_field_names(schema, mapping)?;
     let in_files = schema.fields().iter().filter(|f| !partition_columns.contains(&f.name));
     if in_files
         .clone()
@@ -61,16 +62,23 @@ pub(crate) fn check_new_schema(schema: &StructType, partition_columns: &[String]
 }
 
 /// Names at every depth must be ones that files can hold without column mapping (P116).
-pub(crate) fn check_field_names(schema: &StructType) -> Result<()> {
+pub(crate) fn check_field_names(schema: &StructType, mapping: Mapping) -> Result<()> {
+    match mapping {
+        Mapping::None => check_plain_names(schema),
+        Mapping::Name | Mapping::Id => Ok(()),
+    }
+}
+
+fn check_plain_names(schema: &StructType) -> Result<()> {
     for f in schema.fields() {
         if let Some(c) = f.name.chars().find(|c| ILLEGAL_IN_NAMES.contains(c)) {
             return Err(Error::invalid_argument(format!(
-                "the column name `{}` holds {c:?}: without column mapping names can't hold any of ' ,;{{}}()\\n\\t=' (P116); rename the column",
+                "the column name `{}` holds {c:?}: without column mapping names can't hold any of ' ,;{{}}()\\n\\t=' (P116); rename the column, or create the table with delta.columnMapping.mode = name",
                 f.name
             )));
         }
         match &f.data_type {
-            DataType::Struct(s) => check_field_names(s)?,
+            DataType::Struct(s) => check_plain_names(s)?,
             DataType::Array(a) => check_nested_names(&a.element)?,
             DataType::Map(m) => {
                 check_nested_names(&m.key)?;
@@ -84,7 +92,7 @@ pub(crate) fn check_field_names(schema: &StructType) -> Result<()> {
 
 fn check_nested_names(t: &DataType) -> Result<()> {
     match t {
-        DataType::Struct(s) => check_field_names(s),
+        DataType::Struct(s) => check_plain_names(s),
         DataType::Array(a) => check_nested_names(&a.element),
         DataType::Map(m) => check_nested_names(&m.key).and_then(|()| check_nested_names(&m.value)),
         DataType::Primitive(_) => Ok(()),

@@ -8,8 +8,9 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, Metadata, Protocol, Remove, SetTransaction};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
-use deltaplane_protocol::features::{self, Directives, View, type_widening};
+use deltaplane_protocol::features::{self, Directives, View, column_mapping, type_widening};
 use deltaplane_protocol::files::{FileRows, adds_to_batch};
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::properties::{Properties, canonical_key};
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::schema::StructType;
@@ -86,6 +87,9 @@ pub struct WriteRequest {
     /// Properties of a new table.
     #[serde(default)]
     pub configuration: BTreeMap<String, String>,
+    /// A UUID that new physical names are made from, for writes that are planned on several machines.
+    #[serde(default)]
+    pub names_seed: Option<String>,
     /// Aimed size of files in bytes.
     #[serde(default)]
     pub target_file_size: Option<u64>,
@@ -153,6 +157,7 @@ pub struct PlannedWrite {
     base: Option<Snapshot>,
     schema: Arc<StructType>,
     partition_columns: Vec<String>,
+    mapping: Mapping,
     properties: Properties,
     metadata: Option<Metadata>,
     protocol: Option<Protocol>,
@@ -177,6 +182,8 @@ async fn plan(store: &Store, incoming: StructType, request: WriteRequest) -> Res
         None => incoming,
     };
     incoming.check_names()?;
+    // What the data's columns were called in another table's files means nothing here.
+    let incoming = column_mapping::strip(&incoming);
     match base {
         None => new_table(store, incoming, request).map(|p| WritePlan::Go(Box::new(p))),
         Some(base) => existing_table(store, base, incoming, request).await,
@@ -192,7 +199,9 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         configuration.insert(canonical_key(k)?, v.clone());
     }
     Properties::validate(&configuration)?;
-    check_new_schema(&schema, &partition_columns)?;
+    let mapping = Mapping::of(&configuration)?;
+    check_new_schema(&schema, &partition_columns, mapping)?;
+    let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
     let metadata = Metadata {
         id: uuid::Uuid::new_v4().to_string(),
         name: request.name.clone(),
@@ -218,6 +227,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         store: store.clone(),
         base: None,
         partition_columns: metadata.partition_columns.clone(),
+        mapping,
         properties: Properties::new(&metadata.configuration),
         schema: Arc::new(schema),
         metadata: Some(metadata),
@@ -255,7 +265,10 @@ async fn existing_table(
     base.state().check_write()?;
     let replace = replace_of(&base, &request)?;
     let (schema, partition_columns) = new_schema(&base, incoming, &request)?;
-    let metadata = changed_metadata(&base, &schema, &partition_columns)?;
+    let mut configuration = base.state().metadata().configuration.clone();
+    let mapping = base.state().mapping();
+    let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
+    let metadata = changed_metadata(&base, &schema, &partition_columns, configuration)?;
     let protocol = match &metadata {
         Some(m) => {
             let view = View {
@@ -271,6 +284,7 @@ async fn existing_table(
     Ok(WritePlan::Go(Box::new(PlannedWrite {
         store: store.clone(),
         properties: base.state().properties().clone(),
+        mapping,
         base: Some(base),
         schema: Arc::new(schema),
         partition_columns,
@@ -316,7 +330,7 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
             ));
         }
         let columns = canonical_columns(&incoming, request.partition_by.as_deref().unwrap_or(&old_columns))?;
-        check_new_schema(&incoming, &columns)?;
+        check_new_schema(&incoming, &columns, base.state().mapping())?;
         return Ok((incoming, columns));
     }
     if let Some(asked) = &request.partition_by
@@ -342,18 +356,48 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
             base.schema().as_ref().clone()
         }
     };
-    check_field_names(&schema).or_else(|e| if schema == **base.schema() { Ok(()) } else { Err(e) })?;
+    check_field_names(&schema, base.state().mapping())
+        .or_else(|e| if schema == **base.schema() { Ok(()) } else { Err(e) })?;
     Ok((schema, old_columns))
 }
 
+/// The schema with an id and a physical name for each field that has none, where the table maps its columns.
+fn mapped(
+    mapping: Mapping,
+    schema: StructType,
+    configuration: &mut BTreeMap<String, String>,
+    seed: Option<&str>,
+) -> Result<StructType> {
+    if mapping == Mapping::None {
+        return Ok(schema);
+    }
+    let seed = seed.map_or_else(|| Ok(uuid::Uuid::new_v4()), uuid::Uuid::parse_str);
+    let seed = seed.map_err(|e| Error::invalid_argument(format!("names_seed isn't a UUID: {e}")))?;
+    let mut last = seed.as_u128();
+    let mut fresh = || {
+        last = last.wrapping_add(1);
+        format!("col-{}", uuid::Uuid::from_u128(last))
+    };
+    let max_id = column_mapping::max_id(configuration, &schema);
+    let assigned = column_mapping::assign(&schema, max_id, &mut fresh)?;
+    configuration.insert(column_mapping::MAX_ID.to_owned(), assigned.max_id.to_string());
+    Ok(assigned.schema)
+}
+
 /// New metadata where schema or partitioning change; everything else is carried forward (P023, P024).
-fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String]) -> Result<Option<Metadata>> {
+fn changed_metadata(
+    base: &Snapshot,
+    schema: &StructType,
+    columns: &[String],
+    configuration: BTreeMap<String, String>,
+) -> Result<Option<Metadata>> {
     if *schema == **base.schema() && columns == base.state().partition_columns() {
         return Ok(None);
     }
     Ok(Some(Metadata {
         schema_string: Some(schema.to_json()),
         partition_columns: columns.to_vec(),
+        configuration,
         ..base.state().metadata().clone()
     }))
 }
@@ -367,6 +411,11 @@ impl PlannedWrite {
     /// Partition columns, in order.
     pub fn partition_columns(&self) -> &[String] {
         &self.partition_columns
+    }
+
+    /// How files and their adds name the columns.
+    pub fn mapping(&self) -> Mapping {
+        self.mapping
     }
 
     /// The table's properties.

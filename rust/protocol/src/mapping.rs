@@ -13,6 +13,8 @@ use crate::{Error, Result};
 pub const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
 /// Key of a field's metadata: its number, never used again in the table.
 pub const ID: &str = "delta.columnMapping.id";
+/// Key of a field's metadata: the numbers of elements, keys and values inside of it, by path (P115).
+pub const NESTED_IDS: &str = "delta.columnMapping.nested.ids";
 /// Table property: how columns are mapped.
 pub const MODE: &str = "delta.columnMapping.mode";
 

@@ -8,6 +8,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write, protocol_json};
 use deltaplane_protocol::actions::{Add, PartitionValues};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::stats_columns::StatsColumns;
@@ -25,6 +26,7 @@ use crate::snapshot::store;
 struct Spec {
     schema: String,
     partition_columns: Vec<String>,
+    mapping: String,
     target_file_size_bytes: Option<u64>,
     row_group_rows: Option<usize>,
     compression: Option<String>,
@@ -38,6 +40,7 @@ impl Spec {
         Spec {
             schema: p.schema().to_json(),
             partition_columns: p.partition_columns().to_vec(),
+            mapping: p.mapping().as_str().to_owned(),
             target_file_size_bytes: request.target_file_size.or(properties.target_file_size_bytes),
             row_group_rows: request.row_group_rows,
             compression: request.compression.clone().or_else(|| properties.compression.clone()),
@@ -53,6 +56,7 @@ impl Spec {
     fn write_spec(&self) -> Result<WriteSpec> {
         let schema = Arc::new(StructType::from_json(&self.schema)?);
         let mut spec = WriteSpec::new(schema, self.partition_columns.clone(), now_ms());
+        spec.mapping = Mapping::parse(&self.mapping)?;
         if let Some(n) = self.target_file_size_bytes {
             spec.target_file_size_bytes = n.max(1);
         }

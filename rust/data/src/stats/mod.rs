@@ -8,6 +8,7 @@ mod text;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use deltaplane_error::Result;
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{DataType, Field, StructType};
 use deltaplane_protocol::stats_columns::{Chosen, StatsColumns};
 
@@ -46,10 +47,11 @@ enum Node {
     Struct(Vec<(usize, ColumnStats)>),
 }
 
-/// Empty statistics for each column of `schema` in order; `None` for one that isn't measured.
+/// Empty statistics for each column of `schema` in order, by physical names; `None` for one that isn't measured.
 pub(crate) fn new_columns(
     schema: &StructType,
     partition_columns: &[String],
+    mapping: Mapping,
     config: &StatsConfig,
 ) -> Vec<Option<ColumnStats>> {
     let mut chosen = Chosen::new(&config.columns);
@@ -63,13 +65,19 @@ pub(crate) fn new_columns(
             if is_partition {
                 None
             } else {
-                choose(f, &mut Vec::new(), &mut chosen, config)
+                choose(f, &mut Vec::new(), mapping, &mut chosen, config)
             }
         })
         .collect()
 }
 
-fn choose(f: &Field, path: &mut Vec<String>, chosen: &mut Chosen, config: &StatsConfig) -> Option<ColumnStats> {
+fn choose(
+    f: &Field,
+    path: &mut Vec<String>,
+    mapping: Mapping,
+    chosen: &mut Chosen,
+    config: &StatsConfig,
+) -> Option<ColumnStats> {
     path.push(f.name.to_lowercase());
     let node = match &f.data_type {
         DataType::Struct(s) => {
@@ -77,7 +85,7 @@ fn choose(f: &Field, path: &mut Vec<String>, chosen: &mut Chosen, config: &Stats
                 .fields()
                 .iter()
                 .enumerate()
-                .filter_map(|(i, child)| choose(child, path, chosen, config).map(|c| (i, c)))
+                .filter_map(|(i, child)| choose(child, path, mapping, chosen, config).map(|c| (i, c)))
                 .collect();
             (!children.is_empty()).then_some(Node::Struct(children))
         }
@@ -87,7 +95,7 @@ fn choose(f: &Field, path: &mut Vec<String>, chosen: &mut Chosen, config: &Stats
     };
     path.pop();
     node.map(|node| ColumnStats {
-        name: f.name.clone(),
+        name: mapping.physical_name(f).to_owned(),
         node,
     })
 }

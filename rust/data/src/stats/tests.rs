@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::*;
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::Primitive as P;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ fn one(p: P, array: ArrayRef) -> Value {
 }
 
 fn with(config: &StatsConfig, p: P, arrays: &[ArrayRef]) -> Value {
-    let mut columns = new_columns(&schema(&[("c", p)]), &[], config);
+    let mut columns = new_columns(&schema(&[("c", p)]), &[], Mapping::None, config);
     let mut rows = 0;
     for a in arrays {
         rows += a.len() as u64;
@@ -170,7 +171,7 @@ fn measured(columns: StatsColumns) -> String {
         columns,
         ..StatsConfig::default()
     };
-    let columns = new_columns(&wide(), &["p".to_owned()], &config);
+    let columns = new_columns(&wide(), &["p".to_owned()], Mapping::None, &config);
     let v: Value = serde_json::from_str(&to_json(0, &columns)).unwrap();
     v["nullCount"].to_string()
 }
@@ -196,7 +197,12 @@ fn named_columns_are_found_ignoring_case() {
 
 #[test]
 fn odd_names_stay_json() {
-    let columns = new_columns(&schema(&[("a\"b\\\u{1}é", P::Long)]), &[], &StatsConfig::default());
+    let columns = new_columns(
+        &schema(&[("a\"b\\\u{1}é", P::Long)]),
+        &[],
+        Mapping::None,
+        &StatsConfig::default(),
+    );
     let v: Value = serde_json::from_str(&to_json(0, &columns)).unwrap();
     assert_eq!(v["nullCount"]["a\"b\\\u{1}é"], 0);
 }

@@ -19,7 +19,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use super::{Compression, WriteSpec, logged_path};
 use crate::stats::{self, ColumnStats};
-use crate::types::row_schema;
+use crate::types::file_schema;
 
 /// An encoded row group of this many bytes is ended, however few its rows.
 const ROW_GROUP_BYTES: usize = 128 << 20;
@@ -42,8 +42,8 @@ impl FileSpec {
             .set_compression(codec(spec.compression)?)
             .build();
         Ok(FileSpec {
-            schema: row_schema(stored.fields()),
-            stats: stats::new_columns(&stored, &[], &spec.stats),
+            schema: file_schema(&stored, spec.mapping),
+            stats: stats::new_columns(&stored, &[], spec.mapping, &spec.stats),
             properties: Arc::new(properties),
             compression: spec.compression,
             row_group_rows: spec.row_group_rows.max(1),

@@ -14,6 +14,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Add, PartitionValues};
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{DataType, Primitive, StructType};
 use deltaplane_store::Store;
@@ -66,6 +67,8 @@ pub struct WriteSpec {
     pub schema: Arc<StructType>,
     /// Partition columns in directory order.
     pub partition_columns: Vec<String>,
+    /// How files and their adds name the columns.
+    pub mapping: Mapping,
     /// A file is ended once it has about this many bytes.
     pub target_file_size_bytes: u64,
     /// Which columns get statistics.
@@ -86,6 +89,7 @@ impl WriteSpec {
         WriteSpec {
             schema,
             partition_columns,
+            mapping: Mapping::None,
             target_file_size_bytes: 128 << 20,
             stats: StatsConfig::default(),
             compression: Compression::default(),
@@ -145,7 +149,7 @@ impl FileWriter {
         let stored = StructType::new(stored);
         check_storable(&stored)?;
         let stored = without_void(&stored);
-        let splitter = Splitter::new(&spec.schema, &partition_columns, &stored)?;
+        let splitter = Splitter::new(&spec, &partition_columns, &stored)?;
         let file_spec = FileSpec::new(stored, &spec)?;
         Ok(FileWriter {
             store,

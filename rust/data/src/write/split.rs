@@ -15,6 +15,7 @@ use deltaplane_protocol::partition_values::partition_text;
 use deltaplane_protocol::paths::partition_dir;
 use deltaplane_protocol::schema::{DataType, StructType};
 
+use super::WriteSpec;
 use crate::convert::{Convert, Rules};
 use crate::types::{row_schema, row_type};
 
@@ -28,6 +29,7 @@ pub(super) struct Part {
 
 /// Splits batches of one table.
 pub(super) struct Splitter {
+    /// Keys of the partition values, in order.
     columns: Vec<String>,
     /// Positions of the partition columns in the table's schema.
     at: Vec<usize>,
@@ -38,7 +40,8 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    pub(super) fn new(table: &StructType, partition_columns: &[String], stored: &StructType) -> Result<Self> {
+    pub(super) fn new(spec: &WriteSpec, partition_columns: &[String], stored: &StructType) -> Result<Self> {
+        let table = &spec.schema;
         let position = |name: &str| {
             table
                 .index_ignore_case(name)
@@ -58,7 +61,10 @@ impl Splitter {
             .map(|f| Ok((position(&f.name)?, f.data_type.clone())))
             .collect::<Result<Vec<_>>>()?;
         Ok(Splitter {
-            columns: partition_columns.to_vec(),
+            columns: partition_columns
+                .iter()
+                .map(|c| spec.mapping.partition_key(table, c).to_owned())
+                .collect(),
             at,
             types,
             stored: stored_at,

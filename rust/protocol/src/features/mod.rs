@@ -355,6 +355,15 @@ mod tests {
             cdf,
             protocol(1, 7, None, Some(&["appendOnly", "changeDataFeed", "invariants"]))
         );
+        // P092: as delta-spark makes it, readable for all who know reader version 2.
+        let mapped = with(vec![], &[("delta.columnMapping.mode", "name")], |v| {
+            protocol_for(None, v)
+        })
+        .unwrap();
+        assert_eq!(
+            mapped,
+            protocol(2, 7, None, Some(&["appendOnly", "columnMapping", "invariants"]))
+        );
     }
 
     #[test]
