@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltaplane import DeltaTable, write_deltalake
+from deltaplane import DeltaTable, Field, write_deltalake
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.schema import PrimitiveType
 
 MODES = ("name", "id")
 
@@ -145,8 +147,6 @@ def test_new_columns_get_new_ids(tmp_table: Callable[[], str]) -> None:
 
 
 def test_names_that_files_cannot_hold_need_mapping(tmp_table: Callable[[], str]) -> None:
-    from deltaplane.exceptions import InvalidArgumentError
-
     with pytest.raises(InvalidArgumentError, match=r"P116.*delta\.columnMapping\.mode"):
         write_deltalake(tmp_table(), rows())
     with pytest.raises(InvalidArgumentError, match=r"columnMapping\.mode"):
@@ -186,8 +186,6 @@ def test_renamed_swapped_and_dropped_columns(mode: str, tmp_table: Callable[[], 
 
 def test_a_file_without_ids_is_refused_in_mode_id(tmp_table: Callable[[], str]) -> None:
     """P113: nulls for all its rows would be a silent loss."""
-    from deltaplane.exceptions import DeltaError
-
     path = tmp_table()
     create(path, "id", pa.table({"a": [1]}))
     file = Path(path, actions(path, "add")[0]["path"])
@@ -205,10 +203,36 @@ def test_a_file_without_ids_is_refused_in_mode_id(tmp_table: Callable[[], str]) 
     ],
 )
 def test_broken_mappings_are_refused(change: Callable[[Any], Any], problem: str, tmp_table: Callable[[], str]) -> None:
-    from deltaplane.exceptions import DeltaError
-
     path = tmp_table()
     create(path, "name", pa.table({"a": [1], "b": [2]}))
     rewrite_schema(path, lambda schema: change(schema["fields"]))
     with pytest.raises(DeltaError, match=problem):
         DeltaTable(path)
+
+
+def test_an_existing_table_gets_a_mapping(tmp_table: Callable[[], str]) -> None:
+    """P111, P114: its files keep the names, renamed columns find theirs, new and dropped ones never meet."""
+    path = tmp_table()
+    write_deltalake(path, pa.table({"a": [1], "s": [{"x": 1}], "old": ["gone"]}))
+    table = DeltaTable(path)
+    with pytest.raises(InvalidArgumentError, match=r"`none` to `id`.*P114"):
+        table.alter.set_table_properties({"delta.columnMapping.mode": "id"})
+    table.alter.set_table_properties({"delta.columnMapping.mode": "name"})
+    assert mapping(path) == {"a": (1, "a"), "s": (2, "s"), "x": (3, "x"), "old": (4, "old")}
+    for other in ("none", "id"):
+        with pytest.raises(InvalidArgumentError, match="P114"):
+            table.alter.set_table_properties({"delta.columnMapping.mode": other})
+    table.alter.rename_column("a", "the a")
+    table.alter.rename_column("s.x", "new x")
+    table.alter.drop_columns("old")
+    table.alter.add_columns(Field("old", PrimitiveType("string")))
+    table.alter.add_columns(Field("a", PrimitiveType("long")))
+    assert {n: i for n, (i, _) in mapping(path).items()} == {"the a": 1, "s": 2, "new x": 3, "old": 5, "a": 6}
+    assert mapping(path)["old"][1].startswith("col-")
+    write_deltalake(path, pa.table({"the a": [2], "s": [{"new x": 2}], "old": ["new"], "a": [7]}), mode="append")
+    assert DeltaTable(path).to_pyarrow_table().sort_by("the a").to_pylist() == [
+        {"the a": 1, "s": {"new x": 1}, "old": None, "a": None},
+        {"the a": 2, "s": {"new x": 2}, "old": "new", "a": 7},
+    ]
+    assert len(DeltaTable(path).files()) == 2
+    assert DeltaTable(path).scan(predicate="a = 7", columns=["the a"]).to_arrow().to_pylist() == [{"the a": 2}]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -61,7 +59,7 @@ def test_ours_read_and_altered_by_delta_spark(mode: str, delta_spark: DeltaSpark
     more = pa.table({"id": [30], "p": ["p30"], "new col": [1.5]})
     write_deltalake(table, more, mode="append", schema_mode="merge")
     assert_same(delta_spark.read(table), DeltaTable(table).to_pyarrow_table())
-    assert delta_spark.files_read(table, "`new col` = 1.5") == 1
+    assert delta_spark.files_read(table, "id = 30") == 1
     verify(table)
 
 
@@ -85,15 +83,12 @@ def test_theirs_upgraded_on_the_way(delta_spark: DeltaSpark, tmp_table: Callable
     verify(table)
 
 
-def test_deltalake_reads_what_it_can(tmp_table: Callable[[], str]) -> None:
-    """deltalake 1.6 reads mapping by name and refuses to write it."""
+def test_deltalake_does_not_know_mapping(tmp_table: Callable[[], str]) -> None:
+    """deltalake 1.6 opens such a table, but looks for the table's own names in its files and gives nulls."""
     import deltalake
 
     table = tmp_table()
     data = pa.table({"the id": [1, 2], "v": ["a", "b"]})
     write_deltalake(table, data, configuration={"delta.columnMapping.mode": "name"})
-    assert_same(pa.table(deltalake.DeltaTable(table).to_pyarrow_table()), data)
-    with pytest.raises(Exception, match=r"(?i)column ?mapping"):
-        deltalake.write_deltalake(table, data, mode="append")
-    log = Path(table, "_delta_log", "00000000000000000000.json").read_text().splitlines()
-    assert any("columnMapping" in json.loads(line).get("protocol", {}).get("writerFeatures", []) for line in log)
+    assert deltalake.DeltaTable(table).to_pyarrow_table()["the id"].null_count == 2
+    assert_same(DeltaTable(table).to_pyarrow_table(), data)

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["logical_columns"]
 
 
-def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str) -> DataFrame:
+def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str, *, by_id: bool) -> DataFrame:
     """The relation's columns, in their order, under the table's names at every depth.
 
     Args:
         relation: the frame of the files.
         relation_schema, table_schema: both schemas as JSON; they differ in names and metadata only.
+        by_id: Spark finds the columns in files by id. It forgets the ids of nested fields when it reads only some of
+            them, and would find none: they are kept together.
     """
     from pyspark.sql import functions as sf
 
@@ -29,23 +31,25 @@ def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str
     # Column names of any kind are safe from here on: they are given by position.
     plain = relation.toDF(*[f"c{i}" for i in range(len(own))])
     columns = [
-        _renamed(sf.col(f"c{i}"), there["type"], here["type"]).alias(here["name"], metadata=shown(here)["metadata"])
+        _renamed(sf.col(f"c{i}"), there["type"], here["type"], by_id).alias(
+            here["name"], metadata=shown(here)["metadata"]
+        )
         for i, (here, there) in enumerate(zip(own, other, strict=True))
     ]
     return plain.select(*columns)
 
 
-def _renamed(column: Column, there: Any, here: Any) -> Column:
+def _renamed(column: Column, there: Any, here: Any, by_id: bool) -> Column:
     """The column with its inner fields named as in `here`."""
     if _names(there) == _names(here):
         return column
-    if here["type"] == "struct":
+    if here["type"] == "struct" and not by_id:
         pairs = list(zip(there["fields"], here["fields"], strict=True))
         kept = sum(1 for a, b in pairs if a["name"] == b["name"])
         if _are_apart(pairs, kept):
             # Of what Spark has to rename fields, only this lets filters and pruning of nested fields through.
             for a, b in pairs:
-                column_of = _renamed(column.getField(a["name"]), a["type"], b["type"])
+                column_of = _renamed(column.getField(a["name"]), a["type"], b["type"], by_id)
                 if a["name"] != b["name"] or _names(a["type"]) != _names(b["type"]):
                     column = column.withField(_quoted(b["name"]), column_of)
             return column.dropFields(*[_quoted(a["name"]) for a, _ in pairs[kept:]])

@@ -174,7 +174,8 @@ def _data_frame(
         whole = scan(index)
         frame = whole.union(jvm.without_rows(scan(marked), marked.deleted).select(_columns(whole)))
     if snapshots.first.column_mapping != "none":
-        frame = logical_columns(frame, index.relation_schema, snapshots.first.schema_json())
+        by_id = snapshots.first.column_mapping == "id"
+        frame = logical_columns(frame, index.relation_schema, snapshots.first.schema_json(), by_id=by_id)
     # What the last queries of this frame asked for and got, for people who tune and for tests.
     frame._deltaplane_index = index
     return frame

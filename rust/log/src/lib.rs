@@ -10,6 +10,7 @@ mod commit_reader;
 mod history;
 mod last_checkpoint;
 mod listing;
+mod mapped_schema;
 mod parquet_file;
 mod schema_checks;
 mod snapshot;

@@ -8,7 +8,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, Metadata, Protocol, Remove, SetTransaction};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
-use deltaplane_protocol::features::{self, Directives, View, column_mapping, type_widening};
+use deltaplane_protocol::features::{self, Directives, View, materialize_partition_columns, type_widening};
 use deltaplane_protocol::files::{FileRows, adds_to_batch};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::properties::{Properties, canonical_key};
@@ -20,6 +20,7 @@ use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::mapped_schema::{incoming_schema, mapped};
 use crate::schema_checks::{canonical_columns, check_field_names, check_new_schema};
 use crate::transaction::{Committed, Operation, Staged, commit};
 use crate::{PlanColumns, Snapshot, now_ms};
@@ -158,6 +159,7 @@ pub struct PlannedWrite {
     schema: Arc<StructType>,
     partition_columns: Vec<String>,
     mapping: Mapping,
+    partition_columns_in_files: bool,
     properties: Properties,
     metadata: Option<Metadata>,
     protocol: Option<Protocol>,
@@ -183,7 +185,7 @@ async fn plan(store: &Store, incoming: StructType, request: WriteRequest) -> Res
     };
     incoming.check_names()?;
     // What the data's columns were called in another table's files means nothing here.
-    let incoming = column_mapping::strip(&incoming);
+    let incoming = incoming_schema(&incoming);
     match base {
         None => new_table(store, incoming, request).map(|p| WritePlan::Go(Box::new(p))),
         Some(base) => existing_table(store, base, incoming, request).await,
@@ -223,11 +225,13 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
             "there is no table whose rows the predicate could replace: leave the predicate out",
         ));
     }
+    let partition_columns_in_files = materialize_partition_columns::in_files(&protocol, &metadata, &schema);
     Ok(PlannedWrite {
         store: store.clone(),
         base: None,
         partition_columns: metadata.partition_columns.clone(),
         mapping,
+        partition_columns_in_files,
         properties: Properties::new(&metadata.configuration),
         schema: Arc::new(schema),
         metadata: Some(metadata),
@@ -281,10 +285,16 @@ async fn existing_table(
         }
         None => None,
     };
+    let partition_columns_in_files = materialize_partition_columns::in_files(
+        protocol.as_ref().unwrap_or_else(|| base.state().protocol()),
+        metadata.as_ref().unwrap_or_else(|| base.state().metadata()),
+        &schema,
+    );
     Ok(WritePlan::Go(Box::new(PlannedWrite {
         store: store.clone(),
         properties: base.state().properties().clone(),
         mapping,
+        partition_columns_in_files,
         base: Some(base),
         schema: Arc::new(schema),
         partition_columns,
@@ -361,29 +371,6 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
     Ok((schema, old_columns))
 }
 
-/// The schema with an id and a physical name for each field that has none, where the table maps its columns.
-fn mapped(
-    mapping: Mapping,
-    schema: StructType,
-    configuration: &mut BTreeMap<String, String>,
-    seed: Option<&str>,
-) -> Result<StructType> {
-    if mapping == Mapping::None {
-        return Ok(schema);
-    }
-    let seed = seed.map_or_else(|| Ok(uuid::Uuid::new_v4()), uuid::Uuid::parse_str);
-    let seed = seed.map_err(|e| Error::invalid_argument(format!("names_seed isn't a UUID: {e}")))?;
-    let mut last = seed.as_u128();
-    let mut fresh = || {
-        last = last.wrapping_add(1);
-        format!("col-{}", uuid::Uuid::from_u128(last))
-    };
-    let max_id = column_mapping::max_id(configuration, &schema);
-    let assigned = column_mapping::assign(&schema, max_id, &mut fresh)?;
-    configuration.insert(column_mapping::MAX_ID.to_owned(), assigned.max_id.to_string());
-    Ok(assigned.schema)
-}
-
 /// New metadata where schema or partitioning change; everything else is carried forward (P023, P024).
 fn changed_metadata(
     base: &Snapshot,
@@ -416,6 +403,11 @@ impl PlannedWrite {
     /// How files and their adds name the columns.
     pub fn mapping(&self) -> Mapping {
         self.mapping
+    }
+
+    /// Whether files hold the partition columns too.
+    pub fn partition_columns_in_files(&self) -> bool {
+        self.partition_columns_in_files
     }
 
     /// The table's properties.

@@ -27,6 +27,7 @@ struct Spec {
     schema: String,
     partition_columns: Vec<String>,
     mapping: String,
+    partition_columns_in_files: bool,
     target_file_size_bytes: Option<u64>,
     row_group_rows: Option<usize>,
     compression: Option<String>,
@@ -41,6 +42,7 @@ impl Spec {
             schema: p.schema().to_json(),
             partition_columns: p.partition_columns().to_vec(),
             mapping: p.mapping().as_str().to_owned(),
+            partition_columns_in_files: p.partition_columns_in_files(),
             target_file_size_bytes: request.target_file_size.or(properties.target_file_size_bytes),
             row_group_rows: request.row_group_rows,
             compression: request.compression.clone().or_else(|| properties.compression.clone()),
@@ -57,6 +59,7 @@ impl Spec {
         let schema = Arc::new(StructType::from_json(&self.schema)?);
         let mut spec = WriteSpec::new(schema, self.partition_columns.clone(), now_ms());
         spec.mapping = Mapping::parse(&self.mapping)?;
+        spec.partition_columns_in_files = self.partition_columns_in_files;
         if let Some(n) = self.target_file_size_bytes {
             spec.target_file_size_bytes = n.max(1);
         }

@@ -35,15 +35,15 @@ pub(super) struct FileSpec {
 }
 
 impl FileSpec {
-    /// `stored` is the schema of the file: no partition column, no void.
-    pub(super) fn new(stored: StructType, spec: &WriteSpec) -> Result<Self> {
+    /// `stored` is the schema of the file: no void; partition columns have no statistics.
+    pub(super) fn new(stored: StructType, partition_columns: &[String], spec: &WriteSpec) -> Result<Self> {
         let properties = WriterProperties::builder()
             .set_created_by(concat!("deltaplane version ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(codec(spec.compression)?)
             .build();
         Ok(FileSpec {
             schema: file_schema(&stored, spec.mapping),
-            stats: stats::new_columns(&stored, &[], spec.mapping, &spec.stats),
+            stats: stats::new_columns(&stored, partition_columns, spec.mapping, &spec.stats),
             properties: Arc::new(properties),
             compression: spec.compression,
             row_group_rows: spec.row_group_rows.max(1),

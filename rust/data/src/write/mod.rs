@@ -69,6 +69,8 @@ pub struct WriteSpec {
     pub partition_columns: Vec<String>,
     /// How files and their adds name the columns.
     pub mapping: Mapping,
+    /// Whether files hold the partition columns too, after the others (P156).
+    pub partition_columns_in_files: bool,
     /// A file is ended once it has about this many bytes.
     pub target_file_size_bytes: u64,
     /// Which columns get statistics.
@@ -90,6 +92,7 @@ impl WriteSpec {
             schema,
             partition_columns,
             mapping: Mapping::None,
+            partition_columns_in_files: false,
             target_file_size_bytes: 128 << 20,
             stats: StatsConfig::default(),
             compression: Compression::default(),
@@ -148,9 +151,13 @@ impl FileWriter {
             .collect();
         let stored = StructType::new(stored);
         check_storable(&stored)?;
-        let stored = without_void(&stored);
+        let mut stored = without_void(&stored);
+        if spec.partition_columns_in_files {
+            let values = partition_columns.iter().filter_map(|c| spec.schema.field(c));
+            stored = StructType::new(stored.fields().iter().chain(values).cloned().collect());
+        }
         let splitter = Splitter::new(&spec, &partition_columns, &stored)?;
-        let file_spec = FileSpec::new(stored, &spec)?;
+        let file_spec = FileSpec::new(stored, &partition_columns, &spec)?;
         Ok(FileWriter {
             store,
             table_schema: row_schema(spec.schema.fields()),

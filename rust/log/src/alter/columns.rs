@@ -24,7 +24,7 @@ pub(super) fn add(draft: &mut Draft<'_>, into: &str, fields: &str, position: Opt
     let fields = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
     not_empty(fields.fields(), "column")?;
     fields.check_names()?;
-    check_field_names(&fields)?;
+    check_field_names(&fields, Mapping::of(&draft.metadata.configuration)?)?;
     let parent = if into.is_empty() { Vec::new() } else { split_path(into)? };
     let mut place = position.cloned();
     let mut said = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deltaplane_error::{Error, Kind, Result};
+use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Metadata, Protocol};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::features::{self, Directives, View};
@@ -11,6 +11,7 @@ use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::state::TableState;
 use serde_json::Value;
 
+use crate::mapped_schema::remapped;
 use crate::transaction::{Operation, Staged};
 
 /// A change in the making.
@@ -57,8 +58,19 @@ impl<'a> Draft<'a> {
         };
     }
 
+    /// Every field of a mapped table has an id and a physical name (P110, P111).
+    fn map_columns(&mut self) -> Result<()> {
+        let (before, after) = (self.base.mapping(), Mapping::of(&self.metadata.configuration)?);
+        if before != after || self.schema != **self.base.schema() {
+            let schema = std::mem::take(&mut self.schema);
+            self.schema = remapped(before, after, schema, &mut self.metadata.configuration)?;
+        }
+        Ok(())
+    }
+
     /// The commit that leaves the table so; without actions when nothing changed.
     pub(super) fn finish(mut self) -> Result<Staged> {
+        self.map_columns()?;
         if self.schema != **self.base.schema() {
             self.schema.check_names()?;
             self.metadata.schema_string = Some(self.schema.to_json());
@@ -68,10 +80,6 @@ impl<'a> Draft<'a> {
             schema: &self.schema,
         };
         features::check_change(self.base.view(), view)?;
-        // Every field of a mapped table has an id and a physical name (P110).
-        Mapping::of(&self.metadata.configuration)?
-            .check(&self.schema)
-            .map_err(|e| e.with_kind(Kind::UnsupportedFeature))?;
         let old = self.base.protocol();
         let kept = self.dropped.as_ref().unwrap_or(old);
         let protocol = features::protocol_with(Some(kept), view, &self.asked)?;

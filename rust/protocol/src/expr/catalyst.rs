@@ -151,17 +151,27 @@ fn widens(from: &str, to: &str) -> bool {
 }
 
 fn column(t: &Tree<'_>) -> Option<Expr> {
-    Some(Expr::Column { name: path(t)? })
+    let (name, _) = path(t)?;
+    Some(Expr::Column { name })
 }
 
-fn path(t: &Tree<'_>) -> Option<Vec<String>> {
-    let name = || t.fields.get("name").and_then(Value::as_str).map(str::to_owned);
+/// The path of a column, and its type.
+fn path<'a>(t: &Tree<'a>) -> Option<(Vec<String>, Option<&'a Value>)> {
+    let name = || t.fields.get("name").and_then(Value::as_str);
     match (t.class, t.children.as_slice()) {
-        ("AttributeReference", []) => Some(vec![name()?]),
+        ("AttributeReference", []) => Some((vec![name()?.to_owned()], t.fields.get("dataType"))),
         ("GetStructField", [parent]) => {
-            let mut path = path(parent)?;
-            path.push(name()?);
-            Some(path)
+            let (mut path, of) = path(parent)?;
+            // Catalyst means a position; the name is only what it remembers of the query.
+            let at = t
+                .fields
+                .get("ordinal")
+                .and_then(Value::as_u64)
+                .and_then(|n| usize::try_from(n).ok());
+            let field = of.and_then(|s| s.get("fields")?.as_array()?.get(at?));
+            let found = field.and_then(|f| f.get("name")?.as_str()).or_else(name)?;
+            path.push(found.to_owned());
+            Some((path, field.and_then(|f| f.get("type"))))
         }
         _ => None,
     }

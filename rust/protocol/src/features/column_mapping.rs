@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
 use super::{Kind, Refusal, TableFeature, View, supported};
 use crate::actions::{Metadata, Protocol};
-use crate::mapping::{ID, MODE, Mapping, PHYSICAL_NAME, id_of};
-use crate::schema::{ArrayType, DataType, Field, MapType, StructType};
+use crate::mapping::{ID, MODE, Mapping, NESTED_IDS, PHYSICAL_NAME, id_of};
+use crate::schema::{DataType, Field, StructType};
 use crate::{Error, Result};
 
 /// Table property: the highest id that the table ever gave to a column.
@@ -86,16 +88,67 @@ fn give(schema: &StructType, max_id: i32, name: &mut dyn FnMut(&Field) -> String
         }
         f
     });
+    assigned(schema, last)
+}
+
+fn assigned(schema: StructType, last: Option<i32>) -> Result<Assigned> {
     let max_id = last.ok_or_else(|| {
         Error::invalid_argument("the table has used up all column ids (2147483647): write it to a new table")
     })?;
     Ok(Assigned { schema, max_id })
 }
 
+/// Gives an id above `max_id` to each element, key and value that has none, kept by path with the nearest field
+/// (P115). Fields must have their physical names.
+///
+/// # Errors
+/// `InvalidArgument` when the ids are used up.
+pub fn assign_nested(schema: &StructType, max_id: i32) -> Result<Assigned> {
+    let mut last = Some(max_id_of(schema, max_id));
+    let schema = schema.map_fields(&mut |mut f| {
+        let mut ids = nested_ids(&f);
+        visit_nested(&f.data_type, Mapping::Name.physical_name(&f), &mut |path| {
+            if !ids.contains_key(path) {
+                last = last.and_then(|id| id.checked_add(1));
+                ids.insert(path.to_owned(), last.into());
+            }
+        });
+        if !ids.is_empty() {
+            f.metadata.insert(NESTED_IDS.to_owned(), Value::Object(ids));
+        }
+        f
+    });
+    assigned(schema, last)
+}
+
+fn nested_ids(f: &Field) -> Map<String, Value> {
+    let found = f.metadata.get(NESTED_IDS).and_then(Value::as_object);
+    found.cloned().unwrap_or_default()
+}
+
+/// The paths of elements, keys and values down to the next struct.
+fn visit_nested(t: &DataType, path: &str, visit: &mut dyn FnMut(&str)) {
+    let mut step = |name: &str, t: &DataType| {
+        let below = format!("{path}.{name}");
+        visit(&below);
+        visit_nested(t, &below, visit);
+    };
+    match t {
+        DataType::Primitive(_) | DataType::Struct(_) => {}
+        DataType::Array(a) => step("element", &a.element),
+        DataType::Map(m) => {
+            step("key", &m.key);
+            step("value", &m.value);
+        }
+    }
+}
+
 fn max_id_of(schema: &StructType, known: i32) -> i32 {
     let mut max = known;
     schema.map_fields(&mut |f| {
-        max = max.max(id_of(&f).unwrap_or(0));
+        let nested = nested_ids(&f).values().filter_map(Value::as_i64).max();
+        let nested = nested.and_then(|id| i32::try_from(id).ok());
+        max = max.max(id_of(&f).unwrap_or(0)).max(nested.unwrap_or(0));
         f
     });
     max
@@ -136,115 +189,11 @@ pub fn check_mode_change(from: Mapping, to: Mapping) -> Result<()> {
     )))
 }
 
-/// Refuses to rename or drop a column of a table whose files would have to change with it (P114).
-///
-/// # Errors
-/// `UnsupportedFeature` without mapping.
-pub fn check_can_rename(mapping: Mapping) -> Result<()> {
-    match mapping {
-        Mapping::Name | Mapping::Id => Ok(()),
-        Mapping::None => Err(Error::unsupported_feature(format!(
-            "columns can be renamed and dropped only under column mapping, since data files have their names (P114): set the table property {MODE} to name first"
-        ))),
-    }
-}
-
-/// The schema with the field at `path` renamed; its id and physical name stay. Paths go through structs by field
-/// names, through lists by `element`, through maps by `key` and `value`, ignoring case.
-///
-/// # Errors
-/// `InvalidArgument` for a path that leads nowhere, or a name that is taken or empty.
-pub fn rename_column(schema: &StructType, path: &[&str], to: &str) -> Result<StructType> {
-    let renamed = change(schema, path, &|field, siblings| {
-        let other = siblings.field_ignore_case(to).filter(|f| f.name != field.name);
-        match other {
-            Some(other) => Err(Error::invalid_argument(format!(
-                "the column `{}` can't be renamed to `{to}`: `{}` is there already",
-                path.join("."),
-                other.name
-            ))),
-            None => Ok(Some(Field {
-                name: to.to_owned(),
-                ..field.clone()
-            })),
-        }
-    })?;
-    renamed.check_names()?;
-    Ok(renamed)
-}
-
-/// The schema without the field at `path`, which is given as for [`rename_column`].
-///
-/// # Errors
-/// `InvalidArgument` for a path that leads nowhere, or the last field of a struct.
-pub fn drop_column(schema: &StructType, path: &[&str]) -> Result<StructType> {
-    change(schema, path, &|_, siblings| match siblings.fields().len() {
-        1 => Err(Error::invalid_argument(format!(
-            "the column `{}` can't be dropped: nothing would be left where it stands",
-            path.join(".")
-        ))),
-        _ => Ok(None),
-    })
-}
-
-/// What becomes of a field among its siblings; `None` drops it.
-type Change<'a> = &'a dyn Fn(&Field, &StructType) -> Result<Option<Field>>;
-
-fn change(schema: &StructType, path: &[&str], with: Change<'_>) -> Result<StructType> {
-    let nowhere = || Error::invalid_argument(format!("the table has no column `{}`", path.join(".")));
-    change_in(schema, path, with)?.ok_or_else(nowhere)
-}
-
-fn change_in(s: &StructType, path: &[&str], with: Change<'_>) -> Result<Option<StructType>> {
-    let Some((at, rest)) = path
-        .split_first()
-        .and_then(|(name, rest)| Some((s.index_ignore_case(name)?, rest)))
-    else {
-        return Ok(None);
-    };
-    let mut fields = Vec::with_capacity(s.fields().len());
-    for (i, f) in s.fields().iter().enumerate() {
-        if i != at {
-            fields.push(f.clone());
-        } else if rest.is_empty() {
-            fields.extend(with(f, s)?);
-        } else {
-            let Some(data_type) = change_type(&f.data_type, rest, with)? else {
-                return Ok(None);
-            };
-            fields.push(Field { data_type, ..f.clone() });
-        }
-    }
-    Ok(Some(StructType::new(fields)))
-}
-
-fn change_type(t: &DataType, path: &[&str], with: Change<'_>) -> Result<Option<DataType>> {
-    let step = path.split_first().map(|(step, rest)| (step.to_lowercase(), rest));
-    Ok(match (t, step) {
-        (DataType::Struct(s), _) => change_in(s, path, with)?.map(DataType::Struct),
-        (DataType::Array(a), Some((step, rest))) if step == "element" => {
-            change_type(&a.element, rest, with)?.map(|element| {
-                DataType::Array(Box::new(ArrayType {
-                    element,
-                    ..(**a).clone()
-                }))
-            })
-        }
-        (DataType::Map(m), Some((step, rest))) if step == "key" => {
-            change_type(&m.key, rest, with)?.map(|key| DataType::Map(Box::new(MapType { key, ..(**m).clone() })))
-        }
-        (DataType::Map(m), Some((step, rest))) if step == "value" => {
-            change_type(&m.value, rest, with)?.map(|value| DataType::Map(Box::new(MapType { value, ..(**m).clone() })))
-        }
-        _ => None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
-    use crate::schema::Primitive;
+    use crate::schema::{ArrayType, MapType, Primitive};
 
     fn schema() -> StructType {
         let inner = |name: &str| DataType::Struct(StructType::new(vec![Field::new(name, Primitive::Long, true)]));
@@ -289,13 +238,39 @@ mod tests {
         assert_eq!((found.as_slice(), first.max_id), (expected.as_slice(), 5));
         Mapping::Id.check(&first.schema).unwrap();
 
-        let dropped = drop_column(&first.schema, &["A"]).unwrap();
-        let mut fields = dropped.fields().to_vec();
+        let mut fields = first.schema.fields()[..2].to_vec();
         fields.push(Field::new("a", Primitive::Date, true));
         let again = assign(&StructType::new(fields), first.max_id, &mut || "col-new".to_owned()).unwrap();
         assert_eq!(ids(&again.schema)[4], ("a".to_owned(), 6, "col-new".to_owned()));
         assert_eq!(ids(&again.schema)[..4], ids(&first.schema)[..4]);
         assert!(assign(&schema(), i32::MAX - 1, &mut fresh()).is_err());
+    }
+
+    #[test]
+    fn elements_keys_and_values_get_ids_of_their_own() {
+        // P115
+        let lists = |t: DataType| {
+            DataType::Array(Box::new(ArrayType {
+                element: t,
+                contains_null: true,
+            }))
+        };
+        let map = DataType::Map(Box::new(MapType {
+            key: Primitive::String.into(),
+            value: lists(lists(Primitive::Long.into())),
+            value_contains_null: true,
+        }));
+        let fields = vec![Field::new("m", map, true), Field::new("a", Primitive::Date, true)];
+        let plain = assign(&StructType::new(fields), 0, &mut fresh()).unwrap();
+        let nested = assign_nested(&plain.schema, plain.max_id).unwrap();
+        let ids = nested.schema.fields()[0].metadata[NESTED_IDS].to_string();
+        assert_eq!(
+            ids,
+            r#"{"col-1.key":3,"col-1.value":4,"col-1.value.element":5,"col-1.value.element.element":6}"#
+        );
+        assert_eq!(nested.max_id, 6);
+        assert_eq!(assign_nested(&nested.schema, 0).unwrap(), nested);
+        assert!(!nested.schema.fields()[1].metadata.contains_key(NESTED_IDS));
     }
 
     #[test]
@@ -311,40 +286,6 @@ mod tests {
     }
 
     #[test]
-    fn renames_and_drops_reach_every_depth() {
-        let up = upgrade(&schema()).unwrap().schema;
-        let renamed = rename_column(&up, &["L", "element", "E"], "new name").unwrap();
-        assert_eq!(
-            renamed.to_string(),
-            "struct<s:struct<x:long>,l:array<struct<new name:long>>,a:date>"
-        );
-        assert_eq!(ids(&renamed)[3], ("new name".to_owned(), 4, "e".to_owned()));
-        assert!(
-            rename_column(&up, &["s"], "A")
-                .unwrap_err()
-                .message()
-                .contains("`a` is there already")
-        );
-        assert!(rename_column(&up, &["a"], "A").is_ok());
-        assert!(
-            rename_column(&up, &["s", "nope"], "y")
-                .unwrap_err()
-                .message()
-                .contains("no column `s.nope`")
-        );
-        assert!(
-            drop_column(&up, &["s", "x"])
-                .unwrap_err()
-                .message()
-                .contains("nothing would be left")
-        );
-        assert_eq!(
-            drop_column(&up, &["s"]).unwrap().to_string(),
-            "struct<l:array<struct<e:long>>,a:date>"
-        );
-    }
-
-    #[test]
     fn modes_change_only_where_files_can_follow() {
         // P114
         use Mapping::{Id, Name, None};
@@ -357,6 +298,5 @@ mod tests {
         ] {
             assert_eq!(check_mode_change(from, to).is_ok(), legal, "{from:?} {to:?}");
         }
-        assert!(check_can_rename(None).unwrap_err().message().contains(MODE));
     }
 }

@@ -46,18 +46,6 @@ pub(super) static FEATURES: &[TableFeature] = &[
     writer("allowColumnDefaults", &[], |v| {
         v.find_field(&|f| f.metadata.contains_key("CURRENT_DEFAULT")).is_some()
     }),
-    writer("icebergCompatV1", &["columnMapping"], |v| {
-        v.is_on("delta.enableIcebergCompatV1")
-    }),
-    writer("icebergCompatV2", &["columnMapping"], |v| {
-        v.is_on("delta.enableIcebergCompatV2")
-    }),
-    writer("icebergCompatV3", &["columnMapping", "rowTracking"], |v| {
-        v.is_on("delta.enableIcebergCompatV3")
-    }),
-    writer("materializePartitionColumns", &[], |v| {
-        v.is_on("delta.enableMaterializePartitionColumnsFeature")
-    }),
     writer("checkpointProtection", &[], never),
     writer(
         "coordinatedCommits-preview",

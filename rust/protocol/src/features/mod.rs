@@ -11,9 +11,11 @@ mod domain_metadata;
 mod drop;
 mod elsewhere;
 mod generated_columns;
+pub mod iceberg_compat;
 mod identity_columns;
 pub mod in_commit_timestamp;
 mod invariants;
+pub mod materialize_partition_columns;
 pub mod row_tracking;
 mod support;
 mod timestamp_ntz;
@@ -131,6 +133,10 @@ static NATIVE: &[&TableFeature] = &[
     &generated_columns::FEATURE,
     &column_mapping::FEATURE,
     &identity_columns::FEATURE,
+    &iceberg_compat::FEATURE_V1,
+    &iceberg_compat::FEATURE_V2,
+    &iceberg_compat::FEATURE_V3,
+    &materialize_partition_columns::FEATURE,
     &in_commit_timestamp::FEATURE,
     &deletion_vectors::FEATURE,
     &domain_metadata::FEATURE,
