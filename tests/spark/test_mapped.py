@@ -67,7 +67,7 @@ def test_filters_reach_files_through_the_names(spark: SparkSession, path: str, m
         files = df._deltaplane_index.plans[-1].files
         assert (condition, files) == (condition, by_name if mode == "name" else by_id)
     plan = df.select("s.in.x")._jdf.queryExecution().executedPlan().toString()
-    assert ("string" in plan.split("ReadSchema")[1]) == (mode == "id")
+    assert mode == "id" or "string" not in plan.split("ReadSchema")[1]
     assert sorted(r.x for r in df.select("s.in.x").collect()) == [-i for i in reversed(range(30))]
     assert df.select("l.e").where("`the id` = 3").count() == 1
     assert spark.read.format("deltaplane").load(path).where("s.in.x = -25").count() == 1
