@@ -34,7 +34,7 @@ def test_changes_are_those_of_the_core(spark: SparkSession, path: str) -> None:
         assert rows(ours.toArrow()) == rows(expected)
     assert dp.read_changes(spark, path, 0).where("_change_type = 'delete'").count() == 10
     frame = spark.read.format("deltaplane").option("readChangeFeed", "true").option("startingVersion", 1)
-    assert frame.option("predicate", "p = 2").load(path).count() == 3
+    assert frame.option("predicate", "p = 2").load(path).count() == 4
 
 
 def test_refusals_come_before_any_task(spark: SparkSession, path: str) -> None:

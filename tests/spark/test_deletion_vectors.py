@@ -33,6 +33,7 @@ CASES = {
     "ref-dv-delete-update-merge": ["id > 10", "grp = 1"],
     "ref-dv-large-bitmaps": ["id between 65000 and 66000", "g = 3"],
     "golden-dv-partitioned-with-checkpoint": ["part = 1", "part = 1 and col1 > 3"],
+    "ref-columnmapping-dv-cdf-together": ["id > 5", "grp = 1"],
 }
 
 
