@@ -531,6 +531,8 @@ class TableAlterer:
         if settings.pop("txn"):
             raise UnsupportedFeatureError("a change of the table carries no application's version: leave it out")
         settings |= (hook or PostCommitHookProperties()).to_request()
+        if settings.pop("cleanup", None):
+            raise UnsupportedFeatureError("a change of the table leaves old log files alone: leave clean-up to a write")
         plan = self._run({"change": change, **arguments, "commit": {**settings, "dry_run": True}})
         if dry_run or not plan.changed:
             return plan

@@ -98,9 +98,9 @@ def can_append(append: Append, judge: DeltaSpark, cases: tuple[str, ...], scratc
             return False
         tool = [sys.executable, str(SHARED / "tools" / "verify_table.py"), table, "--no-spark"]
         done = subprocess.run(tool, capture_output=True, text=True, timeout=300)
-        # Files with Arrow's view types are legal; the tool can't compute their bounds.
+        # Arrow's view types are strings in the file as any; the tool knows them not.
         problems = [line for line in done.stdout.splitlines() if line.startswith("PROBLEM")]
-        if [line for line in problems if "ArrowNotImplementedError" not in line]:
+        if [line for line in problems if "_view" not in line]:
             print("   ", case, *problems)
             return False
     return True
