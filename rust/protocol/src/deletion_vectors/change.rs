@@ -136,7 +136,7 @@ mod tests {
         );
         assert_eq!(
             add.stats.as_deref(),
-            Some(r#"{"numRecords":3,"minValues":{"d":1.50},"tightBounds":false}"#)
+            Some(r#"{"minValues":{"d":1.50},"numRecords":3,"tightBounds":false}"#)
         );
         assert_eq!(
             Add {
