@@ -33,7 +33,10 @@ def _dumps(value: object) -> str:
 
 @dataclass(frozen=True)
 class PrimitiveType:
-    """A type without parts: `long`, `string`, `decimal(10,2)`, `timestamp` …
+    """A type without parts: `long`, `string`, `decimal(10,2)`, `timestamp`, `variant` …
+
+    In Arrow a variant is a struct of the binary fields `metadata` and `value` under the extension type
+    `arrow.parquet.variant`; `pyspark.sql.types.VariantVal(value, metadata).toPython()` decodes one (P154).
 
     Raises:
         InvalidArgumentError: no Delta type has this name.

@@ -20,7 +20,7 @@ SCHEMA = Schema(
         Field("local", "timestamp_ntz"),
         Field(
             "tags",
-            ArrayType(StructType([Field("k", "string"), Field("v", "binary", nullable=False)]), contains_null=False),
+            ArrayType(StructType([Field("k", "string"), Field("v", "binary")]), contains_null=False),
         ),
         Field("counts", MapType("string", ArrayType("integer"), value_contains_null=False)),
     ]

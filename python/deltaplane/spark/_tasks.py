@@ -37,13 +37,17 @@ def write_files(
 ) -> TaskResult:
     """Writes one task's rows; an attempt that fails leaves files that no log names."""
     import pyarrow as pa
+    from pyspark import TaskContext
 
     first = next(batches, None)
     if first is None:
         return [], None
     reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
     try:
-        return _native.write_files(location, options, spec, reader), None
+        context = TaskContext.get()
+        # The rows of a partition get the same identity values in every attempt, of which one is committed.
+        task = context.partitionId() if context else 0
+        return _native.write_files(location, options, spec, reader, task), None
     except tuple(REFUSED.values()) as e:
         return [], json.dumps({"kind": e.kind, "message": str(e)})
 

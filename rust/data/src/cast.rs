@@ -8,6 +8,7 @@ use arrow::buffer::NullBuffer;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::schema::{DataType, StructType};
 
+use crate::char_varchar;
 use crate::convert::{Convert, Mismatch, Rules};
 use crate::types::{row_schema, row_type};
 
@@ -39,6 +40,7 @@ pub fn cast_batch(batch: &RecordBatch, to: &StructType) -> Result<RecordBatch> {
             None => new_null_array(&row_type(&field.data_type), batch.num_rows()),
         };
         check_not_null(&field.name, field.nullable, &field.data_type, &array, None)?;
+        char_varchar::check(field, &array)?;
         columns.push(array);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
@@ -94,10 +96,15 @@ fn check_not_null(
     let nulls = NullBuffer::union(own.as_ref(), parent);
     let count = nulls.as_ref().map_or(0, NullBuffer::null_count);
     if !nullable && count > 0 {
+        let first = nulls
+            .iter()
+            .flat_map(|n| n.iter())
+            .position(|valid| !valid)
+            .unwrap_or(0);
         return Err(Error::new(
             Kind::ConstraintViolation,
             format!(
-                "column `{path}` is NOT NULL in the table, the data has null there in {count} of {} rows: fill them in, or drop those rows",
+                "DELTA_NOT_NULL_CONSTRAINT_VIOLATED: NOT NULL constraint violated for column `{path}`: the data has null there in {count} of {} rows, first in row {first}; fill them in, or drop those rows",
                 array.len()
             ),
         ));

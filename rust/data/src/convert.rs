@@ -15,6 +15,7 @@ use deltaplane_protocol::schema::{DataType, Field, Primitive};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::types::row_type;
+use crate::variant;
 
 /// Which differences between the types are bridged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +77,8 @@ pub(crate) enum Convert {
     Then(Box<Convert>, Box<Convert>),
     /// A struct, field by field.
     Struct(Fields, Vec<Child>),
+    /// Shredded variants.
+    Unshred(Fields),
     /// A list.
     List(FieldRef, Box<Convert>),
     /// A map: its field, key, value.
@@ -122,8 +125,11 @@ impl Convert {
                 struct_convert(fields, children, out, rules, path)
             }
             (ArrowType::Struct(fields), DataType::Primitive(Primitive::Variant), ArrowType::Struct(out)) => {
-                if fields.iter().any(|f| f.name() == "typed_value") {
+                if !variant::is_variant(fields) {
                     return Err(mismatch());
+                }
+                if variant::is_shredded(fields) {
+                    return Ok(Convert::Unshred(out.clone()));
                 }
                 let binary = DataType::Primitive(Primitive::Binary);
                 let children = out.iter().map(|o| (find_name(fields, o.name()), &binary));
@@ -166,6 +172,7 @@ impl Convert {
             Convert::Nanos { to, exact } => nanos(array, to, *exact),
             Convert::Then(first, second) => second.apply(&first.apply(array)?),
             Convert::Struct(fields, children) => structs(array, fields, children),
+            Convert::Unshred(fields) => variant::unshred(array, fields),
             Convert::List(field, child) => {
                 let list = array.as_list_opt::<i32>().ok_or_else(unexpected)?;
                 let values = child.apply(list.values())?;

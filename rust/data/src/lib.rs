@@ -3,17 +3,21 @@
 //! decided by its callers, the API's scans and the commands.
 
 mod cast;
+mod char_varchar;
 mod convert;
 mod footer;
+mod identity;
 mod read;
 mod stats;
 #[cfg(test)]
 mod testing;
 mod types;
+mod variant;
 mod write;
 
 pub use cast::cast_batch;
 pub use footer::footer_stats;
+pub use identity::IdentityValues;
 pub use read::{DEFAULT_BATCH_ROWS, FileRead, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, Vectors, read_file, scan};
 pub use stats::StatsConfig;
 pub use write::{Compression, FileWriter, Marked, WriteSpec, mark_rows};

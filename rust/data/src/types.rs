@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, FieldRef, Fields, Schema, SchemaRef};
-use deltaplane_protocol::arrow_types::to_arrow_type;
+use deltaplane_protocol::arrow_types::{is_variant, to_arrow_field, to_arrow_type};
 use deltaplane_protocol::mapping::{Mapping, NESTED_IDS, id_of};
 use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
@@ -12,12 +12,15 @@ use serde_json::{Map, Value};
 
 /// The Arrow type of a column's rows.
 pub(crate) fn row_type(t: &DataType) -> ArrowType {
-    relax(&to_arrow_type(t))
+    match t {
+        DataType::Primitive(_) => to_arrow_type(t),
+        _ => relax(&to_arrow_type(t)),
+    }
 }
 
 /// The Arrow field of a column's rows.
 pub(crate) fn row_field(f: &Field) -> ArrowField {
-    ArrowField::new(&f.name, row_type(&f.data_type), true)
+    relaxed(&to_arrow_field(f))
 }
 
 /// The Arrow schema of these columns' rows.
@@ -36,12 +39,17 @@ fn relax(t: &ArrowType) -> ArrowType {
 }
 
 fn relax_field(f: &FieldRef) -> FieldRef {
-    Arc::new(
-        f.as_ref()
-            .clone()
-            .with_data_type(relax(f.data_type()))
-            .with_nullable(true),
-    )
+    Arc::new(relaxed(f))
+}
+
+/// A variant has both of its parts, in Arrow as in Parquet.
+fn relaxed(f: &ArrowField) -> ArrowField {
+    let t = if is_variant(f) {
+        f.data_type().clone()
+    } else {
+        relax(f.data_type())
+    };
+    f.clone().with_data_type(t).with_nullable(true)
 }
 
 /// Entries and keys of a map are never null, in Arrow as in Parquet.

@@ -2,8 +2,9 @@
 //! Pure. Called by `write_plan`.
 
 use deltaplane_error::{Error, Result};
+use deltaplane_protocol::features::identity_columns;
 use deltaplane_protocol::mapping::Mapping;
-use deltaplane_protocol::schema::{DataType, Primitive, StructType};
+use deltaplane_protocol::schema::{ArrayType, DataType, Field, MapType, Primitive, StructType};
 
 /// Partition columns with the schema's spelling; refuses unknown ones, repeated ones, types that
 /// can't be partition values, and partitioning by everything (P173).
@@ -49,6 +50,8 @@ pub(crate) fn check_new_schema(schema: &StructType, partition_columns: &[String]
         ));
     }
     check_field_names(schema, mapping)?;
+    check_void(schema)?;
+    identity_columns::check(schema, partition_columns)?;
     let in_files = schema.fields().iter().filter(|f| !partition_columns.contains(&f.name));
     if in_files
         .clone()
@@ -96,5 +99,166 @@ fn check_nested_names(t: &DataType) -> Result<()> {
         DataType::Array(a) => check_nested_names(&a.element),
         DataType::Map(m) => check_nested_names(&m.key).and_then(|()| check_nested_names(&m.value)),
         DataType::Primitive(_) => Ok(()),
+    }
+}
+
+/// Void may stand where a file can do without it: not inside arrays and maps, nor as all of a struct (P181).
+pub(crate) fn check_void(schema: &StructType) -> Result<()> {
+    schema.fields().iter().try_for_each(|f| match &f.data_type {
+        DataType::Primitive(_) => Ok(()),
+        nested => check_nested_void(nested, &f.name),
+    })
+}
+
+const VOID: DataType = DataType::Primitive(Primitive::Void);
+
+fn check_nested_void(t: &DataType, path: &str) -> Result<()> {
+    let refuse = |what: &str| {
+        Err(Error::schema_mismatch(format!(
+            "the column `{path}` is {what} of the type void (only nulls), which no file can hold: cast it to a type (P181)"
+        )))
+    };
+    match t {
+        DataType::Primitive(_) => Ok(()),
+        DataType::Array(a) if a.element == VOID => refuse("an array"),
+        DataType::Array(a) => check_nested_void(&a.element, path),
+        DataType::Map(m) if m.key == VOID || m.value == VOID => refuse("a map"),
+        DataType::Map(m) => check_nested_void(&m.key, path).and_then(|()| check_nested_void(&m.value, path)),
+        DataType::Struct(s) if !s.fields().is_empty() && s.fields().iter().all(|f| f.data_type == VOID) => {
+            refuse("a struct of fields")
+        }
+        DataType::Struct(s) => s
+            .fields()
+            .iter()
+            .try_for_each(|f| check_nested_void(&f.data_type, &format!("{path}.{}", f.name))),
+    }
+}
+
+/// NOT NULL inside arrays and maps is enforced by nobody and refused by the reference (P102).
+pub(crate) fn check_nested_not_null(schema: &StructType) -> Result<()> {
+    for f in schema.fields() {
+        let (kind, inside) = match &f.data_type {
+            DataType::Primitive(_) => continue,
+            DataType::Struct(s) => {
+                check_nested_not_null(s)?;
+                continue;
+            }
+            DataType::Array(_) => ("array", &f.data_type),
+            DataType::Map(_) => ("map", &f.data_type),
+        };
+        if relaxed(inside) != *inside {
+            return Err(Error::invalid_argument(format!(
+                "DELTA_NESTED_NOT_NULL_CONSTRAINT: the {kind} type of the column `{}` holds a NOT NULL field: NOT NULL can't be asked for inside arrays and maps; make the field nullable",
+                f.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The schema of data without the NOT NULL inside arrays and maps that Arrow's types say in passing (P102).
+pub(crate) fn nullable_inside(schema: StructType) -> StructType {
+    let fields = schema.fields().iter().map(|f| Field {
+        data_type: match &f.data_type {
+            DataType::Struct(s) => DataType::Struct(nullable_inside(s.clone())),
+            other => relaxed(other),
+        },
+        ..f.clone()
+    });
+    StructType::new(fields.collect())
+}
+
+/// The type with every field of a struct nullable.
+fn relaxed(t: &DataType) -> DataType {
+    match t {
+        DataType::Primitive(_) => t.clone(),
+        DataType::Array(a) => DataType::Array(Box::new(ArrayType {
+            element: relaxed(&a.element),
+            contains_null: a.contains_null,
+        })),
+        DataType::Map(m) => DataType::Map(Box::new(MapType {
+            key: relaxed(&m.key),
+            value: relaxed(&m.value),
+            value_contains_null: m.value_contains_null,
+        })),
+        DataType::Struct(s) => DataType::Struct(StructType::new(
+            s.fields()
+                .iter()
+                .map(|f| Field {
+                    data_type: relaxed(&f.data_type),
+                    nullable: true,
+                    ..f.clone()
+                })
+                .collect(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn array(element: impl Into<DataType>) -> DataType {
+        DataType::Array(Box::new(ArrayType {
+            element: element.into(),
+            contains_null: false,
+        }))
+    }
+
+    fn structure(name: &str, t: impl Into<DataType>, nullable: bool) -> StructType {
+        StructType::new(vec![Field::new(name, t, nullable)])
+    }
+
+    #[test]
+    fn void_is_refused_where_no_file_can_leave_it_out() {
+        // P181
+        for bad in [
+            structure("c", array(Primitive::Void), true),
+            structure("c", DataType::Struct(structure("x", Primitive::Void, true)), true),
+            structure(
+                "s",
+                DataType::Struct(structure("c", array(Primitive::Void), true)),
+                true,
+            ),
+        ] {
+            assert!(check_void(&bad).unwrap_err().message().contains("void"), "{bad}");
+        }
+        let fine = vec![
+            Field::new("v", Primitive::Void, true),
+            Field::new(
+                "s",
+                DataType::Struct(StructType::new(vec![
+                    Field::new("v", Primitive::Void, true),
+                    Field::new("x", Primitive::Long, true),
+                ])),
+                true,
+            ),
+        ];
+        check_void(&StructType::new(fine)).unwrap();
+    }
+
+    #[test]
+    fn not_null_inside_arrays_is_refused_or_dropped() {
+        // P102
+        let declared = structure(
+            "a",
+            array(DataType::Struct(structure("x", Primitive::Long, false))),
+            false,
+        );
+        let e = check_nested_not_null(&declared).unwrap_err();
+        assert!(
+            e.message().contains("DELTA_NESTED_NOT_NULL_CONSTRAINT") && e.message().contains("`a`"),
+            "{e}"
+        );
+        let plain = nullable_inside(declared);
+        check_nested_not_null(&plain).unwrap();
+        assert!(
+            plain.fields().iter().all(|f| !f.nullable),
+            "the column itself stays NOT NULL"
+        );
+        let inside = structure("s", DataType::Struct(structure("x", Primitive::Long, false)), false);
+        check_nested_not_null(&inside).unwrap();
+        assert_eq!(nullable_inside(inside.clone()), inside);
     }
 }

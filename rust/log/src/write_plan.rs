@@ -8,6 +8,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, Metadata, Protocol, Remove, SetTransaction};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{self, Directives, View, materialize_partition_columns, type_widening};
 use deltaplane_protocol::files::{FileRows, adds_to_batch};
 use deltaplane_protocol::mapping::Mapping;
@@ -21,7 +22,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::mapped_schema::{incoming_schema, mapped};
-use crate::schema_checks::{canonical_columns, check_field_names, check_new_schema};
+use crate::schema_checks::{
+    canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
+};
 use crate::transaction::{Committed, Operation, Staged, commit};
 use crate::{PlanColumns, Snapshot, now_ms};
 
@@ -164,6 +167,7 @@ pub struct PlannedWrite {
     metadata: Option<Metadata>,
     protocol: Option<Protocol>,
     replace: Replace,
+    fills: Vec<Fill>,
     request: WriteRequest,
 }
 
@@ -185,7 +189,7 @@ async fn plan(store: &Store, incoming: StructType, request: WriteRequest) -> Res
     };
     incoming.check_names()?;
     // What the data's columns were called in another table's files means nothing here.
-    let incoming = incoming_schema(&incoming);
+    let incoming = nullable_inside(incoming_schema(&incoming));
     match base {
         None => new_table(store, incoming, request).map(|p| WritePlan::Go(Box::new(p))),
         Some(base) => existing_table(store, base, incoming, request).await,
@@ -237,6 +241,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         metadata: Some(metadata),
         protocol: Some(protocol),
         replace: Replace::Nothing,
+        fills: Vec::new(),
         request,
     })
 }
@@ -268,6 +273,10 @@ async fn existing_table(
     }
     base.state().check_write()?;
     let replace = replace_of(&base, &request)?;
+    let (incoming, fills) = match request.schema_mode {
+        Some(SchemaMode::Overwrite) => (incoming, Vec::new()),
+        _ => identity_columns::complete(base.schema(), incoming)?,
+    };
     let (schema, partition_columns) = new_schema(&base, incoming, &request)?;
     let mut configuration = base.state().metadata().configuration.clone();
     let mapping = base.state().mapping();
@@ -301,6 +310,7 @@ async fn existing_table(
         metadata,
         protocol,
         replace,
+        fills,
         request,
     })))
 }
@@ -367,6 +377,7 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
         }
     };
     check_field_names(&schema, base.state().mapping())
+        .and_then(|()| check_void(&schema))
         .or_else(|e| if schema == **base.schema() { Ok(()) } else { Err(e) })?;
     Ok((schema, old_columns))
 }
@@ -427,6 +438,11 @@ impl PlannedWrite {
         (before, after)
     }
 
+    /// What to fill the identity columns with that the data lacks.
+    pub fn fills(&self) -> &[Fill] {
+        &self.fills
+    }
+
     /// The request.
     pub fn request(&self) -> &WriteRequest {
         &self.request
@@ -466,8 +482,9 @@ impl PlannedWrite {
         }
     }
 
-    async fn stage(&self, adds: Vec<Add>) -> Result<Staged> {
+    async fn stage(&self, mut adds: Vec<Add>) -> Result<Staged> {
         let now = now_ms();
+        let marks = identity_columns::take_marks(&mut adds);
         let (removes, read) = match (&self.base, &self.replace) {
             (Some(base), Replace::All) => (removes(base, None, now).await?, ReadSet::Table),
             (Some(base), Replace::Partitions(p)) => {
@@ -497,7 +514,7 @@ impl PlannedWrite {
         Ok(Staged {
             operation: self.operation(&adds, &removes)?,
             transactions: transactions.collect(),
-            metadata: self.metadata.clone(),
+            metadata: self.metadata_after(&marks),
             protocol: self.protocol.clone(),
             user_metadata: self.request.user_metadata.clone(),
             extra_info: self.request.commit_info.clone(),
@@ -507,6 +524,19 @@ impl PlannedWrite {
             adds,
             removes,
             read,
+        })
+    }
+
+    /// The new metadata, with how far identity columns went (P108). It makes a commit of another writer
+    /// who handed out values of the same range a conflict.
+    fn metadata_after(&self, marks: &[(String, i64)]) -> Option<Metadata> {
+        if marks.is_empty() {
+            return self.metadata.clone();
+        }
+        let now = self.base.as_ref().map(|b| b.state().metadata());
+        self.metadata.as_ref().or(now).map(|m| Metadata {
+            schema_string: Some(identity_columns::advance(&self.schema, marks).to_json()),
+            ..m.clone()
         })
     }
 
@@ -597,6 +627,8 @@ pub async fn create_table(store: &Store, schema: StructType, request: WriteReque
             "a table can't be created by appending: use mode error, overwrite or ignore",
         ));
     }
+    let declared = request.schema_json.as_deref().map(StructType::from_json).transpose()?;
+    check_nested_not_null(declared.as_ref().unwrap_or(&schema))?;
     let ignore = request.mode == WriteMode::Ignore;
     match plan_write(store, schema, request).await? {
         WritePlan::Skip(_) => Snapshot::open(store, None).await,

@@ -1,6 +1,7 @@
 //! The one mapping between Delta types and Arrow types, both ways.
 //! Tables always come out in the canonical Arrow type of each Delta type; many Arrow types go in.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields, Schema, SchemaRef, TimeUnit};
@@ -14,10 +15,30 @@ pub fn to_arrow_schema(s: &StructType) -> SchemaRef {
 }
 
 fn to_arrow_fields(s: &StructType) -> Fields {
-    s.fields()
-        .iter()
-        .map(|f| ArrowField::new(&f.name, to_arrow_type(&f.data_type), f.nullable))
-        .collect()
+    s.fields().iter().map(to_arrow_field).collect()
+}
+
+/// The Arrow field of a column.
+pub fn to_arrow_field(f: &Field) -> ArrowField {
+    named(&f.name, &f.data_type, f.nullable)
+}
+
+/// Arrow's name for variants, in the metadata of a field whose type is their struct (P154).
+const EXTENSION: (&str, &str) = ("ARROW:extension:name", "arrow.parquet.variant");
+
+fn named(name: &str, t: &DataType, nullable: bool) -> ArrowField {
+    let field = ArrowField::new(name, to_arrow_type(t), nullable);
+    if *t != DataType::Primitive(Primitive::Variant) {
+        return field;
+    }
+    let (key, name) = EXTENSION;
+    field.with_metadata(HashMap::from([(key.to_owned(), name.to_owned())]))
+}
+
+/// Whether a field says that it holds variants.
+pub fn is_variant(f: &ArrowField) -> bool {
+    let (key, name) = EXTENSION;
+    f.metadata().get(key).is_some_and(|n| n == name) && matches!(f.data_type(), ArrowType::Struct(_))
 }
 
 /// The canonical Arrow type of a Delta type.
@@ -25,15 +46,11 @@ pub fn to_arrow_type(t: &DataType) -> ArrowType {
     match t {
         DataType::Primitive(p) => primitive_to_arrow(*p),
         DataType::Struct(s) => ArrowType::Struct(to_arrow_fields(s)),
-        DataType::Array(a) => ArrowType::List(Arc::new(ArrowField::new(
-            "element",
-            to_arrow_type(&a.element),
-            a.contains_null,
-        ))),
+        DataType::Array(a) => ArrowType::List(Arc::new(named("element", &a.element, a.contains_null))),
         DataType::Map(m) => {
             let entries = Fields::from(vec![
-                ArrowField::new("key", to_arrow_type(&m.key), false),
-                ArrowField::new("value", to_arrow_type(&m.value), m.value_contains_null),
+                named("key", &m.key, false),
+                named("value", &m.value, m.value_contains_null),
             ]);
             let entries = ArrowField::new("key_value", ArrowType::Struct(entries), false);
             ArrowType::Map(Arc::new(entries), false)
@@ -84,9 +101,16 @@ fn from_arrow_fields(fields: &Fields, path: &mut Vec<String>) -> Result<StructTy
 
 fn from_arrow_field(f: &ArrowField, path: &mut Vec<String>) -> Result<Field> {
     path.push(f.name().clone());
-    let data_type = from_arrow_type(f.data_type(), path)?;
+    let data_type = type_of(f, path)?;
     path.pop();
     Ok(Field::new(f.name(), data_type, f.is_nullable()))
+}
+
+fn type_of(f: &ArrowField, path: &mut Vec<String>) -> Result<DataType> {
+    if is_variant(f) {
+        return Ok(Primitive::Variant.into());
+    }
+    from_arrow_type(f.data_type(), path)
 }
 
 fn from_arrow_type(t: &ArrowType, path: &mut Vec<String>) -> Result<DataType> {
@@ -130,7 +154,7 @@ fn from_arrow_type(t: &ArrowType, path: &mut Vec<String>) -> Result<DataType> {
         | ArrowType::ListView(e)
         | ArrowType::LargeListView(e)
         | ArrowType::FixedSizeList(e, _) => Ok(DataType::Array(Box::new(ArrayType {
-            element: from_arrow_type(e.data_type(), path)?,
+            element: type_of(e, path)?,
             contains_null: e.is_nullable(),
         }))),
         ArrowType::Map(entries, _) => from_arrow_map(entries, path),
@@ -149,8 +173,8 @@ fn from_arrow_map(entries: &ArrowField, path: &mut Vec<String>) -> Result<DataTy
         return Err(Error::internal("an Arrow map whose entries aren't key and value"));
     };
     Ok(DataType::Map(Box::new(MapType {
-        key: from_arrow_type(key.data_type(), path)?,
-        value: from_arrow_type(value.data_type(), path)?,
+        key: type_of(key, path)?,
+        value: type_of(value, path)?,
         value_contains_null: value.is_nullable(),
     })))
 }
@@ -162,7 +186,7 @@ mod tests {
 
     #[test]
     fn delta_to_arrow_and_back_is_the_identity() {
-        let text = r#"{"type":"struct","fields":[{"name":"m","type":{"type":"map","keyType":"string","valueType":{"type":"struct","fields":[{"name":"d","type":"decimal(38,10)","nullable":true,"metadata":{}}]},"valueContainsNull":false},"nullable":false,"metadata":{}},{"name":"t","type":"timestamp","nullable":true,"metadata":{}},{"name":"n","type":"timestamp_ntz","nullable":true,"metadata":{}},{"name":"l","type":{"type":"array","elementType":"byte","containsNull":true},"nullable":true,"metadata":{}}]}"#;
+        let text = r#"{"type":"struct","fields":[{"name":"m","type":{"type":"map","keyType":"string","valueType":{"type":"struct","fields":[{"name":"d","type":"decimal(38,10)","nullable":true,"metadata":{}}]},"valueContainsNull":false},"nullable":false,"metadata":{}},{"name":"t","type":"timestamp","nullable":true,"metadata":{}},{"name":"n","type":"timestamp_ntz","nullable":true,"metadata":{}},{"name":"l","type":{"type":"array","elementType":"byte","containsNull":true},"nullable":true,"metadata":{}},{"name":"v","type":{"type":"array","elementType":"variant","containsNull":true},"nullable":true,"metadata":{}}]}"#;
         let s = StructType::from_json(text).unwrap();
         assert_eq!(from_arrow_schema(&to_arrow_schema(&s)).unwrap(), s);
     }

@@ -53,6 +53,7 @@ fn fits(table: &DataType, data: &DataType, path: &str, grow: Option<Widening<'_>
         (DataType::Primitive(t), DataType::Primitive(d)) if t == d || widens(*d, *t) => Ok(()),
         (DataType::Primitive(t), DataType::Primitive(d)) if grow.is_some_and(|g| g(*t, *d)) => Ok(()),
         (_, DataType::Primitive(Primitive::Void)) => Ok(()),
+        (DataType::Primitive(Primitive::Variant), DataType::Struct(d)) if holds_variants(d) => Ok(()),
         (DataType::Array(t), DataType::Array(d)) => fits(&t.element, &d.element, &format!("{path}.element"), grow),
         (DataType::Map(t), DataType::Map(d)) => {
             fits(&t.key, &d.key, &format!("{path}.key"), grow)?;
@@ -71,6 +72,12 @@ fn fits(table: &DataType, data: &DataType, path: &str, grow: Option<Widening<'_>
         }
         _ => Err(mismatch(path, table, data)),
     }
+}
+
+/// Whether a struct may be a variant whose Arrow field lost the name of the type (P154).
+fn holds_variants(s: &StructType) -> bool {
+    let parts = ["metadata", "value", "typed_value"];
+    s.field("metadata").is_some() && s.fields().iter().all(|f| parts.contains(&f.name.as_str()))
 }
 
 /// Whether every value of `from` is a value of `to`.

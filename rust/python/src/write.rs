@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use deltaplane_data::{Compression, FileWriter, StatsConfig, WriteSpec, cast_batch, footer_stats};
+use deltaplane_data::{Compression, FileWriter, IdentityValues, StatsConfig, WriteSpec, cast_batch, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write, protocol_json};
 use deltaplane_protocol::actions::{Add, PartitionValues};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
+use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
@@ -33,6 +34,7 @@ struct Spec {
     compression: Option<String>,
     stats_columns: StatsColumns,
     string_prefix_length: usize,
+    identity: Vec<Fill>,
 }
 
 impl Spec {
@@ -48,6 +50,7 @@ impl Spec {
             compression: request.compression.clone().or_else(|| properties.compression.clone()),
             stats_columns: StatsColumns::of(properties),
             string_prefix_length: properties.string_prefix_length,
+            identity: p.fills().to_vec(),
         }
     }
 
@@ -209,24 +212,28 @@ impl WriteJob {
 
 /// Writes data to new files of a table; they are invisible until committed.
 #[pyfunction]
+#[pyo3(signature = (location, options, spec, data, task = 0))]
 pub(crate) fn write_files(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
     spec: &str,
     data: &Bound<'_, PyAny>,
+    task: u32,
 ) -> PyResult<Vec<String>> {
     let reader = reader_of(data)?;
     run(py, || {
         let store = store(location, options)?;
-        let spec = Spec::parse(spec)?.write_spec()?;
+        let spec = Spec::parse(spec)?;
+        let mut identity = IdentityValues::new(spec.identity.clone(), task);
+        let spec = spec.write_spec()?;
         let schema = spec.schema.clone();
         let mut writer = FileWriter::new(store, spec)?;
         block_on(async {
             for batch in reader {
                 let cast = batch
                     .map_err(|e| Error::invalid_argument(format!("the data's stream failed: {e}")).with_source(e))
-                    .and_then(|b| cast_batch(&b, &schema));
+                    .and_then(|b| cast_batch(&identity.fill(b)?, &schema));
                 let written = match cast {
                     Ok(b) => writer.write(b).await,
                     Err(e) => Err(e),
@@ -236,7 +243,9 @@ pub(crate) fn write_files(
                     return Err(e);
                 }
             }
-            add_texts(&writer.finish().await?)
+            let mut adds = writer.finish().await?;
+            identity_columns::stamp(&mut adds, &identity.last()?);
+            add_texts(&adds)
         })
     })
 }

@@ -32,14 +32,6 @@ const fn writer(name: &'static str, requires: &'static [&'static str], wanted: f
 }
 
 pub(super) static FEATURES: &[TableFeature] = &[
-    reader_writer("variantType", |v| {
-        use crate::schema::{DataType, Primitive};
-        v.find_field(&|f| f.data_type == DataType::Primitive(Primitive::Variant))
-            .is_some()
-    }),
-    reader_writer("variantType-preview", never),
-    reader_writer("variantShredding", |v| v.is_on("delta.enableVariantShredding")),
-    reader_writer("variantShredding-preview", never),
     reader_writer("catalogManaged", never),
     reader_writer("catalogOwned-preview", never),
     writer("clustering", &["domainMetadata"], never),

@@ -12,7 +12,7 @@ mod drop;
 mod elsewhere;
 mod generated_columns;
 pub mod iceberg_compat;
-mod identity_columns;
+pub mod identity_columns;
 pub mod in_commit_timestamp;
 mod invariants;
 pub mod materialize_partition_columns;
@@ -23,12 +23,13 @@ mod transitions;
 pub mod type_widening;
 mod v2_checkpoint;
 mod vacuum_protocol_check;
+mod variant;
 mod weakest;
 
 use std::collections::BTreeSet;
 
 use crate::actions::{Metadata, Protocol};
-use crate::schema::{DataType, Field, StructType};
+use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result};
 
 pub use directives::{Directives, known};
@@ -55,6 +56,11 @@ impl View<'_> {
             .is_some_and(|v| v.eq_ignore_ascii_case("true"))
     }
 
+    /// Whether a column, or a part of one, is of this type.
+    pub fn holds(&self, p: Primitive) -> bool {
+        self.schema.fields().iter().any(|f| holds(&f.data_type, p))
+    }
+
     /// The first field, at any depth, for which `test` holds.
     pub fn find_field(&self, test: &dyn Fn(&Field) -> bool) -> Option<String> {
         self.find_in_fields(&|f| test(f).then_some(())).map(|(name, ())| name)
@@ -63,6 +69,15 @@ impl View<'_> {
     /// The first field, at any depth, in which `look` finds something, and what it found.
     pub fn find_in_fields<T>(&self, look: &dyn Fn(&Field) -> Option<T>) -> Option<(String, T)> {
         find_in_struct(self.schema, look)
+    }
+}
+
+fn holds(t: &DataType, p: Primitive) -> bool {
+    match t {
+        DataType::Primitive(own) => *own == p,
+        DataType::Array(a) => holds(&a.element, p),
+        DataType::Map(m) => holds(&m.key, p) || holds(&m.value, p),
+        DataType::Struct(s) => s.fields().iter().any(|f| holds(&f.data_type, p)),
     }
 }
 
@@ -144,6 +159,10 @@ static NATIVE: &[&TableFeature] = &[
     &timestamp_ntz::FEATURE,
     &type_widening::FEATURE,
     &type_widening::PREVIEW,
+    &variant::TYPE,
+    &variant::TYPE_PREVIEW,
+    &variant::SHREDDING,
+    &variant::SHREDDING_PREVIEW,
     &v2_checkpoint::FEATURE,
     &vacuum_protocol_check::FEATURE,
 ];
@@ -310,7 +329,6 @@ pub fn is_append_only(view: View<'_>) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::schema::Primitive;
 
     pub(super) fn protocol(r: i32, w: i32, rf: Option<&[&str]>, wf: Option<&[&str]>) -> Protocol {
         let own = |l: Option<&[&str]>| l.map(|l| l.iter().map(|s| (*s).to_owned()).collect());
