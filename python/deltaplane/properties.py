@@ -87,21 +87,16 @@ class CommitProperties:
 class PostCommitHookProperties:
     """What happens after a commit. `create_checkpoint=False` leaves out the checkpoint that was due.
 
-    `cleanup_expired_logs` must be None for now: this version never deletes log files.
+    `cleanup_expired_logs` deletes log files past their retention (True) or doesn't (False); None: after a checkpoint
+    unless `delta.enableExpiredLogCleanup` is false.
     """
 
     create_checkpoint: bool = True
     cleanup_expired_logs: bool | None = None
 
     def to_request(self) -> dict[str, Any]:
-        """These settings as a part of a write request.
-
-        Raises:
-            UnsupportedFeatureError: clean-up was asked for.
-        """
-        if self.cleanup_expired_logs:
-            raise UnsupportedFeatureError("this version never deletes log files: leave cleanup_expired_logs unset")
-        return {"checkpoint": self.create_checkpoint}
+        """These settings as a part of a write request."""
+        return {"checkpoint": self.create_checkpoint, "cleanup": self.cleanup_expired_logs}
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
 
 _INSTEAD = {
-    "cleanup_metadata": "",
-    "compact_logs": "",
     "create_write_transaction": "use write_deltalake",
     "delete": "use write_deltalake(mode='overwrite', predicate=...) for whole partitions",
     "deletion_vectors": "",
@@ -157,11 +155,14 @@ class DeltaTable:
         *,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
+        cluster_by: list[str] | str | None = None,
     ) -> DeltaTable:
         """Makes a table without rows and opens it; `plan_create` says first which protocol it would get.
 
         `schema` is a `deltaplane.schema.Schema` or any object with `__arrow_c_schema__`. Where a table is already,
         `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows and columns; `append` is refused.
+        `cluster_by` names up to four columns that rows are to be kept together by (liquid clustering, P152), instead of
+        `partition_by`.
 
         Raises:
             TableAlreadyExistsError: mode error and a table is there.
@@ -175,6 +176,7 @@ class DeltaTable:
         request = write_request(
             mode=mode,
             partition_by=partition_by,
+            cluster_by=cluster_by,
             name=name,
             description=description,
             configuration=configuration,
@@ -250,6 +252,42 @@ class DeltaTable:
     def transaction_version(self, app_id: str) -> int | None:
         """The last version that the application committed (`CommitProperties.app_transactions`), or None."""
         return self._snapshot.transaction_version(app_id)
+
+    def domain_metadata(self) -> dict[str, str]:
+        """The table's domains: name → configuration, mostly JSON (P151). Names that begin with `delta.` are the
+        protocol's own.
+
+        >>> import pyarrow as pa
+        >>> table = DeltaTable.create("memory://doc-domain/t", pa.schema({"id": pa.int64()}), cluster_by="id")
+        >>> list(table.domain_metadata())
+        ['delta.clustering']
+        """
+        return {d["domain"]: d["configuration"] for d in json.loads(self._snapshot.domain_metadata_json())}
+
+    def set_domain_metadata(self, domain: str, configuration: str) -> None:
+        """Commits a domain of the user's, in place of what it held; the object shows the new version (P151).
+
+        Raises:
+            InvalidArgumentError: a name of the protocol's (`delta.…`) or an empty one.
+            UnsupportedFeatureError: the table hasn't the table feature for domains; named.
+            DeltaConcurrentModificationException: another writer set the same domain first.
+
+        >>> import pyarrow as pa
+        >>> table = DeltaTable.create("memory://doc-set-domain/t", pa.schema({"id": pa.int64()}), cluster_by="id")
+        >>> table.set_domain_metadata("app.settings", '{"level": 3}')
+        >>> table.domain_metadata()["app.settings"]
+        '{"level": 3}'
+        """
+        self._snapshot = self._snapshot.set_domain(domain, configuration)
+
+    def remove_domain_metadata(self, domain: str) -> None:
+        """Commits that a domain of the user's is gone; the object shows the new version (P151).
+
+        Raises:
+            InvalidArgumentError: the table has no such domain, or it is the protocol's.
+            DeltaConcurrentModificationException: another writer set the same domain first.
+        """
+        self._snapshot = self._snapshot.set_domain(domain, None)
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -371,8 +409,52 @@ class DeltaTable:
         return sum(batch.num_rows for batch in self.scan(columns=[]))
 
     def create_checkpoint(self) -> None:
-        """Writes a checkpoint of the version shown, so that opening needs no older commits."""
-        self._snapshot.checkpoint()
+        """Writes a checkpoint of the version shown, so that opening needs no older commits.
+
+        Classic, or with its file actions in sidecars where `delta.checkpointPolicy` is `v2` (P056): then large sidecars
+        that the commits since the last checkpoint didn't touch are named again instead of being written anew.
+        """
+        self._checkpoint()
+
+    def _checkpoint(self) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads(self._snapshot.checkpoint())
+        return report
+
+    def cleanup_metadata(self) -> None:
+        """Deletes log files that only versions older than `delta.logRetentionDuration` need (P063, P064).
+
+        Kept are the newest sound checkpoint that is old enough, its commit and all that follows; without such a
+        checkpoint nothing is deleted, nor where `checkpointProtection` forbids it (P157). Runs by itself after each
+        automatic checkpoint unless `delta.enableExpiredLogCleanup` is false.
+
+        Raises:
+            CorruptFileError: a remaining checkpoint can't be read, so that nobody knows which sidecars it needs.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-cleanup/t", pa.table({"x": [1]}))
+        >>> DeltaTable("memory://doc-cleanup/t").cleanup_metadata()
+        """
+        self._snapshot.cleanup_metadata()
+
+    def compact_logs(self, starting_version: int, ending_version: int) -> None:
+        """Writes one file that readers may take instead of the commits of these versions, both inclusive (P012).
+
+        Raises:
+            InvalidArgumentError: fewer than two versions, or some that the table doesn't have yet.
+            VersionNotFoundError: a commit among them was cleaned up.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> for _ in range(3):
+        ...     _ = write_deltalake("memory://doc-compact/t", pa.table({"x": [1]}), mode="append")
+        >>> DeltaTable("memory://doc-compact/t").compact_logs(0, 2)
+        >>> DeltaTable("memory://doc-compact/t").count()
+        3
+        """
+        if not 0 <= starting_version < ending_version:
+            raise InvalidArgumentError(f"{starting_version} to {ending_version} aren't at least two versions")
+        self._snapshot.compact_logs(starting_version, ending_version)
 
     # --- its rows -----------------------------------------------------------------------------------------------------
 

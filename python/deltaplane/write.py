@@ -83,6 +83,7 @@ def write_deltalake(
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
     post_commithook_properties: PostCommitHookProperties | None = None,
+    cluster_by: list[str] | str | None = None,
 ) -> WriteResult:
     """Writes rows to a table in one commit, creating the table if there is none.
 
@@ -100,6 +101,8 @@ def write_deltalake(
             row of the data must match it.
         target_file_size: bytes, about, of one data file.
         writer_properties, commit_properties, post_commithook_properties: see these classes.
+        cluster_by: up to four columns with statistics to cluster a new table by (liquid clustering), instead of
+            `partition_by`; an existing table's must be the same.
 
     Returns:
         The new version and its metrics, or why nothing was written.
@@ -128,6 +131,7 @@ def write_deltalake(
     request = write_request(
         mode=mode,
         partition_by=partition_by,
+        cluster_by=cluster_by,
         name=name,
         description=description,
         configuration=configuration,
@@ -169,6 +173,7 @@ def write_request(
     *,
     mode: str = "error",
     partition_by: Sequence[str] | str | None = None,
+    cluster_by: Sequence[str] | str | None = None,
     name: str | None = None,
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
@@ -198,10 +203,13 @@ def write_request(
         raise InvalidArgumentError(f"target_file_size is a number of bytes, not {target_file_size}")
     if isinstance(partition_by, str):
         partition_by = [partition_by]
+    if isinstance(cluster_by, str):
+        cluster_by = [cluster_by]
     return json.dumps(
         {
             "mode": mode,
             "partition_by": None if partition_by is None else list(partition_by),
+            "cluster_by": None if cluster_by is None else list(cluster_by),
             "schema_mode": schema_mode,
             "schema_json": schema_json,
             "predicate": expr.parse(predicate),

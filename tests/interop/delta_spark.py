@@ -78,6 +78,10 @@ class DeltaSpark:
         """What a statement returns."""
         return self._rows("sql", text=text)
 
+    def execute(self, text: str) -> None:
+        """Runs a statement, whatever it returns."""
+        self._ask("execute", text=text)
+
     def write(
         self,
         table: str,
@@ -100,6 +104,10 @@ class DeltaSpark:
     def snapshot(self, table: str) -> Mapping[str, Any]:
         """`version`, `num_files` and `protocol` (reader, writer) of the newest version."""
         return self._ask("snapshot", table=table)
+
+    def checksum(self, table: str) -> Mapping[str, bool]:
+        """Whether the newest version has a checksum (`there`), and whether delta-spark agrees with it (`sound`)."""
+        return self._ask("checksum", table=table)
 
     def transaction_version(self, table: str, app_id: str) -> int | None:
         """The last version that an application committed."""

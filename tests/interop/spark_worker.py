@@ -81,6 +81,11 @@ class Worker:
         self.delta_log.clearCache()
         _save(self.spark.sql(text).toArrow(), out)
 
+    def execute(self, text: str) -> None:
+        """Runs a statement whose result has no place in an Arrow file."""
+        self.delta_log.clearCache()
+        self.spark.sql(text).collect()
+
     def write(self, source: str, table: str, mode: str, partition_by: list[str], options: dict[str, str]) -> None:
         """Writes an Arrow file's rows."""
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -110,6 +115,14 @@ class Worker:
             "num_files": found.numOfFiles(),
             "protocol": [protocol.minReaderVersion(), protocol.minWriterVersion()],
         }
+
+    def checksum(self, table: str) -> dict[str, bool]:
+        """Whether the newest version has a checksum, and whether it agrees with the state made of the log."""
+        self.delta_log.clearCache()
+        none = self.spark._jvm.scala.Option.empty()
+        found = self.delta_log.forTable(self.spark._jsparkSession, table).update(False, none, none)
+        nothing = self.spark._jvm.scala.Predef.Map().empty()
+        return {"there": found.checksumOpt().isDefined(), "sound": found.validateChecksum(nothing)}
 
     def transaction_version(self, table: str, app_id: str) -> int | None:
         """The last version that an application committed."""

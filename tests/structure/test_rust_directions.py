@@ -24,11 +24,11 @@ CRATES = {
 PROTOCOL = (
     ("error", "types"),
     ("arrow_types", "expr", "schema"),
-    ("actions", "deletion_vectors", "mapping", "partition_values", "paths", "properties"),
+    ("actions", "deletion_vectors", "hint", "mapping", "partition_values", "paths", "properties"),
     ("schema_edit", "schema_merge", "stats"),
     ("files", "replay", "segment", "stats_columns"),
     ("features",),
-    ("state",),
+    ("checksum", "state"),
     ("changes", "conflict", "prune", "zorder"),
 )
 

@@ -209,8 +209,12 @@ def compat(
 def checkpoint(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
     """Writes a checkpoint of the version, so that opening needs no older commits."""
     table = _open(location, version, option)
-    table.create_checkpoint()
-    render.facts({"table": table.table_uri, "checkpoint": table.version()}, as_json=json)
+    report = table._checkpoint()
+    shown = {"table": table.table_uri, "checkpoint": report["version"]}
+    shown |= {name: report[name] for name in ("kind", "actions", "size_bytes")}
+    if report["sidecars"]:
+        shown |= {name: report[name] for name in ("sidecars", "kept_sidecars")}
+    render.facts(shown, as_json=json)
 
 
 @app.command()

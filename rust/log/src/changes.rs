@@ -130,6 +130,6 @@ fn as_metadata(action: &Action) -> Option<&Metadata> {
 /// A commit's own time where it carries one (P082), else its file's.
 fn time_of(commit: &Commit, metadata: &Metadata, file_time: i64) -> i64 {
     let carries = in_commit_timestamp::enabled_from(metadata).is_some_and(|from| from <= commit.version());
-    let own = in_commit_timestamp::time_of(&info_of(commit));
+    let own = in_commit_timestamp::stamp_of(&info_of(commit));
     own.filter(|_| carries).unwrap_or(file_time)
 }

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, Schema, Sc
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Action, DomainMetadata, Format, Metadata, Protocol, SetTransaction, parse_line};
 use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, adds_to_batch, conform, map_at, removes_to_batch};
-use deltaplane_protocol::paths::{self, LOG_DIR, LogFile, SIDECAR_DIR};
+use deltaplane_protocol::paths::{self, LOG_DIR, LogFile};
 use deltaplane_protocol::segment::CheckpointFiles;
 use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
@@ -22,9 +22,34 @@ use crate::parquet_file::ParquetFile;
 /// Rows of a batch of file actions: large enough for columnar speed, small enough to stream.
 const BATCH_ROWS: usize = 32 * 1024;
 
-struct Part {
+pub(crate) struct Part {
     file: ParquetFile,
     footer: ArrowReaderMetadata,
+    /// How the top file names it, if it does.
+    pub sidecar: Option<SidecarFile>,
+}
+
+/// A sidecar as the top file of a V2 checkpoint names it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SidecarFile {
+    /// As it stands there: mostly a bare file name.
+    pub path: String,
+    #[serde(default)]
+    pub size_in_bytes: i64,
+    #[serde(default)]
+    pub modification_time: i64,
+}
+
+impl SidecarFile {
+    fn key(&self) -> Result<String> {
+        let path = paths::decode(&self.path)?;
+        Ok(if path.contains('/') {
+            path
+        } else {
+            paths::sidecar(&path)
+        })
+    }
 }
 
 /// An opened checkpoint.
@@ -61,38 +86,83 @@ impl CheckpointReader {
     /// Reads the footers, and those of the sidecars. A part that can't be opened makes the
     /// checkpoint unusable (P057): the caller falls back to an older one.
     pub(crate) async fn open(store: &Store, files: &CheckpointFiles) -> Result<Self> {
+        let (mut reader, sidecars) = Self::open_top(store, files).await?;
+        for s in sidecars {
+            reader.parts.push(open_part(store, s.key()?, Some(s)).await?);
+        }
+        Ok(reader)
+    }
+
+    /// The paths by which a checkpoint names its sidecars, which may be gone.
+    pub(crate) async fn sidecar_names(store: &Store, files: &CheckpointFiles) -> Result<Vec<String>> {
+        let (_, sidecars) = Self::open_top(store, files).await?;
+        sidecars.iter().map(|s| paths::decode(&s.path)).collect()
+    }
+
+    async fn open_top(store: &Store, files: &CheckpointFiles) -> Result<(Self, Vec<SidecarFile>)> {
         let (mut parts, mut manifest, mut sidecars) = (Vec::new(), Vec::new(), Vec::new());
         for f in &files.files {
             let key = format!("{LOG_DIR}/{}", f.name);
             if matches!(f.kind, LogFile::UuidCheckpoint { json: true }) {
                 let text = store.read(&key).await?;
-                let (actions, paths) = parse_manifest(&text).map_err(|e| e.with_path(&key))?;
+                let (actions, named) = parse_manifest(&text).map_err(|e| e.with_path(&key))?;
                 manifest.extend(actions);
-                sidecars.extend(paths);
+                sidecars.extend(named);
             } else {
-                parts.push(open_part(store, key).await?);
+                parts.push(open_part(store, key, None).await?);
             }
         }
-        let mut reader = CheckpointReader { parts, manifest };
-        sidecars.extend(reader.sidecar_paths().await?);
-        for path in sidecars {
-            let path = paths::decode(&path)?;
-            let key = if path.contains('/') {
-                path
-            } else {
-                format!("{LOG_DIR}/{SIDECAR_DIR}/{path}")
-            };
-            reader.parts.push(open_part(store, key).await?);
-        }
-        Ok(reader)
+        let reader = CheckpointReader { parts, manifest };
+        sidecars.extend(reader.sidecar_rows().await?);
+        Ok((reader, sidecars))
     }
 
-    async fn sidecar_paths(&self) -> Result<Vec<String>> {
+    /// Fails unless the state and every file's path can be read.
+    pub(crate) async fn check(&self) -> Result<()> {
+        self.state_actions().await?;
+        for part in &self.parts {
+            let mut keys = self.keys(part);
+            while keys.try_next().await?.is_some() {}
+        }
+        Ok(())
+    }
+
+    /// The files that it consists of.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Path and deletion vector of each file action of a part, in batches like those of [`Self::part_files`].
+    pub(crate) fn keys<'a>(&'a self, part: &'a Part) -> BoxStream<'a, Result<RecordBatch>> {
+        const OTHERS: &[&str] = &[
+            "partitionValues",
+            "stats",
+            "stats_parsed",
+            "partitionValues_parsed",
+            "tags",
+        ];
+        let of = move |what: FileActions| {
+            stream::once(part_column(part, what.column(), OTHERS))
+                .try_flatten()
+                .map(move |s| conform(&s?, &what.schema(), &[]))
+        };
+        of(FileActions::Adds).chain(of(FileActions::Removes)).boxed()
+    }
+
+    async fn sidecar_rows(&self) -> Result<Vec<SidecarFile>> {
         let rows: Vec<StructArray> = self.column("sidecar", &[]).try_collect().await?;
         let mut out = Vec::new();
-        for s in rows {
-            let path = s.column_by_name("path").and_then(|c| c.as_string_opt::<i32>());
-            out.extend(path.into_iter().flat_map(|p| p.iter().flatten().map(str::to_owned)));
+        for s in &rows {
+            for at in 0..s.len() {
+                let row = Row { of: s, at };
+                out.push(SidecarFile {
+                    path: row
+                        .text("path")
+                        .ok_or_else(|| Error::corrupt_file("the checkpoint names a sidecar without a path"))?,
+                    size_in_bytes: row.long("sizeInBytes").unwrap_or(0),
+                    modification_time: row.long("modificationTime").unwrap_or(0),
+                });
+            }
         }
         Ok(out)
     }
@@ -127,17 +197,40 @@ impl CheckpointReader {
     /// File actions as batches of the protocol's file schemas; adds keep `stats_parsed` and
     /// `partitionValues_parsed` when `parsed` asks and the writer wrote them.
     pub(crate) fn files(&self, what: FileActions, parsed: bool) -> BoxStream<'_, Result<RecordBatch>> {
-        const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
-        let (without, extra): (&'static [&'static str], &'static [&'static str]) =
-            if parsed { (&[], PARSED) } else { (PARSED, &[]) };
-        let from_parquet = self
-            .column(what.column(), without)
-            .map(move |s| conform(&s?, &what.schema(), extra));
+        let from_parquet = stream::iter(&self.parts).flat_map(move |p| Self::part_files(p, what, parsed));
         match self.manifest_files(what) {
             Ok(Some(batch)) => stream::once(async { Ok(batch) }).chain(from_parquet).boxed(),
             Ok(None) => from_parquet.boxed(),
             Err(e) => stream::once(async { Err(e) }).boxed(),
         }
+    }
+
+    /// The same without those of some parts.
+    pub(crate) fn files_beside<'a>(
+        &'a self,
+        without: &'a [usize],
+        what: FileActions,
+        parsed: bool,
+    ) -> BoxStream<'a, Result<RecordBatch>> {
+        if without.is_empty() {
+            return self.files(what, parsed);
+        }
+        // Only a checkpoint with sidecars has parts to leave out, and it has all its file actions there.
+        let parts = self.parts.iter().enumerate().filter(|(i, _)| !without.contains(i));
+        stream::iter(parts)
+            .flat_map(move |(_, p)| Self::part_files(p, what, parsed))
+            .boxed()
+    }
+
+    /// The same of one of its files.
+    pub(crate) fn part_files(part: &Part, what: FileActions, parsed: bool) -> BoxStream<'_, Result<RecordBatch>> {
+        const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
+        let (without, extra): (&'static [&'static str], &'static [&'static str]) =
+            if parsed { (&[], PARSED) } else { (PARSED, &[]) };
+        stream::once(part_column(part, what.column(), without))
+            .try_flatten()
+            .map(move |s| conform(&s?, &what.schema(), extra))
+            .boxed()
     }
 
     fn manifest_files(&self, what: FileActions) -> Result<Option<RecordBatch>> {
@@ -155,14 +248,10 @@ impl CheckpointReader {
     }
 }
 
-fn parse_manifest(text: &[u8]) -> Result<(Vec<Action>, Vec<String>)> {
+fn parse_manifest(text: &[u8]) -> Result<(Vec<Action>, Vec<SidecarFile>)> {
     #[derive(serde::Deserialize)]
     struct Line {
-        sidecar: Option<Sidecar>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Sidecar {
-        path: String,
+        sidecar: Option<SidecarFile>,
     }
     let bad = |e: &dyn std::fmt::Display| Error::corrupt_file(format!("the checkpoint manifest can't be read ({e})"));
     let text = std::str::from_utf8(text).map_err(|e| bad(&e))?;
@@ -170,17 +259,24 @@ fn parse_manifest(text: &[u8]) -> Result<(Vec<Action>, Vec<String>)> {
     for line in text.lines().filter(|l| !l.trim().is_empty()) {
         let l: Line = serde_json::from_str(line).map_err(|e| bad(&e))?;
         match l.sidecar {
-            Some(s) => sidecars.push(s.path),
+            Some(s) => sidecars.push(s),
             None => actions.extend(parse_line(line)?),
         }
     }
     Ok((actions, sidecars))
 }
 
-async fn open_part(store: &Store, key: String) -> Result<Part> {
+async fn open_part(store: &Store, key: String, sidecar: Option<SidecarFile>) -> Result<Part> {
     let file = ParquetFile::open(store, key).await?;
     let footer = file.footer().await?;
-    Ok(Part { file, footer })
+    Ok(Part { file, footer, sidecar })
+}
+
+impl Part {
+    /// Rows of the file.
+    pub(crate) fn rows(&self) -> usize {
+        usize::try_from(self.footer.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
 }
 
 async fn part_column<'a>(

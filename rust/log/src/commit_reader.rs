@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::{Action, parse_line};
+use deltaplane_protocol::actions::{Action, Metadata, Protocol, parse_line};
 use deltaplane_protocol::files::{adds_to_batch, removes_to_batch};
-use deltaplane_protocol::paths::LOG_DIR;
-use deltaplane_protocol::segment::LogName;
+use deltaplane_protocol::paths::{LOG_DIR, LogFile};
+use deltaplane_protocol::segment::{LogName, LogSegment};
 use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt};
+use tracing::warn;
 
 /// Commits that are read and parsed at once: enough to hide a store's latency, few enough to bound memory.
 const CONCURRENT_READS: usize = 16;
@@ -55,8 +56,17 @@ impl Commit {
         })
     }
 
+    /// The version that it reaches.
     pub(crate) fn version(&self) -> u64 {
-        self.name.version
+        match self.name.kind {
+            LogFile::Compaction { to } => to,
+            _ => self.name.version,
+        }
+    }
+
+    /// Whether it is one version's commit rather than a compaction of several.
+    pub(crate) fn is_single(&self) -> bool {
+        self.name.kind == LogFile::Commit
     }
 
     /// All actions, parsed anew.
@@ -101,6 +111,38 @@ fn in_commit<T>(r: Result<T>, name: &LogName) -> Result<T> {
         e.with_version(name.version)
             .with_path(format!("{LOG_DIR}/{}", name.name))
     })
+}
+
+/// Reads a segment's commits: by its compactions where these can be read (P011), else one by one.
+pub(crate) async fn read_segment(store: &Store, segment: &LogSegment) -> Result<Vec<Arc<Commit>>> {
+    match read(store, &segment.pieces).await {
+        Err(e) if segment.pieces != segment.commits && is_damage(&e) => {
+            warn!(error = %e, "a log compaction can't be used, reading the commits themselves");
+            read(store, &segment.commits).await
+        }
+        done => done,
+    }
+}
+
+/// Whether an error says that a file of the log is damaged or gone, rather than out of reach.
+pub(crate) fn is_damage(e: &Error) -> bool {
+    matches!(
+        e.kind(),
+        Kind::CorruptFile | Kind::CorruptLog | Kind::ObjectNotFound | Kind::VersionNotFound
+    )
+}
+
+/// The newest protocol and metadata among these commits (ascending).
+pub(crate) fn newest_state(commits: &[Arc<Commit>]) -> (Option<&Protocol>, Option<&Metadata>) {
+    let (mut protocol, mut metadata) = (None, None);
+    for a in commits.iter().rev().flat_map(|c| &c.state) {
+        match a {
+            Action::Protocol(p) => protocol = protocol.or(Some(p)),
+            Action::Metadata(m) => metadata = metadata.or(Some(m)),
+            _ => {}
+        }
+    }
+    (protocol, metadata)
 }
 
 /// Reads these commits, in order.

@@ -1,6 +1,5 @@
 //! Commit times and provenance: history, and which version a time means (P081–P086).
 
-use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Action, CommitInfo};
 use deltaplane_protocol::features::in_commit_timestamp;
@@ -26,7 +25,11 @@ pub struct HistoryEntry {
 
 /// What a commit says of itself; empty when it says nothing.
 pub(crate) fn info_of(c: &Commit) -> CommitInfo {
-    let info = c.state.iter().find_map(|a| match a {
+    info_in(&c.state)
+}
+
+fn info_in(actions: &[Action]) -> CommitInfo {
+    let info = actions.iter().find_map(|a| match a {
         Action::CommitInfo(i) => Some(i.clone()),
         _ => None,
     });
@@ -69,39 +72,30 @@ impl Snapshot {
         let wanted = names.get(skip..).unwrap_or_default();
         let read = commit_reader::read(self.store(), wanted).await?;
         let own_from = in_commit_timestamp::enabled_from(self.state().metadata());
-        let entries = read
-            .iter()
-            .zip(times.iter().skip(skip))
-            .map(|(c, (version, file_time))| {
-                let info = info_of(c);
-                let own = own_from
-                    .filter(|from| from <= version)
-                    .and_then(|_| in_commit_timestamp::time_of(&info));
-                HistoryEntry {
-                    version: *version,
-                    timestamp_ms: own.unwrap_or(*file_time),
-                    info,
-                }
+        let mut entries = Vec::with_capacity(read.len());
+        for (c, (version, file_time)) in read.iter().zip(times.iter().skip(skip)) {
+            let info = info_of(c);
+            let timestamp_ms = match own_from {
+                Some(from) if from <= *version => in_commit_timestamp::time_of(&info, *version)?,
+                _ => *file_time,
+            };
+            entries.push(HistoryEntry {
+                version: *version,
+                timestamp_ms,
+                info,
             });
-        let mut entries: Vec<HistoryEntry> = entries.collect();
+        }
         entries.reverse();
         Ok(entries)
     }
 
     /// The time of this version's commit in ms, if its file is still there.
     pub async fn timestamp_ms(&self) -> Result<Option<i64>> {
-        if let (Some(from), Some(actions)) = (
-            in_commit_timestamp::enabled_from(self.state().metadata()),
-            self.commit_actions(),
-        ) && from <= self.version()
+        let own_from = in_commit_timestamp::enabled_from(self.state().metadata());
+        if let (Some(from), Some(actions)) = (own_from, self.commit_actions())
+            && from <= self.version()
         {
-            let own = actions.iter().find_map(|a| match a {
-                Action::CommitInfo(i) => in_commit_timestamp::time_of(i),
-                _ => None,
-            });
-            if own.is_some() {
-                return Ok(own);
-            }
+            return in_commit_timestamp::time_of(&info_in(actions), self.version()).map(Some);
         }
         Ok(self
             .history(Some(1))
@@ -118,36 +112,56 @@ async fn version_at(store: &Store, timestamp_ms: i64) -> Result<u64> {
     let names = list_from(store, 0).await?;
     let oldest_checkpoint = complete_checkpoints(&names, None).last().map(|c| c.version);
     let latest = Snapshot::open(store, None).await?;
-    let entries = match in_commit_timestamp::enabled_from(latest.state().metadata()) {
-        Some(_) => {
-            let mut e = latest.history(None).await?;
-            e.reverse();
-            e.into_iter().map(|e| (e.version, e.timestamp_ms)).collect()
-        }
-        None => monotone_times(&commits(names)),
-    };
+    let commits = commits(names);
     // Only versions that can be rebuilt count: from commit 0 or from a checkpoint on.
-    let first = entries
-        .first()
-        .map(|e| e.0)
-        .filter(|v| *v == 0)
-        .or(oldest_checkpoint)
-        .unwrap_or(0);
-    let found = entries
-        .iter()
-        .filter(|(v, t)| *v >= first && *t <= timestamp_ms)
-        .map(|(v, _)| *v)
-        .max();
+    let first = match (commits.first(), oldest_checkpoint) {
+        (Some(c), _) if c.version == 0 => 0,
+        (_, Some(c)) => c,
+        _ => 0,
+    };
+    let times = monotone_times(&commits);
+    let (mut by_file, mut own): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
+    let own_from = in_commit_timestamp::enabled_from(latest.state().metadata());
+    for (c, t) in commits.into_iter().zip(times).filter(|(c, _)| c.version >= first) {
+        if own_from.is_some_and(|from| c.version >= from) {
+            own.push(c);
+        } else {
+            by_file.push(t);
+        }
+    }
+    let found = match newest_by_own_time(store, &own, timestamp_ms).await? {
+        Some(v) => Some(v),
+        None => by_file
+            .iter()
+            .filter(|(_, t)| *t <= timestamp_ms)
+            .map(|(v, _)| *v)
+            .max(),
+    };
     debug!(timestamp_ms, version = found, "resolved a time");
     found.ok_or_else(|| {
-        let earliest = entries.iter().find(|(v, _)| *v >= first).map_or(0, |e| e.1);
+        let since = by_file
+            .first()
+            .map(|(_, t)| format!(", committed at {t} ms since the epoch"));
         Error::version_not_found(format!(
-            "no version is as old as {timestamp_ms} ms: the earliest one that can be rebuilt is {first}, committed at {earliest} ms since the epoch"
+            "no version is as old as {timestamp_ms} ms: the earliest one that can be rebuilt is {first}{}",
+            since.unwrap_or_default()
         ))
     })
 }
 
-/// The number of rows of batches, for reports.
-pub(crate) fn rows(batches: &[RecordBatch]) -> usize {
-    batches.iter().map(RecordBatch::num_rows).sum()
+/// The newest of these commits that is no younger by its own time, which only grows: few are read (P082).
+async fn newest_by_own_time(store: &Store, commits: &[LogName], timestamp_ms: i64) -> Result<Option<u64>> {
+    let (mut low, mut high) = (0, commits.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let Some(name) = commits.get(middle) else { break };
+        let read = commit_reader::read(store, std::slice::from_ref(name)).await?;
+        let info = read.first().map(|c| info_of(c)).unwrap_or_default();
+        if in_commit_timestamp::time_of(&info, name.version)? <= timestamp_ms {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low.checked_sub(1).and_then(|i| commits.get(i)).map(|c| c.version))
 }

@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::paths;
+use deltaplane_protocol::{hint, paths};
 use deltaplane_store::Store;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tracing::debug;
 
 /// The hint's fields that this build writes and reads.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,20 +20,51 @@ pub(crate) struct LastCheckpoint {
     pub size_in_bytes: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_of_add_files: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub v2_checkpoint: Option<TopFile>,
+}
+
+/// The top file of a V2 checkpoint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TopFile {
+    /// Bare name.
+    pub path: String,
+    pub size_in_bytes: i64,
+    pub modification_time: i64,
 }
 
 /// The hinted version; `None` when the hint is absent or unreadable: then the whole log is listed.
 pub(crate) async fn read(store: &Store) -> Result<Option<u64>> {
     match store.read(&paths::last_checkpoint()).await {
-        Ok(bytes) => Ok(serde_json::from_slice::<LastCheckpoint>(&bytes).ok().map(|h| h.version)),
+        Ok(bytes) => Ok(parse(&bytes)),
         Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
         Err(e) => Err(e),
     }
 }
 
-/// Overwrites the hint; to be called after the checkpoint is durable.
+fn parse(bytes: &[u8]) -> Option<u64> {
+    let hint: LastCheckpoint = serde_json::from_slice(bytes).ok()?;
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    // The order of long lists differs between writers (P017): only a hint without lists is judged.
+    let told = value.get("checksum").and_then(Value::as_str);
+    let judged = told.filter(|_| !bytes.contains(&b'['));
+    if judged.is_some_and(|told| told != hint::checksum(&value)) {
+        debug!("the checkpoint hint's checksum doesn't match, listing the whole log");
+        return None;
+    }
+    Some(hint.version)
+}
+
+/// Overwrites the hint, with its checksum (P016); to be called after the checkpoint is durable.
 pub(crate) async fn write(store: &Store, hint: &LastCheckpoint) -> Result<()> {
-    let text =
-        serde_json::to_vec(hint).map_err(|e| Error::internal(format!("can't write the checkpoint hint: {e}")))?;
-    store.put(&paths::last_checkpoint(), Bytes::from(text)).await
+    let failed = |e| Error::internal(format!("can't write the checkpoint hint: {e}"));
+    let mut value = serde_json::to_value(hint).map_err(failed)?;
+    let sum = hint::checksum(&value);
+    if let Value::Object(members) = &mut value {
+        members.insert("checksum".to_owned(), json!(sum));
+    }
+    store
+        .put(&paths::last_checkpoint(), Bytes::from(value.to_string()))
+        .await
 }

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::{Action, DomainMetadata, Metadata, Protocol, SetTransaction};
+use deltaplane_protocol::actions::{Action, DomainMetadata, SetTransaction};
+use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::replay::{Replay, Tombstones};
@@ -21,7 +22,8 @@ use tokio::sync::OnceCell;
 use tracing::{debug, warn};
 
 use crate::checkpoint_reader::{CheckpointReader, FileActions};
-use crate::commit_reader::{self, Commit};
+use crate::checksum;
+use crate::commit_reader::{self, Commit, is_damage, newest_state};
 use crate::last_checkpoint;
 use crate::listing::list_from;
 
@@ -47,7 +49,7 @@ struct Inner {
     store: Store,
     segment: LogSegment,
     checkpoint: Option<Arc<CheckpointReader>>,
-    /// Ascending, as in the segment.
+    /// The segment's pieces, ascending.
     commits: Vec<Arc<Commit>>,
     state: Arc<TableState>,
     side: OnceCell<SideState>,
@@ -92,16 +94,36 @@ impl Snapshot {
             .filter(|h| version.is_none_or(|v| *h <= v));
         if let Some(h) = hint {
             let names = list_from(store, h).await?;
-            let candidates = complete_checkpoints(&names, version);
-            if let Some((files, reader)) = first_usable(store, candidates).await? {
-                return Self::from_parts(store, &names, Some((files, reader)), version).await;
+            if let Some(best) = Self::from_best(store, &names, complete_checkpoints(&names, version), version).await? {
+                return Ok(best);
             }
             debug!(hint = h, "the checkpoint hint leads nowhere, listing the whole log");
         }
         let names = list_from(store, 0).await?;
-        let candidates = complete_checkpoints(&names, version);
-        let usable = first_usable(store, candidates).await?;
-        Self::from_parts(store, &names, usable, version).await
+        match Self::from_best(store, &names, complete_checkpoints(&names, version), version).await? {
+            Some(best) => Ok(best),
+            None => Self::from_parts(store, &names, None, version).await,
+        }
+    }
+
+    /// From the first of these checkpoints that can be opened and gives the state.
+    async fn from_best(
+        store: &Store,
+        names: &[LogName],
+        candidates: Vec<CheckpointFiles>,
+        version: Option<u64>,
+    ) -> Result<Option<Self>> {
+        let mut candidates = candidates.into_iter();
+        while let Some(usable) = first_usable(store, &mut candidates).await? {
+            let found = usable.0.version;
+            match Self::from_parts(store, names, Some(usable), version).await {
+                Err(e) if e.kind() == Kind::CorruptFile => {
+                    warn!(version = found, error = %e, "a checkpoint can't be used, trying an older one");
+                }
+                done => return done.map(Some),
+            }
+        }
+        Ok(None)
     }
 
     async fn from_parts(
@@ -112,8 +134,8 @@ impl Snapshot {
     ) -> Result<Self> {
         let (files, reader) = checkpoint.unzip();
         let segment = LogSegment::build(names, files, version)?;
-        let commits = commit_reader::read(store, &segment.commits).await?;
-        let state = read_state(reader.as_deref(), &commits)
+        let commits = commit_reader::read_segment(store, &segment).await?;
+        let state = state_of(store, &segment, reader.as_deref(), &commits)
             .await
             .map_err(|e| e.with_version(segment.version))?;
         Ok(Self::assemble(store, segment, reader, commits, state))
@@ -167,8 +189,9 @@ impl Snapshot {
         let read = commit_reader::read(&self.inner.store, &news).await?;
         let state = self.state_after(&read)?;
         let mut segment = self.inner.segment.clone();
-        segment.version = news.last().map_or(segment.version, |n| n.version);
-        segment.commits.extend(news);
+        let sums = names.into_iter().filter(|n| n.kind == paths::LogFile::Checksum);
+        segment.checksum = sums.max_by_key(|n| n.version).or(segment.checksum);
+        segment.extend(news);
         let commits = self.inner.commits.iter().cloned().chain(read).collect();
         Ok(Self::assemble(
             &self.inner.store,
@@ -217,20 +240,62 @@ impl Snapshot {
 
     /// The actions of this version's commit other than file actions, if its file is still there.
     pub fn commit_actions(&self) -> Option<&[Action]> {
-        self.inner.commits.last().map(|c| c.state.as_slice())
+        self.commit_in_hand(self.version()).map(|c| c.state.as_slice())
     }
 
-    /// The commits after `base`, which must share this snapshot's log, oldest first.
-    pub(crate) fn commits_after(&self, base: Option<u64>) -> impl Iterator<Item = &Arc<Commit>> {
-        self.inner
-            .commits
-            .iter()
-            .filter(move |c| base.is_none_or(|b| c.version() > b))
+    fn commit_in_hand(&self, version: u64) -> Option<&Arc<Commit>> {
+        let mut commits = self.inner.commits.iter().rev();
+        commits.find(|c| c.is_single() && c.version() == version)
+    }
+
+    /// The commits after version `base` up to this one, oldest first, each by itself: those that a
+    /// checkpoint or a compaction stands for here are read. It ends before the first one that is gone.
+    pub(crate) async fn commits_after(&self, base: Option<u64>) -> Result<Vec<Arc<Commit>>> {
+        let wanted: Vec<u64> = (base.map_or(0, |b| b + 1)..=self.version()).collect();
+        let in_hand: Vec<Arc<Commit>> = wanted.iter().filter_map(|v| self.commit_in_hand(*v).cloned()).collect();
+        if in_hand.len() == wanted.len() {
+            return Ok(in_hand);
+        }
+        let first = wanted.first().copied().unwrap_or_default();
+        let mut names = list_from(&self.inner.store, first).await?;
+        names.retain(|n| n.kind == paths::LogFile::Commit && n.version <= self.version());
+        let contiguous = names.iter().zip(&wanted).take_while(|(n, v)| n.version == **v);
+        let names: Vec<LogName> = contiguous.map(|(n, _)| n.clone()).collect();
+        commit_reader::read(&self.inner.store, &names).await
     }
 
     /// How many commits stand after the checkpoint.
     pub fn tail_length(&self) -> usize {
-        self.inner.commits.len()
+        self.inner.segment.commits.len()
+    }
+
+    /// The same version from the next older checkpoint that can be used, or from the commits alone;
+    /// `None` when there is no other way to make it.
+    async fn beside_checkpoint(&self, damage: &Error) -> Option<Snapshot> {
+        let bad = self.inner.segment.checkpoint.as_ref()?;
+        let rebuilt = self.load_beside(bad).await;
+        match &rebuilt {
+            Ok(_) => {
+                warn!(version = bad.version, error = %damage, "a checkpoint turned out damaged, going on without it")
+            }
+            Err(e) => warn!(version = bad.version, error = %e, "nothing else stands in for the damaged checkpoint"),
+        }
+        rebuilt.ok()
+    }
+
+    async fn load_beside(&self, bad: &CheckpointFiles) -> Result<Snapshot> {
+        let names = list_from(&self.inner.store, 0).await?;
+        let mut candidates = complete_checkpoints(&names, Some(self.version()));
+        // Best first: those before the damaged one were no better, or didn't exist when this was opened.
+        match candidates.iter().position(|c| c.files == bad.files) {
+            Some(at) => candidates.drain(..=at).for_each(drop),
+            None => candidates.retain(|c| c.version < bad.version),
+        }
+        let (store, version) = (&self.inner.store, Some(self.version()));
+        match Self::from_best(store, &names, candidates, version).await? {
+            Some(best) => Ok(best),
+            None => Self::from_parts(store, &names, None, version).await,
+        }
     }
 
     async fn side(&self) -> Result<&SideState> {
@@ -240,8 +305,14 @@ impl Snapshot {
     async fn read_side(&self) -> Result<SideState> {
         let mut out = SideState::default();
         let base = match &self.inner.checkpoint {
-            Some(c) => c.state_actions().await?,
             None => Vec::new(),
+            Some(c) => match c.state_actions().await {
+                Err(e) if is_damage(&e) => {
+                    let other = self.beside_checkpoint(&e).await.ok_or(e)?;
+                    return Box::pin(other.read_side()).await;
+                }
+                actions => actions?,
+            },
         };
         for a in base.iter().chain(self.inner.commits.iter().flat_map(|c| &c.state)) {
             match a {
@@ -319,28 +390,54 @@ impl Snapshot {
         columns: PlanColumns,
         send: &mut futures::channel::mpsc::Sender<Result<RecordBatch>>,
     ) -> Result<()> {
-        let tail = self.tail()?;
-        for batch in &tail.live {
-            if !emit(send, prune(batch.clone(), pruner)?).await {
-                return Ok(());
+        // What was sent before a checkpoint turned out damaged: its rest comes from elsewhere.
+        let (mut from, mut sent) = (self.clone(), Replay::new());
+        loop {
+            let tail = from.tail()?;
+            for batch in &tail.live {
+                if !emit(send, prune(filter(batch, &sent.checkpoint(batch)?)?, pruner)?).await {
+                    return Ok(());
+                }
             }
-        }
-        let Some(checkpoint) = &self.inner.checkpoint else {
-            return Ok(());
-        };
-        let parsed = columns == PlanColumns::Parsed || pruner.is_some();
-        let mut batches = checkpoint.files(FileActions::Adds, parsed);
-        while let Some(batch) = batches.try_next().await? {
-            let untouched = filter(&batch, &tail.replay.checkpoint(&batch)?)?;
-            if !emit(send, prune(untouched, pruner)?).await {
+            let Some(checkpoint) = &from.inner.checkpoint else {
                 return Ok(());
+            };
+            let parsed = columns == PlanColumns::Parsed || pruner.is_some();
+            let mut batches = checkpoint.files(FileActions::Adds, parsed);
+            let mut done = 0;
+            let damage = loop {
+                match batches.try_next().await {
+                    Ok(Some(batch)) => {
+                        let untouched = filter(&batch, &tail.replay.checkpoint(&batch)?)?;
+                        let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
+                        if !emit(send, prune(unsent, pruner)?).await {
+                            return Ok(());
+                        }
+                        done += 1;
+                    }
+                    Ok(None) => return Ok(()),
+                    Err(e) if is_damage(&e) => break e,
+                    Err(e) => return Err(e),
+                }
+            };
+            let Some(other) = from.beside_checkpoint(&damage).await else {
+                return Err(damage);
+            };
+            // Reading the sound part again costs no memory while all is well.
+            sent.absorb(&tail.replay);
+            let mut again = checkpoint.files(FileActions::Adds, parsed).take(done);
+            while let Some(batch) = again.try_next().await? {
+                sent.remember(&batch)?;
             }
+            drop(again);
+            drop(batches);
+            from = other;
         }
-        Ok(())
     }
 
-    /// The tombstones that a checkpoint of this version must carry: removed after `cutoff_ms` (P044, P050).
-    pub(crate) async fn tombstones(&self, cutoff_ms: i64) -> Result<Vec<RecordBatch>> {
+    /// The tombstones that a checkpoint of this version must carry: removed after `cutoff_ms` (P044, P050). Those in
+    /// `kept` parts of the checkpoint are left out.
+    pub(crate) async fn tombstones(&self, cutoff_ms: i64, kept: &[usize]) -> Result<Vec<RecordBatch>> {
         let (mut out, mut walk) = (Vec::new(), Tombstones::default());
         for c in self.inner.commits.iter().rev() {
             let files = c.files()?;
@@ -349,24 +446,90 @@ impl Snapshot {
         }
         if let Some(checkpoint) = &self.inner.checkpoint {
             let replay = &self.tail()?.replay;
-            let mut batches = checkpoint.files(FileActions::Removes, false);
-            while let Some(batch) = batches.try_next().await? {
-                out.push(unexpired(&filter(&batch, &replay.checkpoint(&batch)?)?, cutoff_ms)?);
+            let mut batches = checkpoint.files_beside(kept, FileActions::Removes, false);
+            loop {
+                match batches.try_next().await {
+                    Ok(Some(batch)) => out.push(unexpired(&filter(&batch, &replay.checkpoint(&batch)?)?, cutoff_ms)?),
+                    Ok(None) => break,
+                    Err(e) if is_damage(&e) && kept.is_empty() => {
+                        let other = self.beside_checkpoint(&e).await.ok_or(e)?;
+                        return Box::pin(other.tombstones(cutoff_ms, &[])).await;
+                    }
+                    Err(e) => return Err(e),
+                }
             }
         }
         out.retain(|b| b.num_rows() > 0);
         Ok(out)
     }
+
+    /// Live files outside of the `kept` parts of the checkpoint.
+    pub(crate) fn live_beside<'a>(
+        &'a self,
+        kept: &'a [usize],
+        columns: PlanColumns,
+    ) -> Result<BoxStream<'a, Result<RecordBatch>>> {
+        let Some(checkpoint) = self.inner.checkpoint.as_ref().filter(|_| !kept.is_empty()) else {
+            return Ok(self.plan(None, columns));
+        };
+        let tail = self.tail()?;
+        let older = checkpoint
+            .files_beside(kept, FileActions::Adds, columns == PlanColumns::Parsed)
+            .map(|batch| batch.and_then(|b| filter(&b, &tail.replay.checkpoint(&b)?)));
+        Ok(stream::iter(tail.live.iter().cloned().map(Ok)).chain(older).boxed())
+    }
+
+    /// Sidecars of this version's checkpoint that a new checkpoint can name again: large, untouched by the commits since,
+    /// and without a tombstone that has expired.
+    pub(crate) async fn untouched_sidecars(&self, least_rows: usize, cutoff_ms: i64) -> Result<Vec<usize>> {
+        let Some(checkpoint) = &self.inner.checkpoint else {
+            return Ok(Vec::new());
+        };
+        let replay = &self.tail()?.replay;
+        let mut out = Vec::new();
+        for (i, part) in checkpoint.parts().iter().enumerate() {
+            if part.sidecar.is_none() || part.rows() < least_rows {
+                continue;
+            }
+            let mut batches = checkpoint.keys(part);
+            let mut untouched = true;
+            while untouched && let Some(b) = batches.try_next().await? {
+                let is_remove = b.column_by_name("deletionTimestamp").is_some();
+                untouched = replay.checkpoint(&b)?.true_count() == b.num_rows()
+                    && (!is_remove || unexpired(&b, cutoff_ms)?.num_rows() == b.num_rows());
+            }
+            if untouched {
+                out.push(i);
+            }
+        }
+        Ok(out)
+    }
+
+    /// The checkpoint that this version starts from.
+    pub(crate) fn checkpoint_reader(&self) -> Option<&CheckpointReader> {
+        self.inner.checkpoint.as_deref()
+    }
+
+    /// The checksum of this very version, if there is a sound one.
+    pub(crate) async fn version_checksum(&self) -> Result<Option<VersionChecksum>> {
+        let inner = &self.inner;
+        match &inner.segment.checksum {
+            Some(name) if name.version == self.version() => {
+                checksum::read_sound(&inner.store, &inner.segment, &inner.commits).await
+            }
+            _ => Ok(None),
+        }
+    }
 }
 
 async fn first_usable(
     store: &Store,
-    candidates: Vec<CheckpointFiles>,
+    candidates: &mut impl Iterator<Item = CheckpointFiles>,
 ) -> Result<Option<(CheckpointFiles, Arc<CheckpointReader>)>> {
     for files in candidates {
         match CheckpointReader::open(store, &files).await {
             Ok(reader) => return Ok(Some((files, Arc::new(reader)))),
-            Err(e) if matches!(e.kind(), Kind::CorruptFile | Kind::CorruptLog | Kind::ObjectNotFound) => {
+            Err(e) if is_damage(&e) => {
                 warn!(version = files.version, error = %e, "a checkpoint can't be used, trying an older one");
             }
             Err(e) => return Err(e),
@@ -375,28 +538,29 @@ async fn first_usable(
     Ok(None)
 }
 
-/// The newest protocol and metadata among these commits (ascending).
-fn newest_state(commits: &[Arc<Commit>]) -> (Option<&Protocol>, Option<&Metadata>) {
-    let (mut protocol, mut metadata) = (None, None);
-    for a in commits.iter().rev().flat_map(|c| &c.state) {
-        match a {
-            Action::Protocol(p) => protocol = protocol.or(Some(p)),
-            Action::Metadata(m) => metadata = metadata.or(Some(m)),
-            _ => {}
-        }
-    }
-    (protocol, metadata)
-}
-
-async fn read_state(checkpoint: Option<&CheckpointReader>, commits: &[Arc<Commit>]) -> Result<Arc<TableState>> {
+/// Protocol and metadata of the version: the newest in the commits, else the checksum's, else the checkpoint's.
+async fn state_of(
+    store: &Store,
+    segment: &LogSegment,
+    checkpoint: Option<&CheckpointReader>,
+    commits: &[Arc<Commit>],
+) -> Result<Arc<TableState>> {
     let (protocol, metadata) = newest_state(commits);
     let (mut protocol, mut metadata) = (protocol.cloned(), metadata.cloned());
     if let (Some(c), true) = (checkpoint, protocol.is_none() || metadata.is_none()) {
-        for a in c.state_actions().await? {
-            match a {
-                Action::Protocol(p) => protocol = protocol.or(Some(p)),
-                Action::Metadata(m) => metadata = metadata.or(Some(m)),
-                _ => {}
+        match checksum::read_sound(store, segment, commits).await? {
+            Some(sum) => {
+                protocol = protocol.or(Some(sum.protocol));
+                metadata = metadata.or(Some(sum.metadata));
+            }
+            None => {
+                for a in c.state_actions().await? {
+                    match a {
+                        Action::Protocol(p) => protocol = protocol.or(Some(p)),
+                        Action::Metadata(m) => metadata = metadata.or(Some(m)),
+                        _ => {}
+                    }
+                }
             }
         }
     }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{
-    Action, Add, CommitInfo, Metadata, Protocol, Remove, SetTransaction, parse_commit, write_commit,
+    Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, SetTransaction, parse_commit, write_commit,
 };
 use deltaplane_protocol::conflict::{self, Intent, ReadSet, Winner};
+use deltaplane_protocol::features::attempt::Base;
 use deltaplane_protocol::{features, paths};
 use deltaplane_store::{PutOutcome, Store};
 use rand::RngExt;
@@ -17,7 +18,8 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::commit_reader::Commit;
-use crate::{Snapshot, checkpoint_writer, history, now_ms};
+use crate::post_commit::{self, Hooks};
+use crate::{Snapshot, history, now_ms};
 
 /// Attempts when the caller sets no bound: each lost one means that another writer got on, so this
 /// is reached only behind hundreds of faster writers.
@@ -50,6 +52,8 @@ pub struct Staged {
     pub protocol: Option<Protocol>,
     /// Applications' versions.
     pub transactions: Vec<SetTransaction>,
+    /// Domains to set, or to remove.
+    pub domains: Vec<DomainMetadata>,
     /// What the intent rests on.
     pub read: ReadSet,
     /// For the commit's provenance.
@@ -62,6 +66,8 @@ pub struct Staged {
     pub engine_info: String,
     /// Leaves out the checkpoint that is due after the commit.
     pub skip_checkpoint: bool,
+    /// Whether to clean up the log after the commit; as the table's properties say when absent.
+    pub cleanup: Option<bool>,
     /// Attempts in all, the default bound when absent.
     pub max_attempts: Option<usize>,
 }
@@ -88,6 +94,7 @@ impl Staged {
         Ok(Intent {
             read: self.read.clone(),
             app_ids: self.transactions.iter().map(|t| t.app_id.clone()).collect(),
+            domains: self.domains.iter().map(|d| d.domain.clone()).collect(),
             removed,
             metadata: self.metadata.is_some(),
             protocol: self.protocol.is_some(),
@@ -118,15 +125,33 @@ impl Staged {
     }
 
     /// The actions of the commit on this base (P071: provenance first).
-    fn finish(&self, base: Option<u64>, txn_id: &str, now: i64) -> Vec<Action> {
-        let info = Action::CommitInfo(self.commit_info(base, txn_id, now));
-        std::iter::once(info)
+    fn finish(&self, base: Option<Base<'_>>, txn_id: &str, now: i64) -> Result<Vec<Action>> {
+        let info = Action::CommitInfo(self.commit_info(base.map(|b| b.version), txn_id, now));
+        let actions = std::iter::once(info)
             .chain(self.protocol.clone().map(Action::Protocol))
             .chain(self.metadata.clone().map(Action::Metadata))
             .chain(self.transactions.iter().cloned().map(Action::Txn))
+            .chain(self.domains.iter().cloned().map(Action::DomainMetadata))
             .chain(self.removes.iter().cloned().map(Action::Remove))
             .chain(self.adds.iter().cloned().map(Action::Add))
-            .collect()
+            .collect();
+        features::finish(base, now, actions)
+    }
+
+    /// Reads what features want to know of the base.
+    async fn facts(&self, base: &Snapshot) -> Result<Facts> {
+        let state = base.state();
+        let metadata = self.metadata.as_ref().unwrap_or(state.metadata());
+        let time_ms = match features::needs_time(metadata) {
+            true => base.timestamp_ms().await?,
+            false => None,
+        };
+        let domains = match features::needs_domains(state.protocol()) {
+            true => base.domains().await?,
+            false => Vec::new(),
+        };
+        let domains = domains.into_iter().map(|d| (d.domain.clone(), d)).collect();
+        Ok(Facts { time_ms, domains })
     }
 
     fn commit_info(&self, base: Option<u64>, txn_id: &str, now: i64) -> CommitInfo {
@@ -149,19 +174,32 @@ impl Staged {
     }
 }
 
+/// What a base says beyond its protocol and metadata.
+#[derive(Default)]
+struct Facts {
+    time_ms: Option<i64>,
+    domains: BTreeMap<String, DomainMetadata>,
+}
+
+impl Facts {
+    fn base<'a>(&'a self, snapshot: &'a Snapshot) -> Base<'a> {
+        Base {
+            version: snapshot.version(),
+            time_ms: self.time_ms,
+            protocol: snapshot.state().protocol(),
+            metadata: snapshot.state().metadata(),
+            domains: &self.domains,
+        }
+    }
+}
+
 /// Commits to a table, or creates one when `base` is `None`.
 ///
 /// Errors: a conflict kind when another writer's commit rules this one out; `ConcurrentWrite` when
 /// every attempt lost; nothing is visible after an error, but data files stay where they are.
 pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
-    let done = attempt_until_done(store, base, staged)
-        .await
-        .map_err(|e| e.with_table(store.location().as_str()))?;
-    info!(table = %store.location(), version = done.version, attempts = done.attempts, "committed");
-    if !staged.skip_checkpoint {
-        checkpoint_writer::after_commit(&done.snapshot).await;
-    }
-    Ok(done)
+    let done = attempt_until_done(store, base, staged).await;
+    done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
 async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
@@ -171,9 +209,19 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
     for attempt in 1..=most {
         staged.check(base.as_ref())?;
         let version = base.as_ref().map_or(0, |b| b.version() + 1);
-        let actions = staged.finish(base.as_ref().map(Snapshot::version), &txn_id, now_ms());
+        let facts = match &base {
+            Some(b) => staged.facts(b).await?,
+            None => Facts::default(),
+        };
+        let actions = staged.finish(base.as_ref().map(|b| facts.base(b)), &txn_id, now_ms())?;
         if put(store, version, &actions, &txn_id).await? == Put::Won {
             let snapshot = reload(store, base.as_ref(), version).await?;
+            info!(table = %store.location(), version, attempts = attempt, "committed");
+            let hooks = Hooks {
+                checkpoint: !staged.skip_checkpoint,
+                cleanup: staged.cleanup,
+            };
+            post_commit::run(base.as_ref(), &snapshot, &actions, hooks).await;
             return Ok(Committed {
                 snapshot,
                 version,
@@ -254,11 +302,8 @@ async fn follow_winners(store: &Store, base: Option<&Snapshot>, intent: &Intent)
     };
     let seen = base.map(Snapshot::version);
     let mut next = seen.map_or(0, |v| v + 1);
-    for c in newest.commits_after(seen) {
-        if c.version() != next {
-            break;
-        }
-        check_winner(intent, c)?;
+    for c in newest.commits_after(seen).await? {
+        check_winner(intent, &c)?;
         next += 1;
     }
     if next <= newest.version() {
@@ -274,6 +319,14 @@ async fn follow_winners(store: &Store, base: Option<&Snapshot>, intent: &Intent)
 
 fn check_winner(intent: &Intent, c: &Commit) -> Result<()> {
     let files = c.files()?;
+    let domains: Vec<&str> = c
+        .state
+        .iter()
+        .filter_map(|a| match a {
+            Action::DomainMetadata(d) => Some(d.domain.as_str()),
+            _ => None,
+        })
+        .collect();
     let app_ids: Vec<String> = c
         .state
         .iter()
@@ -293,6 +346,7 @@ fn check_winner(intent: &Intent, c: &Commit) -> Result<()> {
             _ => None,
         }),
         app_ids: &app_ids,
+        domains: &domains,
         adds: &files.adds,
         removes: &files.removes,
         description: history::describe(c),

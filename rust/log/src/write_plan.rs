@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::{Add, Metadata, Protocol, Remove, SetTransaction};
+use deltaplane_protocol::actions::{Add, DomainMetadata, Metadata, Protocol, Remove, SetTransaction};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
-use deltaplane_protocol::features::{self, Directives, View, materialize_partition_columns, type_widening};
+use deltaplane_protocol::features::{
+    self, Directives, View, clustering, materialize_partition_columns, row_tracking, type_widening,
+};
 use deltaplane_protocol::files::{FileRows, adds_to_batch};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::properties::{Properties, canonical_key};
@@ -70,6 +72,9 @@ pub struct WriteRequest {
     /// Partition columns of a new table; must equal an old one's.
     #[serde(default)]
     pub partition_by: Option<Vec<String>>,
+    /// Columns to cluster a new table by; must equal an old one's.
+    #[serde(default)]
+    pub cluster_by: Option<Vec<String>>,
     /// What to do with other columns.
     #[serde(default)]
     pub schema_mode: Option<SchemaMode>,
@@ -115,6 +120,9 @@ pub struct WriteRequest {
     /// Whether the commit may write a checkpoint that is due; true when absent.
     #[serde(default)]
     pub checkpoint: Option<bool>,
+    /// Whether the log is cleaned up after the commit; as the table's properties say when absent.
+    #[serde(default)]
+    pub cleanup: Option<bool>,
     /// Retries after a lost race.
     #[serde(default)]
     pub max_commit_retries: Option<usize>,
@@ -166,6 +174,7 @@ pub struct PlannedWrite {
     properties: Properties,
     metadata: Option<Metadata>,
     protocol: Option<Protocol>,
+    domains: Vec<DomainMetadata>,
     replace: Replace,
     fills: Vec<Fill>,
     request: WriteRequest,
@@ -200,7 +209,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     let partition_columns = canonical_columns(&schema, request.partition_by.as_deref().unwrap_or_default())?;
     let mut configuration = BTreeMap::new();
     let mut wanted = request.configuration.clone();
-    let asked = Directives::take(&mut wanted)?;
+    let mut asked = Directives::take(&mut wanted)?;
     for (k, v) in &wanted {
         configuration.insert(canonical_key(k)?, v.clone());
     }
@@ -208,7 +217,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     let mapping = Mapping::of(&configuration)?;
     check_new_schema(&schema, &partition_columns, mapping)?;
     let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
-    let metadata = Metadata {
+    let mut metadata = Metadata {
         id: uuid::Uuid::new_v4().to_string(),
         name: request.name.clone(),
         description: request.description.clone(),
@@ -218,10 +227,19 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         configuration,
         ..Metadata::default()
     };
+    row_tracking::complete_new(&mut metadata, &uuid::Uuid::new_v4().to_string())?;
     let view = View {
         metadata: &metadata,
         schema: &schema,
     };
+    let clustered = request.cluster_by.as_deref().filter(|c| !c.is_empty());
+    let domains: Vec<DomainMetadata> = clustered
+        .map(|columns| clustering::domain_for(&metadata, &schema, columns))
+        .into_iter()
+        .collect::<Result<_>>()?;
+    if !domains.is_empty() {
+        clustering::ask(&mut asked);
+    }
     let protocol = features::protocol_with(None, view, &asked)?;
     features::check_write(&protocol, view)?;
     if request.predicate.is_some() {
@@ -240,6 +258,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         schema: Arc::new(schema),
         metadata: Some(metadata),
         protocol: Some(protocol),
+        domains,
         replace: Replace::Nothing,
         fills: Vec::new(),
         request,
@@ -282,6 +301,7 @@ async fn existing_table(
     let mapping = base.state().mapping();
     let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
     let metadata = changed_metadata(&base, &schema, &partition_columns, configuration)?;
+    check_clustering(&base, metadata.as_ref(), &schema, &request).await?;
     let protocol = match &metadata {
         Some(m) => {
             let view = View {
@@ -309,6 +329,7 @@ async fn existing_table(
         partition_columns,
         metadata,
         protocol,
+        domains: Vec::new(),
         replace,
         fills,
         request,
@@ -380,6 +401,46 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
         .and_then(|()| check_void(&schema))
         .or_else(|e| if schema == **base.schema() { Ok(()) } else { Err(e) })?;
     Ok((schema, old_columns))
+}
+
+/// A clustered table stays clustered by the same columns, which must be there in a new schema too (P152).
+async fn check_clustering(
+    base: &Snapshot,
+    new: Option<&Metadata>,
+    schema: &StructType,
+    request: &WriteRequest,
+) -> Result<()> {
+    if new.is_none() && request.cluster_by.is_none() {
+        return Ok(());
+    }
+    let domains = base.domains().await?;
+    let Some(domain) = domains.iter().find(|d| d.domain == clustering::DOMAIN) else {
+        return match &request.cluster_by {
+            Some(asked) if !asked.is_empty() => Err(Error::invalid_argument(
+                "the table isn't clustered: leave cluster_by out, or create the table with it",
+            )),
+            _ => Ok(()),
+        };
+    };
+    let metadata = new.unwrap_or(base.state().metadata());
+    let now = clustering::columns(domain)?;
+    let names: Vec<String> = now
+        .iter()
+        .map(|path| clustering::logical_name(metadata, schema, path))
+        .collect::<Result<_>>()?;
+    if !now.is_empty() {
+        clustering::domain_for(metadata, schema, &names)?;
+    }
+    match &request.cluster_by {
+        Some(asked) if clustering::columns(&clustering::domain_for(metadata, schema, asked)?)? != now => {
+            Err(Error::invalid_argument(format!(
+                "the table is clustered by [{}], not by [{}]: leave cluster_by out",
+                names.join(", "),
+                asked.join(", ")
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// New metadata where schema or partitioning change; everything else is carried forward (P023, P024).
@@ -516,10 +577,12 @@ impl PlannedWrite {
             transactions: transactions.collect(),
             metadata: self.metadata_after(&marks),
             protocol: self.protocol.clone(),
+            domains: self.domains.clone(),
             user_metadata: self.request.user_metadata.clone(),
             extra_info: self.request.commit_info.clone(),
             engine_info: engine_info(self.request.engine_info.as_deref()),
             skip_checkpoint: self.request.checkpoint == Some(false),
+            cleanup: self.request.cleanup,
             max_attempts: self.request.max_commit_retries.map(|n| n.saturating_add(1)),
             adds,
             removes,
@@ -550,6 +613,11 @@ impl PlannedWrite {
         let mut parameters = self.request.operation_parameters.clone();
         parameters.insert("mode".into(), json!(mode));
         parameters.insert("partitionBy".into(), json!(json!(self.partition_columns).to_string()));
+        if self.base.is_none()
+            && let Some(columns) = &self.request.cluster_by
+        {
+            parameters.insert("clusterBy".into(), json!(json!(columns).to_string()));
+        }
         if let Some(sql) = &self.request.predicate_sql {
             parameters.insert("predicate".into(), json!(json!([sql]).to_string()));
         }

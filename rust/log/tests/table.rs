@@ -13,6 +13,13 @@ use deltaplane_store::{Location, Options, Store, block_on};
 use futures::TryStreamExt;
 use serde_json::json;
 
+#[path = "table/attempts.rs"]
+mod attempts;
+#[path = "table/hygiene.rs"]
+mod hygiene;
+#[path = "table/log_files.rs"]
+mod log_files;
+
 fn schema() -> StructType {
     StructType::new(vec![
         Field::new("id", Primitive::Long, true),

@@ -29,6 +29,8 @@ pub struct Intent {
     pub read: ReadSet,
     /// Applications whose version it read or sets.
     pub app_ids: HashSet<String>,
+    /// Domains that it sets of itself, rather than as an effect of its files.
+    pub domains: HashSet<String>,
     /// Decoded paths of the files it removes.
     pub removed: HashSet<String>,
     /// Whether it replaces the metadata.
@@ -47,6 +49,8 @@ pub struct Winner<'a> {
     pub metadata: Option<&'a Metadata>,
     /// Applications whose version it sets.
     pub app_ids: &'a [String],
+    /// Domains that it sets.
+    pub domains: &'a [&'a str],
     /// Its adds.
     pub adds: &'a RecordBatch,
     /// Its removes.
@@ -65,6 +69,13 @@ pub fn check(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
             Kind::MetadataChanged,
             winner,
             "changed the table's schema or properties",
+        ));
+    }
+    if let Some(domain) = winner.domains.iter().find(|d| intent.domains.contains(**d)) {
+        return Err(lost(
+            Kind::ConcurrentTransaction,
+            winner,
+            &format!("set the same domain `{domain}`"),
         ));
     }
     if let Some(app) = winner.app_ids.iter().find(|a| intent.app_ids.contains(*a)) {

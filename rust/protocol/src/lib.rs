@@ -5,11 +5,13 @@
 pub mod actions;
 pub mod arrow_types;
 pub mod changes;
+pub mod checksum;
 pub mod conflict;
 pub mod deletion_vectors;
 pub mod expr;
 pub mod features;
 pub mod files;
+pub mod hint;
 pub mod mapping;
 pub mod partition_values;
 pub mod paths;

@@ -92,6 +92,21 @@ pub fn checksum(version: u64) -> String {
     format!("{LOG_DIR}/{version:020}.crc")
 }
 
+/// Key of a UUID-named checkpoint relative to the table root.
+pub fn uuid_checkpoint(version: u64, uuid: &str) -> String {
+    format!("{LOG_DIR}/{version:020}.checkpoint.{uuid}.parquet")
+}
+
+/// Key of a sidecar by its bare name, relative to the table root.
+pub fn sidecar(name: &str) -> String {
+    format!("{LOG_DIR}/{SIDECAR_DIR}/{name}")
+}
+
+/// Key of a log compaction of these versions, both inclusive, relative to the table root.
+pub fn compaction(from: u64, to: u64) -> String {
+    format!("{LOG_DIR}/{from:020}.{to:020}.compacted.json")
+}
+
 /// Key of the hint relative to the table root.
 pub fn last_checkpoint() -> String {
     format!("{LOG_DIR}/{LAST_CHECKPOINT}")

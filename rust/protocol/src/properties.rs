@@ -54,15 +54,27 @@ pub struct Properties {
     pub compression: Option<String>,
     /// Whether checkpoints hold statistics as JSON text (P051).
     pub stats_as_json: bool,
+    /// Whether checkpoints hold statistics and partition values as typed structs (P051); unless told, only where they
+    /// would be lost otherwise.
+    pub stats_as_struct: bool,
+    /// Whether checkpoints keep file actions in sidecars (P062).
+    pub v2_checkpoints: bool,
+    /// How long log files are kept, ms (P063).
+    pub log_retention_ms: i64,
+    /// Whether old log files are deleted after a checkpoint (P065).
+    pub cleanup_enabled: bool,
 }
 
 const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
+/// 30 days.
+const MONTH_MS: i64 = 30 * 24 * 3600 * 1000;
 
 impl Properties {
     /// Reads them from a table's configuration; a value that can't be read counts as the default,
     /// so that a table that another program wrote stays readable.
     pub fn new(configuration: &BTreeMap<String, String>) -> Self {
         let get = |k: &str| configuration.get(&format!("delta.{k}")).map(|v| v.trim());
+        let is = |k: &str, what: &str| get(k).is_some_and(|v| v.eq_ignore_ascii_case(what));
         Properties {
             checkpoint_interval: get("checkpointInterval")
                 .and_then(|v| v.parse().ok())
@@ -83,6 +95,13 @@ impl Properties {
             target_file_size_bytes: get("targetFileSize").and_then(parse_bytes).filter(|n| *n > 0),
             compression: get("parquet.compression.codec").map(str::to_lowercase),
             stats_as_json: get("checkpoint.writeStatsAsJson").is_none_or(|v| !v.eq_ignore_ascii_case("false")),
+            stats_as_struct: is("checkpoint.writeStatsAsStruct", "true")
+                || (is("checkpoint.writeStatsAsJson", "false") && !is("checkpoint.writeStatsAsStruct", "false")),
+            v2_checkpoints: get("checkpointPolicy") == Some("v2"),
+            log_retention_ms: get("logRetentionDuration")
+                .and_then(parse_interval_ms)
+                .unwrap_or(MONTH_MS),
+            cleanup_enabled: get("enableExpiredLogCleanup").is_none_or(|v| !v.eq_ignore_ascii_case("false")),
         }
     }
 

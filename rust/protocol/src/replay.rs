@@ -49,6 +49,20 @@ impl Replay {
             .collect()
     }
 
+    /// Takes these file actions as decided, whatever they say.
+    pub fn remember(&mut self, files: &RecordBatch) -> Result<()> {
+        let rows = FileRows::new(files);
+        for row in 0..files.num_rows() {
+            self.decided.insert(key(&rows, row)?);
+        }
+        Ok(())
+    }
+
+    /// Takes all as decided that the other has decided.
+    pub fn absorb(&mut self, other: &Replay) {
+        self.decided.extend(other.decided.iter().cloned());
+    }
+
     /// How many files the commits touched.
     pub fn touched(&self) -> usize {
         self.decided.len()

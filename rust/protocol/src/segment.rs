@@ -60,6 +60,8 @@ pub struct LogSegment {
     pub checkpoint: Option<CheckpointFiles>,
     /// Commits after the checkpoint, ascending, without a gap, up to `version`.
     pub commits: Vec<LogName>,
+    /// What to read for these commits, ascending: a compaction stands for the commits it covers.
+    pub pieces: Vec<LogName>,
     /// The newest checksum at or below `version` and at or above the checkpoint.
     pub checksum: Option<LogName>,
 }
@@ -127,10 +129,48 @@ impl LogSegment {
         Ok(LogSegment {
             version: reached,
             checkpoint,
+            pieces: cover(&commits, names),
             commits,
             checksum,
         })
     }
+
+    /// The segment that ends with these further commits, which follow without a gap.
+    pub fn extend(&mut self, news: Vec<LogName>) {
+        self.version = news.last().map_or(self.version, |n| n.version);
+        self.pieces.extend(news.iter().cloned());
+        self.commits.extend(news);
+    }
+}
+
+/// The fewest files that hold these commits: from each position the longest compaction that starts
+/// there and doesn't reach too far (P011).
+fn cover(commits: &[LogName], names: &[LogName]) -> Vec<LogName> {
+    let last = commits.last().map_or(0, |c| c.version);
+    let mut longest: BTreeMap<u64, (u64, &LogName)> = BTreeMap::new();
+    for n in names {
+        if let LogFile::Compaction { to } = n.kind
+            && to > n.version
+            && to <= last
+            && longest.get(&n.version).is_none_or(|(t, _)| to > *t)
+        {
+            longest.insert(n.version, (to, n));
+        }
+    }
+    let (mut out, mut covered) = (Vec::new(), None);
+    for c in commits {
+        if covered.is_some_and(|to| c.version <= to) {
+            continue;
+        }
+        match longest.get(&c.version) {
+            Some((to, compaction)) => {
+                covered = Some(*to);
+                out.push((*compaction).clone());
+            }
+            None => out.push(c.clone()),
+        }
+    }
+    out
 }
 
 fn nothing_to_start_from(names: &[LogName], target: Option<u64>) -> Error {
@@ -181,6 +221,26 @@ pub fn monotone_times(commits: &[LogName]) -> Vec<(u64, i64)> {
             (c.version, last)
         })
         .collect()
+}
+
+/// The newest commit whose time is at or before a moment (P063).
+pub fn newest_until(names: &[LogName], cutoff_ms: i64) -> Option<u64> {
+    let mut commits: Vec<LogName> = names.iter().filter(|n| n.kind == LogFile::Commit).cloned().collect();
+    commits.sort_by_key(|n| n.version);
+    let times = monotone_times(&commits);
+    times.iter().rev().find(|(_, t)| *t <= cutoff_ms).map(|(v, _)| *v)
+}
+
+/// The files that no version from `kept` on needs, when `kept` has a checkpoint: commits first and ascending, so that
+/// a checkpoint outlives the commits that lead to it (P063, P157).
+pub fn obsolete(names: &[LogName], kept: u64) -> Vec<LogName> {
+    let goes = |n: &&LogName| match n.kind {
+        LogFile::Compaction { .. } => n.version <= kept,
+        _ => n.version < kept,
+    };
+    let mut old: Vec<LogName> = names.iter().filter(goes).cloned().collect();
+    old.sort_by_key(|n| (n.kind != LogFile::Commit, n.version));
+    old
 }
 
 #[cfg(test)]
@@ -240,6 +300,85 @@ mod tests {
         assert_eq!(
             LogSegment::build(&commits(0..3), None, Some(1)).unwrap().commits.len(),
             2
+        );
+    }
+
+    #[test]
+    fn compactions_stand_for_whole_runs_of_commits() {
+        // P011
+        let mut listed = commits(0..8);
+        listed.extend(names(&[
+            "00000000000000000001.00000000000000000002.compacted.json",
+            "00000000000000000001.00000000000000000004.compacted.json",
+            "00000000000000000003.00000000000000000006.compacted.json",
+            "00000000000000000006.00000000000000000009.compacted.json",
+        ]));
+        let pieces = |target| {
+            let s = LogSegment::build(&listed, None, target).unwrap();
+            s.pieces
+                .iter()
+                .map(|p| p.name.trim_start_matches('0').to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            pieces(Some(3)),
+            [".json", "1.00000000000000000002.compacted.json", "3.json"]
+        );
+        let newest = pieces(None);
+        assert_eq!(
+            newest,
+            [
+                ".json",
+                "1.00000000000000000004.compacted.json",
+                "5.json",
+                "6.json",
+                "7.json"
+            ]
+        );
+        // One that begins below the checkpoint covers versions that the checkpoint has.
+        let cp = CheckpointFiles {
+            version: 1,
+            files: vec![],
+        };
+        let s = LogSegment::build(&listed, Some(cp), None).unwrap();
+        assert_eq!(s.pieces.len(), 3);
+        // It never excuses a missing commit.
+        listed.retain(|n| n.kind != LogFile::Commit || n.version != 2);
+        assert_eq!(
+            LogSegment::build(&listed, None, None).unwrap_err().kind(),
+            Kind::CorruptLog
+        );
+    }
+
+    #[test]
+    fn cleanup_keeps_what_a_promised_version_needs() {
+        // P063
+        let mut listed = commits(0..6);
+        for (n, t) in listed.iter_mut().zip([10, 50, 20, 30, 70, 80]) {
+            n.modified_ms = t;
+        }
+        listed.extend(names(&[
+            "00000000000000000001.checkpoint.parquet",
+            "00000000000000000003.checkpoint.parquet",
+            "00000000000000000002.crc",
+            "00000000000000000003.crc",
+            "00000000000000000003.00000000000000000004.compacted.json",
+            "00000000000000000004.00000000000000000005.compacted.json",
+        ]));
+        // Times only grow: version 3 counts as 52.
+        let until: Vec<_> = [9, 10, 51, 52, 99].iter().map(|t| newest_until(&listed, *t)).collect();
+        assert_eq!(until, [None, Some(0), Some(2), Some(3), Some(5)]);
+        let gone: Vec<String> = obsolete(&listed, 3).into_iter().map(|n| n.name).collect();
+        assert_eq!(
+            gone,
+            [
+                "00000000000000000000.json",
+                "00000000000000000001.json",
+                "00000000000000000002.json",
+                "00000000000000000001.checkpoint.parquet",
+                "00000000000000000002.crc",
+                "00000000000000000003.00000000000000000004.compacted.json",
+            ]
         );
     }
 

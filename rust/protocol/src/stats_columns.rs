@@ -61,7 +61,7 @@ impl Chosen {
 }
 
 /// The lower-case parts of a dotted name; backticks keep dots together.
-fn split_name(name: &str) -> Vec<String> {
+pub fn split_name(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut quoted = false;
     for c in name.trim().chars() {

@@ -156,6 +156,12 @@ impl Snapshot {
         Ok(json!(all).to_string())
     }
 
+    #[pyo3(signature = (domain, configuration))]
+    fn set_domain(&self, py: Python<'_>, domain: &str, configuration: Option<String>) -> PyResult<Self> {
+        let done = run(py, || block_on(self.inner.set_domain(domain, configuration)))?;
+        Ok(Snapshot { inner: done.snapshot })
+    }
+
     #[pyo3(signature = (predicate = None))]
     fn file_paths(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Vec<String>> {
         run(py, || self.paths(predicate))
@@ -248,7 +254,22 @@ impl Snapshot {
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<String> {
         let r = run(py, || block_on(self.inner.checkpoint()))?;
-        Ok(json!({"version": r.version, "actions": r.actions, "adds": r.adds, "size_bytes": r.size_bytes}).to_string())
+        Ok(json!({
+            "version": r.version, "kind": r.kind, "actions": r.actions, "adds": r.adds, "size_bytes": r.size_bytes,
+            "sidecars": r.sidecars, "kept_sidecars": r.kept_sidecars,
+        })
+        .to_string())
+    }
+
+    fn cleanup_metadata(&self, py: Python<'_>) -> PyResult<String> {
+        let r = run(py, || block_on(self.inner.cleanup_metadata()))?;
+        Ok(json!({"kept_from": r.kept_from, "log_files": r.log_files, "sidecars": r.sidecars}).to_string())
+    }
+
+    fn compact_logs(&self, py: Python<'_>, starting_version: u64, ending_version: u64) -> PyResult<()> {
+        run(py, || {
+            block_on(self.inner.compact_logs(starting_version, ending_version))
+        })
     }
 }
 

@@ -34,11 +34,9 @@ const fn writer(name: &'static str, requires: &'static [&'static str], wanted: f
 pub(super) static FEATURES: &[TableFeature] = &[
     reader_writer("catalogManaged", never),
     reader_writer("catalogOwned-preview", never),
-    writer("clustering", &["domainMetadata"], never),
     writer("allowColumnDefaults", &[], |v| {
         v.find_field(&|f| f.metadata.contains_key("CURRENT_DEFAULT")).is_some()
     }),
-    writer("checkpointProtection", &[], never),
     writer(
         "coordinatedCommits-preview",
         &["inCommitTimestamp", "vacuumProtocolCheck"],

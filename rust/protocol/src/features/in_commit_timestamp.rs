@@ -1,23 +1,75 @@
-//! In-commit timestamps (P082–P085): a commit's time stands in its first line instead of being the
-//! file's modification time. Read here; writing such tables is refused until commits can stamp it.
+//! In-commit timestamps (P082–P085): a commit's time stands in its first line instead of being the file's modification
+//! time. Stamped anew at each attempt, since it must be later than the base's.
 
+use serde_json::json;
+
+use super::attempt::Attempt;
 use super::{Kind, TableFeature, fine};
 use crate::actions::{CommitInfo, Metadata};
+use crate::{Error, Result};
+
+const ENABLED: &str = "delta.enableInCommitTimestamps";
+const SINCE_VERSION: &str = "delta.inCommitTimestampEnablementVersion";
+const SINCE_TIME: &str = "delta.inCommitTimestampEnablementTimestamp";
 
 /// From which version on commits carry their own time; `None` while the property is off (P082).
 pub fn enabled_from(m: &Metadata) -> Option<u64> {
     let get = |k: &str| m.configuration.get(k);
-    get("delta.enableInCommitTimestamps").filter(|v| v.eq_ignore_ascii_case("true"))?;
-    Some(
-        get("delta.inCommitTimestampEnablementVersion")
-            .and_then(|v| v.parse().ok())
-            .unwrap_or(0),
-    )
+    get(ENABLED).filter(|v| v.eq_ignore_ascii_case("true"))?;
+    Some(get(SINCE_VERSION).and_then(|v| v.parse().ok()).unwrap_or(0))
 }
 
 /// The time that a commit carries, ms.
-pub fn time_of(info: &CommitInfo) -> Option<i64> {
+pub fn stamp_of(info: &CommitInfo) -> Option<i64> {
     info.get("inCommitTimestamp")?.as_i64()
+}
+
+/// The time that a commit carries, ms; one that must and doesn't is corrupt (P085).
+pub fn time_of(info: &CommitInfo, version: u64) -> Result<i64> {
+    stamp_of(info).ok_or_else(|| {
+        Error::corrupt_log(format!(
+            "the table's commits carry their own times, the one of version {version} doesn't: a program without the table feature {} wrote it; set {ENABLED} to false to go by the files' times",
+            FEATURE.name
+        ))
+        .with_version(version)
+    })
+}
+
+/// Stamps the commit, later than its base (P083); notes since when commits carry a time (P084).
+pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
+    let on = attempt.metadata().is_some_and(|m| enabled_from(m).is_some());
+    let was_on = attempt.base.is_some_and(|b| enabled_from(b.metadata).is_some());
+    if !on || !attempt.supports(&FEATURE) {
+        if let Some(new) = attempt.new_metadata() {
+            new.configuration.remove(SINCE_VERSION);
+            new.configuration.remove(SINCE_TIME);
+        }
+        return Ok(());
+    }
+    let before = attempt.base.and_then(|b| b.time_ms);
+    let time = before.map_or(attempt.now_ms, |t| attempt.now_ms.max(t.saturating_add(1)));
+    if let Some(info) = attempt.info() {
+        info.insert("inCommitTimestamp".into(), json!(time));
+    }
+    let (base, version) = (attempt.base, attempt.version);
+    let Some(new) = attempt.new_metadata() else {
+        return Ok(());
+    };
+    match base {
+        Some(_) if !was_on => {
+            new.configuration.insert(SINCE_VERSION.into(), version.to_string());
+            new.configuration.insert(SINCE_TIME.into(), time.to_string());
+        }
+        Some(b) => {
+            for key in [SINCE_VERSION, SINCE_TIME] {
+                if let Some(old) = b.metadata.configuration.get(key) {
+                    new.configuration.insert(key.into(), old.clone());
+                }
+            }
+        }
+        None => {}
+    }
+    Ok(())
 }
 
 pub(super) static FEATURE: TableFeature = TableFeature {
@@ -27,5 +79,5 @@ pub(super) static FEATURE: TableFeature = TableFeature {
     requires: &[],
     wanted: |v| enabled_from(v.metadata).is_some(),
     refuse_read: fine,
-    refuse_write: |v| enabled_from(v.metadata).map(|_| "whose times this version can't stamp".to_owned()),
+    refuse_write: fine,
 };

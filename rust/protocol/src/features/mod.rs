@@ -2,12 +2,15 @@
 //! read and write tables where it is active. The only place where feature names stand.
 
 mod append_only;
+pub mod attempt;
 pub mod change_data_feed;
 mod check_constraints;
+pub mod checkpoint_protection;
+pub mod clustering;
 pub mod column_mapping;
 pub mod deletion_vectors;
 mod directives;
-mod domain_metadata;
+pub mod domain_metadata;
 mod drop;
 mod elsewhere;
 mod generated_columns;
@@ -28,9 +31,10 @@ mod weakest;
 
 use std::collections::BTreeSet;
 
-use crate::actions::{Metadata, Protocol};
+use crate::actions::{Action, Metadata, Protocol};
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result};
+use attempt::{Attempt, Base};
 
 pub use directives::{Directives, known};
 pub use drop::{Dropped, without_feature};
@@ -153,9 +157,11 @@ static NATIVE: &[&TableFeature] = &[
     &iceberg_compat::FEATURE_V3,
     &materialize_partition_columns::FEATURE,
     &in_commit_timestamp::FEATURE,
+    &row_tracking::FEATURE,
+    &clustering::FEATURE,
+    &checkpoint_protection::FEATURE,
     &deletion_vectors::FEATURE,
     &domain_metadata::FEATURE,
-    &row_tracking::FEATURE,
     &timestamp_ntz::FEATURE,
     &type_widening::FEATURE,
     &type_widening::PREVIEW,
@@ -323,6 +329,46 @@ fn unsupported(verb: &str, name: &str, why: &str) -> Error {
 /// Whether a remove that changes rows is forbidden (P100).
 pub fn is_append_only(view: View<'_>) -> bool {
     (append_only::FEATURE.wanted)(view)
+}
+
+type Finish = fn(&mut Attempt<'_>) -> Result<()>;
+
+/// What only the base of a commit decides, in this order: domains are checked after the rooms that set some.
+static FINISH: &[Finish] = &[
+    in_commit_timestamp::finish,
+    row_tracking::finish,
+    checkpoint_protection::finish,
+    domain_metadata::finish,
+];
+
+/// The actions of a commit on this base at this time, or why there can't be one.
+pub fn finish(base: Option<Base<'_>>, now_ms: i64, actions: Vec<Action>) -> Result<Vec<Action>> {
+    let version = base.map_or(0, |b| b.version + 1);
+    let mut attempt = Attempt {
+        base,
+        version,
+        now_ms,
+        actions,
+    };
+    for room in FINISH {
+        room(&mut attempt)?;
+    }
+    Ok(attempt.actions)
+}
+
+/// Whether a commit that leaves this metadata needs its base's time.
+pub fn needs_time(metadata: &Metadata) -> bool {
+    in_commit_timestamp::enabled_from(metadata).is_some()
+}
+
+/// Whether checkpoints of a table of this protocol may be of version 2 (P058).
+pub fn allows_v2_checkpoints(protocol: &Protocol) -> bool {
+    supported(protocol).contains(v2_checkpoint::FEATURE.name)
+}
+
+/// Whether a table of this protocol may have domains.
+pub fn needs_domains(protocol: &Protocol) -> bool {
+    supported(protocol).contains(domain_metadata::FEATURE.name)
 }
 
 #[cfg(test)]

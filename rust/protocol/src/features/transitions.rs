@@ -3,7 +3,7 @@
 
 use super::{
     TableFeature, View, all, append_only, change_data_feed, check_constraints, column_mapping, deletion_vectors,
-    invariants, materialize_partition_columns, timestamp_ntz, type_widening, v2_checkpoint,
+    in_commit_timestamp, invariants, materialize_partition_columns, timestamp_ntz, type_widening, v2_checkpoint,
 };
 use crate::{Error, Result};
 
@@ -14,6 +14,7 @@ static READY: &[&TableFeature] = &[
     &check_constraints::FEATURE,
     &column_mapping::FEATURE,
     &deletion_vectors::FEATURE,
+    &in_commit_timestamp::FEATURE,
     &invariants::FEATURE,
     &materialize_partition_columns::FEATURE,
     &timestamp_ntz::FEATURE,

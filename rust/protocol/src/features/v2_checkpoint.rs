@@ -1,5 +1,4 @@
-//! V2 checkpoints (P056–P059): read in every form; this build writes classic ones, which stay legal
-//! while the policy is `classic`.
+//! V2 checkpoints (P056–P059): read in every form, written with sidecars where `delta.checkpointPolicy` is `v2`.
 
 use super::{Kind, TableFeature, fine};
 

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StructArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StructArray, new_null_array};
+use arrow::buffer::NullBuffer;
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, is_not_null};
-use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields};
+use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields, Int64Type};
 use serde_json::value::RawValue;
 
 use super::bounds::{Leaf, at};
@@ -16,6 +17,7 @@ use crate::Result;
 use crate::arrow_types::primitive_to_arrow;
 use crate::expr::scalar::{Scalar, exact_range, to_array};
 use crate::expr::text::{Fit, Number};
+use crate::files::FileRows;
 use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::stats_columns::{Chosen, StatsColumns};
@@ -24,6 +26,8 @@ use crate::stats_columns::{Chosen, StatsColumns};
 #[derive(Debug, Clone)]
 pub struct LoggedStats {
     mapping: Mapping,
+    /// Whether columns have the names of files rather than the table's.
+    stored: bool,
     leaves: Vec<Leaf>,
     columns: Vec<(String, Node)>,
 }
@@ -50,6 +54,27 @@ const SECTIONS: [(&str, Section); 3] = [
     ("max", Section::Max),
 ];
 
+/// The sections with the names that checkpoints give them.
+const PARSED: [(&str, Section); 3] = [
+    ("minValues", Section::Min),
+    ("maxValues", Section::Max),
+    ("nullCount", Section::NullCount),
+];
+
+/// The statistics of a whole file.
+#[derive(Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Whole {
+    num_records: Option<i64>,
+    tight_bounds: Option<bool>,
+}
+
+impl Whole {
+    fn of(stats: Option<&str>) -> Self {
+        stats.and_then(|s| serde_json::from_str(s).ok()).unwrap_or_default()
+    }
+}
+
 /// What a section holds of each leaf.
 struct Values {
     min: Option<ArrayRef>,
@@ -60,8 +85,24 @@ struct Values {
 impl LoggedStats {
     /// The statistics that such a table's files have; partition columns have none.
     pub fn new(schema: &StructType, partition_columns: &[String], mapping: Mapping, chosen: &StatsColumns) -> Self {
+        Self::named(schema, partition_columns, mapping, chosen, false)
+    }
+
+    /// The same under the names that checkpoints have for the columns (P053).
+    pub fn stored(schema: &StructType, partition_columns: &[String], mapping: Mapping, chosen: &StatsColumns) -> Self {
+        Self::named(schema, partition_columns, mapping, chosen, true)
+    }
+
+    fn named(
+        schema: &StructType,
+        partition_columns: &[String],
+        mapping: Mapping,
+        chosen: &StatsColumns,
+        stored: bool,
+    ) -> Self {
         let mut view = LoggedStats {
             mapping,
+            stored,
             leaves: Vec::new(),
             columns: Vec::new(),
         };
@@ -75,9 +116,16 @@ impl LoggedStats {
             .fields()
             .iter()
             .filter(|f| !is_partition(f))
-            .filter_map(|f| Some((f.name.clone(), view.node(f, &mut Path::default(), &mut chosen)?)))
+            .filter_map(|f| Some((view.name_of(f), view.node(f, &mut Path::default(), &mut chosen)?)))
             .collect();
         view
+    }
+
+    fn name_of(&self, f: &Field) -> String {
+        match self.stored {
+            true => self.mapping.physical_name(f).to_owned(),
+            false => f.name.clone(),
+        }
     }
 
     fn node(&mut self, f: &Field, path: &mut Path, chosen: &mut Chosen) -> Option<Node> {
@@ -88,7 +136,7 @@ impl LoggedStats {
                 let children: Vec<_> = s
                     .fields()
                     .iter()
-                    .filter_map(|c| Some((c.name.clone(), self.node(c, path, chosen)?)))
+                    .filter_map(|c| Some((self.name_of(c), self.node(c, path, chosen)?)))
                     .collect();
                 (!children.is_empty()).then_some(Node::Struct(children))
             }
@@ -156,6 +204,54 @@ impl LoggedStats {
             .filter(|(fields, _)| !fields.is_empty())
             .map(|(fields, section)| structs(&self.columns, &fields, section, &values, files.num_rows()))
             .collect()
+    }
+
+    /// The fields of a checkpoint's `stats_parsed` (P051, P053).
+    pub fn parsed_fields(&self) -> Fields {
+        let own = [
+            ArrowField::new("numRecords", ArrowType::Int64, true),
+            ArrowField::new("tightBounds", ArrowType::Boolean, true),
+        ];
+        let sections = PARSED.iter().filter_map(|(name, section)| {
+            let fields = self.fields_of(&self.columns, *section);
+            (!fields.is_empty()).then(|| ArrowField::new(*name, ArrowType::Struct(fields), true))
+        });
+        own.into_iter().chain(sections).collect()
+    }
+
+    /// The rows of [`LoggedStats::parsed_fields`] for a batch of adds; null for a file without statistics.
+    ///
+    /// # Errors
+    /// `Internal` if arrays of one file list don't fit together.
+    pub fn parsed(&self, files: &RecordBatch) -> Result<StructArray> {
+        let (rows, n) = (FileRows::new(files), files.num_rows());
+        let given = files.column_by_name("stats_parsed").and_then(|c| c.as_struct_opt());
+        let before = |name: &str| given.and_then(|s| s.column_by_name(name));
+        let counts = before("numRecords").and_then(|c| cast(c, &ArrowType::Int64).ok());
+        let counts = counts.as_ref().and_then(|c| c.as_primitive_opt::<Int64Type>());
+        let tight = before("tightBounds").and_then(|c| c.as_boolean_opt());
+        let whole: Vec<Whole> = (0..n).map(|r| Whole::of(rows.stats(r))).collect();
+        let num_records = whole.iter().enumerate().map(|(r, w)| {
+            let other = counts.filter(|c| c.is_valid(r)).map(|c| c.value(r));
+            w.num_records.or(other)
+        });
+        let tight_bounds = whole.iter().enumerate().map(|(r, w)| {
+            let other = tight.filter(|c| c.is_valid(r)).map(|c| c.value(r));
+            w.tight_bounds.or(other)
+        });
+        let mut arrays: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter(num_records)),
+            Arc::new(BooleanArray::from_iter(tight_bounds)),
+        ];
+        let values = self.values(files)?;
+        for (_, section) in PARSED {
+            let fields = self.fields_of(&self.columns, section);
+            if !fields.is_empty() {
+                arrays.push(structs(&self.columns, &fields, section, &values, n)?);
+            }
+        }
+        let known = (0..n).map(|r| rows.stats(r).is_some() || given.is_some_and(|s| s.is_valid(r)));
+        StructArray::try_new(self.parsed_fields(), arrays, Some(NullBuffer::from_iter(known))).map_err(failed)
     }
 
     fn values(&self, files: &RecordBatch) -> Result<Vec<Values>> {

@@ -1,0 +1,145 @@
+//! One Parquet file of a checkpoint while it is written: rows of one action each, streamed, and read back at the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{Array, ArrayRef, RecordBatch, StructArray, new_null_array};
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::files::conform_array;
+use deltaplane_store::{Store, Upload};
+use futures::future::BoxFuture;
+use parquet::arrow::async_writer::{AsyncArrowWriter, AsyncFileWriter};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+use crate::parquet_file::ParquetFile;
+
+/// Rows of a row group: small enough that a reader can skip most of a large checkpoint.
+const ROW_GROUP_ROWS: usize = 100_000;
+
+/// A file that isn't finished.
+pub(crate) struct CheckpointFile {
+    parquet: AsyncArrowWriter<UploadFile>,
+    schema: SchemaRef,
+    store: Store,
+    key: String,
+    size: Arc<AtomicU64>,
+    actions: u64,
+}
+
+/// A file that is durable and was read back.
+pub(crate) struct WrittenFile {
+    pub actions: u64,
+    pub size_bytes: u64,
+}
+
+impl CheckpointFile {
+    /// Begins a file of these columns.
+    pub(crate) async fn create(store: &Store, key: String, schema: SchemaRef) -> Result<Self> {
+        let size = Arc::new(AtomicU64::new(0));
+        let file = UploadFile {
+            upload: Some(store.upload(&key).await?),
+            size: size.clone(),
+        };
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+            .set_created_by(format!("deltaplane {}", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(CheckpointFile {
+            parquet: AsyncArrowWriter::try_new(file, schema.clone(), Some(properties)).map_err(write_error)?,
+            schema,
+            store: store.clone(),
+            key,
+            size,
+            actions: 0,
+        })
+    }
+
+    /// How many actions were written.
+    pub(crate) fn actions(&self) -> u64 {
+        self.actions
+    }
+
+    /// Writes rows that hold just this action.
+    pub(crate) async fn write(&mut self, name: &str, action: StructArray) -> Result<()> {
+        if action.is_empty() {
+            return Ok(());
+        }
+        let n = action.len();
+        let action: ArrayRef = Arc::new(action);
+        let columns = self
+            .schema
+            .fields()
+            .iter()
+            .map(|f| {
+                if f.name() == name {
+                    conform_array(&action, f.data_type())
+                } else {
+                    Ok(new_null_array(f.data_type(), n))
+                }
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let batch = RecordBatch::try_new(self.schema.clone(), columns)
+            .map_err(|e| Error::internal(format!("the checkpoint can't be laid out: {e}")).with_source(e))?;
+        self.actions += n as u64;
+        self.parquet.write(&batch).await.map_err(write_error)
+    }
+
+    /// Ends the file and reads its footer back: one with another number of rows than was written goes (P061).
+    pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
+        self.parquet.finish().await.map_err(write_error)?;
+        let footer = ParquetFile::open(&self.store, self.key.clone()).await?.footer().await?;
+        let found = footer.metadata().file_metadata().num_rows();
+        if u64::try_from(found) != Ok(self.actions) {
+            self.store.delete(&self.key).await?;
+            return Err(Error::internal(format!(
+                "the checkpoint holds {found} actions instead of {}: it was deleted",
+                self.actions
+            ))
+            .with_path(&self.key));
+        }
+        Ok(WrittenFile {
+            actions: self.actions,
+            size_bytes: self.size.load(Ordering::Acquire),
+        })
+    }
+}
+
+fn write_error(e: ParquetError) -> Error {
+    Error::internal(format!("the checkpoint can't be written: {e}")).with_source(e)
+}
+
+/// A store's upload as the Parquet writer wants its file.
+struct UploadFile {
+    upload: Option<Upload>,
+    size: Arc<AtomicU64>,
+}
+
+fn external(e: Error) -> ParquetError {
+    ParquetError::External(Box::new(e))
+}
+
+impl AsyncFileWriter for UploadFile {
+    fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, Result<(), ParquetError>> {
+        Box::pin(async move {
+            match &mut self.upload {
+                Some(u) => u.write(bytes).await.map_err(external),
+                None => Err(ParquetError::General("the file is finished already".to_owned())),
+            }
+        })
+    }
+
+    fn complete(&mut self) -> BoxFuture<'_, Result<(), ParquetError>> {
+        Box::pin(async move {
+            if let Some(u) = self.upload.take() {
+                let size = u.finish().await.map_err(external)?;
+                self.size.store(size, Ordering::Release);
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! One attempt of a commit as the rooms of features see and change it: what only the base decides comes out the same
+//! for the same base, intent and time (P073).
+
+use std::collections::BTreeMap;
+
+use super::{TableFeature, supported};
+use crate::actions::{Action, CommitInfo, DomainMetadata, Metadata, Protocol};
+
+/// The version that an attempt builds on.
+#[derive(Clone, Copy)]
+pub struct Base<'a> {
+    /// Its number.
+    pub version: u64,
+    /// Its time in ms, needed where the commit carries its own.
+    pub time_ms: Option<i64>,
+    /// Its protocol.
+    pub protocol: &'a Protocol,
+    /// Its metadata.
+    pub metadata: &'a Metadata,
+    /// Its domains, needed where the table has any.
+    pub domains: &'a BTreeMap<String, DomainMetadata>,
+}
+
+/// One attempt, as the rooms see and change it.
+pub struct Attempt<'a> {
+    /// What it builds on; absent for a new table.
+    pub base: Option<Base<'a>>,
+    /// The version that it would make.
+    pub version: u64,
+    /// The clock at the attempt, ms.
+    pub now_ms: i64,
+    /// The commit's actions.
+    pub actions: Vec<Action>,
+}
+
+impl Attempt<'_> {
+    /// The table's metadata after the commit.
+    pub fn metadata(&self) -> Option<&Metadata> {
+        let new = self.actions.iter().find_map(|a| match a {
+            Action::Metadata(m) => Some(m),
+            _ => None,
+        });
+        new.or(self.base.map(|b| b.metadata))
+    }
+
+    /// Whether the table supports a feature after the commit.
+    pub fn supports(&self, feature: &TableFeature) -> bool {
+        let new = self.actions.iter().find_map(|a| match a {
+            Action::Protocol(p) => Some(p),
+            _ => None,
+        });
+        let protocol = new.or(self.base.map(|b| b.protocol));
+        protocol.is_some_and(|p| supported(p).contains(feature.name))
+    }
+
+    /// The commit's provenance.
+    pub fn info(&mut self) -> Option<&mut CommitInfo> {
+        self.actions.iter_mut().find_map(|a| match a {
+            Action::CommitInfo(i) => Some(i),
+            _ => None,
+        })
+    }
+
+    /// The metadata that the commit sets.
+    pub fn new_metadata(&mut self) -> Option<&mut Metadata> {
+        self.actions.iter_mut().find_map(|a| match a {
+            Action::Metadata(m) => Some(m),
+            _ => None,
+        })
+    }
+
+    /// Sets a domain, in place of what the commit said of it.
+    pub fn set_domain(&mut self, new: DomainMetadata) {
+        self.actions
+            .retain(|a| !matches!(a, Action::DomainMetadata(d) if d.domain == new.domain));
+        self.actions.push(Action::DomainMetadata(new));
+    }
+}

@@ -1,0 +1,36 @@
+//! Checkpoint protection (P157): versions before the protected one may hold features that their checkpoints alone
+//! hide, so cleanup passes them all at once or not at all. Called by log cleanup.
+
+use super::attempt::Attempt;
+use super::{Kind, TableFeature, fine, never};
+use crate::Result;
+use crate::actions::Metadata;
+
+const BEFORE: &str = "delta.requireCheckpointProtectionBeforeVersion";
+
+/// The version before which no checkpoint may go while a commit stays; 0 when nothing is protected.
+pub fn protected_before(metadata: &Metadata) -> u64 {
+    let value = metadata.configuration.get(BEFORE);
+    value.and_then(|v| v.trim().parse().ok()).unwrap_or(0)
+}
+
+/// New metadata of a protected table keeps the mark (P023): a mark that got lost would free its checkpoints.
+pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
+    let old = attempt.base.and_then(|b| b.metadata.configuration.get(BEFORE).cloned());
+    if attempt.supports(&FEATURE)
+        && let (Some(old), Some(new)) = (old, attempt.new_metadata())
+    {
+        new.configuration.entry(BEFORE.to_owned()).or_insert(old);
+    }
+    Ok(())
+}
+
+pub(super) static FEATURE: TableFeature = TableFeature {
+    name: "checkpointProtection",
+    kind: Kind::Writer,
+    legacy: None,
+    requires: &[],
+    wanted: never,
+    refuse_read: fine,
+    refuse_write: fine,
+};

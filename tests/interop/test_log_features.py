@@ -1,0 +1,233 @@
+"""Own times, row ids, domains, clustering, checksums, V2 checkpoints, compactions: delta-spark reads what we wrote, writes
+on top, and we read that back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from deltaplane import DeltaTable, write_deltalake
+from interop.datasets import numbered
+from interop.delta_spark import DeltaSpark
+from interop.same import assert_same
+from interop.verifier import verify
+
+
+def log(table: str) -> Path:
+    return Path(table) / "_delta_log"
+
+
+def actions(table: str, version: int, kind: str) -> list[dict[str, Any]]:
+    lines = (log(table) / f"{version:020d}.json").read_text().splitlines()
+    return [a[kind] for a in map(json.loads, lines) if kind in a]
+
+
+def create(table: str, **arguments: Any) -> DeltaTable:
+    return DeltaTable.create(table, numbered(0, 0).schema, **arguments)
+
+
+def append(table: str, start: int, count: int = 2) -> None:
+    write_deltalake(table, numbered(start, count), mode="append")
+
+
+def test_own_times_both_ways(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
+    # P082, P083, P084: enabled at creation by us, later by delta-spark
+    table = tmp_table()
+    create(table, configuration={"delta.enableInCommitTimestamps": "true"})
+    append(table, 0)
+    delta_spark.write(table, numbered(2, 2))
+    append(table, 4)
+    ours = {e["version"]: e["timestamp"] for e in DeltaTable(table).history()}
+    described = delta_spark.sql(f"describe history delta.`{table}`").to_pylist()
+    assert {r["version"]: round(r["timestamp"].timestamp() * 1000) for r in described} == ours
+    stamps = [actions(table, v, "commitInfo")[0]["inCommitTimestamp"] for v in range(4)]
+    assert stamps == [ours[v] for v in range(4)] == sorted(set(stamps))
+    assert_same(delta_spark.read(table), numbered(0, 6))
+    verify(table)
+
+    for who in ("we", "they"):
+        later = tmp_table()
+        write_deltalake(later, numbered(0, 2))
+        key = "delta.enableInCommitTimestamps"
+        if who == "we":
+            DeltaTable(later).alter.set_table_properties({key: "true"})
+        else:
+            delta_spark.sql(f"alter table delta.`{later}` set tblproperties ('{key}' = 'true')")
+        append(later, 2)
+        configuration = DeltaTable(later).metadata().configuration
+        assert configuration["delta.inCommitTimestampEnablementVersion"] == "1"
+        described = delta_spark.sql(f"describe history delta.`{later}`").to_pylist()
+        assert {r["version"]: round(r["timestamp"].timestamp() * 1000) for r in described} == {
+            e["version"]: e["timestamp"] for e in DeltaTable(later).history()
+        }
+        verify(later)
+
+
+def row_ids(delta_spark: DeltaSpark, table: str) -> list[tuple[int, int, int]]:
+    rows = delta_spark.sql(
+        f"select id, _metadata.row_id as r, _metadata.row_commit_version as v from delta.`{table}` order by id"
+    )
+    return [(r["id"], r["r"], r["v"]) for r in rows.to_pylist()]
+
+
+def test_row_ids_go_on(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
+    # P140-P143
+    table = tmp_table()
+    create(table, configuration={"delta.enableRowTracking": "true"})
+    append(table, 0)
+    append(table, 2)
+    assert row_ids(delta_spark, table) == [(0, 0, 1), (1, 1, 1), (2, 2, 2), (3, 3, 2)]
+    delta_spark.write(table, numbered(4, 2))
+    delta_spark.sql(f"delete from delta.`{table}` where id = 1")
+    DeltaTable(table).create_checkpoint()
+    append(table, 6)
+    seen = row_ids(delta_spark, table)
+    assert [(i, v) for i, _, v in seen] == [(0, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 5), (7, 5)]
+    assert len({r for _, r, _ in seen}) == len(seen)
+    assert seen[:3] == [(0, 0, 1), (2, 2, 2), (3, 3, 2)]
+    mark = json.loads(DeltaTable(table).domain_metadata()["delta.rowTracking"])["rowIdHighWaterMark"]
+    assert mark >= max(r for _, r, _ in seen)
+    verify(table)
+
+
+def test_clustering_and_domains(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
+    # P151, P152
+    table = tmp_table()
+    create(table, cluster_by=["id"])
+    append(table, 0)
+    DeltaTable(table).set_domain_metadata("app.settings", '{"level": 3}')
+    append(table, 2)
+    detail = delta_spark.sql(f"describe detail delta.`{table}`").to_pylist()[0]
+    assert detail["clusteringColumns"] == ["id"]
+    delta_spark.write(table, numbered(4, 2))
+    delta_spark.execute(f"optimize delta.`{table}`")
+    delta_spark.sql(f"alter table delta.`{table}` cluster by (name)")
+    append(table, 6)
+    domains = DeltaTable(table).domain_metadata()
+    assert domains["app.settings"] == '{"level": 3}'
+    assert json.loads(domains["delta.clustering"])["clusteringColumns"] == [["name"]]
+    assert_same(delta_spark.read(table), numbered(0, 8))
+    assert_same(DeltaTable(table).to_pyarrow_table(), numbered(0, 8))
+    verify(table)
+
+
+def test_checksums_are_sound_to_delta_spark(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
+    # P018: delta-spark compares each with the state that it makes of the log
+    table = tmp_table()
+    create(
+        table,
+        partition_by=["day"],
+        configuration={"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"},
+    )
+    append(table, 0)
+    write_deltalake(table, numbered(0, 4), mode="overwrite")
+    assert delta_spark.checksum(table) == {"there": True, "sound": True}
+    delta_spark.write(table, numbered(4, 2))
+    append(table, 6)
+    assert delta_spark.checksum(table) == {"there": True, "sound": True}
+    theirs, ours = (json.loads((log(table) / f"{v:020d}.crc").read_text()) for v in (3, 4))
+    assert ours["numFiles"] > theirs["numFiles"]
+    assert_same(delta_spark.read(table), numbered(0, 8))
+    verify(table)
+
+
+def test_v2_checkpoints_both_ways(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
+    # P056-P059
+    table = tmp_table()
+    create(table, configuration={"delta.checkpointPolicy": "v2", "delta.enableRowTracking": "true"})
+    append(table, 0)
+    write_deltalake(table, numbered(0, 4), mode="overwrite")
+    DeltaTable(table).create_checkpoint()
+    assert len(list((log(table) / "_sidecars").iterdir())) == 1
+    verify(table)
+    # Nothing but the checkpoint holds the first versions.
+    for version in (0, 1, 2):
+        for kind in ("json", "crc"):
+            (log(table) / f"{version:020d}.{kind}").unlink()
+    assert_same(delta_spark.read(table), numbered(0, 4))
+    delta_spark.write(table, numbered(4, 2))
+    assert row_ids(delta_spark, table)[:1] == [(0, row_ids(delta_spark, table)[0][1], 2)]
+    delta_spark.checkpoint(table)
+    append(table, 6)
+    DeltaTable(table).create_checkpoint()
+    assert_same(delta_spark.read(table), numbered(0, 8))
+    assert_same(DeltaTable(table).to_pyarrow_table(), numbered(0, 8))
+    assert delta_spark.snapshot(table)["version"] == 4
+    assert set(DeltaTable(table).domain_metadata()) == {"delta.rowTracking"}
+    plain = tmp_table()
+    create(plain, configuration={"delta.checkpointPolicy": "v2"})
+    append(plain, 0)
+    DeltaTable(plain).create_checkpoint()
+    for version in (0, 1):
+        (log(plain) / f"{version:020d}.json").unlink()
+    assert_same(deltalake.DeltaTable(plain).to_pyarrow_table(), numbered(0, 2))
+
+
+def test_compactions_and_cleanup_leave_the_same_rows(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
+    # P011, P012, P063
+    import os
+
+    table = tmp_table()
+    create(table, configuration={"delta.logRetentionDuration": "interval 2 days"})
+    for start in range(0, 8, 2):
+        append(table, start)
+    write_deltalake(table, numbered(0, 4), mode="overwrite")
+    opened = DeltaTable(table)
+    opened.compact_logs(1, 4)
+    assert (log(table) / f"{1:020d}.{4:020d}.compacted.json").exists()
+    assert_same(delta_spark.read(table), numbered(0, 4))
+    assert_same(DeltaTable(table).to_pyarrow_table(), numbered(0, 4))
+    verify(table)
+    DeltaTable(table, version=4).create_checkpoint()
+    start = time.time() - 10 * 86_400
+    for version in range(5):
+        os.utime(log(table) / f"{version:020d}.json", (start + version, start + version))
+    copy = tmp_table()
+    shutil.copytree(table, copy)
+    opened.cleanup_metadata()
+    assert sorted(p.name for p in log(table).glob("*.json") if "compacted" not in p.name) == [
+        f"{v:020d}.json" for v in (4, 5)
+    ]
+    assert_same(delta_spark.read(table), numbered(0, 4))
+    assert_same(DeltaTable(table, version=4).to_pyarrow_table(), numbered(0, 8))
+    append(table, 4)
+    assert_same(delta_spark.read(table), numbered(0, 6))
+    assert_same(deltalake.DeltaTable(table).to_pyarrow_table(), numbered(0, 6))
+    # Asked for by a commit, or left to the table's properties.
+    from deltaplane import PostCommitHookProperties
+
+    never = PostCommitHookProperties(cleanup_expired_logs=False)
+    write_deltalake(copy, numbered(4, 2), mode="append", post_commithook_properties=never)
+    assert (log(copy) / f"{0:020d}.json").exists()
+    always = PostCommitHookProperties(cleanup_expired_logs=True)
+    write_deltalake(copy, numbered(6, 2), mode="append", post_commithook_properties=always)
+    assert not (log(copy) / f"{0:020d}.json").exists()
+    assert DeltaTable(copy).count() == 8
+
+
+def test_a_protocol_s_domain_is_not_the_user_s(tmp_table: Callable[[], str]) -> None:
+    # P151
+    from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+
+    plain, clustered = create(tmp_table()), create(tmp_table(), cluster_by="id")
+    with pytest.raises(UnsupportedFeatureError, match="app"):
+        plain.set_domain_metadata("app", "{}")
+    for name in ("delta.clustering", ""):
+        with pytest.raises(InvalidArgumentError):
+            clustered.set_domain_metadata(name, "{}")
+    clustered.set_domain_metadata("app", "{}")
+    clustered.remove_domain_metadata("app")
+    assert set(clustered.domain_metadata()) == {"delta.clustering"}
+    with pytest.raises(InvalidArgumentError, match="app"):
+        clustered.remove_domain_metadata("app")
+    with pytest.raises(InvalidArgumentError, match="nope"):
+        create(f"{plain.location}-2", cluster_by="nope")
+    write_deltalake(f"{plain.location}-3", pa.table({"id": [1]}), cluster_by="id")
