@@ -215,6 +215,7 @@ class DeltaTable:
             configuration=configuration,
             schema_mode="overwrite" if mode == "overwrite" else None,
             schema_json=schema.to_json() if isinstance(schema, Schema) else None,
+            applies_row_rules=True,
         )
         location, options = location_text(table_uri), storage_options_text(storage_options)
         job = _native.WriteJob.begin(location, options, schema, request)

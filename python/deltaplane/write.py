@@ -15,6 +15,7 @@ from deltaplane.arrow_io import as_reader
 from deltaplane.exceptions import (
     ConstraintViolationError,
     DeltaConcurrentModificationException,
+    DeltaError,
     InvalidArgumentError,
     SchemaMismatchError,
     TableAlreadyExistsError,
@@ -22,6 +23,7 @@ from deltaplane.exceptions import (
 from deltaplane.expr import Predicate
 from deltaplane.options import location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
+from deltaplane.row_rules import RuledRows
 
 if TYPE_CHECKING:
     from deltaplane.options import TableUri
@@ -110,7 +112,8 @@ def write_deltalake(
     Raises:
         TableAlreadyExistsError: mode error and a table is there.
         SchemaMismatchError: the data's columns don't fit; the message names each one, expected and found.
-        ConstraintViolationError: a null in a column without nulls.
+        ConstraintViolationError: a null in a column without nulls, or a row that breaks a constraint, an invariant or a
+            generated column's expression; the message shows the row's values (P101-P105).
         DeltaConcurrentModificationException: another writer won; nothing was committed.
         InvalidArgumentError: a wrong call, or a row outside of `predicate`.
         UnsupportedFeatureError, UnsupportedExpressionError: not possible yet.
@@ -141,6 +144,7 @@ def write_deltalake(
         writer_properties=writer_properties,
         commit_properties=commit_properties,
         post_commithook_properties=post_commithook_properties,
+        applies_row_rules=True,
     )
     result = _write(location, options or None, data, request)
     if table is not None and result.version is not None:
@@ -153,7 +157,13 @@ def _write(location: str, options: dict[str, str] | None, data: Any, request: st
     job = _native.WriteJob.begin(location, options, reader.schema, request)
     if job.skip is not None:
         return WriteResult(version=None, skipped=job.skip)
-    return commit_files(job, _native.write_files(location, options, job.spec, reader))
+    rows = RuledRows(job.spec, reader, location)
+    try:
+        adds = _native.write_files(location, options, job.spec, rows.reader)
+    except DeltaError:
+        rows.raise_error()
+        raise
+    return commit_files(job, adds)
 
 
 def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
@@ -185,8 +195,11 @@ def write_request(
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
     post_commithook_properties: PostCommitHookProperties | None = None,
+    applies_row_rules: bool = False,
 ) -> str:
     """The request text that the Rust core takes, from checked arguments.
+
+    `applies_row_rules`: the caller evaluates the rules in the job's spec on its rows (`deltaplane.row_rules`).
 
     Raises:
         InvalidArgumentError: a value out of range, or two that don't go together.
@@ -219,6 +232,7 @@ def write_request(
             "description": description,
             "configuration": {k: v for k, v in (configuration or {}).items() if v is not None},
             "target_file_size": target_file_size,
+            "applies_row_rules": applies_row_rules,
             **(writer_properties or WriterProperties()).to_request(),
             **(commit_properties or CommitProperties()).to_request(),
             **(post_commithook_properties or PostCommitHookProperties()).to_request(),

@@ -213,6 +213,7 @@ EXPRESSIONS: list[str] = [
     ),
     "substring(t1 from 2 for 1)",
     *(f"{f}(t1, {n}{p})" for f in ("lpad", "rpad") for n in ("k", "10") for p in ("", ", c", ", '日x'")),
+    *(f"{f}(t1)" for f in ("upper", "ucase", "lower", "lcase")),
     "space(k)",
     "replace(t1, c)",
     "replace(t1, c, 'XY')",

@@ -41,7 +41,7 @@ def one(sql: str, zone: str = "UTC", **columns: pa.Array) -> object:
         ("sum(id) over (order by id) > 1", "`sum`"),
         ("cast(d as string) = '1'", "CAST(double AS string)"),
         ("at > current_timestamp()", "the current time"),
-        ("upper(name collate UNICODE)", "COLLATE"),
+        ("name collate UNICODE", "COLLATE"),
         ("at + interval 1 day > at", "an interval"),
     ],
 )

@@ -14,7 +14,7 @@ from structure.python_modules import Package, imports, module_name
 LAYERS = (
     ("_native", "errors", "exceptions"),
     ("arrow_io", "compat", "expr", "options", "properties", "schema"),
-    ("changes", "plan"),
+    ("changes", "plan", "row_rules"),
     ("engine",),
     ("commands",),
     ("write",),

@@ -10,13 +10,13 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, Directives, View, clustering, materialize_partition_columns, row_tracking, type_widening,
+    self, Directives, RowRules, View, clustering, materialize_partition_columns, row_tracking, type_widening,
 };
 use deltaplane_protocol::files::{FileRows, adds_to_batch};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::properties::{Properties, canonical_key};
 use deltaplane_protocol::prune::Pruner;
-use deltaplane_protocol::schema::StructType;
+use deltaplane_protocol::schema::{Field, StructType};
 use deltaplane_protocol::schema_merge;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
@@ -123,6 +123,10 @@ pub struct WriteRequest {
     /// Whether the log is cleaned up after the commit; as the table's properties say when absent.
     #[serde(default)]
     pub cleanup: Option<bool>,
+    /// Whether the caller evaluates the table's row rules on the rows that it writes; without it a
+    /// table that has some is refused.
+    #[serde(default)]
+    pub applies_row_rules: bool,
     /// Retries after a lost race.
     #[serde(default)]
     pub max_commit_retries: Option<usize>,
@@ -177,6 +181,7 @@ pub struct PlannedWrite {
     domains: Vec<DomainMetadata>,
     replace: Replace,
     fills: Vec<Fill>,
+    rules: RowRules,
     request: WriteRequest,
 }
 
@@ -242,6 +247,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     }
     let protocol = features::protocol_with(None, view, &asked)?;
     features::check_write(&protocol, view)?;
+    let rules = row_rules(view, &request)?;
     if request.predicate.is_some() {
         return Err(Error::invalid_argument(
             "there is no table whose rows the predicate could replace: leave the predicate out",
@@ -261,8 +267,32 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         domains,
         replace: Replace::Nothing,
         fills: Vec::new(),
+        rules,
         request,
     })
+}
+
+/// The rules that the caller says it applies; P104: rows aren't written past rules that nobody evaluates.
+fn row_rules(view: View<'_>, request: &WriteRequest) -> Result<RowRules> {
+    let rules = features::row_rules(view)?;
+    if rules.is_empty() || request.applies_row_rules {
+        return Ok(rules);
+    }
+    let first = rules.checks.iter().map(|c| &c.sql);
+    let mut first = first.chain(rules.generated.iter().chain(&rules.defaults).map(|c| &c.sql));
+    Err(Error::unsupported_feature(format!(
+        "this way of writing doesn't evaluate the table's constraints, generated columns and default values (`{}`): write with write_deltalake",
+        first.next().map_or("", String::as_str)
+    )))
+}
+
+/// The data's columns and those that the rules give values to where the data lacks them.
+fn with_computed(table: &StructType, incoming: StructType, rules: &RowRules) -> StructType {
+    let absent = |c: &&str| incoming.field_ignore_case(c).is_none();
+    let mut names: Vec<&str> = rules.computed().filter(absent).collect();
+    names.dedup();
+    let computed: Vec<Field> = names.iter().filter_map(|c| table.field(c)).cloned().collect();
+    StructType::new(incoming.fields().iter().cloned().chain(computed).collect())
 }
 
 async fn existing_table(
@@ -294,7 +324,11 @@ async fn existing_table(
     let replace = replace_of(&base, &request)?;
     let (incoming, fills) = match request.schema_mode {
         Some(SchemaMode::Overwrite) => (incoming, Vec::new()),
-        _ => identity_columns::complete(base.schema(), incoming)?,
+        _ => {
+            // Identity values are the writer's, so they come after what expressions compute.
+            let rules = row_rules(base.state().view(), &request)?;
+            identity_columns::complete(base.schema(), with_computed(base.schema(), incoming, &rules))?
+        }
     };
     let (schema, partition_columns) = new_schema(&base, incoming, &request)?;
     let mut configuration = base.state().metadata().configuration.clone();
@@ -319,6 +353,11 @@ async fn existing_table(
         metadata.as_ref().unwrap_or_else(|| base.state().metadata()),
         &schema,
     );
+    let view = View {
+        metadata: metadata.as_ref().unwrap_or_else(|| base.state().metadata()),
+        schema: &schema,
+    };
+    let rules = row_rules(view, &request)?;
     Ok(WritePlan::Go(Box::new(PlannedWrite {
         store: store.clone(),
         properties: base.state().properties().clone(),
@@ -332,6 +371,7 @@ async fn existing_table(
         domains: Vec::new(),
         replace,
         fills,
+        rules,
         request,
     })))
 }
@@ -502,6 +542,11 @@ impl PlannedWrite {
     /// What to fill the identity columns with that the data lacks.
     pub fn fills(&self) -> &[Fill] {
         &self.fills
+    }
+
+    /// What expressions ask of the rows.
+    pub fn row_rules(&self) -> &RowRules {
+        &self.rules
     }
 
     /// The request.
@@ -687,6 +732,8 @@ fn check_inside(adds: &[Add], pruner: &Pruner, sql: &str) -> Result<()> {
 pub async fn create_table(store: &Store, schema: StructType, request: WriteRequest) -> Result<Snapshot> {
     let request = WriteRequest {
         schema_mode: (request.mode == WriteMode::Overwrite).then_some(SchemaMode::Overwrite),
+        // There are no rows.
+        applies_row_rules: true,
         operation: Some(request.operation.unwrap_or_else(|| "CREATE TABLE".to_owned())),
         ..request
     };

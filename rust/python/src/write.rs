@@ -9,6 +9,7 @@ use deltaplane_log::{PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, p
 use deltaplane_protocol::actions::{Add, PartitionValues};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
+use deltaplane_protocol::features::RowRules;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
@@ -35,6 +36,8 @@ struct Spec {
     stats_columns: StatsColumns,
     string_prefix_length: usize,
     identity: Vec<Fill>,
+    /// For whoever feeds the writer: it has evaluated them before the rows come here.
+    row_rules: RowRules,
 }
 
 impl Spec {
@@ -51,6 +54,7 @@ impl Spec {
             stats_columns: StatsColumns::of(properties),
             string_prefix_length: properties.string_prefix_length,
             identity: p.fills().to_vec(),
+            row_rules: p.row_rules().clone(),
         }
     }
 

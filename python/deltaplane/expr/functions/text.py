@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import takes
 from deltaplane.expr.registry import Form, admit, forms
-from deltaplane.expr.typed import Context, Typed, failing, made, mistyped, refuse
+from deltaplane.expr.typed import Context, Typed, failing, guarded, made, mistyped, refuse
 from deltaplane.expr.types import BINARY, BOOLEAN, INT, STRING
 
 _FAMILY = "text"
@@ -186,3 +186,24 @@ def _elt(context: Context, args: list[Typed]) -> Typed:
     whens = " ".join(f"WHEN {index.sql} = {i} THEN {v.sql}" for i, v in enumerate(values, 1))
     bad = failing("INVALID_ARRAY_INDEX", "no value has this index", STRING)
     return made(STRING, f"CASE {whens} WHEN {index.sql} IS NULL THEN NULL ELSE {bad} END", index, *values, throws=True)
+
+
+# Letters whose other case is several letters, depends on its neighbours or is newer than DuckDB's Unicode.
+_NEW = r"\x{a7cb}-\x{a7dc}\x{10d50}-\x{10d85}\x{16ea0}-\x{16ed3}"
+_ODD_LOWER = (
+    r"[\x{149}\x{19b}\x{1f0}\x{264}\x{390}\x{3b0}\x{587}\x{1c8a}\x{1e96}-\x{1e9a}\x{1f50}-\x{1fff}\x{fb00}-\x{fb17}"
+)
+_ODD_UPPER = r"[\x{130}\x{3a3}\x{1c89}"
+
+
+def _cased(names: str, odd: str, sql: str) -> None:
+    @admit(_FAMILY, *names.split())
+    def lower(context: Context, args: list[Typed]) -> Typed:
+        (value,) = _strings(context, names.split()[0], args, 1)
+        bad = f"regexp_matches({value.sql}, '{odd}{_NEW}]')"
+        why = "a letter whose other case isn't one letter"
+        return made(STRING, guarded(bad, "UNSUPPORTED_VALUE", why, sql.format(value.sql), STRING), value, partial=True)
+
+
+_cased("upper ucase", _ODD_LOWER, "upper(replace({0}, 'ß', 'SS'))")
+_cased("lower lcase", _ODD_UPPER, "lower({0})")

@@ -1,6 +1,7 @@
 //! CHECK constraints (P103): expressions over a row, kept in the table's properties.
 
-use super::{Kind, TableFeature, fine};
+use super::row_rule::RowCheck;
+use super::{Kind, TableFeature, View, fine};
 
 pub(super) const PREFIX: &str = "delta.constraints.";
 
@@ -11,10 +12,16 @@ pub(super) static FEATURE: TableFeature = TableFeature {
     requires: &[],
     wanted: |v| v.metadata.configuration.keys().any(|k| k.starts_with(PREFIX)),
     refuse_read: fine,
-    refuse_write: |v| {
-        let name = v.metadata.configuration.keys().find_map(|k| k.strip_prefix(PREFIX))?;
-        Some(format!(
-            "and its constraint `{name}` is an expression that this version can't check"
-        ))
-    },
+    refuse_write: fine,
 };
+
+/// The constraints, by name.
+pub(super) fn checks(view: View<'_>) -> Vec<RowCheck> {
+    let check = |(key, sql): (&String, &String)| {
+        Some(RowCheck {
+            name: key.strip_prefix(PREFIX)?.to_owned(),
+            sql: sql.clone(),
+        })
+    };
+    view.metadata.configuration.iter().filter_map(check).collect()
+}

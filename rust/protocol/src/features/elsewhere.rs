@@ -34,9 +34,6 @@ const fn writer(name: &'static str, requires: &'static [&'static str], wanted: f
 pub(super) static FEATURES: &[TableFeature] = &[
     reader_writer("catalogManaged", never),
     reader_writer("catalogOwned-preview", never),
-    writer("allowColumnDefaults", &[], |v| {
-        v.find_field(&|f| f.metadata.contains_key("CURRENT_DEFAULT")).is_some()
-    }),
     writer(
         "coordinatedCommits-preview",
         &["inCommitTimestamp", "vacuumProtocolCheck"],

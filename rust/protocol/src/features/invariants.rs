@@ -1,20 +1,68 @@
-//! Column invariants and NOT NULL (P101, P102). NOT NULL is enforced where rows are written;
-//! invariant expressions can't be evaluated yet, so writing to such a table is refused (P104).
+//! Column invariants and NOT NULL (P101, P102). NOT NULL is enforced where rows are written,
+//! invariants are conditions over a row.
 
-use super::{Kind, TableFeature, fine};
+use serde_json::Value;
+
+use super::row_rule::RowCheck;
+use super::{Kind, TableFeature, View, fine};
+use crate::schema::{DataType, Field, StructType};
+use crate::{Error, Result};
+
+const KEY: &str = "delta.invariants";
 
 pub(super) static FEATURE: TableFeature = TableFeature {
     name: "invariants",
     kind: Kind::Writer,
     legacy: Some((1, 2)),
     requires: &[],
-    wanted: |v| {
-        v.find_field(&|f| !f.nullable || f.metadata.contains_key("delta.invariants"))
-            .is_some()
-    },
+    wanted: |v| v.find_field(&|f| !f.nullable || f.metadata.contains_key(KEY)).is_some(),
     refuse_read: fine,
-    refuse_write: |v| {
-        v.find_field(&|f| f.metadata.contains_key("delta.invariants"))
-            .map(|c| format!("and column `{c}` has an invariant expression, which this version can't check"))
-    },
+    refuse_write: fine,
 };
+
+/// The invariants, named by their columns.
+pub(super) fn checks(view: View<'_>) -> Result<Vec<RowCheck>> {
+    let mut found = Vec::new();
+    in_struct(view.schema, "", &mut found)?;
+    Ok(found)
+}
+
+fn in_struct(s: &StructType, path: &str, found: &mut Vec<RowCheck>) -> Result<()> {
+    for f in s.fields() {
+        let name = format!("{path}{}", f.name);
+        if let Some(kept) = f.metadata.get(KEY) {
+            let sql = expression(kept).ok_or_else(|| unknown_shape(f, &name))?;
+            found.push(RowCheck {
+                name: name.clone(),
+                sql,
+            });
+        }
+        in_type(&f.data_type, &format!("{name}."), found)?;
+    }
+    Ok(())
+}
+
+fn in_type(t: &DataType, path: &str, found: &mut Vec<RowCheck>) -> Result<()> {
+    match t {
+        DataType::Primitive(_) => Ok(()),
+        DataType::Struct(s) => in_struct(s, path, found),
+        DataType::Array(a) => in_type(&a.element, &format!("{path}element."), found),
+        DataType::Map(m) => {
+            in_type(&m.key, &format!("{path}key."), found)?;
+            in_type(&m.value, &format!("{path}value."), found)
+        }
+    }
+}
+
+/// The condition in `{"expression": {"expression": "<sql>"}}`.
+fn expression(kept: &Value) -> Option<String> {
+    let parsed: Value = serde_json::from_str(kept.as_str()?).ok()?;
+    Some(parsed.get("expression")?.get("expression")?.as_str()?.to_owned())
+}
+
+fn unknown_shape(f: &Field, name: &str) -> Error {
+    Error::unsupported_feature(format!(
+        "can't write this table: the invariant of column `{name}` has a shape that this version doesn't know ({}); remove it with the program that set it",
+        f.metadata.get(KEY).map(Value::to_string).unwrap_or_default()
+    ))
+}

@@ -7,6 +7,7 @@ pub mod change_data_feed;
 mod check_constraints;
 pub mod checkpoint_protection;
 pub mod clustering;
+mod column_defaults;
 pub mod column_mapping;
 pub mod deletion_vectors;
 mod directives;
@@ -19,6 +20,8 @@ pub mod identity_columns;
 pub mod in_commit_timestamp;
 mod invariants;
 pub mod materialize_partition_columns;
+mod row_rule;
+mod row_rules;
 pub mod row_tracking;
 mod support;
 mod timestamp_ntz;
@@ -38,6 +41,8 @@ use attempt::{Attempt, Base};
 
 pub use directives::{Directives, known};
 pub use drop::{Dropped, without_feature};
+pub use row_rule::{ColumnRule, RowCheck};
+pub use row_rules::{RowRules, row_rules};
 pub use support::{reads, writes};
 pub use transitions::check_change;
 pub use weakest::{protocol_for, protocol_with};
@@ -150,6 +155,7 @@ static NATIVE: &[&TableFeature] = &[
     &check_constraints::FEATURE,
     &change_data_feed::FEATURE,
     &generated_columns::FEATURE,
+    &column_defaults::FEATURE,
     &column_mapping::FEATURE,
     &identity_columns::FEATURE,
     &iceberg_compat::FEATURE_V1,
