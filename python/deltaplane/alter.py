@@ -400,6 +400,28 @@ class TableAlterer:
         arguments = {"keys": [keys] if isinstance(keys, str) else list(keys), "if_exists": if_exists}
         return self._alter("unset_properties", arguments, dry_run, commit_properties, post_commithook_properties)
 
+    def cluster_by(
+        self,
+        columns: str | Sequence[str],
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Keeps rows together by these columns from now on, by none with an empty list; files stay as they are (P152).
+
+        Raises:
+            InvalidArgumentError: a partitioned table, more than four columns, or one without statistics.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-alter-cluster/t", pa.table({"day": [1], "x": [2]}))
+        >>> DeltaTable("memory://doc-alter-cluster/t").alter.cluster_by("day").added_features
+        ['clustering', 'domainMetadata']
+        """
+        arguments = {"columns": [columns] if isinstance(columns, str) else list(columns)}
+        return self._alter("cluster_by", arguments, dry_run, commit_properties, post_commithook_properties)
+
     # --- constraints --------------------------------------------------------------------------------------------------
 
     def add_constraint(

@@ -361,6 +361,41 @@ def test_defaults_must_be_constants_of_the_columns_type(table: DeltaTable) -> No
     assert DeltaTable(table.location).version() == 0
 
 
+def test_clustering_columns_change(table: DeltaTable) -> None:
+    # P152, P098
+    assert table.alter.cluster_by(["id", "s.x"]).added_features == ["clustering", "domainMetadata"]
+    said = last(table)
+    assert said["operation"] == "CLUSTER BY"
+    assert said["operationParameters"] == {"oldClusteringColumns": "", "newClusteringColumns": "id,s.x"}
+    assert not table.alter.cluster_by(["id", "s.x"]).changed
+    write_deltalake(table, ROWS, mode="append")
+    for call, says in (
+        (lambda: table.alter.cluster_by("l"), "l"),
+        (lambda: table.alter.cluster_by("nope"), "nope"),
+        (lambda: table.alter.set_table_properties({"delta.dataSkippingStatsColumns": "id"}), "statistics"),
+        (lambda: table.alter.drop_feature("domainMetadata"), "clustering"),
+        (lambda: table.alter.drop_feature("clustering"), "cluster_by"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=says):
+            call()
+    table.alter.cluster_by([])
+    assert table.alter.drop_feature("clustering").removed_features == ["clustering"]
+    assert str(table.alter.drop_feature("domainMetadata").after) == "(1, 2)"
+
+
+def test_commits_carry_their_time_from_the_change_on(table: DeltaTable) -> None:
+    # P084, P098
+    table.alter.set_table_properties({"delta.enableInCommitTimestamps": "true"})
+    found = table.metadata().configuration
+    info = actions(table, 1)[0]["commitInfo"]
+    assert found["delta.inCommitTimestampEnablementVersion"] == "1"
+    assert found["delta.inCommitTimestampEnablementTimestamp"] == str(info["inCommitTimestamp"])
+    assert table.alter.drop_feature("inCommitTimestamp").removed_features == ["inCommitTimestamp"]
+    assert table.metadata().configuration == {}
+    write_deltalake(table, ROWS, mode="append")
+    assert "inCommitTimestamp" not in actions(table, 3)[0]["commitInfo"]
+
+
 def test_change_feed_columns_clash(tmp_path: Path) -> None:
     # P133
     write_deltalake(tmp_path / "t", pa.table({"_change_type": ["x"]}))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::{Metadata, Protocol};
+use deltaplane_protocol::actions::{DomainMetadata, Metadata, Protocol};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::features::{self, Directives, View};
 use deltaplane_protocol::mapping::Mapping;
@@ -11,6 +11,7 @@ use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::state::TableState;
 use serde_json::Value;
 
+use super::clustering;
 use crate::mapped_schema::remapped;
 use crate::transaction::{Operation, Staged};
 
@@ -18,6 +19,10 @@ use crate::transaction::{Operation, Staged};
 pub(super) struct Draft<'a> {
     /// The table before.
     pub base: &'a TableState,
+    /// Its domains before.
+    pub domains_before: Vec<DomainMetadata>,
+    /// Domains that the change sets or removes.
+    pub domains: Vec<DomainMetadata>,
     /// Its metadata after, apart from the schema.
     pub metadata: Metadata,
     /// Its schema after.
@@ -36,9 +41,11 @@ pub(super) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     /// Nothing changed yet.
-    pub(super) fn new(base: &'a TableState) -> Self {
+    pub(super) fn new(base: &'a TableState, domains_before: Vec<DomainMetadata>) -> Self {
         Draft {
             base,
+            domains_before,
+            domains: Vec::new(),
             metadata: base.metadata().clone(),
             schema: base.schema().as_ref().clone(),
             asked: Directives::default(),
@@ -80,6 +87,9 @@ impl<'a> Draft<'a> {
             schema: &self.schema,
         };
         features::check_change(self.base.view(), view)?;
+        if self.metadata != *self.base.metadata() && self.domains.is_empty() {
+            clustering::check_kept(&self.domains_before, &self.metadata, &self.schema)?;
+        }
         let old = self.base.protocol();
         let kept = self.dropped.as_ref().unwrap_or(old);
         let protocol = features::protocol_with(Some(kept), view, &self.asked)?;
@@ -98,6 +108,7 @@ impl<'a> Draft<'a> {
         Ok(Staged {
             metadata: (self.metadata != *self.base.metadata()).then_some(self.metadata),
             protocol: (protocol != *old).then_some(protocol),
+            domains: self.domains,
             operation: self.operation,
             read: self.read,
             ..Staged::default()

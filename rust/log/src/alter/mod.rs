@@ -1,6 +1,7 @@
 //! ALTER: one change of a table's metadata or protocol, planned on the newest version, shown or committed.
 //! Each kind of change is a function from a draft to a draft; this file judges the result as a whole.
 
+mod clustering;
 mod columns;
 mod constraints;
 mod dependants;
@@ -133,6 +134,11 @@ pub enum Change {
         #[serde(default)]
         if_exists: bool,
     },
+    /// Keeps rows together by these columns from now on.
+    ClusterBy {
+        /// Their paths; empty for none any more.
+        columns: Vec<String>,
+    },
     /// Supports features without using them.
     AddFeatures {
         /// Their names.
@@ -237,13 +243,17 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
         _ => Snapshot::open(store, None).await?,
     };
     base.state().check_write()?;
-    let mut draft = Draft::new(base.state());
+    let domains = match features::needs_domains(base.state().protocol()) {
+        true => base.domains().await?,
+        false => Vec::new(),
+    };
+    let mut draft = Draft::new(base.state(), domains);
     apply(&mut draft, &request.change)?;
     let planned = draft.finish()?;
     let before = base.state().protocol().clone();
     let mut done = Altered {
         version: None,
-        changed: planned.metadata.is_some() || planned.protocol.is_some(),
+        changed: planned.metadata.is_some() || planned.protocol.is_some() || !planned.domains.is_empty(),
         operation: planned.operation.name.clone(),
         after: planned.protocol.clone().unwrap_or_else(|| before.clone()),
         before,
@@ -272,6 +282,7 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         Change::SetDefault { column, expression } => columns::set_default(draft, column, expression.as_deref()),
         Change::AddConstraint { name, expression, .. } => constraints::add(draft, name, expression),
         Change::DropConstraint { name, if_exists } => constraints::drop(draft, name, *if_exists),
+        Change::ClusterBy { columns } => clustering::set(draft, columns),
         Change::AddFeatures {
             features,
             allow_protocol_versions_increase,

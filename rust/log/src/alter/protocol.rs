@@ -29,7 +29,8 @@ pub(super) fn upgrade(draft: &mut Draft<'_>, reader: i32, writer: i32) -> Result
 
 /// Stops supporting a feature; its properties go with it (P098).
 pub(super) fn drop_feature(draft: &mut Draft<'_>, name: &str) -> Result<()> {
-    let dropped = without_feature(draft.base.protocol(), draft.base.view(), name)?;
+    let dropped = without_feature(draft.base.protocol(), draft.base.view(), &draft.domains_before, name)?;
+    draft.domains = dropped.domains;
     draft.metadata = dropped.metadata;
     draft.dropped = Some(dropped.protocol);
     let parameters = [

@@ -2,10 +2,11 @@
 //! reader-writer feature old versions must stay readable as they are. What isn't safe is refused with the remedy.
 
 use super::{
-    TableFeature, View, append_only, change_data_feed, check_constraints, find, generated_columns, identity_columns,
-    invariants, known, supported, vacuum_protocol_check, weakest,
+    TableFeature, View, append_only, change_data_feed, check_constraints, clustering, domain_metadata, find,
+    generated_columns, identity_columns, in_commit_timestamp, invariants, known, supported, vacuum_protocol_check,
+    weakest,
 };
-use crate::actions::{Metadata, Protocol};
+use crate::actions::{DomainMetadata, Metadata, Protocol};
 use crate::{Error, Result};
 
 /// What a drop does to the metadata.
@@ -39,9 +40,22 @@ static REMOVALS: &[(&TableFeature, Removal)] = &[
         &invariants::FEATURE,
         Removal::Unused("let every column be null with drop_column_not_null"),
     ),
+    (&clustering::FEATURE, Removal::Unused("")),
+    (&domain_metadata::FEATURE, Removal::Unused("")),
+    (
+        &in_commit_timestamp::FEATURE,
+        Removal::Properties(&[
+            "delta.enableInCommitTimestamps",
+            "delta.inCommitTimestampEnablementVersion",
+            "delta.inCommitTimestampEnablementTimestamp",
+        ]),
+    ),
     // A duty of those who delete files: old versions are as readable without it.
     (&vacuum_protocol_check::FEATURE, Removal::Unused("")),
 ];
+
+/// Features whose traces are a domain each: it must be empty first, then its tombstone is written.
+static DOMAINS: &[(&TableFeature, &str)] = &[(&clustering::FEATURE, clustering::DOMAIN)];
 
 /// What is left of a table when a feature is dropped.
 #[derive(Debug)]
@@ -50,6 +64,8 @@ pub struct Dropped {
     pub protocol: Protocol,
     /// The metadata without what belongs to it.
     pub metadata: Metadata,
+    /// Tombstones of the domains that belong to it.
+    pub domains: Vec<DomainMetadata>,
     /// The feature's name as the protocol spells it.
     pub feature: &'static str,
 }
@@ -58,7 +74,7 @@ pub struct Dropped {
 ///
 /// Errors: `InvalidArgument` where the table doesn't support it, others depend on it or it is in use;
 /// `UnsupportedFeature` for features that can't be dropped here.
-pub fn without_feature(base: &Protocol, view: View<'_>, name: &str) -> Result<Dropped> {
+pub fn without_feature(base: &Protocol, view: View<'_>, domains: &[DomainMetadata], name: &str) -> Result<Dropped> {
     let feature = known(name)?;
     let had = supported(base);
     if !had.contains(feature.name) {
@@ -97,10 +113,39 @@ pub fn without_feature(base: &Protocol, view: View<'_>, name: &str) -> Result<Dr
         )));
     }
     Ok(Dropped {
+        domains: tombstones(feature, domains)?,
         protocol: weakest::without(base, feature.name),
         metadata,
         feature: feature.name,
     })
+}
+
+/// The tombstones of a feature's domains, once nothing is in them.
+fn tombstones(feature: &TableFeature, domains: &[DomainMetadata]) -> Result<Vec<DomainMetadata>> {
+    if feature.name == domain_metadata::FEATURE.name
+        && let Some(d) = domains.first()
+    {
+        return Err(Error::invalid_argument(format!(
+            "the feature {} is in use: remove the domain `{}` first",
+            feature.name, d.domain
+        )));
+    }
+    let own = DOMAINS.iter().filter(|(f, _)| f.name == feature.name);
+    let found = own.filter_map(|(_, domain)| domains.iter().find(|d| d.domain == *domain));
+    found
+        .map(|d| {
+            if !clustering::columns(d)?.is_empty() {
+                return Err(Error::invalid_argument(format!(
+                    "the feature {} is in use: take the clustering columns away with cluster_by([]) first",
+                    feature.name
+                )));
+            }
+            Ok(DomainMetadata {
+                removed: true,
+                ..d.clone()
+            })
+        })
+        .collect()
 }
 
 #[cfg(test)]
