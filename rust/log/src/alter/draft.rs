@@ -11,7 +11,7 @@ use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::state::TableState;
 use serde_json::Value;
 
-use super::clustering;
+use super::clustered;
 use crate::mapped_schema::remapped;
 use crate::transaction::{Operation, Staged};
 
@@ -88,7 +88,7 @@ impl<'a> Draft<'a> {
         };
         features::check_change(self.base.view(), view)?;
         if self.metadata != *self.base.metadata() && self.domains.is_empty() {
-            clustering::check_kept(&self.domains_before, &self.metadata, &self.schema)?;
+            clustered::check_kept(&self.domains_before, &self.metadata, &self.schema)?;
         }
         let old = self.base.protocol();
         let kept = self.dropped.as_ref().unwrap_or(old);

@@ -1,6 +1,7 @@
 //! ALTER: one change of a table's metadata or protocol, planned on the newest version, shown or committed.
 //! Each kind of change is a function from a draft to a draft; this file judges the result as a whole.
 
+mod clustered;
 mod clustering;
 mod columns;
 mod constraints;

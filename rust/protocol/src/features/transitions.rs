@@ -2,8 +2,9 @@
 //! already (P093, P097), and what may never change back. Features that need work on rows or ids first are refused.
 
 use super::{
-    TableFeature, View, all, append_only, change_data_feed, check_constraints, column_mapping, deletion_vectors,
-    in_commit_timestamp, invariants, materialize_partition_columns, timestamp_ntz, type_widening, v2_checkpoint,
+    TableFeature, View, all, append_only, change_data_feed, check_constraints, column_defaults, column_mapping,
+    deletion_vectors, in_commit_timestamp, invariants, materialize_partition_columns, timestamp_ntz, type_widening,
+    v2_checkpoint,
 };
 use crate::{Error, Result};
 
@@ -12,6 +13,7 @@ static READY: &[&TableFeature] = &[
     &append_only::FEATURE,
     &change_data_feed::FEATURE,
     &check_constraints::FEATURE,
+    &column_defaults::FEATURE,
     &column_mapping::FEATURE,
     &deletion_vectors::FEATURE,
     &in_commit_timestamp::FEATURE,
