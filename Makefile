@@ -23,6 +23,8 @@ unexport CARGO_TARGET_DIR
 
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 PYTEST_ARGS ?=
+# Two: each may have a JVM, which uses every core at times.
+PYTEST_WORKERS ?= 2
 BENCH_ARGS ?=
 
 .PHONY: help
@@ -72,7 +74,7 @@ demo: develop ## set up from nothing, then load ten days of bank transactions th
 .PHONY: test
 test: develop jars ## every test, Rust and Python
 	cargo test --workspace --exclude deltaplane-python --locked --no-fail-fast
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
 # What maturin tells pyo3's build scripts, so that clippy does not make the next `develop` build them again.
 PYO3_AS_MATURIN = PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -1)" \

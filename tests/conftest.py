@@ -67,6 +67,28 @@ class S3Server:
         return f"s3://{name}"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under xdist a file's tests stay together, and so do all that need one JVM: a second one would cost more than it
+    gives. Those groups are the longest, so they go first."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=lambda item: _group(item) not in _JVMS)
+
+
+# The fixtures that start one.
+_JVMS = ("spark", "delta_spark")
+
+
+def _group(item: pytest.Item) -> str:
+    needs = getattr(item, "fixturenames", ())
+    # An example asks for the session only when it runs.
+    if item.path.name == "test_doctests.py":
+        return "spark"
+    return next((jvm for jvm in _JVMS if jvm in needs), item.location[0])
+
+
 @pytest.fixture(scope="session")
 def moto_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """moto's S3 in a process of its own, one for the whole run."""
