@@ -157,7 +157,7 @@ mod tests {
 
     fn drop_from(p: &Protocol, conf: &[(&str, &str)], name: &str) -> Result<Dropped> {
         with(vec![Field::new("a", Primitive::Long, false)], conf, |v| {
-            without_feature(p, v, name)
+            without_feature(p, v, &[], name)
         })
     }
 
