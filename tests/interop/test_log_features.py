@@ -149,7 +149,7 @@ def test_v2_checkpoints_both_ways(delta_spark: DeltaSpark, tmp_table: Callable[[
     assert len(list((log(table) / "_sidecars").iterdir())) == 1
     verify(table)
     # Nothing but the checkpoint holds the first versions.
-    for version in (0, 1, 2):
+    for version in (0, 1):
         for kind in ("json", "crc"):
             (log(table) / f"{version:020d}.{kind}").unlink()
     assert_same(delta_spark.read(table), numbered(0, 4))
@@ -166,8 +166,7 @@ def test_v2_checkpoints_both_ways(delta_spark: DeltaSpark, tmp_table: Callable[[
     create(plain, configuration={"delta.checkpointPolicy": "v2"})
     append(plain, 0)
     DeltaTable(plain).create_checkpoint()
-    for version in (0, 1):
-        (log(plain) / f"{version:020d}.json").unlink()
+    (log(plain) / f"{0:020d}.json").unlink()
     assert_same(deltalake.DeltaTable(plain).to_pyarrow_table(), numbered(0, 2))
 
 
@@ -176,7 +175,8 @@ def test_compactions_and_cleanup_leave_the_same_rows(delta_spark: DeltaSpark, tm
     import os
 
     table = tmp_table()
-    create(table, configuration={"delta.logRetentionDuration": "interval 2 days"})
+    two_days = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 2 days")
+    create(table, configuration=two_days)
     for start in range(0, 8, 2):
         append(table, start)
     write_deltalake(table, numbered(0, 4), mode="overwrite")

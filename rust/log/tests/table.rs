@@ -414,10 +414,10 @@ fn bad_requests_write_nothing() {
             let e = plan_write(&store, s, request(r.clone())).await.err().unwrap();
             assert_eq!(e.kind(), Kind::InvalidArgument, "{r}");
         }
-        let mapped = json!({"mode": "append", "configuration": {"delta.columnMapping.mode": "name"}});
-        let e = plan_write(&store, schema(), request(mapped)).await.err().unwrap();
+        let catalog = json!({"mode": "append", "configuration": {"delta.feature.catalogManaged": "supported"}});
+        let e = plan_write(&store, schema(), request(catalog)).await.err().unwrap();
         assert!(
-            e.kind() == Kind::UnsupportedFeature && e.message().contains("columnMapping"),
+            e.kind() == Kind::UnsupportedFeature && e.message().contains("catalogManaged"),
             "{e}"
         );
         assert!(!dir.path().join("_delta_log").exists());

@@ -179,7 +179,8 @@ fn cleanup_deletes_what_is_past_its_time_and_no_more() {
         let s = create(
             &store,
             json!({"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "3", "delta.enableExpiredLogCleanup": "false",
-                   "delta.logRetentionDuration": "interval 5 days"}),
+                   "delta.logRetentionDuration": "interval 5 days",
+                   "delta.deletedFileRetentionDuration": "interval 5 days"}),
         )
         .await;
         for i in 1..=8 {
