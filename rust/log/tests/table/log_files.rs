@@ -127,10 +127,9 @@ fn a_checkpoint_whose_damage_shows_while_it_is_read() {
         let footer = parquet::file::metadata::ParquetMetaDataReader::new()
             .parse_and_finish(&file)
             .unwrap();
-        let chunk = footer.row_groups().iter().flat_map(|g| g.columns());
-        let (start, length) = chunk
-            .filter(|c| c.column_path().string() == "add.path")
-            .next_back()
+        let mut chunks = footer.row_groups().iter().flat_map(|g| g.columns());
+        let (start, length) = chunks
+            .rfind(|c| c.column_path().string() == "add.path")
             .unwrap()
             .byte_range();
         let end = usize::try_from(start + length).unwrap();
