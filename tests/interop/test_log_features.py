@@ -167,7 +167,8 @@ def test_v2_checkpoints_both_ways(delta_spark: DeltaSpark, tmp_table: Callable[[
     append(plain, 0)
     DeltaTable(plain).create_checkpoint()
     (log(plain) / f"{0:020d}.json").unlink()
-    assert_same(deltalake.DeltaTable(plain).to_pyarrow_table(), numbered(0, 2))
+    assert_same(DeltaTable(plain).to_pyarrow_table(), numbered(0, 2))
+    assert deltalake.DeltaTable(plain).version() == 1
 
 
 def test_compactions_and_cleanup_leave_the_same_rows(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
