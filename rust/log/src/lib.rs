@@ -24,6 +24,7 @@ mod sidecars;
 mod snapshot;
 mod transaction;
 mod write_plan;
+mod write_request;
 
 pub use alter::{AlterRequest, Altered, Change, alter, protocol_json};
 pub use changes::{CommittedChange, versions_between};
@@ -34,8 +35,7 @@ pub use history::HistoryEntry;
 pub use listing::is_table;
 pub use snapshot::{PlanColumns, Snapshot};
 pub use transaction::{Committed, Operation, Staged, commit};
-pub use write_plan::{
-    PlannedWrite, SchemaMode, TxnRequest, WriteMode, WritePlan, WriteRequest, create_table, plan_write,
-};
+pub use write_plan::{PlannedWrite, WritePlan, create_table, plan_write};
+pub use write_request::{SchemaMode, TxnRequest, WriteMode, WriteRequest};
 
 pub use deltaplane_error::{Error, Kind, Result};

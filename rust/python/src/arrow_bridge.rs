@@ -15,11 +15,21 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use crate::errors::to_python;
+
 const SCHEMA: &CStr = c"arrow_schema";
 const STREAM: &CStr = c"arrow_array_stream";
 
 /// Where a stream leaves the error that ended it: C streams carry text alone.
 pub(crate) type LastError = Arc<Mutex<Option<Error>>>;
+
+/// Raises the error that ended the last stream, as its own class.
+pub(crate) fn raise_last(error: &LastError) -> PyResult<()> {
+    match error.lock().ok().and_then(|mut e| e.take()) {
+        Some(e) => Err(to_python(&e)),
+        None => Ok(()),
+    }
+}
 
 /// Batches of an async stream, pulled by whoever reads the C stream.
 struct Pulled {

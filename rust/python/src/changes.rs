@@ -18,8 +18,8 @@ use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::arrow_bridge::{LastError, schema_capsule, stream_capsule};
-use crate::errors::{run, to_python};
+use crate::arrow_bridge::{LastError, raise_last, schema_capsule, stream_capsule};
+use crate::errors::run;
 
 /// Changes that are read in one go: the columns that are constants of a file are the same for all of them.
 pub(crate) struct Part {
@@ -154,9 +154,6 @@ impl Changes {
 
     /// Raises the error that ended the last stream, as its own class: C streams carry text alone.
     fn raise_error(&self) -> PyResult<()> {
-        match self.error.lock().ok().and_then(|mut e| e.take()) {
-            Some(e) => Err(to_python(&e)),
-            None => Ok(()),
-        }
+        raise_last(&self.error)
     }
 }

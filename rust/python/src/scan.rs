@@ -16,8 +16,8 @@ use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::arrow_bridge::{LastError, schema_capsule, stream_capsule};
-use crate::errors::{run, to_python};
+use crate::arrow_bridge::{LastError, raise_last, schema_capsule, stream_capsule};
+use crate::errors::run;
 
 /// Rows of one version; each reader starts anew.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -137,9 +137,6 @@ impl Scan {
 
     /// Raises the error that ended the last stream, as its own class: C streams carry text alone.
     fn raise_error(&self) -> PyResult<()> {
-        match self.error.lock().ok().and_then(|mut e| e.take()) {
-            Some(e) => Err(to_python(&e)),
-            None => Ok(()),
-        }
+        raise_last(&self.error)
     }
 }

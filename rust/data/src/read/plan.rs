@@ -229,17 +229,13 @@ impl Part {
                 true => None,
                 false => hidden::source(&field.name, &prepared.spec, file)?,
             };
+            let mut take = |root: usize, in_file: &FieldRef, mut next: usize| {
+                let (from, to) = (in_file.data_type(), &field.data_type);
+                found.push((root, i, select(from, to, prepared.mapping, &mut next, &mut leaves)));
+            };
             if let Some((stored, hidden)) = hidden {
                 if let Some((root, in_file, first_leaf)) = stored.and_then(|name| lookup.find_by_name(name)) {
-                    let mut next = first_leaf;
-                    let t = select(
-                        in_file.data_type(),
-                        &field.data_type,
-                        prepared.mapping,
-                        &mut next,
-                        &mut leaves,
-                    );
-                    found.push((root, i, t));
+                    take(root, in_file, first_leaf);
                 }
                 columns.push(ColumnSource::Hidden(None, hidden));
             } else if let Some(name) = prepared
@@ -251,15 +247,7 @@ impl Part {
                 columns.push(ColumnSource::Constant(constant(file, key, field)?));
             } else if let Some((root, in_file, first_leaf)) = lookup.find(field)?.filter(|_| target != ArrowType::Null)
             {
-                let mut next = first_leaf;
-                let t = select(
-                    in_file.data_type(),
-                    &field.data_type,
-                    prepared.mapping,
-                    &mut next,
-                    &mut leaves,
-                );
-                found.push((root, i, t));
+                take(root, in_file, first_leaf);
                 columns.push(ColumnSource::Missing(target));
             } else {
                 columns.push(ColumnSource::Missing(target));
