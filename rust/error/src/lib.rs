@@ -74,6 +74,21 @@ impl Kind {
     }
 }
 
+/// A commit that won against a transaction, as it describes itself: others may leave any of it out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OtherCommit {
+    /// Its version.
+    pub version: u64,
+    /// `WRITE`, `MERGE`, …
+    pub operation: Option<String>,
+    /// The program that wrote it.
+    pub engine_info: Option<String>,
+    /// The user who ran it.
+    pub user_name: Option<String>,
+    /// When, in ms since 1970 (UTC), by the writer's clock.
+    pub timestamp_ms: Option<i64>,
+}
+
 /// An error with its kind, message and, where known, the table, version and file it is about.
 pub struct Error(Box<Inner>);
 
@@ -83,6 +98,7 @@ struct Inner {
     table: Option<String>,
     version: Option<u64>,
     path: Option<String>,
+    other_commit: Option<OtherCommit>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -95,6 +111,7 @@ impl Error {
             table: None,
             version: None,
             path: None,
+            other_commit: None,
             source: None,
         }))
     }
@@ -117,6 +134,13 @@ impl Error {
     #[must_use]
     pub fn with_path(mut self, path: impl Into<String>) -> Self {
         self.0.path.get_or_insert(path.into());
+        self
+    }
+
+    /// Adds the commit that is in the way.
+    #[must_use]
+    pub fn with_other_commit(mut self, commit: OtherCommit) -> Self {
+        self.0.other_commit = Some(commit);
         self
     }
 
@@ -157,6 +181,11 @@ impl Error {
     /// The file the error is about, if known.
     pub fn path(&self) -> Option<&str> {
         self.0.path.as_deref()
+    }
+
+    /// The commit that is in the way, of a conflict.
+    pub fn other_commit(&self) -> Option<&OtherCommit> {
+        self.0.other_commit.as_ref()
     }
 }
 

@@ -304,6 +304,11 @@ pub fn parse_line(line: &str) -> Result<Option<Action>> {
     Ok(first)
 }
 
+/// The sum of sizes or counts that a log claims, the largest number where it is beyond all numbers: for metrics.
+pub fn claimed_sum(values: impl IntoIterator<Item = i64>) -> i64 {
+    values.into_iter().fold(0, i64::saturating_add)
+}
+
 /// Parses a whole commit file.
 pub fn parse_commit(text: &str) -> Result<Vec<Action>> {
     text.lines().filter_map(|l| parse_line(l).transpose()).collect()

@@ -27,9 +27,8 @@ impl FileSizeHistogram {
         let bin = after.checked_sub(1);
         let slots = bin.and_then(|i| Some((self.file_counts.get_mut(i)?, self.total_bytes.get_mut(i)?)));
         let Some((files, bytes)) = slots else { return false };
-        *files += sign;
-        *bytes += sign * size;
-        true
+        let sums = files.checked_add(sign).zip(plus(*bytes, sign, size));
+        sums.map(|sums| (*files, *bytes) = sums).is_some()
     }
 }
 
@@ -108,7 +107,7 @@ impl VersionChecksum {
     }
 
     /// The sums after a commit with these actions; `None` where they can't be told from the sums before:
-    /// a removed file without a size, or a file that may have been there already.
+    /// a removed file without a size, a file that may have been there already, or sums that are out of range.
     #[must_use]
     pub fn after(mut self, actions: &[Action]) -> Option<Self> {
         (self.txn_id, self.in_commit_timestamp_opt) = (None, None);
@@ -116,7 +115,7 @@ impl VersionChecksum {
         for a in actions {
             match a {
                 Action::Add(a) => self.add(a, actions)?,
-                Action::Remove(r) => self.count(r.size?, r.deletion_vector.as_ref(), -1),
+                Action::Remove(r) => self.count(r.size?, r.deletion_vector.as_ref(), -1)?,
                 Action::Metadata(m) => self.metadata = m.clone(),
                 Action::Protocol(p) => self.protocol = p.clone(),
                 Action::Txn(t) => replace(&mut self.set_transactions, |o| o.app_id == t.app_id, Some(t.clone())),
@@ -135,13 +134,12 @@ impl VersionChecksum {
         if !a.data_change && !actions.iter().any(|r| matches!(r, Action::Remove(_))) {
             return None;
         }
-        self.count_in(a);
-        Some(())
+        self.count_in(a)
     }
 
-    /// Counts a live file.
-    pub fn count_in(&mut self, a: &Add) {
-        self.count(a.size, a.deletion_vector.as_ref(), 1);
+    /// Counts a live file; `None` where the sums are out of range then.
+    pub fn count_in(&mut self, a: &Add) -> Option<()> {
+        self.count(a.size, a.deletion_vector.as_ref(), 1)
     }
 
     /// With what a commit of these actions says of itself.
@@ -156,17 +154,23 @@ impl VersionChecksum {
         self
     }
 
-    fn count(&mut self, size: i64, vector: Option<&DeletionVector>, sign: i64) {
-        self.num_files += sign;
-        self.table_size_bytes += sign * size;
+    /// `None` for sums beyond their type: a log can claim any sizes.
+    fn count(&mut self, size: i64, vector: Option<&DeletionVector>, sign: i64) -> Option<()> {
+        self.num_files = self.num_files.checked_add(sign)?;
+        self.table_size_bytes = plus(self.table_size_bytes, sign, size)?;
         if self.file_size_histogram.as_mut().is_some_and(|h| !h.count(size, sign)) {
             self.file_size_histogram = None;
         }
         if let Some(v) = vector {
-            self.num_deletion_vectors_opt = self.num_deletion_vectors_opt.map(|n| n + sign);
-            self.num_deleted_records_opt = self.num_deleted_records_opt.map(|n| n + sign * v.cardinality);
+            self.num_deletion_vectors_opt = self.num_deletion_vectors_opt.and_then(|n| n.checked_add(sign));
+            self.num_deleted_records_opt = self.num_deleted_records_opt.and_then(|n| plus(n, sign, v.cardinality));
         }
+        Some(())
     }
+}
+
+fn plus(sum: i64, sign: i64, value: i64) -> Option<i64> {
+    sum.checked_add(sign.checked_mul(value)?)
 }
 
 fn replace<T>(list: &mut Option<Vec<T>>, same: impl Fn(&T) -> bool, new: Option<T>) {
@@ -232,7 +236,9 @@ mod tests {
             data_change: false,
             ..add("b", 10, None)
         };
-        assert_eq!(two.after(&[Action::Add(again)]), None);
+        assert_eq!(two.clone().after(&[Action::Add(again)]), None);
+        // Nor can those of files that claim more bytes than a number holds.
+        assert_eq!(two.after(&[Action::Add(add("c", i64::MAX, None))]), None);
     }
 
     #[test]

@@ -2,13 +2,24 @@
 //! of facts about both, never of pairs of statements. Called once for each winning commit, in order.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray, RecordBatch};
+use arrow::compute::and;
+use chrono::{DateTime, SecondsFormat};
+use deltaplane_error::OtherCommit;
 
 use crate::actions::{Metadata, Protocol};
+use crate::features::{metadata_clash, protocol_clash, row_tracking};
 use crate::files::FileRows;
 use crate::prune::Pruner;
 use crate::{Error, Kind, Result, paths};
+
+#[cfg(test)]
+mod tests;
+
+/// Operations that add a file again only to mark more of its rows (P122).
+const MARKING: [&str; 3] = ["DELETE", "UPDATE", "MERGE"];
 
 /// What a transaction read before it wrote.
 #[derive(Clone, Default)]
@@ -18,8 +29,57 @@ pub enum ReadSet {
     Nothing,
     /// Every row.
     Table,
-    /// The rows that a predicate on partition columns selects.
-    Partitions(std::sync::Arc<Pruner>),
+    /// The rows that a condition selects, each for itself: of the others it matters only that none of them comes to meet
+    /// the condition. The pruner knows files without such rows; absent where no file can be ruled out.
+    Rows(Option<Arc<Pruner>>),
+    /// The rows that a condition selects, as a whole: none may come and none may go. Every row where it is absent. Where
+    /// rows are stored doesn't matter.
+    Set(Option<Selection>),
+}
+
+/// Rows that a condition selects.
+#[derive(Clone)]
+pub struct Selection {
+    /// Decoded paths of the files that may hold them.
+    pub files: Arc<HashSet<String>>,
+    /// Knows files that hold none of them.
+    pub pruner: Arc<Pruner>,
+}
+
+/// Table property: the isolation that its writers keep.
+pub const ISOLATION_LEVEL: &str = "delta.isolationLevel";
+
+/// Which rows of other writers a transaction must have seen to be right.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// All: the table's history is one that a single writer could have made.
+    #[default]
+    Serializable,
+    /// All but those that others added without looking.
+    WriteSerializable,
+    /// None: the transaction changes no row.
+    Snapshot,
+}
+
+impl Isolation {
+    /// The level of a transaction on a table with this value of `delta.isolationLevel`: one that moves rows
+    /// without changing any has nothing to see.
+    pub fn of(property: Option<&str>, changes_rows: bool) -> Self {
+        match property {
+            _ if !changes_rows => Isolation::Snapshot,
+            Some(level) if level.eq_ignore_ascii_case("WriteSerializable") => Isolation::WriteSerializable,
+            _ => Isolation::Serializable,
+        }
+    }
+
+    /// Its name in commits.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Isolation::Serializable => "Serializable",
+            Isolation::WriteSerializable => "WriteSerializable",
+            Isolation::Snapshot => "SnapshotIsolation",
+        }
+    }
 }
 
 /// The facts of the transaction that wants to commit.
@@ -33,70 +93,167 @@ pub struct Intent {
     pub domains: HashSet<String>,
     /// Decoded paths of the files it removes.
     pub removed: HashSet<String>,
+    /// Those of them that it only marks rows of: it can do so again on a newer vector.
+    pub marked: HashSet<String>,
     /// Whether it replaces the metadata.
     pub metadata: bool,
     /// Whether it replaces the protocol.
     pub protocol: bool,
+    /// What it must have seen of others' rows.
+    pub isolation: Isolation,
+    /// Whether it only gives row ids to files, or takes them away.
+    pub backfill: bool,
+}
+
+/// The table on which a winner committed.
+#[derive(Clone, Copy)]
+pub struct Before<'a> {
+    /// Its protocol.
+    pub protocol: &'a Protocol,
+    /// Its metadata.
+    pub metadata: &'a Metadata,
 }
 
 /// The facts of a commit that won.
 pub struct Winner<'a> {
-    /// Its version.
-    pub version: u64,
+    /// What it says of itself.
+    pub commit: OtherCommit,
     /// Its new protocol, if any.
     pub protocol: Option<&'a Protocol>,
     /// Its new metadata, if any.
     pub metadata: Option<&'a Metadata>,
     /// Applications whose version it sets.
-    pub app_ids: &'a [String],
+    pub app_ids: &'a [&'a str],
     /// Domains that it sets.
     pub domains: &'a [&'a str],
     /// Its adds.
     pub adds: &'a RecordBatch,
     /// Its removes.
     pub removes: &'a RecordBatch,
-    /// What it says of itself: operation and time.
-    pub description: String,
+    /// Whether it says that it added files without reading any.
+    pub blind_append: bool,
 }
 
-/// Refuses with the matching kind of conflict, or lets the intent be tried on the winner's version.
-pub fn check(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
-    if winner.protocol.is_some() {
-        return Err(lost(Kind::ProtocolChanged, winner, "changed the table's protocol"));
+impl Winner<'_> {
+    fn operation(&self) -> &str {
+        self.commit.operation.as_deref().unwrap_or_default()
     }
-    if winner.metadata.is_some() {
-        return Err(lost(
-            Kind::MetadataChanged,
-            winner,
-            "changed the table's schema or properties",
-        ));
+
+    /// Whether it only gave row ids to files, or took them away.
+    fn is_backfill(&self) -> bool {
+        row_tracking::only_numbers_files(self.operation()) && self.removes.num_rows() == 0
     }
-    if let Some(domain) = winner.domains.iter().find(|d| intent.domains.contains(**d)) {
-        return Err(lost(
-            Kind::ConcurrentTransaction,
-            winner,
-            &format!("set the same domain `{domain}`"),
-        ));
+
+    /// The files of which it only marked rows: those that it removed and added again with a vector. Other operations than
+    /// these (RESTORE) may bring rows back by it.
+    fn marked(&self) -> Result<HashSet<String>> {
+        if !MARKING.contains(&self.operation()) {
+            return Ok(HashSet::new());
+        }
+        let (adds, removes) = (FileRows::new(self.adds), FileRows::new(self.removes));
+        let with_vector = (0..self.adds.num_rows()).filter(|row| adds.deletion_vector(*row).is_some());
+        let mut found = HashSet::new();
+        for row in with_vector {
+            found.insert(paths::decode(adds.path(row)?)?);
+        }
+        let mut removed = HashSet::new();
+        if !found.is_empty() {
+            for row in 0..self.removes.num_rows() {
+                removed.insert(paths::decode(removes.path(row)?)?);
+            }
+        }
+        found.retain(|path| removed.contains(path));
+        Ok(found)
     }
-    if let Some(app) = winner.app_ids.iter().find(|a| intent.app_ids.contains(*a)) {
+
+    /// Whether it added files and looked at nothing, as far as it says.
+    fn is_blind_append(&self) -> bool {
+        self.blind_append && self.removes.num_rows() == 0
+    }
+}
+
+/// Refuses with the matching kind of conflict, or lets the intent be tried on the winner's version: what the winner
+/// changed of protocol and metadata holds for the next attempt. `before` is absent where the winner made the table.
+pub fn check(intent: &Intent, before: Option<Before<'_>>, winner: &Winner<'_>) -> Result<()> {
+    check_protocol(intent, before, winner)?;
+    check_metadata(intent, before, winner)?;
+    check_domains(intent, winner)?;
+    if let Some(app) = winner.app_ids.iter().find(|a| intent.app_ids.contains(**a)) {
         return Err(lost(
             Kind::ConcurrentTransaction,
             winner,
             &format!("wrote for the same application `{app}`"),
         ));
     }
-    check_adds(intent, winner)?;
-    check_removes(intent, winner)
+    let marked = winner.marked()?;
+    check_adds(intent, winner, &marked)?;
+    check_removes(intent, winner, &marked)
 }
 
-fn check_adds(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
-    if winner.adds.num_rows() == 0 {
+/// Rule 1.
+fn check_protocol(intent: &Intent, before: Option<Before<'_>>, winner: &Winner<'_>) -> Result<()> {
+    let Some(after) = winner.protocol else { return Ok(()) };
+    let clash = match before {
+        None => Some("created the table".to_owned()),
+        Some(_) if intent.protocol => {
+            Some("changed the table's protocol, which this transaction changes too,".to_owned())
+        }
+        Some(b) => protocol_clash(b.protocol, after),
+    };
+    clash.map_or(Ok(()), |what| Err(lost(Kind::ProtocolChanged, winner, &what)))
+}
+
+/// Rule 2.
+fn check_metadata(intent: &Intent, before: Option<Before<'_>>, winner: &Winner<'_>) -> Result<()> {
+    let Some(after) = winner.metadata else { return Ok(()) };
+    let clash = match before {
+        None => Some("created the table".to_owned()),
+        Some(_) if intent.metadata => {
+            Some("changed the table's schema or properties, as this transaction does,".to_owned())
+        }
+        Some(b) => metadata_clash(b.metadata, after, winner.protocol.unwrap_or(b.protocol))?,
+    };
+    clash.map_or(Ok(()), |what| Err(lost(Kind::MetadataChanged, winner, &what)))
+}
+
+/// Rule 3: row ids are given anew at each attempt, whatever the winner's mark. What the protocol keeps of columns in
+/// domains was judged with the metadata that the intent replaces.
+fn check_domains(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
+    let mut others = winner.domains.iter().filter(|d| **d != row_tracking::DOMAIN);
+    if let Some(domain) = others.clone().find(|d| intent.domains.contains(**d)) {
+        return Err(lost(
+            Kind::ConcurrentTransaction,
+            winner,
+            &format!("set the same domain `{domain}`"),
+        ));
+    }
+    if let (true, Some(domain)) = (intent.metadata, others.find(|d| d.starts_with("delta."))) {
+        return Err(lost(
+            Kind::MetadataChanged,
+            winner,
+            &format!("set the domain `{domain}`, which goes with the metadata that this transaction replaces,"),
+        ));
+    }
+    Ok(())
+}
+
+/// Rule 6.
+fn check_adds(intent: &Intent, winner: &Winner<'_>, marked: &HashSet<String>) -> Result<()> {
+    let unseen = match intent.isolation {
+        Isolation::Snapshot => true,
+        Isolation::WriteSerializable => winner.is_blind_append() && !intent.metadata,
+        Isolation::Serializable => false,
+    };
+    if unseen || intent.backfill || winner.is_backfill() || winner.adds.num_rows() == 0 {
         return Ok(());
     }
     let seen = match &intent.read {
         ReadSet::Nothing => false,
         ReadSet::Table => true,
-        ReadSet::Partitions(p) => any(&p.keep(winner.adds)?),
+        ReadSet::Rows(None) | ReadSet::Set(None) => any(&brings_rows(winner, marked)?),
+        ReadSet::Rows(Some(pruner)) | ReadSet::Set(Some(Selection { pruner, .. })) => {
+            any(&and(&pruner.keep(winner.adds)?, &brings_rows(winner, marked)?).map_err(masks)?)
+        }
     };
     if seen {
         return Err(lost(
@@ -108,11 +265,30 @@ fn check_adds(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
     Ok(())
 }
 
-fn check_removes(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
+/// Which of a winner's adds hold rows that weren't in the table before: neither moved ones (P028), nor what is left of
+/// files that it marked rows of.
+fn brings_rows(winner: &Winner<'_>, marked: &HashSet<String>) -> Result<BooleanArray> {
+    let adds = FileRows::new(winner.adds);
+    (0..winner.adds.num_rows())
+        .map(|row| {
+            Ok(Some(
+                adds.data_change(row) && !marked.contains(&paths::decode(adds.path(row)?)?),
+            ))
+        })
+        .collect()
+}
+
+fn masks(e: arrow::error::ArrowError) -> Error {
+    Error::internal(format!("can't compare files: {e}"))
+}
+
+/// Rules 8 and 7. Rows that were read each for itself and are gone matter only where this transaction changes them,
+/// which it says by removing their file.
+fn check_removes(intent: &Intent, winner: &Winner<'_>, marked: &HashSet<String>) -> Result<()> {
     let rows = FileRows::new(winner.removes);
     for row in 0..winner.removes.num_rows() {
         let path = paths::decode(rows.path(row)?)?;
-        if intent.removed.contains(&path) {
+        if intent.removed.contains(&path) && !(intent.marked.contains(&path) && marked.contains(&path)) {
             return Err(lost(
                 Kind::ConcurrentDeleteDelete,
                 winner,
@@ -120,12 +296,7 @@ fn check_removes(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
             ));
         }
     }
-    let seen = match &intent.read {
-        ReadSet::Nothing => false,
-        ReadSet::Table => winner.removes.num_rows() > 0,
-        ReadSet::Partitions(p) => any(&p.keep(winner.removes)?),
-    };
-    if seen {
+    if takes_read_rows(&intent.read, winner)? {
         return Err(lost(
             Kind::ConcurrentDeleteRead,
             winner,
@@ -133,6 +304,26 @@ fn check_removes(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Whether rows went that were read as a whole, or, of a whole table, files.
+fn takes_read_rows(read: &ReadSet, winner: &Winner<'_>) -> Result<bool> {
+    let of = match read {
+        ReadSet::Nothing | ReadSet::Rows(_) => return Ok(false),
+        ReadSet::Table => return Ok(winner.removes.num_rows() > 0),
+        ReadSet::Set(of) => of,
+    };
+    let rows = FileRows::new(winner.removes);
+    for row in 0..winner.removes.num_rows() {
+        let was_read = match of {
+            None => true,
+            Some(selection) => selection.files.contains(&paths::decode(rows.path(row)?)?),
+        };
+        if was_read && rows.data_change(row) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn any(mask: &BooleanArray) -> bool {
@@ -144,8 +335,22 @@ fn lost(kind: Kind, winner: &Winner<'_>, what: &str) -> Error {
         kind,
         format!(
             "another writer {what} first ({}): nothing of this transaction was committed; load the newest version and run it again",
-            winner.description
+            describe(&winner.commit)
         ),
     )
-    .with_version(winner.version)
+    .with_version(winner.commit.version)
+    .with_other_commit(winner.commit.clone())
+}
+
+/// A commit for messages: version, operation, program, user and time, as far as it says.
+fn describe(commit: &OtherCommit) -> String {
+    let time = commit.timestamp_ms.and_then(DateTime::from_timestamp_millis);
+    let parts = [
+        Some(format!("version {}", commit.version)),
+        commit.operation.clone(),
+        commit.engine_info.clone(),
+        commit.user_name.as_ref().map(|name| format!("by {name}")),
+        time.map(|t| format!("at {}", t.to_rfc3339_opts(SecondsFormat::Millis, true))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

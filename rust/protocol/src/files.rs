@@ -74,16 +74,21 @@ fn arrow_error(e: arrow::error::ArrowError) -> Error {
     Error::corrupt_log(format!("file actions can't be laid out as columns: {e}")).with_source(e)
 }
 
+// Arrow's builders begin with room for 1,024 rows each; most commits hold a few, and a snapshot keeps many commits.
+fn strings(rows: usize) -> StringBuilder {
+    StringBuilder::with_capacity(rows, 0)
+}
+
 struct StringMaps(MapBuilder<StringBuilder, StringBuilder>);
 
 impl StringMaps {
-    fn new() -> Self {
+    fn new(rows: usize) -> Self {
         let names = MapFieldNames {
             entry: "key_value".into(),
             key: "key".into(),
             value: "value".into(),
         };
-        StringMaps(MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new()))
+        StringMaps(MapBuilder::with_capacity(Some(names), strings(0), strings(0), rows))
     }
 
     fn append(&mut self, map: Option<&std::collections::BTreeMap<String, Option<String>>>) -> Result<()> {
@@ -99,7 +104,6 @@ impl StringMaps {
     }
 }
 
-#[derive(Default)]
 struct Vectors {
     storage: StringBuilder,
     path: StringBuilder,
@@ -110,6 +114,18 @@ struct Vectors {
 }
 
 impl Vectors {
+    /// Most files have none: room is made for those that have.
+    fn new() -> Self {
+        Vectors {
+            storage: strings(0),
+            path: strings(0),
+            offset: Int32Builder::with_capacity(0),
+            size: Int32Builder::with_capacity(0),
+            cardinality: Int64Builder::with_capacity(0),
+            valid: Vec::new(),
+        }
+    }
+
     fn append(&mut self, dv: Option<&DeletionVector>) {
         self.storage.append_option(dv.map(|d| &d.storage_type));
         self.path.append_option(dv.map(|d| &d.path_or_inline_dv));
@@ -135,15 +151,12 @@ impl Vectors {
 
 /// These adds as a batch of [`ADD_SCHEMA`].
 pub fn adds_to_batch<'a>(adds: impl IntoIterator<Item = &'a Add>) -> Result<RecordBatch> {
-    let (mut path, mut stats, mut provider) = (StringBuilder::new(), StringBuilder::new(), StringBuilder::new());
-    let (mut values, mut tags, mut vectors) = (StringMaps::new(), StringMaps::new(), Vectors::default());
-    let (mut size, mut time, mut row_id, mut row_version) = (
-        Int64Builder::new(),
-        Int64Builder::new(),
-        Int64Builder::new(),
-        Int64Builder::new(),
-    );
-    let mut change = BooleanBuilder::new();
+    let adds = adds.into_iter();
+    let n = adds.size_hint().0;
+    let (mut path, mut stats, mut provider) = (strings(n), strings(n), strings(n));
+    let (mut values, mut tags, mut vectors) = (StringMaps::new(n), StringMaps::new(n), Vectors::new());
+    let [mut size, mut time, mut row_id, mut row_version] = [(); 4].map(|()| Int64Builder::with_capacity(n));
+    let mut change = BooleanBuilder::with_capacity(n);
     for a in adds {
         path.append_value(&a.path);
         values.append(Some(&a.partition_values))?;
@@ -175,15 +188,12 @@ pub fn adds_to_batch<'a>(adds: impl IntoIterator<Item = &'a Add>) -> Result<Reco
 
 /// These removes as a batch of [`REMOVE_SCHEMA`].
 pub fn removes_to_batch<'a>(removes: impl IntoIterator<Item = &'a Remove>) -> Result<RecordBatch> {
-    let mut path = StringBuilder::new();
-    let (mut values, mut vectors) = (StringMaps::new(), Vectors::default());
-    let (mut deleted, mut size, mut row_id, mut row_version) = (
-        Int64Builder::new(),
-        Int64Builder::new(),
-        Int64Builder::new(),
-        Int64Builder::new(),
-    );
-    let (mut change, mut extended) = (BooleanBuilder::new(), BooleanBuilder::new());
+    let removes = removes.into_iter();
+    let n = removes.size_hint().0;
+    let mut path = strings(n);
+    let (mut values, mut vectors) = (StringMaps::new(n), Vectors::new());
+    let [mut deleted, mut size, mut row_id, mut row_version] = [(); 4].map(|()| Int64Builder::with_capacity(n));
+    let [mut change, mut extended] = [(); 2].map(|()| BooleanBuilder::with_capacity(n));
     for r in removes {
         path.append_value(&r.path);
         deleted.append_option(r.deletion_timestamp);
@@ -290,14 +300,26 @@ impl<'a> FileRows<'a> {
         self.long("size", row).unwrap_or(0)
     }
 
+    /// Whether the action changes the table's rows; one that doesn't say so counts as if it did.
+    pub fn data_change(&self, row: usize) -> bool {
+        self.flag("dataChange", row).unwrap_or(true)
+    }
+
     /// Creation time of the file of a row, ms.
     pub fn modification_time(&self, row: usize) -> i64 {
         self.long("modificationTime", row).unwrap_or(0)
     }
 
-    /// Number of rows of the file according to its statistics.
+    /// Number of rows of the file according to its statistics; a negative one says nothing.
     pub fn num_records(&self, row: usize) -> Option<i64> {
-        serde_json::from_str::<NumRecords>(self.stats(row)?).ok()?.num_records
+        let stats: NumRecords = serde_json::from_str(self.stats(row)?).ok()?;
+        stats.num_records.filter(|n| *n >= 0)
+    }
+
+    /// Number of rows that the file's vector leaves, according to its statistics (P166).
+    pub fn live_records(&self, row: usize) -> Option<i64> {
+        let deleted = self.deletion_vector(row).map_or(0, |dv| dv.cardinality);
+        self.num_records(row)?.checked_sub(deleted).filter(|n| *n >= 0)
     }
 
     /// When the file of a remove was deleted, ms; 0 when not given (P029).

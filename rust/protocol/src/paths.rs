@@ -45,7 +45,7 @@ pub enum LogFile {
 /// Version and kind of a file name in the log folder; `None` for a name that means nothing.
 pub fn parse_log_name(name: &str) -> Option<(u64, LogFile)> {
     let (version, rest) = name.split_once('.')?;
-    let version = digits(version, 20)?;
+    let version = version_digits(version)?;
     let kind = match rest {
         "json" => LogFile::Commit,
         "crc" => LogFile::Checksum,
@@ -66,9 +66,16 @@ fn parse_long_name(rest: &str) -> Option<LogFile> {
         ["checkpoint", uuid, ext @ ("json" | "parquet")] if uuid.len() == 36 => {
             Some(LogFile::UuidCheckpoint { json: *ext == "json" })
         }
-        [to, "compacted", "json"] => Some(LogFile::Compaction { to: digits(to, 20)? }),
+        [to, "compacted", "json"] => Some(LogFile::Compaction {
+            to: version_digits(to)?,
+        }),
         _ => None,
     }
+}
+
+/// A version is a long: names beyond one mean nothing, and the version after any other can be counted.
+fn version_digits(s: &str) -> Option<u64> {
+    digits(s, 20).filter(|v| *v <= i64::MAX.unsigned_abs())
 }
 
 fn digits(s: &str, width: usize) -> Option<u64> {
@@ -227,6 +234,9 @@ mod tests {
             "00000000000000000010.json.tmp",
             "00000000000000000010.checkpoint.0000000003.0000000002.parquet",
             "000000000000000000é0.json",
+            "09223372036854775808.json",
+            "18446744073709551615.checkpoint.parquet",
+            "00000000000000000000.18446744073709551615.compacted.json",
         ] {
             assert_eq!(parse_log_name(ignored), None, "{ignored}");
         }

@@ -61,11 +61,14 @@ pub struct Properties {
     pub v2_checkpoints: bool,
     /// How long log files are kept, ms (P063).
     pub log_retention_ms: i64,
+    /// How long log files are kept when a feature is dropped together with its history, ms (P098).
+    pub truncated_history_ms: i64,
     /// Whether old log files are deleted after a checkpoint (P065).
     pub cleanup_enabled: bool,
 }
 
 const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
+const DAY_MS: i64 = 24 * 3600 * 1000;
 /// 30 days.
 const MONTH_MS: i64 = 30 * 24 * 3600 * 1000;
 
@@ -101,8 +104,28 @@ impl Properties {
             log_retention_ms: get("logRetentionDuration")
                 .and_then(parse_interval_ms)
                 .unwrap_or(MONTH_MS),
+            truncated_history_ms: get("dropFeatureTruncateHistory.retentionDuration")
+                .and_then(parse_interval_ms)
+                .unwrap_or(DAY_MS),
             cleanup_enabled: get("enableExpiredLogCleanup").is_none_or(|v| !v.eq_ignore_ascii_case("false")),
         }
+    }
+
+    /// Refuses stored switches, numbers and lengths of time that aren't any. Words that this version doesn't know are
+    /// left to those who act on them: another program may know more of them.
+    pub fn check_readable(configuration: &BTreeMap<String, String>) -> Result<()> {
+        for (key, value) in configuration {
+            let Some(known) = find(key).filter(|k| k.values.is_plain()) else {
+                continue;
+            };
+            known.check(value).map_err(|e| {
+                Error::invalid_argument(format!(
+                    "{}; another program stored it: set it with alter.set_table_properties, or take it away with alter.unset_table_properties",
+                    e.message()
+                ))
+            })?;
+        }
+        Ok(())
     }
 
     /// Refuses values of known properties that can't be read: for properties a user sets.

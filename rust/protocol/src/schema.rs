@@ -175,7 +175,8 @@ impl StructType {
         StructType::new(fields.collect())
     }
 
-    /// Refuses empty names and names that are equal when case is ignored, at every level (P180).
+    /// Refuses empty names, names with NUL characters, which Arrow can't carry, and names that are equal when case is
+    /// ignored, at every level (P180).
     pub fn check_names(&self) -> Result<()> {
         let mut seen: HashMap<String, &str> = HashMap::with_capacity(self.fields.len());
         for f in &self.fields {
@@ -183,6 +184,12 @@ impl StructType {
                 return Err(Error::invalid_argument(
                     "a column has an empty name: give every column a name",
                 ));
+            }
+            if f.name.contains('\0') {
+                return Err(Error::invalid_argument(format!(
+                    "the column name {:?} holds a NUL character: name the column without it",
+                    f.name
+                )));
             }
             if let Some(other) = seen.insert(f.name.to_lowercase(), &f.name) {
                 return Err(Error::invalid_argument(format!(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::paths::{LogFile, parse_log_name};
+use crate::paths::{LOG_DIR, LogFile, parse_log_name};
 use crate::{Error, Result};
 
 /// One listed file of the log folder.
@@ -93,6 +93,15 @@ pub fn complete_checkpoints(names: &[LogName], target: Option<u64>) -> Vec<Check
 }
 
 impl LogSegment {
+    /// Bytes of the files that it names: the checkpoint without its sidecars, and the commits after it.
+    pub fn size_bytes(&self) -> u64 {
+        let checkpoint = self.checkpoint.iter().flat_map(|c| &c.files);
+        checkpoint
+            .chain(&self.pieces)
+            .map(|n| n.size_bytes)
+            .fold(0, u64::saturating_add)
+    }
+
     /// The segment of `target`, or of the newest version, from a listing of the log folder that
     /// starts at `checkpoint` or before. `checkpoint` is the one to use: one of
     /// [`complete_checkpoints`], or `None` to start from version 0.
@@ -179,11 +188,25 @@ fn nothing_to_start_from(names: &[LogName], target: Option<u64>) -> Error {
         .filter(|n| n.kind == LogFile::Commit)
         .map(|n| n.version)
         .min();
-    match (first, target) {
-        (Some(first), Some(t)) if t < first => Error::version_not_found(format!(
+    let is_checkpoint =
+        |n: &&LogName| !matches!(n.kind, LogFile::Commit | LogFile::Checksum | LogFile::Compaction { .. });
+    let checkpoint = names.iter().filter(is_checkpoint).max_by_key(|n| n.version);
+    match (first, checkpoint, target) {
+        (None, Some(c), Some(t)) if t < c.version => Error::version_not_found(format!(
+            "version {t} can't be rebuilt: its commits were cleaned up"
+        ))
+        .with_version(t),
+        (Some(first), _, Some(t)) if t < first => Error::version_not_found(format!(
             "version {t} can't be rebuilt: the log starts at version {first}, older commits were cleaned up"
         ))
         .with_version(t),
+        // Not "no table": whoever takes it for one would write a new table over what can be restored.
+        (None, Some(c), _) => Error::corrupt_log(format!(
+            "the checkpoint of version {} can't be used, and the commits that it stands for were cleaned up: restore it or them from a backup",
+            c.version
+        ))
+        .with_path(format!("{LOG_DIR}/{}", c.name))
+        .with_version(c.version),
         _ => Error::table_not_found(
             "no Delta table here: the _delta_log folder is missing or holds no commit; check the path, or create the table first",
         ),
@@ -285,6 +308,10 @@ mod tests {
             LogSegment::build(&[], None, None).unwrap_err().kind(),
             Kind::TableNotFound
         );
+        // A checkpoint that can't be used is a table nevertheless: nobody may create one over it.
+        let left = names(&["00000000000000000004.checkpoint.parquet"]);
+        let kind = |target| LogSegment::build(&left, None, target).unwrap_err().kind();
+        assert_eq!((kind(None), kind(Some(3))), (Kind::CorruptLog, Kind::VersionNotFound));
         let cp = CheckpointFiles {
             version: 5,
             files: vec![],

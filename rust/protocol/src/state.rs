@@ -38,7 +38,19 @@ impl TableState {
                 ));
             }
         };
-        for c in &metadata.partition_columns {
+        schema.check_names().map_err(|e| {
+            Error::corrupt_log(format!(
+                "the table's schema isn't valid: {}; a faulty program wrote it",
+                e.message()
+            ))
+        })?;
+        for (i, c) in metadata.partition_columns.iter().enumerate() {
+            let before = metadata.partition_columns.iter().take(i);
+            if before.into_iter().any(|other| other.eq_ignore_ascii_case(c)) {
+                return Err(Error::corrupt_log(format!(
+                    "the table lists the partition column `{c}` twice: a faulty program wrote it"
+                )));
+            }
             if schema.field_ignore_case(c).is_none() {
                 return Err(Error::corrupt_log(format!(
                     "the partition column `{c}` isn't a column of the table"
@@ -98,5 +110,11 @@ impl TableState {
     /// Refuses to write a table whose features this build can't keep up.
     pub fn check_write(&self) -> Result<()> {
         features::check_write(&self.protocol, self.view())
+    }
+
+    /// Refuses properties that can't be read, for whoever acts on them: a default in their place could be the opposite
+    /// of what was meant. An ALTER doesn't ask, so that it can set them right.
+    pub fn check_properties(&self) -> Result<()> {
+        Properties::check_readable(&self.metadata.configuration)
     }
 }

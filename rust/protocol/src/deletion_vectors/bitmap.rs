@@ -14,6 +14,9 @@ const NATIVE: u32 = 1_681_511_376;
 /// Bytes of the smallest entry: a key and an empty bitmap, or a length and an empty bitmap.
 const SMALLEST: usize = 12;
 
+/// More rows than any data file has: memory for each row of a claim beyond is refused.
+pub const MOST_ROWS: u64 = 1 << 31;
+
 /// Row positions in a data file: 0 is the first physical row (P124).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Positions(RoaringTreemap);
@@ -54,6 +57,11 @@ impl Positions {
         self.0 |= &other.0;
     }
 
+    /// Keeps only rows that are among these too.
+    pub fn intersect(&mut self, other: &Positions) {
+        self.0 &= &other.0;
+    }
+
     /// Whether all of these rows are among them.
     pub fn includes(&self, other: &Positions) -> bool {
         other.0.is_subset(&self.0)
@@ -79,7 +87,16 @@ impl Positions {
     }
 
     /// A bit for each row up to the last of these, lowest bit first, in words of eight bytes.
-    pub fn bits(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// `CorruptFile` for a row beyond [`MOST_ROWS`].
+    pub fn bits(&self) -> Result<Vec<u8>> {
+        let last = self.max().filter(|last| *last >= MOST_ROWS);
+        if let Some(last) = last {
+            return Err(corrupt(format_args!(
+                "it names row {last} of its file, and none has as many"
+            )));
+        }
         let words = self.max().map_or(0, |max| max / 64 + 1);
         let mut bits = vec![0_u8; usize::try_from(words * 8).unwrap_or(0)];
         for at in self.iter() {
@@ -87,7 +104,7 @@ impl Positions {
                 *byte |= 1 << (at % 8);
             }
         }
-        bits
+        Ok(bits)
     }
 
     /// The portable form.
@@ -258,6 +275,14 @@ mod tests {
         assert!(message(&claims, 6).contains("size mismatch"));
     }
 
+    #[test]
+    fn no_memory_is_made_for_rows_that_no_file_has() {
+        let far: Positions = [1 << 62].into_iter().collect();
+        assert!(far.bits().unwrap_err().message().contains("4611686018427387904"));
+        let last: Positions = [MOST_ROWS - 1].into_iter().collect();
+        assert_eq!(last.bits().unwrap().len() as u64, MOST_ROWS / 8);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -286,7 +311,7 @@ mod tests {
             let from_runs: Vec<u64> = all.runs(start..start + length).into_iter().flatten().collect();
             let expected: Vec<u64> = rows.iter().copied().filter(|p| (start..start + length).contains(p)).collect();
             prop_assert_eq!(from_runs, expected);
-            let bits = all.bits();
+            let bits = all.bits().unwrap();
             prop_assert_eq!(bits.len() % 8, 0);
             for p in 0..bits.len() * 8 {
                 prop_assert_eq!(bits[p / 8] >> (p % 8) & 1 == 1, rows.contains(&(p as u64)));

@@ -41,8 +41,11 @@ pub fn mark(add: &Add, old: Option<&Positions>, deleted: &Positions) -> Result<M
     })
 }
 
-/// The file's physical rows (P121).
-fn num_records(add: &Add) -> Result<u64> {
+/// The file's physical rows, which its statistics must tell before it can have a vector (P121).
+///
+/// # Errors
+/// `InvalidArgument` if they don't.
+pub fn num_records(add: &Add) -> Result<u64> {
     let records = stats(add).and_then(|s| s.get("numRecords")?.as_u64());
     records.ok_or_else(|| {
         Error::invalid_argument(

@@ -8,8 +8,8 @@ mod file;
 mod place;
 mod z85;
 
-pub use bitmap::Positions;
-pub use change::{Marking, mark, replace};
+pub use bitmap::{MOST_ROWS, Positions};
+pub use change::{Marking, mark, num_records, replace};
 pub use file::{FRAME_BYTES, VectorFile, unframe};
 pub use place::{Place, name_file};
 

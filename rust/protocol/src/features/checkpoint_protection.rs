@@ -6,12 +6,21 @@ use super::{Kind, TableFeature, fine, never};
 use crate::Result;
 use crate::actions::Metadata;
 
-const BEFORE: &str = "delta.requireCheckpointProtectionBeforeVersion";
+/// Table property: the version before which no checkpoint may go.
+pub(super) const BEFORE: &str = "delta.requireCheckpointProtectionBeforeVersion";
 
 /// The version before which no checkpoint may go while a commit stays; 0 when nothing is protected.
 pub fn protected_before(metadata: &Metadata) -> u64 {
     let value = metadata.configuration.get(BEFORE);
     value.and_then(|v| v.trim().parse().ok()).unwrap_or(0)
+}
+
+/// The metadata with checkpoints before this version protected; a mark that lies further on stays.
+pub(super) fn protect(metadata: &Metadata, before: u64) -> Metadata {
+    let mut metadata = metadata.clone();
+    let before = before.max(protected_before(&metadata));
+    metadata.configuration.insert(BEFORE.to_owned(), before.to_string());
+    metadata
 }
 
 /// New metadata of a protected table keeps the mark (P023): a mark that got lost would free its checkpoints.

@@ -168,6 +168,42 @@ pub fn strip(schema: &StructType) -> StructType {
     })
 }
 
+/// Whether a table's files are found by physical names or ids.
+pub(super) fn is_mapped(m: &Metadata) -> bool {
+    m.configuration
+        .get(MODE)
+        .is_some_and(|mode| mode != Mapping::None.as_str())
+}
+
+/// Why the files of a table can't do without the mapping; `None` where they have the names of its columns, and no
+/// columns that it doesn't have.
+pub(super) fn needed(view: View<'_>) -> Option<String> {
+    if !is_mapped(view.metadata) {
+        return None;
+    }
+    let renamed = |f: &Field| Mapping::Name.physical_name(f) != f.name;
+    if let Some(column) = view.find_field(&renamed) {
+        return Some(format!("`{column}` has another name in files"));
+    }
+    let mut known = 0;
+    view.schema.map_fields(&mut |f| {
+        known += 1 + nested_ids(&f).len();
+        f
+    });
+    let given = usize::try_from(max_id(&view.metadata.configuration, view.schema)).unwrap_or(0);
+    (given != known).then(|| "columns were dropped that files still hold".to_owned())
+}
+
+/// The metadata without any trace of column mapping.
+pub(super) fn unmapped(view: View<'_>) -> Metadata {
+    let mut metadata = view.metadata.clone();
+    if is_mapped(view.metadata) {
+        metadata.schema_string = Some(strip(view.schema).to_json());
+    }
+    metadata.configuration.retain(|k, _| !k.starts_with(PREFIX));
+    metadata
+}
+
 /// Refuses a change of mode that existing files can't follow (P114).
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use super::{Kind, TableFeature, fine, supported};
 use crate::actions::{Metadata, Protocol};
 use crate::{Error, Result};
 
-const PROPERTY: &str = "delta.enableDeletionVectors";
+pub(super) const PROPERTY: &str = "delta.enableDeletionVectors";
 
 /// Whether files of such a table may carry vectors.
 pub fn may_have_vectors(p: &Protocol) -> bool {

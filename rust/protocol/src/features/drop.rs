@@ -1,12 +1,13 @@
-//! Dropping a feature (P098): nobody may depend on it, its properties go, its traces must be gone, and for a
-//! reader-writer feature old versions must stay readable as they are. What isn't safe is refused with the remedy.
+//! Dropping a feature (P098): nobody may depend on it, its properties go, its traces must be gone, and for a feature
+//! that old versions need to be read these must stay readable as they are. Pure: what to look for in files and history
+//! is told, the log looks. What isn't safe is refused with the remedy.
 
 use super::{
-    TableFeature, View, append_only, change_data_feed, check_constraints, clustering, domain_metadata, find,
-    generated_columns, identity_columns, in_commit_timestamp, invariants, known, supported, vacuum_protocol_check,
-    weakest,
+    TableFeature, View, append_only, change_data_feed, check_constraints, checkpoint_protection, clustering,
+    column_mapping, deletion_vectors, domain_metadata, find, generated_columns, identity_columns, in_commit_timestamp,
+    invariants, known, row_tracking, supported, type_widening, v2_checkpoint, vacuum_protocol_check, weakest,
 };
-use crate::actions::{DomainMetadata, Metadata, Protocol};
+use crate::actions::{Action, DomainMetadata, Metadata, Protocol};
 use crate::{Error, Result};
 
 /// What a drop does to the metadata.
@@ -16,58 +17,159 @@ enum Removal {
     Properties(&'static [&'static str]),
     /// Nothing, but nothing in the metadata may use the feature any more; says how to get there.
     Unused(&'static str),
+    /// Type widening, whose marks may go where no file is older than they are.
+    Widening,
+    /// Column mapping, whose marks may go where they say nothing.
+    Mapping,
 }
 
-static REMOVALS: &[(&TableFeature, Removal)] = &[
-    (&append_only::FEATURE, Removal::Properties(&["delta.appendOnly"])),
-    (
+/// What of a feature may stand in live files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Traces {
+    /// Nothing.
+    None,
+    /// Deletion vectors.
+    Vectors,
+    /// Row ids, which would clash with those that a later start gives.
+    RowIds,
+    /// Values in types that their columns no longer have.
+    OldTypes,
+}
+
+struct Removable {
+    feature: &'static TableFeature,
+    removal: Removal,
+    traces: Traces,
+    /// Whether an action of an old version shows that it needs the feature; absent where no version does.
+    uses: Option<fn(&Action) -> bool>,
+}
+
+const fn plain(feature: &'static TableFeature, removal: Removal) -> Removable {
+    Removable {
+        feature,
+        removal,
+        traces: Traces::None,
+        uses: None,
+    }
+}
+
+static REMOVABLE: &[Removable] = &[
+    plain(&append_only::FEATURE, Removal::Properties(&["delta.appendOnly"])),
+    plain(
         &change_data_feed::FEATURE,
         Removal::Properties(&["delta.enableChangeDataFeed"]),
     ),
-    (
+    plain(
         &check_constraints::FEATURE,
         Removal::Unused("drop every constraint with drop_constraint"),
     ),
-    (
+    plain(
         &generated_columns::FEATURE,
         Removal::Unused("generated columns can't become plain ones: write the table anew without them"),
     ),
-    (
+    plain(
         &identity_columns::FEATURE,
         Removal::Unused("identity columns can't become plain ones: write the table anew without them"),
     ),
-    (
+    plain(
         &invariants::FEATURE,
         Removal::Unused("let every column be null with drop_column_not_null"),
     ),
-    (&clustering::FEATURE, Removal::Unused("")),
-    (&domain_metadata::FEATURE, Removal::Unused("")),
-    (
+    plain(&clustering::FEATURE, Removal::Unused("")),
+    plain(&domain_metadata::FEATURE, Removal::Unused("")),
+    plain(
         &in_commit_timestamp::FEATURE,
         Removal::Properties(&[
-            "delta.enableInCommitTimestamps",
-            "delta.inCommitTimestampEnablementVersion",
-            "delta.inCommitTimestampEnablementTimestamp",
+            in_commit_timestamp::ENABLED,
+            in_commit_timestamp::SINCE_VERSION,
+            in_commit_timestamp::SINCE_TIME,
         ]),
     ),
     // A duty of those who delete files: old versions are as readable without it.
-    (&vacuum_protocol_check::FEATURE, Removal::Unused("")),
+    plain(&vacuum_protocol_check::FEATURE, Removal::Unused("")),
+    plain(
+        &checkpoint_protection::FEATURE,
+        Removal::Properties(&[checkpoint_protection::BEFORE]),
+    ),
+    Removable {
+        feature: &row_tracking::FEATURE,
+        removal: Removal::Properties(row_tracking::PROPERTIES),
+        traces: Traces::RowIds,
+        uses: None,
+    },
+    Removable {
+        feature: &v2_checkpoint::FEATURE,
+        removal: Removal::Properties(&[v2_checkpoint::POLICY]),
+        traces: Traces::None,
+        uses: Some(
+            |a| matches!(a, Action::Metadata(m) if m.configuration.get(v2_checkpoint::POLICY).is_some_and(|p| p == "v2")),
+        ),
+    },
+    Removable {
+        feature: &deletion_vectors::FEATURE,
+        removal: Removal::Properties(&[deletion_vectors::PROPERTY]),
+        traces: Traces::Vectors,
+        uses: Some(|a| match a {
+            Action::Add(add) => add.deletion_vector.is_some(),
+            Action::Remove(remove) => remove.deletion_vector.is_some(),
+            _ => false,
+        }),
+    },
+    widening(&type_widening::FEATURE),
+    widening(&type_widening::PREVIEW),
+    Removable {
+        feature: &column_mapping::FEATURE,
+        removal: Removal::Mapping,
+        traces: Traces::None,
+        uses: Some(|a| matches!(a, Action::Metadata(m) if column_mapping::is_mapped(m))),
+    },
 ];
 
-/// Features whose traces are a domain each: it must be empty first, then its tombstone is written.
-static DOMAINS: &[(&TableFeature, &str)] = &[(&clustering::FEATURE, clustering::DOMAIN)];
+const fn widening(feature: &'static TableFeature) -> Removable {
+    Removable {
+        feature,
+        removal: Removal::Widening,
+        traces: Traces::None,
+        uses: Some(|a| matches!(a, Action::Metadata(m) if type_widening::is_recorded(m))),
+    }
+}
 
-/// What is left of a table when a feature is dropped.
+/// Features whose traces are a domain each: clustering columns must be gone first, then its tombstone is written.
+static DOMAINS: &[(&TableFeature, &str)] = &[
+    (&clustering::FEATURE, clustering::DOMAIN),
+    (&row_tracking::FEATURE, row_tracking::DOMAIN),
+];
+
+/// What is left of a table when a feature is dropped, and what has to be done before.
 #[derive(Debug)]
 pub struct Dropped {
     /// The protocol without the feature.
     pub protocol: Protocol,
     /// The metadata without what belongs to it.
     pub metadata: Metadata,
+    /// The metadata that keeps writers from leaving more traces while old ones are looked for, where it isn't so yet.
+    pub prepared: Option<Metadata>,
     /// Tombstones of the domains that belong to it.
     pub domains: Vec<DomainMetadata>,
     /// The feature's name as the protocol spells it.
     pub feature: &'static str,
+    /// Why live files, if there are any, would have to be written anew under other names.
+    pub rewrite: Option<String>,
+    /// What must be gone from live files.
+    pub traces: Traces,
+    /// Whether an action of an old version needs the feature, where versions do.
+    pub uses: Option<fn(&Action) -> bool>,
+    /// Whether the feature is what protects checkpoints, which is over once history is.
+    pub protects_history: bool,
+}
+
+impl Dropped {
+    /// The protocol and metadata where old versions stay, which only whoever knows the feature may take apart (P157):
+    /// `version` is the one that drops it.
+    pub fn protected(&self, version: u64) -> (Protocol, Metadata) {
+        let protocol = weakest::with(&self.protocol, checkpoint_protection::FEATURE.name);
+        (protocol, checkpoint_protection::protect(&self.metadata, version))
+    }
 }
 
 /// Plans the drop of a feature.
@@ -92,32 +194,72 @@ pub fn without_feature(base: &Protocol, view: View<'_>, domains: &[DomainMetadat
             dependants.join(", ")
         )));
     }
-    let Some((_, removal)) = REMOVALS.iter().find(|(f, _)| f.name == feature.name) else {
+    let Some(found) = REMOVABLE.iter().find(|r| r.feature.name == feature.name) else {
         return Err(Error::unsupported_feature(format!(
-            "the feature {} can't be dropped by this version of deltaplane, which would have to rewrite files or history: drop it with delta-spark (ALTER TABLE … DROP FEATURE {})",
-            feature.name, feature.name
-        )));
-    };
-    let mut metadata = view.metadata.clone();
-    if let Removal::Properties(keys) = removal {
-        metadata.configuration.retain(|k, _| !keys.contains(&k.as_str()));
-    }
-    let after = View {
-        metadata: &metadata,
-        schema: view.schema,
-    };
-    if let (true, Removal::Unused(remedy)) = ((feature.wanted)(after), removal) {
-        return Err(Error::invalid_argument(format!(
-            "the feature {} is in use: {remedy}",
+            "the feature {} can't be dropped: what the table holds of it would have to be written anew without it; write the rows to a new table",
             feature.name
         )));
-    }
+    };
+    let Removed {
+        metadata,
+        rewrite,
+        traces,
+    } = found.removal.from(feature, view)?;
+    let traces = traces.unwrap_or(found.traces);
+    let leaves_traces = traces != Traces::None || found.uses.is_some();
+    let prepared = match traces {
+        Traces::RowIds => row_tracking::suspended(&metadata),
+        _ => metadata.clone(),
+    };
     Ok(Dropped {
         domains: tombstones(feature, domains)?,
         protocol: weakest::without(base, feature.name),
+        prepared: (leaves_traces && prepared != *view.metadata).then_some(prepared),
         metadata,
+        rewrite,
         feature: feature.name,
+        traces,
+        uses: found.uses,
+        protects_history: feature.name == checkpoint_protection::FEATURE.name,
     })
+}
+
+/// The metadata without what belongs to a feature, and why live files can't do without it.
+struct Removed {
+    metadata: Metadata,
+    rewrite: Option<String>,
+    /// What live files may have, where the metadata tells.
+    traces: Option<Traces>,
+}
+
+impl Removal {
+    fn from(self, feature: &TableFeature, view: View<'_>) -> Result<Removed> {
+        let mut metadata = view.metadata.clone();
+        let (mut rewrite, mut traces) = (None, None);
+        match self {
+            Removal::Unused(remedy) if (feature.wanted)(view) => {
+                return Err(Error::invalid_argument(format!(
+                    "the feature {} is in use: {remedy}",
+                    feature.name
+                )));
+            }
+            Removal::Unused(_) => {}
+            Removal::Properties(keys) => metadata.configuration.retain(|k, _| !keys.contains(&k.as_str())),
+            Removal::Widening => {
+                traces = type_widening::needed(view).map(|_| Traces::OldTypes);
+                metadata = type_widening::forgotten(view);
+            }
+            Removal::Mapping => {
+                rewrite = column_mapping::needed(view);
+                metadata = column_mapping::unmapped(view);
+            }
+        }
+        Ok(Removed {
+            metadata,
+            rewrite,
+            traces,
+        })
+    }
 }
 
 /// The tombstones of a feature's domains, once nothing is in them.
@@ -134,7 +276,7 @@ fn tombstones(feature: &TableFeature, domains: &[DomainMetadata]) -> Result<Vec<
     let found = own.filter_map(|(_, domain)| domains.iter().find(|d| d.domain == *domain));
     found
         .map(|d| {
-            if !clustering::columns(d)?.is_empty() {
+            if d.domain == clustering::DOMAIN && !clustering::columns(d)?.is_empty() {
                 return Err(Error::invalid_argument(format!(
                     "the feature {} is in use: take the clustering columns away with cluster_by([]) first",
                     feature.name
@@ -182,13 +324,14 @@ mod tests {
         let p = protocol(
             3,
             7,
-            Some(&["deletionVectors"]),
+            Some(&["deletionVectors", "timestampNtz"]),
             Some(&[
                 "checkConstraints",
                 "deletionVectors",
                 "domainMetadata",
                 "invariants",
                 "rowTracking",
+                "timestampNtz",
             ]),
         );
         let conf = [("delta.constraints.c", "a > 0")];
@@ -197,11 +340,109 @@ mod tests {
             ("domainMetadata", "rowTracking"),
             ("checkConstraints", "drop_constraint"),
             ("invariants", "drop_column_not_null"),
-            ("deletionVectors", "DROP FEATURE"),
+            ("timestampNtz", "new table"),
             ("flying", "flying"),
         ] {
             let e = drop_from(&p, &conf, name).unwrap_err();
             assert!(e.message().contains(says), "{name}: {e}");
         }
+    }
+
+    fn supporting(name: &str) -> Protocol {
+        let readers: &[&str] = if name == "rowTracking" { &[] } else { &[name] };
+        protocol(
+            3,
+            7,
+            Some(readers),
+            Some(&["appendOnly", "domainMetadata", "invariants", name]),
+        )
+    }
+
+    #[test]
+    fn what_goes_first_what_is_looked_for_and_what_stays() {
+        // P098: feature, its property, what live files may have, whether old versions need it
+        let cases = [
+            (
+                "deletionVectors",
+                ("delta.enableDeletionVectors", "true"),
+                Traces::Vectors,
+                true,
+            ),
+            ("v2Checkpoint", ("delta.checkpointPolicy", "v2"), Traces::None, true),
+            ("typeWidening", ("delta.enableTypeWidening", "true"), Traces::None, true),
+            (
+                "rowTracking",
+                ("delta.enableRowTracking", "true"),
+                Traces::RowIds,
+                false,
+            ),
+        ];
+        for (name, property, traces, versions) in cases {
+            let p = supporting(name);
+            let d = drop_from(&p, &[property, ("k", "v")], name).unwrap();
+            assert_eq!((d.traces, d.uses.is_some()), (traces, versions), "{name}");
+            assert_eq!(d.metadata.configuration.len(), 1, "{name}");
+            let first = d.prepared.as_ref().unwrap();
+            assert!(!first.configuration.contains_key(property.0), "{name}");
+            assert_eq!(
+                first.configuration.contains_key("delta.rowTrackingSuspended"),
+                name == "rowTracking"
+            );
+            assert!(!supported(&d.protocol).contains(name));
+            // Once it is so, nothing has to be told again.
+            let again: Vec<(&str, &str)> = first
+                .configuration
+                .iter()
+                .map(|(k, v)| (k.as_str(), v.as_str()))
+                .collect();
+            assert!(drop_from(&p, &again, name).unwrap().prepared.is_none(), "{name}");
+            let (protected, metadata) = d.protected(9);
+            assert!(supported(&protected).contains("checkpointProtection"));
+            assert_eq!(checkpoint_protection::protected_before(&metadata), 9);
+        }
+    }
+
+    #[test]
+    fn marks_in_the_schema_keep_a_feature() {
+        let mut widened = Field::new("a", Primitive::Long, true);
+        widened
+            .metadata
+            .insert("delta.typeChanges".to_owned(), serde_json::json!([]));
+        let d = with(vec![widened], &[("delta.enableTypeWidening", "true")], |v| {
+            without_feature(&supporting("typeWidening"), v, &[], "typeWidening").unwrap()
+        });
+        assert_eq!((d.traces, d.rewrite), (Traces::OldTypes, None));
+        // Where there are no files the marks may go.
+        assert!(!d.metadata.schema_string.unwrap().contains("typeChanges"));
+        let mapped = |name: &str, physical: &str, id: i32| {
+            let mut f = Field::new(name, Primitive::Long, true);
+            f.metadata.insert("delta.columnMapping.id".to_owned(), id.into());
+            f.metadata
+                .insert("delta.columnMapping.physicalName".to_owned(), physical.into());
+            f
+        };
+        let conf = |max| {
+            [
+                ("delta.columnMapping.mode", "name"),
+                ("delta.columnMapping.maxColumnId", max),
+            ]
+        };
+        let of = |f: Field, max| {
+            with(vec![f], &conf(max), |v| {
+                without_feature(&supporting("columnMapping"), v, &[], "columnMapping")
+            })
+        };
+        let plain = of(mapped("a", "a", 1), "1").unwrap();
+        assert!(plain.metadata.configuration.is_empty() && plain.rewrite.is_none());
+        assert!(!plain.metadata.schema_string.unwrap().contains("columnMapping"));
+        assert!(of(mapped("b", "a", 1), "1").unwrap().rewrite.unwrap().contains("`b`"));
+        // A column that was dropped would come back with its old rows when one of its name is added.
+        assert!(
+            of(mapped("a", "a", 1), "2")
+                .unwrap()
+                .rewrite
+                .unwrap()
+                .contains("dropped")
+        );
     }
 }

@@ -1,13 +1,15 @@
 //! Compatibility with Iceberg, versions 1 to 3 (P155): what a table must be so that an Iceberg reader can be shown
 //! its files. Checked before each write; nested ids and partition columns in files follow from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Kind, Refusal, TableFeature, View, fine};
+use super::{Kind, Refusal, TableFeature, View, column_defaults, fine};
+use crate::actions::Metadata;
 use crate::mapping::Mapping;
-use crate::schema::{DataType, Primitive, StructType};
+use crate::schema::{DataType, Field, Primitive, StructType};
+use crate::{Error, Result};
 
 const V1: &str = "delta.enableIcebergCompatV1";
 const V2: &str = "delta.enableIcebergCompatV2";
@@ -45,6 +47,55 @@ fn common(v: View<'_>, own: &str) -> Option<Refusal> {
     })
 }
 
+/// A version that a change of the metadata switches on, and what it asks of the files that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwitchedOn {
+    /// The feature's name.
+    pub feature: &'static str,
+    /// Whether files must hold the table's partition columns.
+    pub partition_columns_in_files: bool,
+}
+
+/// The version that is on after a change and wasn't before.
+pub fn switched_on(before: &Metadata, after: &Metadata) -> Option<SwitchedOn> {
+    let on = |m: &Metadata, p: &str| {
+        let value = m.configuration.get(p);
+        value.is_some_and(|v| v.eq_ignore_ascii_case("true"))
+    };
+    let versions = [(V1, &FEATURE_V1), (V2, &FEATURE_V2), (V3, &FEATURE_V3)];
+    let (property, feature) = versions.into_iter().find(|(p, _)| on(after, p) && !on(before, p))?;
+    Some(SwitchedOn {
+        feature: feature.name,
+        // The others ask it of new files alone.
+        partition_columns_in_files: property == V1 && !after.partition_columns.is_empty(),
+    })
+}
+
+/// Refuses other partition columns for a partitioned table, whose history Iceberg couldn't follow.
+///
+/// # Errors
+/// `UnsupportedFeature`.
+pub fn check_partitioning(before: &Metadata, after: View<'_>) -> Result<()> {
+    let (old, new) = (&before.partition_columns, &after.metadata.partition_columns);
+    if !is_active(after) || old.is_empty() || old == new {
+        return Ok(());
+    }
+    Err(Error::unsupported_feature(format!(
+        "a table for Iceberg readers keeps its partition columns ([{}]): it can't be partitioned by [{}] instead; write to a new table",
+        old.join(", "),
+        new.join(", ")
+    )))
+}
+
+/// What the protocol says that a version can't be with: for the first, that files may have deletion vectors at all.
+pub(super) fn refuse_beside(v: View<'_>, supported: &BTreeSet<String>) -> Option<(&'static str, String)> {
+    let listed = supported.contains(FEATURE_V1.name) && supported.contains(super::deletion_vectors::FEATURE.name);
+    (listed && v.is_on(V1)).then(|| {
+        let why = "which has no deletion vectors, but the table's protocol supports them: drop that feature first, or write the rows to a new table";
+        (FEATURE_V1.name, why.to_owned())
+    })
+}
+
 fn refuse_v1(v: View<'_>) -> Refusal {
     common(v, V1)?.or_else(|| deletion_vectors(v)).or_else(|| {
         unfit(v, "which has no lists, maps and void columns", &|t| {
@@ -69,11 +120,71 @@ fn refuse_v3(v: View<'_>) -> Refusal {
         let off = !v.is_on("delta.enableRowTracking");
         off.then(|| "which needs row tracking: set the table property delta.enableRowTracking to true too".to_owned())
     };
-    common(v, V3)?.or_else(rows).or_else(|| {
+    let void = || {
         unfit(v, "which has no void columns", &|t| {
             matches!(t, DataType::Primitive(Primitive::Void))
         })
+    };
+    common(v, V3)?
+        .or_else(rows)
+        .or_else(void)
+        .or_else(|| computed_default(v))
+}
+
+/// A default that isn't a literal: Iceberg's defaults are values, not expressions.
+fn computed_default(v: View<'_>) -> Refusal {
+    let computed = |f: &Field| {
+        let default = f.metadata.get(column_defaults::KEY).and_then(Value::as_str);
+        default.filter(|sql| !is_literal(sql)).map(str::to_owned)
+    };
+    v.find_in_fields(&computed).map(|(column, sql)| {
+        format!("which has literals as defaults only, but the default of the column `{column}` is `{sql}`")
     })
+}
+
+/// Whether Spark SQL text is one literal: null, a boolean, a number, text, or a typed text such as a date.
+fn is_literal(sql: &str) -> bool {
+    let sql = sql.trim();
+    let lower = sql.to_ascii_lowercase();
+    if matches!(lower.as_str(), "null" | "true" | "false") {
+        return true;
+    }
+    let unsigned = lower.strip_prefix(['-', '+']).unwrap_or(&lower).trim_start();
+    if unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return is_number(unsigned);
+    }
+    let typed = ["date", "timestamp_ntz", "timestamp_ltz", "timestamp", "x", "r"];
+    let quoted = typed.iter().find_map(|t| lower.strip_prefix(t)).unwrap_or(&lower);
+    is_text(quoted.trim_start())
+}
+
+fn is_number(text: &str) -> bool {
+    let digits = ["bd", "l", "s", "y", "f", "d"]
+        .iter()
+        .find_map(|s| text.strip_suffix(s));
+    let (mantissa, exponent) = digits
+        .unwrap_or(text)
+        .split_once('e')
+        .unwrap_or((digits.unwrap_or(text), "0"));
+    let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+    let all_digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
+    all_digits(&mantissa.replacen('.', "", 1)) && all_digits(exponent)
+}
+
+/// One quoted text: its quote stands inside only behind a backslash or doubled.
+fn is_text(text: &str) -> bool {
+    let Some(quote) = text.chars().next().filter(|c| matches!(c, '\'' | '"')) else {
+        return false;
+    };
+    let mut rest = text.chars().skip(1).peekable();
+    while let Some(c) = rest.next() {
+        if c == '\\' {
+            rest.next();
+        } else if c == quote && rest.next_if_eq(&quote).is_none() {
+            return rest.next().is_none();
+        }
+    }
+    false
 }
 
 fn deletion_vectors(v: View<'_>) -> Refusal {
@@ -155,8 +266,7 @@ pub(super) static FEATURE_V3: TableFeature = version(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::actions::Metadata;
-    use crate::schema::{ArrayType, Field};
+    use crate::schema::ArrayType;
 
     fn refusal(feature: &TableFeature, t: impl Into<DataType>, on: &[&str]) -> Refusal {
         let mut configuration: BTreeMap<String, String> =
@@ -206,6 +316,65 @@ mod tests {
         );
         // P093: a property that is off asks for nothing.
         assert_eq!(refusal(&FEATURE_V1, list(), &[dvs]), None);
+    }
+
+    #[test]
+    fn literals_are_told_from_expressions() {
+        // P155
+        for literal in [
+            "NULL",
+            " true",
+            "42",
+            "-1.5e-3",
+            ".5BD",
+            "7L",
+            "'it''s'",
+            r"'a\'b'",
+            "DATE '2020-01-01'",
+            "x'0f'",
+        ] {
+            assert!(is_literal(literal), "{literal}");
+        }
+        for other in [
+            "1 + 1",
+            "current_date()",
+            "'a' || 'b'",
+            "array(1)",
+            "'open",
+            "",
+            "1.2.3",
+            "date_add('x')",
+            "-",
+        ] {
+            assert!(!is_literal(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_a_change_switches_on() {
+        // P155
+        let with = |on: &[&str], columns: &[&str]| Metadata {
+            configuration: on.iter().map(|k| ((*k).to_owned(), "true".to_owned())).collect(),
+            partition_columns: columns.iter().map(|c| (*c).to_owned()).collect(),
+            ..Metadata::default()
+        };
+        let on = |before: &[&str], after: &[&str], columns: &[&str]| {
+            switched_on(&with(before, columns), &with(after, columns))
+                .map(|s| (s.feature, s.partition_columns_in_files))
+        };
+        assert_eq!(on(&[], &[V1], &["p"]), Some(("icebergCompatV1", true)));
+        assert_eq!(on(&[V1], &[V2], &["p"]), Some(("icebergCompatV2", false)));
+        assert_eq!((on(&[V1], &[V1], &[]), on(&[V2], &[], &[])), (None, None));
+        let partitioned = |on: &[&str], after: &[&str]| {
+            let (metadata, schema) = (with(on, after), StructType::new(vec![]));
+            let view = View {
+                metadata: &metadata,
+                schema: &schema,
+            };
+            check_partitioning(&with(&[], &["p"]), view).is_ok()
+        };
+        assert!(partitioned(&[V2], &["p"]) && partitioned(&[], &["q"]));
+        assert!(!partitioned(&[V2], &["q"]) && !partitioned(&[V1], &[]));
     }
 
     #[test]

@@ -14,6 +14,8 @@ const START: &str = "delta.identity.start";
 const STEP: &str = "delta.identity.step";
 const MARK: &str = "delta.identity.highWaterMark";
 const EXPLICIT: &str = "delta.identity.allowExplicitInsert";
+/// Tag of a commit whose new metadata says only how far identity columns went.
+const COMMIT_TAG: &str = "delta.identity.schemaUpdate";
 /// Tag under which files report the last values they hold, on their way to the commit only.
 const TAG: &str = "deltaplane.identity";
 
@@ -174,6 +176,11 @@ pub fn take_marks(adds: &mut [Add]) -> Vec<(String, i64)> {
     marks
 }
 
+/// The tags of a commit whose new metadata says nothing but how far identity columns went.
+pub fn commit_tags() -> Value {
+    json!({ COMMIT_TAG: "true" })
+}
+
 /// The schema whose high-water marks lie at these values, or further where they did before.
 pub fn advance(schema: &StructType, marks: &[(String, i64)]) -> StructType {
     let fields = schema.fields().iter().map(|f| {
@@ -190,6 +197,14 @@ pub fn advance(schema: &StructType, marks: &[(String, i64)]) -> StructType {
         moved
     });
     StructType::new(fields.collect())
+}
+
+/// The schema without high-water marks: two that are equal so differ in values handed out alone.
+pub(super) fn without_marks(schema: &StructType) -> StructType {
+    schema.map_fields(&mut |mut f| {
+        f.metadata.remove(MARK);
+        f
+    })
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use super::{Kind, TableFeature, fine};
 use crate::actions::{CommitInfo, Metadata};
 use crate::{Error, Result};
 
-const ENABLED: &str = "delta.enableInCommitTimestamps";
-const SINCE_VERSION: &str = "delta.inCommitTimestampEnablementVersion";
-const SINCE_TIME: &str = "delta.inCommitTimestampEnablementTimestamp";
+pub(super) const ENABLED: &str = "delta.enableInCommitTimestamps";
+pub(super) const SINCE_VERSION: &str = "delta.inCommitTimestampEnablementVersion";
+pub(super) const SINCE_TIME: &str = "delta.inCommitTimestampEnablementTimestamp";
 
 /// From which version on commits carry their own time; `None` while the property is off (P082).
 pub fn enabled_from(m: &Metadata) -> Option<u64> {

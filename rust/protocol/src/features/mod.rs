@@ -9,6 +9,7 @@ pub mod checkpoint_protection;
 pub mod clustering;
 mod column_defaults;
 pub mod column_mapping;
+mod concurrent;
 pub mod deletion_vectors;
 mod directives;
 pub mod domain_metadata;
@@ -39,9 +40,10 @@ use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result};
 use attempt::{Attempt, Base};
 
+pub use concurrent::{metadata_clash, protocol_clash};
 pub use directives::{Directives, known};
-pub use drop::{Dropped, without_feature};
-pub use row_rule::{ColumnRule, RowCheck};
+pub use drop::{Dropped, Traces, without_feature};
+pub use row_rule::{ColumnRule, RowCheck, mentions};
 pub use row_rules::{RowRules, row_rules};
 pub use support::{reads, writes};
 pub use transitions::check_change;
@@ -288,6 +290,21 @@ fn check_kinds(p: &Protocol) -> Result<()> {
     Ok(())
 }
 
+/// A feature stands beside those that it requires, under their own names or those of their previews (section 6).
+fn check_requirements(p: &Protocol) -> Result<()> {
+    let had = supported(p);
+    let has = |name: &str| had.contains(name) || had.contains(&format!("{name}-preview"));
+    for f in had.iter().filter_map(|n| find(n)) {
+        if let Some(missing) = f.requires.iter().find(|r| !has(r)) {
+            return Err(Error::corrupt_log(format!(
+                "the table's protocol lists the feature {} without {missing}, which it requires: a faulty program wrote it; add the feature {missing} with that program",
+                f.name
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a table whose supported features this build can't read with this metadata.
 pub fn check_read(p: &Protocol, view: View<'_>) -> Result<()> {
     check_readable_protocol(p)?;
@@ -303,6 +320,7 @@ pub fn check_read(p: &Protocol, view: View<'_>) -> Result<()> {
 pub fn check_write(p: &Protocol, view: View<'_>) -> Result<()> {
     check_read(p, view)?;
     check_kinds(p)?;
+    check_requirements(p)?;
     if p.min_writer_version > FEATURES_WRITER {
         return Err(Error::unsupported_feature(format!(
             "the table needs writer version {}, this build of deltaplane knows up to {FEATURES_WRITER}: use a newer version",
@@ -317,7 +335,10 @@ pub fn check_write(p: &Protocol, view: View<'_>) -> Result<()> {
             return Err(unsupported("write", f.name, &why));
         }
     }
-    Ok(())
+    match iceberg_compat::refuse_beside(view, &supported(p)) {
+        Some((name, why)) => Err(unsupported("write", name, &why)),
+        None => Ok(()),
+    }
 }
 
 fn unknown_feature(name: &str) -> Error {
@@ -350,6 +371,11 @@ static FINISH: &[Finish] = &[
 /// The actions of a commit on this base at this time, or why there can't be one.
 pub fn finish(base: Option<Base<'_>>, now_ms: i64, actions: Vec<Action>) -> Result<Vec<Action>> {
     let version = base.map_or(0, |b| b.version + 1);
+    if i64::try_from(version).is_err() {
+        return Err(Error::invalid_argument(
+            "the table is at the last version that there can be: write what it holds into a new table",
+        ));
+    }
     let mut attempt = Attempt {
         base,
         version,
@@ -509,6 +535,10 @@ mod tests {
         for p in wrong {
             let e = with(vec![], &[], |v| check_write(&p, v)).unwrap_err();
             assert_eq!(e.kind(), crate::Kind::CorruptLog, "{p:?}");
+        }
+        for lonely in ["clustering", "rowTracking", "icebergCompatV1"] {
+            let e = with(vec![], &[], |v| check_write(&protocol(1, 7, None, Some(&[lonely])), v)).unwrap_err();
+            assert!(e.message().contains(lonely) && e.message().contains("requires"), "{e}");
         }
         let legacy = protocol(2, 7, None, Some(&["columnMapping"]));
         with(vec![], &[], |v| check_write(&legacy, v)).unwrap();

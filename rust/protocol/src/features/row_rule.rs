@@ -1,11 +1,14 @@
 //! One rule for written rows: a condition, or a column's value. The rooms that keep such expressions
 //! make them; `row_rules` gathers them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::View;
 use crate::schema::Field;
+use crate::{Error, Result};
 
 /// A condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,14 +28,18 @@ pub struct ColumnRule {
     pub sql: String,
 }
 
-/// The top-level columns that have this text in their metadata.
-pub(super) fn columns_with(view: View<'_>, key: &str) -> Vec<ColumnRule> {
-    let rule = |f: &Field| {
-        let sql = f.metadata.get(key).and_then(Value::as_str)?;
-        Some(ColumnRule {
+/// The top-level columns that have this text in their metadata; what isn't text can't be obeyed (P104).
+pub(super) fn columns_with(view: View<'_>, key: &str) -> Result<Vec<ColumnRule>> {
+    let rule = |f: &Field| match f.metadata.get(key)? {
+        Value::Null => None,
+        Value::String(sql) => Some(Ok(ColumnRule {
             column: f.name.clone(),
-            sql: sql.to_owned(),
-        })
+            sql: sql.clone(),
+        })),
+        odd => Some(Err(Error::unsupported_feature(format!(
+            "can't write this table: `{key}` of the column `{}` is {odd}, not the text of an expression; set it right with the program that wrote it",
+            f.name
+        )))),
     };
     view.schema.fields().iter().filter_map(rule).collect()
 }
@@ -44,4 +51,33 @@ pub(super) fn nested_with(view: View<'_>, key: &str) -> Option<String> {
         .iter()
         .find_map(|f| super::find_in_type(&f.data_type, &|inner| inner.metadata.contains_key(key).then_some(())))
         .map(|(name, ())| name)
+}
+
+/// Whether every part of a column's path stands in an expression as a word. A string literal counts too: refusing
+/// more is safe, missing one isn't.
+pub fn mentions(expression: &str, path: &[String]) -> bool {
+    let lower = expression.to_lowercase();
+    let words: BTreeSet<&str> = lower.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
+    let quoted: BTreeSet<&str> = lower.split('`').collect();
+    path.iter()
+        .filter(|p| !matches!(p.to_lowercase().as_str(), "element" | "key" | "value"))
+        .all(|p| {
+            let part = p.to_lowercase();
+            words.contains(part.as_str()) || quoted.contains(part.as_str())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_as_words() {
+        let path = |p: &[&str]| p.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        assert!(mentions("Amount > 0", &path(&["amount"])));
+        assert!(mentions("`a b` is not null", &path(&["A B"])));
+        assert!(mentions("s.x > 1", &path(&["s", "x"])));
+        assert!(!mentions("s.x > 1", &path(&["s", "y"])));
+        assert!(!mentions("amounts > 0", &path(&["amount"])));
+    }
 }

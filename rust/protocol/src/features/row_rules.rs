@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::View;
-use super::row_rule::{ColumnRule, RowCheck, columns_with};
+use super::row_rule::{ColumnRule, RowCheck, columns_with, mentions};
 use crate::Result;
 
 /// The rules of a table, in Spark SQL over its columns.
@@ -28,6 +28,18 @@ impl RowRules {
     pub fn computed(&self) -> impl Iterator<Item = &str> {
         self.generated.iter().chain(&self.defaults).map(|r| r.column.as_str())
     }
+
+    /// All expressions.
+    pub fn expressions(&self) -> impl Iterator<Item = &str> {
+        let values = self.generated.iter().chain(&self.defaults).map(|r| r.sql.as_str());
+        self.checks.iter().map(|c| c.sql.as_str()).chain(values)
+    }
+
+    /// The first expression that uses a column.
+    pub fn user_of(&self, column: &str) -> Option<&str> {
+        let path = [column.to_owned()];
+        self.expressions().find(|sql| mentions(sql, &path))
+    }
 }
 
 /// The rules of a table with this metadata.
@@ -36,8 +48,8 @@ pub fn row_rules(view: View<'_>) -> Result<RowRules> {
     checks.extend(super::invariants::checks(view)?);
     Ok(RowRules {
         checks,
-        generated: columns_with(view, super::generated_columns::KEY),
-        defaults: columns_with(view, super::column_defaults::KEY),
+        generated: columns_with(view, super::generated_columns::KEY)?,
+        defaults: columns_with(view, super::column_defaults::KEY)?,
     })
 }
 
@@ -80,6 +92,15 @@ mod tests {
         assert_eq!(found.defaults.first().unwrap().sql, "7");
         assert_eq!(found.computed().collect::<Vec<_>>(), ["a", "a"]);
         assert!(!found.is_empty() && rules(&field("a", "{}"), &[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn expressions_are_text() {
+        // P104
+        for key in ["delta.generationExpression", "CURRENT_DEFAULT"] {
+            let e = rules(&field("a", &format!(r#"{{"{key}":5}}"#)), &[]).unwrap_err();
+            assert!(e.message().contains(key) && e.message().contains("`a`"), "{e}");
+        }
     }
 
     #[test]

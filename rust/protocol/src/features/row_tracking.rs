@@ -1,19 +1,28 @@
 //! Row tracking (P140–P143): every file has the id of its first row and the version that added it, both given at each
-//! attempt from the base's high-water mark. Rewritten rows would need materialised ids: refused.
+//! attempt from the base's high-water mark; what enabling it on a table that exists needs. Rewritten rows carry theirs
+//! in stored columns; a commit that loses them without saying so is refused.
 
 use serde_json::{Value, json};
 
-use super::attempt::Attempt;
-use super::{Kind, TableFeature, domain_metadata, fine};
-use crate::actions::{Action, DomainMetadata, Metadata};
+use super::attempt::{Attempt, Base};
+use super::{Directives, Kind, TableFeature, domain_metadata, fine, supported};
+use crate::actions::{Action, CommitInfo, DomainMetadata, Metadata};
 use crate::{Error, Result};
 
 /// The domain that holds the highest row id given so far.
 pub const DOMAIN: &str = "delta.rowTracking";
-const ENABLED: &str = "delta.enableRowTracking";
+pub(super) const ENABLED: &str = "delta.enableRowTracking";
 const SUSPENDED: &str = "delta.rowTrackingSuspended";
-const ROW_ID_COLUMN: &str = "delta.rowTracking.materializedRowIdColumnName";
-const ROW_VERSION_COLUMN: &str = "delta.rowTracking.materializedRowCommitVersionColumnName";
+pub(super) const ROW_ID_COLUMN: &str = "delta.rowTracking.materializedRowIdColumnName";
+pub(super) const ROW_VERSION_COLUMN: &str = "delta.rowTracking.materializedRowCommitVersionColumnName";
+
+/// All that a table says of it.
+pub(super) const PROPERTIES: &[&str] = &[ENABLED, SUSPENDED, ROW_ID_COLUMN, ROW_VERSION_COLUMN];
+
+/// What a commit is called that only takes row ids away.
+pub const UNBACKFILL: &str = "ROW TRACKING UNBACKFILL";
+/// What a commit is called that only gives row ids to files that have none.
+pub const BACKFILL: &str = "ROW TRACKING BACKFILL";
 
 /// What a commit says of the ids of the rows that it rewrote.
 const PRESERVED: &str = "delta.rowTracking.preserved";
@@ -33,18 +42,31 @@ pub fn materialised(m: &Metadata) -> (Option<String>, Option<String>) {
     (name(ROW_ID_COLUMN), name(ROW_VERSION_COLUMN))
 }
 
-/// Names the hidden columns of a new table that enables row tracking (P141); `unique` makes them nobody else's.
-pub fn complete_new(metadata: &mut Metadata, unique: &str) -> Result<()> {
-    let is_on = |k: &str| {
-        metadata
-            .configuration
-            .get(k)
-            .is_some_and(|v| v.eq_ignore_ascii_case("true"))
-    };
-    if !is_on(ENABLED) {
+/// Says of a commit that it didn't carry the ids of rows over into the files that it rewrote (P142).
+pub fn lost_ids(info: &mut CommitInfo) {
+    let tags = info.entry("tags").or_insert_with(|| json!({}));
+    if let Value::Object(tags) = tags {
+        tags.insert(PRESERVED.to_owned(), json!("false"));
+    }
+}
+
+/// Whether a change of the metadata says from now on that every row has an id.
+pub fn begins(before: &Metadata, after: &Metadata) -> bool {
+    is_on(after) && !is_on(before)
+}
+
+/// Asks for the feature.
+pub fn ask(asked: &mut Directives) {
+    asked.features.insert(FEATURE.name.to_owned());
+}
+
+/// Names the hidden columns of a table that enables row tracking, unless they have names (P141); `unique` makes them
+/// nobody else's.
+pub fn complete(metadata: &mut Metadata, unique: &str) -> Result<()> {
+    if !is_on(metadata) {
         return Ok(());
     }
-    if is_on(SUSPENDED) {
+    if is_suspended(metadata) {
         return Err(Error::invalid_argument(format!(
             "{ENABLED} and {SUSPENDED} can't both be true (P141): leave one out"
         )));
@@ -54,25 +76,60 @@ pub fn complete_new(metadata: &mut Metadata, unique: &str) -> Result<()> {
         (ROW_VERSION_COLUMN, "_row-commit-version-col-"),
     ];
     for (key, prefix) in names {
-        metadata
-            .configuration
-            .insert(key.to_owned(), format!("{prefix}{unique}"));
+        let name = metadata.configuration.entry(key.to_owned());
+        name.or_insert_with(|| format!("{prefix}{unique}"));
     }
     Ok(())
 }
 
+/// Says of a commit that the rows in its new files keep their ids (P142).
+pub fn say_preserved(info: &mut std::collections::BTreeMap<String, Value>) {
+    let tags = info.entry("tags".to_owned()).or_insert_with(|| json!({}));
+    if let Value::Object(tags) = tags {
+        tags.insert(PRESERVED.to_owned(), json!("true"));
+    }
+}
+
+/// The metadata of a table whose writers give no ids to new files, and whose files may have none.
+pub(super) fn suspended(m: &Metadata) -> Metadata {
+    let mut m = m.clone();
+    m.configuration.insert(SUSPENDED.to_owned(), "true".to_owned());
+    m
+}
+
+/// Whether a commit only gives row ids to files that have none, or takes them away.
+pub fn only_numbers_files(operation: &str) -> bool {
+    [BACKFILL, UNBACKFILL].contains(&operation)
+}
+
+/// Refuses to enable row tracking where writers have been told to give no ids: they must be told otherwise first.
+pub(super) fn check_begin(before: &Metadata, after: &Metadata) -> Result<()> {
+    if begins(before, after) && is_suspended(before) {
+        return Err(Error::invalid_argument(format!(
+            "{ENABLED} can't be set while writers give no ids to new files: set {SUSPENDED} to false in a change of its own first"
+        )));
+    }
+    Ok(())
+}
+
+fn is_suspended(m: &Metadata) -> bool {
+    m.configuration
+        .get(SUSPENDED)
+        .is_some_and(|v| v.eq_ignore_ascii_case("true"))
+}
+
 /// Gives ids to the files that have none and raises the mark (P140).
 pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
-    let on = |m: &Metadata, k: &str| m.configuration.get(k).is_some_and(|v| v.eq_ignore_ascii_case("true"));
     let (enabled, suspended) = attempt
         .metadata()
-        .map_or((false, false), |m| (on(m, ENABLED), on(m, SUSPENDED)));
+        .map_or((false, false), |m| (is_on(m), is_suspended(m)));
     if !attempt.supports(&FEATURE) || suspended {
         return Ok(());
     }
-    if enabled && attempt.base.is_some_and(|b| !on(b.metadata, ENABLED)) {
+    let had = |b: &Base<'_>| supported(b.protocol).contains(FEATURE.name);
+    if enabled && attempt.base.is_some_and(|b| !is_on(b.metadata) && !had(&b)) {
         return Err(Error::unsupported_feature(format!(
-            "{} can't be enabled on a table that exists: its files would need row ids first (P141); create the table with {ENABLED} = true",
+            "{} can't be enabled by this commit: the files that are there need row ids first (P141); set {ENABLED} = true with alter.set_table_properties",
             FEATURE.name
         )));
     }
@@ -92,10 +149,9 @@ pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
                     a.path, FEATURE.name
                 ))
             })?;
-            a.base_row_id = Some(mark + 1);
-            mark = mark
-                .checked_add(rows)
-                .ok_or_else(|| Error::invalid_argument("the row ids of the table are used up"))?;
+            let used_up = || Error::invalid_argument("the row ids of the table are used up");
+            a.base_row_id = Some(mark.checked_add(1).ok_or_else(used_up)?);
+            mark = mark.checked_add(rows).ok_or_else(used_up)?;
         }
         a.default_row_commit_version.get_or_insert(version);
     }
@@ -127,9 +183,11 @@ pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
 
 fn high_water_mark(d: &DomainMetadata) -> Result<i64> {
     let parsed: Option<Value> = serde_json::from_str(&d.configuration).ok();
-    parsed.and_then(|v| v.get("rowIdHighWaterMark")?.as_i64()).ok_or_else(|| {
+    // -1 stands for a table that has given no id.
+    let mark = parsed.and_then(|v| v.get("rowIdHighWaterMark")?.as_i64().filter(|mark| *mark >= -1));
+    mark.ok_or_else(|| {
         Error::corrupt_log(format!(
-            "the domain {DOMAIN} holds `{}`, which has no rowIdHighWaterMark: row ids can't be given without repeating some",
+            "the domain {DOMAIN} holds `{}`, which has no rowIdHighWaterMark of -1 or more: row ids can't be given without repeating some",
             d.configuration
         ))
     })

@@ -1,5 +1,6 @@
 //! What this build can do with each feature, asked of the rooms' own refusals: the one source of what deltaplane
-//! says about itself. The question is put about a table that uses everything at once.
+//! says about itself. The question is put about a table that uses everything at once, and for features that can't be
+//! with others about one that uses it alone.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +12,40 @@ use crate::schema::{Field, Primitive, StructType};
 
 /// Whether this build reads tables that use the feature.
 pub fn reads(f: &TableFeature) -> bool {
-    with_everything(|v| (f.refuse_read)(v).is_none())
+    with(everything(), switches(), |v| (f.refuse_read)(v).is_none())
 }
 
 /// Whether this build writes tables that use the feature.
 pub fn writes(f: &TableFeature) -> bool {
-    with_everything(|v| (f.refuse_read)(v).is_none() && (f.refuse_write)(v).is_none())
+    let fine = |v: View<'_>| (f.refuse_read)(v).is_none() && (f.refuse_write)(v).is_none();
+    with(everything(), switches(), fine) || alone(f, |v| (f.wanted)(v) && fine(v))
 }
 
-fn with_everything<T>(ask: impl FnOnce(View<'_>) -> T) -> T {
-    let schema = everything();
+fn with<T>(schema: StructType, configuration: BTreeMap<String, String>, ask: impl FnOnce(View<'_>) -> T) -> T {
     let metadata = Metadata {
         schema_string: Some(schema.to_json()),
-        configuration: switches(),
+        configuration,
         ..Metadata::default()
     };
     ask(View {
         metadata: &metadata,
         schema: &schema,
     })
+}
+
+/// Asks about a table of one plain column with the switches of the feature and of those that it needs.
+fn alone<T>(f: &TableFeature, ask: impl FnOnce(View<'_>) -> T) -> T {
+    let plain = || StructType::new(everything().fields().iter().take(1).cloned().collect());
+    let needed = f.requires.iter().filter_map(|name| super::find(name)).chain([f]);
+    let asks_for: Vec<&TableFeature> = needed.collect();
+    let mut own = BTreeMap::new();
+    for (key, value) in switches() {
+        let one = BTreeMap::from([(key.clone(), value.clone())]);
+        if with(plain(), one, |v| asks_for.iter().any(|r| (r.wanted)(v))) {
+            own.insert(key, value);
+        }
+    }
+    with(plain(), own, ask)
 }
 
 /// Every property that switches something on.
@@ -110,7 +126,17 @@ mod tests {
             "vacuumProtocolCheck",
         ];
         for f in all().filter(|f| !f.name.ends_with("-preview") && !unasked.contains(&f.name)) {
-            assert!(with_everything(|v| (f.wanted)(v)), "{}", f.name);
+            assert!(with(everything(), switches(), |v| (f.wanted)(v)), "{}", f.name);
         }
+    }
+
+    #[test]
+    fn features_that_exclude_each_other_are_asked_one_by_one() {
+        // P155
+        for name in ["icebergCompatV1", "icebergCompatV2", "icebergCompatV3"] {
+            assert!(crate::features::find(name).is_some_and(writes), "{name}");
+        }
+        // A feature that is refused wherever it is stays so.
+        assert!(!crate::features::find("catalogManaged").is_some_and(writes));
     }
 }

@@ -3,12 +3,13 @@
 
 use super::{
     TableFeature, View, all, append_only, change_data_feed, check_constraints, column_defaults, column_mapping,
-    deletion_vectors, in_commit_timestamp, invariants, materialize_partition_columns, timestamp_ntz, type_widening,
-    v2_checkpoint,
+    deletion_vectors, iceberg_compat, in_commit_timestamp, invariants, materialize_partition_columns, row_tracking,
+    timestamp_ntz, type_widening, v2_checkpoint,
 };
 use crate::{Error, Result};
 
-/// Features that old files satisfy as they are: a commit of the metadata alone may switch them on.
+/// Features that old files satisfy as they are, or by what the log adds to them beforehand: a commit of the metadata
+/// may switch them on.
 static READY: &[&TableFeature] = &[
     &append_only::FEATURE,
     &change_data_feed::FEATURE,
@@ -16,9 +17,13 @@ static READY: &[&TableFeature] = &[
     &column_defaults::FEATURE,
     &column_mapping::FEATURE,
     &deletion_vectors::FEATURE,
+    // These ask something of files too: `iceberg_compat::switched_on`.
+    &iceberg_compat::FEATURE_V1,
+    &iceberg_compat::FEATURE_V2,
     &in_commit_timestamp::FEATURE,
     &invariants::FEATURE,
     &materialize_partition_columns::FEATURE,
+    &row_tracking::FEATURE,
     &timestamp_ntz::FEATURE,
     &type_widening::FEATURE,
     &v2_checkpoint::FEATURE,
@@ -39,6 +44,7 @@ pub fn check_change(before: View<'_>, after: View<'_>) -> Result<()> {
             )));
         }
     }
+    row_tracking::check_begin(before.metadata, after.metadata)?;
     if (change_data_feed::FEATURE.wanted)(after)
         && let Some(f) = CHANGE_COLUMNS.iter().find_map(|c| after.schema.field_ignore_case(c))
     {
@@ -73,8 +79,8 @@ mod tests {
 
     #[test]
     fn what_needs_rows_or_ids_is_refused_by_name() {
-        let e = change(&["a"], &[("delta.enableRowTracking", "true")]).unwrap_err();
-        assert!(e.message().contains("rowTracking"), "{e}");
+        let e = change(&["a"], &[("delta.enableVariantShredding", "true")]).unwrap_err();
+        assert!(e.message().contains("variantShredding"), "{e}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use super::{Kind, Refusal, TableFeature, View, fine};
+use crate::actions::Metadata;
 use crate::schema::{ArrayType, DataType, Field, MapType, Primitive, StructType};
 use crate::{Error, Result};
 
@@ -26,6 +27,31 @@ pub(super) static PREVIEW: TableFeature = TableFeature {
     wanted: super::never,
     ..FEATURE
 };
+
+/// Why the files of a table can't do without the feature; `None` where no column was ever widened.
+pub(super) fn needed(view: View<'_>) -> Option<String> {
+    let column = view.find_field(&|f| f.metadata.contains_key(CHANGES))?;
+    Some(format!("files may be older than the type of `{column}`"))
+}
+
+/// The metadata without any trace of type widening.
+pub(super) fn forgotten(view: View<'_>) -> Metadata {
+    let mut metadata = view.metadata.clone();
+    metadata.configuration.remove(ENABLED);
+    if needed(view).is_some() {
+        let schema = view.schema.map_fields(&mut |mut f| {
+            f.metadata.remove(CHANGES);
+            f
+        });
+        metadata.schema_string = Some(schema.to_json());
+    }
+    metadata
+}
+
+/// Whether a table's schema records a change of type.
+pub(super) fn is_recorded(m: &Metadata) -> bool {
+    m.schema_string.as_ref().is_some_and(|s| s.contains(CHANGES))
+}
 
 /// Whether readers must know how to turn `from` into `to` (P153).
 pub fn is_change(from: Primitive, to: Primitive) -> bool {

@@ -46,6 +46,13 @@ pub(super) fn without(base: &Protocol, feature: &str) -> Protocol {
     weakest(set)
 }
 
+/// The protocol with one feature more.
+pub(super) fn with(base: &Protocol, feature: &str) -> Protocol {
+    let mut set = supported(base);
+    add_with_requirements(&mut set, feature);
+    weakest(set)
+}
+
 /// A `-preview` name stands for the final feature: the two are never listed together (P098).
 fn add_with_requirements(set: &mut BTreeSet<String>, name: &str) {
     if set.contains(name) || set.contains(&format!("{name}-preview")) {

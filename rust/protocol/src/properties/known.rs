@@ -1,5 +1,5 @@
 //! Every table property that Delta knows (protocol.md section 11): spelling, legal values, default, meaning.
-//! Data only, with the one check of a value. Called where users set properties; a stored value is never refused.
+//! Data only, with the one check of a value. Called where users set properties, and before stored ones are acted on.
 
 use super::{parse_bytes, parse_interval_ms};
 use crate::{Error, Result};
@@ -72,6 +72,11 @@ impl Known {
 }
 
 impl Values {
+    /// Whether every program reads the same in a value: a switch, a number, a length of time.
+    pub fn is_plain(self) -> bool {
+        matches!(self, Values::Bool | Values::AtLeast(_) | Values::Interval)
+    }
+
     /// The legal values in words.
     pub fn describe(self) -> String {
         match self {
