@@ -1,5 +1,5 @@
-//! What every store can do, as one trait: the seam between `Store` and the files in `stores/`.
-//! Errors leave here with a kind and a message; `Store` adds the table and the file.
+//! What every store can do, as one trait: the seam between `Store` and the files in `stores/`, and where a store from
+//! elsewhere is plugged in. Errors leave here with a kind and a message; `Store` adds the table and the file.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -35,28 +35,47 @@ pub enum PutOutcome {
 }
 
 /// Listings are streams, so that a directory of millions of files needs no memory of its size.
-pub(crate) type Listing = BoxStream<'static, Result<ObjectInfo>>;
+pub type Listing = BoxStream<'static, Result<ObjectInfo>>;
 
+/// The bytes of one table root. Keys are decoded paths relative to the root.
+///
+/// What [`Store`](crate::Store) promises of each of these its backend has to keep; above all, of all racing calls of
+/// `put_if_absent` for one key exactly one creates it, whole, and whoever lists afterwards finds it.
 #[async_trait]
-pub(crate) trait Backend: Send + Sync {
+pub trait Backend: Send + Sync {
+    /// A key's file on the local disk, where there is one.
     fn local_path(&self, key: &str) -> Option<PathBuf>;
+    /// The files directly in `dir` from `from_name` on, by the order of their names' bytes; none of a missing directory.
     async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing>;
+    /// All files below `dir`, in any order; none of a missing directory.
     async fn list_all(&self, dir: &str) -> Result<Listing>;
+    /// A whole object; `ObjectNotFound` if there is none.
     async fn read(&self, key: &str) -> Result<Bytes>;
+    /// A part of an object, shorter where the object ends; `InvalidArgument` if it ends before the range begins.
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes>;
+    /// Size and time of an object; `ObjectNotFound` if there is none.
     async fn head(&self, key: &str) -> Result<ObjectInfo>;
+    /// Writes an object, over one that is there: readers see the old or the new one, whole, and it is durable.
     async fn put(&self, key: &str, bytes: Bytes) -> Result<()>;
+    /// Writes an object if its name is free: durable, and whole for whoever sees it. `StoreUnavailable` leaves open whether
+    /// it was written, every other error says that it wasn't.
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome>;
+    /// Deletes an object; it may be absent.
     async fn delete(&self, key: &str) -> Result<()>;
+    /// What a Parquet reader reads an object by.
     fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)>;
+    /// Begins a new file.
     async fn upload(&self, key: &str) -> Result<Box<dyn Sink>>;
 }
 
-/// The receiving end of one streaming write.
+/// The receiving end of one streaming write. Nobody sees the file before `finish`; dropping it gives it up.
 #[async_trait]
-pub(crate) trait Sink: Send {
+pub trait Sink: Send {
+    /// Appends bytes, waiting while too many are under way.
     async fn write(&mut self, bytes: Bytes) -> Result<()>;
+    /// Makes the file durable and visible.
     async fn finish(self: Box<Self>) -> Result<()>;
+    /// Gives the file up and frees what was stored of it.
     async fn abort(self: Box<Self>) -> Result<()>;
 }
 

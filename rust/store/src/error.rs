@@ -45,6 +45,7 @@ fn classify(e: &object_store::Error, detail: &str) -> (Kind, &'static str) {
             Kind::InvalidArgument,
             "the store can't do this with its present options (is conditional_put disabled?)",
         ),
+        _ if detail.contains(METADATA_REFUSED) => (Kind::StoreDenied, DENIED),
         _ => match status(detail) {
             Some(401 | 403) => (Kind::StoreDenied, DENIED),
             Some(404) => (
@@ -71,6 +72,10 @@ fn classify(e: &object_store::Error, detail: &str) -> (Kind, &'static str) {
         },
     }
 }
+
+/// Part of what a request to a metadata address fails with, where that isn't allowed.
+pub(crate) const METADATA_REFUSED: &str =
+    "no credentials, and the machine's metadata address is only asked with the option allow_instance_metadata=true";
 
 pub(crate) const OUT_OF_RANGE: &str = "the range to read begins behind the object's end";
 
@@ -104,7 +109,7 @@ pub(crate) fn status(text: &str) -> Option<u16> {
     rest.get(..3)?.parse().ok()
 }
 
-/// The error's own words and its causes', scrubbed, on one line and of bounded length.
+/// The error's own words and its causes', scrubbed and short.
 fn detail(e: &object_store::Error, redactor: &Redactor) -> String {
     let mut text = e.to_string();
     let mut next = e.source();
@@ -116,7 +121,11 @@ fn detail(e: &object_store::Error, redactor: &Redactor) -> String {
         }
         next = cause.source();
     }
-    let text = redactor.scrub(&text);
+    short(&redactor.scrub(&text))
+}
+
+/// On one line and of bounded length.
+pub(crate) fn short(text: &str) -> String {
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((end, _)) = line.char_indices().nth(LONGEST_DETAIL) {
         line.truncate(end);

@@ -3,16 +3,24 @@
 //! of Delta. `log` and `data` call it, `python` hands it locations and options.
 
 mod backend;
+mod backend_objects;
 mod error;
 mod location;
 mod options;
+mod outside;
 mod retry;
 mod runtime;
 mod store;
 mod stores;
 
-pub use backend::{ObjectInfo, PutOutcome};
+// What an implementation of `Backend` needs besides.
+pub use async_trait::async_trait;
+pub use backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink};
+pub use backend_objects::objects_of;
 pub use location::{Location, Scheme};
+pub use object_store::ObjectStore;
+pub use object_store::path::Path as ObjectPath;
 pub use options::Options;
 pub use runtime::{block_on, handle};
 pub use store::{Store, Upload};
+pub use stores::{Opener, register_scheme};

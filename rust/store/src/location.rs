@@ -2,9 +2,11 @@
 //! Owns spelling only: it opens nothing, and a location never holds a credential.
 //! `Store` and everybody who names a table in a message uses it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
 
 use deltaplane_error::{Error, Result};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -23,6 +25,10 @@ pub enum Scheme {
     Azure,
     /// Google Cloud Storage.
     Gcs,
+    /// A Hadoop file system, by its NameNode or a name service.
+    Hdfs,
+    /// A store from elsewhere, registered under a scheme of its own.
+    Plugin,
 }
 
 /// Every scheme name, with its store and the one name that locations are shown under.
@@ -37,7 +43,28 @@ const NAMES: &[(&str, Scheme, &str)] = &[
     ("abfss", Scheme::Azure, "abfss"),
     ("gs", Scheme::Gcs, "gs"),
     ("gcs", Scheme::Gcs, "gs"),
+    ("hdfs", Scheme::Hdfs, "hdfs"),
 ];
+
+/// The schemes of stores from elsewhere.
+static ADMITTED: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
+
+/// Takes a scheme in; `InvalidArgument` if the text can't be one or is one of those above.
+pub(crate) fn admit(name: &str) -> Result<String> {
+    let lower = name.to_ascii_lowercase();
+    if !is_scheme(&lower) || NAMES.iter().any(|(known, _, _)| *known == lower) {
+        return Err(Error::invalid_argument(format!(
+            "{name:?} can't be the scheme of another store: it is built in, or isn't made of letters, digits, +, - and ."
+        )));
+    }
+    let mut admitted = ADMITTED.write().unwrap_or_else(PoisonError::into_inner);
+    admitted.insert(lower.clone());
+    Ok(lower)
+}
+
+fn is_admitted(name: &str) -> bool {
+    ADMITTED.read().unwrap_or_else(PoisonError::into_inner).contains(name)
+}
 
 /// What must be escaped so that the shown text parses to the same location again.
 const SHOWN: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
@@ -71,6 +98,8 @@ pub struct Location {
     /// Decoded. Local: absolute. Others: no slash at either end.
     path: String,
     shown: String,
+    /// Whether it was given as `s3a://`, in Hadoop's way; the same place otherwise.
+    s3a: bool,
 }
 
 impl Location {
@@ -98,13 +127,17 @@ impl Location {
             return Self::local(text);
         };
         let lower = name.to_ascii_lowercase();
-        let Some((_, scheme, shown)) = NAMES.iter().find(|(n, _, _)| *n == lower) else {
+        let built_in = NAMES.iter().find(|(n, _, _)| *n == lower);
+        let built_in = built_in.map(|(_, scheme, shown)| (*scheme, *shown));
+        let plugin = || is_admitted(&lower).then_some((Scheme::Plugin, lower.as_str()));
+        let Some((scheme, shown)) = built_in.or_else(plugin) else {
             let known: Vec<_> = NAMES.iter().map(|(n, _, _)| format!("{n}://")).collect();
             return Err(Error::invalid_argument(format!(
-                "there is no store for locations that begin with {name}://; use a plain path or one of {}",
+                "there is no store for locations that begin with {name}://; use a plain path, one of {}, or register a store for it in this process",
                 known.join(" ")
             )));
         };
+        let s3a = lower == "s3a";
         let decode = |t: &str| if encoded { decode(t) } else { Ok(t.to_owned()) };
         match scheme {
             Scheme::Local => Self::local(&decode(file_path(rest)?)?),
@@ -116,8 +149,9 @@ impl Location {
                     )));
                 }
                 let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-                let base = authority_base(*scheme, shown, authority)?;
-                Self::below(*scheme, base, &decode(path)?)
+                let base = authority_base(scheme, shown, authority)?;
+                let location = Self::below(scheme, base, &decode(path)?)?;
+                Ok(Location { s3a, ..location })
             }
         }
     }
@@ -138,6 +172,7 @@ impl Location {
             base: String::new(),
             shown: path.clone(),
             path,
+            s3a: false,
         })
     }
 
@@ -161,6 +196,7 @@ impl Location {
             base,
             path,
             shown,
+            s3a: false,
         })
     }
 
@@ -199,6 +235,11 @@ impl Location {
     /// The name after `://`: bucket, or `container@host`.
     pub(crate) fn authority(&self) -> &str {
         self.base.split_once("://").map_or("", |(_, a)| a)
+    }
+
+    /// Whether it was written as `s3a://`: the same place, but another key in a lock table.
+    pub(crate) fn is_s3a(&self) -> bool {
+        self.s3a
     }
 
     /// `other`'s path relative to this location, if it is below it.
@@ -242,10 +283,13 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
         return Some(("file", rest));
     }
     let (name, rest) = text.split_once("://")?;
+    is_scheme(name).then_some((name, rest))
+}
+
+fn is_scheme(name: &str) -> bool {
     let mut chars = name.chars();
-    let named = chars.next().is_some_and(|c| c.is_ascii_alphabetic())
-        && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
-    named.then_some((name, rest))
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic())
+        && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 /// The absolute path of a file URI, which may name this machine but no other.
@@ -273,11 +317,13 @@ fn decode(text: &str) -> Result<String> {
 fn authority_base(scheme: Scheme, name: &str, authority: &str) -> Result<String> {
     if authority.is_empty() {
         return Err(Error::invalid_argument(format!(
-            "a {name}:// location names no bucket or container; write {name}://name/path"
+            "a {name}:// location names no bucket, container or server; write {name}://name/path"
         )));
     }
     let credential = match (scheme, authority.split_once('@')) {
         (Scheme::Azure, Some((container, host))) => container.contains(':') || host.contains('@'),
+        // It may name a server, which has a port.
+        (Scheme::Hdfs | Scheme::Plugin, user) => user.is_some(),
         (_, user) => user.is_some() || authority.contains(':'),
     };
     if credential {
@@ -382,8 +428,19 @@ mod tests {
             shown("abfs://c@acc.dfs.core.windows.net/x"),
             "abfss://c@acc.dfs.core.windows.net/x"
         );
+        assert_eq!(shown("hdfs://name-node:8020//x/"), "hdfs://name-node:8020/x");
         assert_eq!(shown("memory:///x/y"), "memory://x/y");
         assert_eq!(shown("s3://b/a%20b%25"), "s3://b/a b%25");
+    }
+
+    #[test]
+    fn schemes_from_elsewhere_are_admitted_by_name() {
+        assert!(Location::parse("corp-log://b:1/x").is_err());
+        assert_eq!(admit("Corp-Log").unwrap(), "corp-log");
+        assert_eq!(shown("CORP-LOG://b:1/x/"), "corp-log://b:1/x");
+        for taken in ["s3", "HDFS", "", "a b", "1a", "a:b"] {
+            assert!(admit(taken).is_err(), "{taken}");
+        }
     }
 
     #[test]
@@ -407,7 +464,8 @@ mod tests {
         for text in [
             "",
             "a\0b",
-            "hdfs://n/x",
+            "hdfs://hunter2hunter2@n/x",
+            "viewfs://n/x",
             "s3://",
             "s3:///x",
             "file://host/x",

@@ -29,6 +29,11 @@ impl Options {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
+
+    /// A text of other code's without the secrets that these options hold.
+    pub fn scrub(&self, text: &str) -> String {
+        Redactor::new(self.iter()).scrub(text)
+    }
 }
 
 impl fmt::Debug for Options {

@@ -78,7 +78,7 @@ fn number<T: FromStr>(key: &str, value: Option<&str>, default: T) -> Result<T> {
 }
 
 /// `30`, `30s`, `30 seconds`, `500ms`, `2m`, `1h`.
-fn duration(key: &str, value: Option<&str>, default: Duration) -> Result<Duration> {
+pub(crate) fn duration(key: &str, value: Option<&str>, default: Duration) -> Result<Duration> {
     let Some(text) = value.map(str::trim) else {
         return Ok(default);
     };

@@ -58,9 +58,13 @@ fn build() -> Runtime {
 
 /// Runs a future to its end on the process-wide runtime.
 ///
-/// For plain threads only: tokio forbids blocking inside its own worker threads.
+/// It may be called inside of another call of it, as when a user's stream that is being written reads a table itself;
+/// not from tasks that are spawned on the runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    current().block_on(future)
+    match Handle::try_current() {
+        Ok(_) => tokio::task::block_in_place(|| current().block_on(future)),
+        Err(_) => current().block_on(future),
+    }
 }
 
 /// A handle to the process-wide runtime, for spawning tasks on it.
@@ -91,5 +95,10 @@ mod tests {
         let sum: i32 = threads.into_iter().map(|t| t.join().unwrap_or(0)).sum();
         assert_eq!(sum, 36);
         assert!(std::ptr::eq(current(), current()));
+    }
+
+    #[test]
+    fn a_call_inside_of_a_call_is_served() {
+        assert_eq!(block_on(async { block_on(async { 1 }) + block_on(async { 2 }) }), 3);
     }
 }

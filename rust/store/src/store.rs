@@ -18,7 +18,8 @@ use object_store::path::Path;
 use crate::backend::{Backend, ObjectInfo, PutOutcome, Sink};
 use crate::location::{self, Location, Scheme};
 use crate::options::Options;
-use crate::stores;
+use crate::outside;
+use crate::stores::{self, Opener};
 
 /// The store of one table root. Cloning is cheap; all clones share connections.
 ///
@@ -30,6 +31,7 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     location: Location,
     options: Options,
+    opener: Opener,
     pid: u32,
     backend: Arc<dyn Backend>,
     /// A forked child must not write into its parent's sockets, so it opens the store anew. The
@@ -41,10 +43,16 @@ impl Store {
     /// Opens the store of a location without asking the network: wrong options and missing
     /// credentials fail here (`InvalidArgument`, `StoreDenied`), everything else at the first call.
     pub fn open(location: &Location, options: &Options) -> Result<Store> {
-        let backend = stores::open(location, options).map_err(|e| e.with_table(location.as_str()))?;
+        Self::open_with(location, options, Arc::new(stores::open))
+    }
+
+    /// Opens a store of another kind under a location: the opener's.
+    pub fn open_with(location: &Location, options: &Options, opener: Opener) -> Result<Store> {
+        let backend = opener(location, options).map_err(|e| e.with_table(location.as_str()))?;
         Ok(Store(Arc::new(Inner {
             location: location.clone(),
             options: options.clone(),
+            opener,
             pid: process::id(),
             backend,
             after_fork: Mutex::new(None),
@@ -132,7 +140,8 @@ impl Store {
     /// Where the decoded path of a data file leads: a key of this store, or, for a path or URI
     /// elsewhere on the same scheme, a store of that directory and the file's name.
     ///
-    /// `InvalidArgument` for `..` in the path and for another scheme.
+    /// `CorruptLog` for `..` or NUL in the path, `InvalidArgument` for another scheme and for a place outside the
+    /// table that the option `allow_external_files` doesn't name.
     pub fn resolve(&self, path: &str) -> Result<(Store, String)> {
         // Without the path: what is no location may hold a credential.
         let located = self.locate(path);
@@ -143,15 +152,20 @@ impl Store {
         if let Some(key) = self.location().relative(&file) {
             return Ok((self.clone(), key.to_owned()));
         }
+        if let Some(key) = outside::through_link(self.location(), &file) {
+            return Ok((self.clone(), key));
+        }
+        outside::check(self.options(), &file).map_err(|e| e.with_table(self.location().as_str()))?;
         let (parent, name) = file.split_last().map_err(|e| self.at(path, e))?;
-        Ok((Store::open(&parent, self.options())?, name.to_owned()))
+        let store = Store::open_with(&parent, self.options(), Arc::clone(&self.0.opener))?;
+        Ok((store, name.to_owned()))
     }
 
     /// The location of an absolute path or URI; `None` for a relative path.
     fn locate(&self, path: &str) -> Result<Option<Location>> {
-        if path.is_empty() || path.split('/').any(|part| part == "..") {
-            return Err(Error::invalid_argument(
-                "a data file's path is empty or holds '..'; the log names no file that way, so it was not written by a correct writer",
+        if path.is_empty() || path.contains('\0') || path.split('/').any(|part| part == "..") {
+            return Err(Error::corrupt_log(
+                "a data file's path is empty or holds '..' or a NUL character; the log names no file that way, so it was not written by a correct writer",
             ).with_path(path));
         }
         let root = self.location();
@@ -192,7 +206,7 @@ impl Store {
         match &*reopened {
             Some((owner, backend)) if *owner == pid => Ok(Arc::clone(backend)),
             _ => {
-                let backend = stores::open(self.location(), self.options())?;
+                let backend = (self.0.opener)(self.location(), self.options())?;
                 *reopened = Some((pid, Arc::clone(&backend)));
                 Ok(backend)
             }

@@ -1,19 +1,28 @@
-//! The stores that the contract suite runs over. Another store is one more test here.
-//! S3 runs against the server named by DELTAPLANE_TEST_S3_ENDPOINT (`http://host:port`), if any.
+//! The stores that the contract suite runs over. Servers are told by the file that DELTAPLANE_TEST_SERVERS names, a JSON list
+//! of `Server`s; tests/stores/contract.py writes it and starts them. What a run showed goes to the file
+//! DELTAPLANE_TEST_REPORT, as JSON.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::collections::BTreeMap;
 
 use deltaplane_store::{Location, Options, Store};
 
 #[path = "contract/suite.rs"]
 mod suite;
 
-fn options(pairs: &[(&str, &str)]) -> Options {
-    Options::new(pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())))
+/// A running server, with an empty place that its store may use.
+#[derive(serde::Deserialize)]
+struct Server {
+    name: String,
+    /// An empty table root below a bucket or container, or a whole file system.
+    root: String,
+    /// A bucket or container that is empty, and one that isn't there, for stores that have them.
+    bucket: Option<String>,
+    missing: Option<String>,
+    options: BTreeMap<String, String>,
+    #[serde(flatten)]
+    traits: suite::Traits,
 }
 
 fn open(text: &str, options: &Options) -> Store {
@@ -24,45 +33,45 @@ fn open(text: &str, options: &Options) -> Store {
 fn local() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().to_str().unwrap().to_owned();
-    suite::run(&|name| open(&format!("{root}/{name}"), &Options::default()));
+    suite::run(
+        &|name| open(&format!("{root}/{name}"), &Options::default()),
+        &suite::Traits::of_page(1000),
+    );
 }
 
 #[test]
 fn memory() {
-    suite::run(&|name| open(&format!("memory://contract/{name}"), &Options::default()));
+    suite::run(
+        &|name| open(&format!("memory://contract/{name}"), &Options::default()),
+        &suite::Traits::of_page(1000),
+    );
 }
 
 #[test]
-fn s3() {
-    let Ok(endpoint) = std::env::var("DELTAPLANE_TEST_S3_ENDPOINT") else {
-        eprintln!("skipped: DELTAPLANE_TEST_S3_ENDPOINT is not set");
+fn servers() {
+    let Ok(file) = std::env::var("DELTAPLANE_TEST_SERVERS") else {
+        eprintln!("skipped: DELTAPLANE_TEST_SERVERS is not set");
         return;
     };
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let bucket = format!("contract-{}", since.as_nanos());
-    make_bucket(&endpoint, &bucket);
-    let options = options(&[
-        ("aws_access_key_id", "testing"),
-        ("aws_secret_access_key", "testing"),
-        ("aws_region", "us-east-1"),
-        ("aws_endpoint_url", &endpoint),
-        ("aws_allow_http", "true"),
-    ]);
-    suite::run(&|name| open(&format!("s3://{bucket}/tables/{name}"), &options));
-    // A bucket's root is a table root too.
-    suite::block(suite::read_after_write(open(&format!("s3://{bucket}"), &options)));
-    suite::block(suite::missing_bucket(open("s3://no-such-bucket-here/t", &options)));
-}
-
-fn make_bucket(endpoint: &str, bucket: &str) {
-    let host = endpoint.strip_prefix("http://").unwrap().trim_end_matches('/');
-    let mut stream = TcpStream::connect(host).unwrap();
-    write!(
-        stream,
-        "PUT /{bucket} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let servers: Vec<Server> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let mut report = BTreeMap::new();
+    for server in servers {
+        eprintln!("store: {}", server.name);
+        let options = Options::new(server.options);
+        let figures = suite::run(
+            &|name| open(&format!("{}/{name}", server.root), &options),
+            &server.traits,
+        );
+        if let Some(bucket) = server.bucket {
+            // A bucket's root is a table root too.
+            suite::block(suite::read_after_write(open(&bucket, &options)));
+        }
+        if let Some(missing) = server.missing {
+            suite::block(suite::missing_bucket(open(&missing, &options)));
+        }
+        report.insert(server.name, figures);
+    }
+    if let Ok(file) = std::env::var("DELTAPLANE_TEST_REPORT") {
+        std::fs::write(file, serde_json::to_vec_pretty(&report).unwrap()).unwrap();
+    }
 }

@@ -76,10 +76,11 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
     let store = builder
         .with_url(location.base())
         .with_retry(retry::config(options)?)
+        .with_http_connector(settings.connector())
         .build()
         .map_err(|e| error::from_build(&e, &settings.redactor))?;
     let objects = Objects::new(Arc::new(store), location, settings.redactor)?;
-    Ok(Arc::new(objects))
+    Ok(Arc::new(objects.without_backslashes()))
 }
 
 fn settings(location: &Location, options: &Options, environment: &[(String, String)]) -> Result<Settings<Key>> {
@@ -100,7 +101,7 @@ fn settings(location: &Location, options: &Options, environment: &[(String, Stri
         || settings.has(Key::SasKey)
         || settings.has(Key::Token)
         || settings.has(Key::MsiEndpoint)
-        || settings.has(Key::CredentialType)
+        || settings.get(Key::CredentialType).is_some_and(names_a_source)
         || settings.all(&[Key::ClientId, Key::ClientSecret, Key::AuthorityId])
         || settings.all(&[Key::ClientId, Key::FederatedTokenFile, Key::AuthorityId])
         || settings.all(&[
@@ -122,6 +123,11 @@ fn settings(location: &Location, options: &Options, environment: &[(String, Stri
     let allow_http = settings.is_on(Key::Client(Client::AllowHttp), "allow_http")?;
     check_endpoint(settings.get(Key::Endpoint), allow_http || emulator)?;
     Ok(settings)
+}
+
+/// Whether a credential type says where credentials come from, other than from the machine's metadata address.
+fn names_a_source(credential_type: &str) -> bool {
+    !matches!(credential_type, "" | "auto" | "managed_identity")
 }
 
 #[cfg(test)]
@@ -151,6 +157,16 @@ mod tests {
         let e = opened(LONG, &[]).unwrap();
         assert_eq!(e.kind(), Kind::StoreDenied);
         assert!(e.to_string().contains("azure_storage_account_key"), "{e}");
+        // The last of what "auto" tries is the machine's metadata address.
+        for credential_type in ["auto", "managed_identity"] {
+            let e = opened(LONG, &[("azure_credential_type", credential_type)]).unwrap();
+            assert_eq!(e.kind(), Kind::StoreDenied, "{credential_type}");
+        }
+        let identity = [
+            ("azure_credential_type", "managed_identity"),
+            ("allow_instance_metadata", "true"),
+        ];
+        assert!(opened(LONG, &identity).is_none());
         let e = opened("az://c/t", &[("skip_signature", "true")]).unwrap();
         assert_eq!(e.kind(), Kind::InvalidArgument);
         assert!(e.to_string().contains("azure_storage_account_name"), "{e}");

@@ -2,12 +2,20 @@
 //! A new store is a file with a `SPEC` and its line in `STORES`; the contract suite then runs on it.
 
 mod azure;
+mod dynamo;
+mod dynamo_http;
+mod dynamo_items;
+mod dynamo_settings;
 mod gcs;
+mod hdfs;
+mod hdfs_errors;
+mod http;
 mod local;
 mod local_objects;
 mod local_root;
 mod memory;
 mod objects;
+mod plugin;
 mod s3;
 mod settings;
 
@@ -18,7 +26,10 @@ use deltaplane_error::{Error, Result};
 use crate::backend::Backend;
 use crate::location::{Location, Scheme};
 use crate::options::Options;
+use crate::outside::ALLOW_EXTERNAL_FILES;
 use crate::retry;
+
+pub use plugin::{Opener, register_scheme};
 
 /// What a store is to the rest of the crate.
 pub(crate) struct Spec {
@@ -31,12 +42,20 @@ pub(crate) struct Spec {
     pub(crate) open: fn(&Location, &Options) -> Result<Arc<dyn Backend>>,
 }
 
-const STORES: &[Spec] = &[local::SPEC, memory::SPEC, s3::SPEC, azure::SPEC, gcs::SPEC];
+const STORES: &[Spec] = &[
+    local::SPEC,
+    memory::SPEC,
+    s3::SPEC,
+    azure::SPEC,
+    gcs::SPEC,
+    hdfs::SPEC,
+    plugin::SPEC,
+];
 
 /// Opts in to asking the cloud's metadata service for credentials; see `settings`.
 pub(crate) const ALLOW_INSTANCE_METADATA: &str = "allow_instance_metadata";
 
-/// Options of deltalake without a meaning here, because commits never rename and never lock.
+/// Options of deltalake without a meaning here, because commits never rename.
 const IGNORED: &[&str] = &[
     "allow_unsafe_rename",
     "mount_allow_unsafe_rename",
@@ -48,7 +67,9 @@ pub(crate) fn open(location: &Location, options: &Options) -> Result<Arc<dyn Bac
         .iter()
         .find(|s| s.scheme == location.scheme())
         .ok_or_else(|| Error::internal("a scheme without a store; please report this"))?;
-    check_names(spec, options)?;
+    if spec.scheme != Scheme::Plugin {
+        check_names(spec, options)?;
+    }
     (spec.open)(location, options)
 }
 
@@ -56,18 +77,13 @@ pub(crate) fn open(location: &Location, options: &Options) -> Result<Arc<dyn Bac
 /// option that no store knows is.
 fn check_names(spec: &Spec, options: &Options) -> Result<()> {
     let known = |key: &str| {
-        key == ALLOW_INSTANCE_METADATA
+        [ALLOW_INSTANCE_METADATA, ALLOW_EXTERNAL_FILES].contains(&key)
             || retry::KEYS.contains(&key)
             || IGNORED.contains(&key)
             || STORES.iter().any(|s| (s.knows)(key))
     };
-    for (key, value) in options.iter() {
-        if key == "aws_s3_locking_provider" && !value.is_empty() && value != "none" {
-            return Err(Error::invalid_argument(
-                "the option aws_s3_locking_provider asks for commits under a lock; commits here are conditional puts and take no lock. Remove the option if no other writer of the table uses the lock",
-            ));
-        }
-        if key != "aws_s3_locking_provider" && !known(key) {
+    for (key, _) in options.iter() {
+        if !known(key) {
             return Err(Error::invalid_argument(format!(
                 "unknown storage option {key}{}",
                 suggestion(spec, key)
@@ -78,7 +94,7 @@ fn check_names(spec: &Spec, options: &Options) -> Result<()> {
 }
 
 fn suggestion(spec: &Spec, key: &str) -> String {
-    let own = [ALLOW_INSTANCE_METADATA];
+    let own = [ALLOW_INSTANCE_METADATA, ALLOW_EXTERNAL_FILES];
     let names = spec.names.iter().chain(retry::KEYS).chain(&own);
     match names.min_by_key(|name| distance(key, name)) {
         Some(name) if distance(key, name) <= key.len() / 2 => format!("; did you mean {name}?"),
@@ -116,7 +132,8 @@ mod tests {
 
     #[test]
     fn every_scheme_has_one_store() {
-        for scheme in [Scheme::Local, Scheme::Memory, Scheme::S3, Scheme::Azure, Scheme::Gcs] {
+        for spec in STORES {
+            let scheme = spec.scheme;
             assert_eq!(STORES.iter().filter(|s| s.scheme == scheme).count(), 1);
         }
     }
@@ -150,13 +167,13 @@ mod tests {
             "AWS_REGION",
             "account_name",
             "google_bucket",
+            "delta_dynamo_table_name",
             "timeout",
             "allow_unsafe_rename",
         ] {
             check("/t", key).unwrap();
             check("s3://b", key).unwrap();
         }
-        assert!(check("s3://b", "aws_s3_locking_provider").is_err());
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(super) struct Objects {
     redactor: Arc<Redactor>,
     /// Whether the store lists in the order of names; S3 Express doesn't.
     ordered: bool,
+    /// Whether names may hold a backslash; Azure makes a slash of it.
+    backslashes: bool,
 }
 
 impl Objects {
@@ -45,6 +47,7 @@ impl Objects {
             root: location.path().to_owned(),
             redactor: Arc::new(redactor),
             ordered: true,
+            backslashes: true,
         };
         if !objects.root.is_empty() {
             objects.path("")?;
@@ -57,6 +60,11 @@ impl Objects {
         self
     }
 
+    pub(super) fn without_backslashes(mut self) -> Self {
+        self.backslashes = false;
+        self
+    }
+
     fn err(&self, e: &object_store::Error) -> Error {
         error::from_object_store(e, &self.redactor)
     }
@@ -64,6 +72,11 @@ impl Objects {
     /// The full path of a key or directory. Names are taken literally, never escaped, so that
     /// other writers' names are found as they are.
     fn path(&self, key: &str) -> Result<Path> {
+        if !self.backslashes && key.contains('\\') {
+            return Err(Error::invalid_argument(
+                "this store turns a backslash in a name into a slash; rename the file",
+            ));
+        }
         let full = join_key(&self.root, key);
         Path::parse(full.trim_end_matches('/')).map_err(|e| self.err(&object_store::Error::InvalidPath { source: e }))
     }
@@ -85,7 +98,8 @@ impl Objects {
             key: key.to_owned(),
             size_bytes: meta.size,
             modified_ms: meta.last_modified.timestamp_millis(),
-            etag: meta.e_tag,
+            // Azure quotes it in headers and not in listings.
+            etag: meta.e_tag.map(|tag| tag.trim_matches('"').to_owned()),
         }
     }
 
@@ -105,33 +119,17 @@ impl Objects {
     /// listing starts anew behind it: one request instead of one per thousand objects in there.
     fn children(&self, dir: &str, from: &str) -> Result<Listing> {
         let dir = dir.trim_matches('/');
-        let dir_path = self.path(dir)?;
-        let start = self.objects_after(&dir_path, just_before(from).as_deref())?;
-        let dir_key = dir.to_owned();
-        let state = (self.clone(), start, dir_path, dir_key, from.to_owned());
-        Ok(stream::try_unfold(state, |mut state| async move {
-            loop {
-                let (this, listing, dir_path, dir_key, from) = &mut state;
-                let meta = match listing.next().await {
-                    None => return Ok(None),
-                    Some(Err(object_store::Error::NotFound { .. })) => return Ok(None),
-                    Some(Err(e)) => return Err(this.err(&e)),
-                    Some(Ok(meta)) => meta,
-                };
-                let info = this.info(meta);
-                let name = match dir_key.as_str() {
-                    "" => Some(info.key.as_str()),
-                    dir => info.key.strip_prefix(dir).and_then(|n| n.strip_prefix('/')),
-                };
-                match name.map(|n| n.split_once('/').ok_or(n)) {
-                    Some(Err(name)) if name >= from.as_str() => return Ok(Some((info, state))),
-                    Some(Ok((subdirectory, _))) if this.ordered => {
-                        let behind = format!("{subdirectory}/{}", char::MAX);
-                        *listing = this.objects_after(dir_path, Some(&behind))?;
-                    }
-                    _ => {}
-                }
-            }
+        let walk = Walk {
+            objects: self.clone(),
+            listing: self.objects_after(&self.path(dir)?, just_before(from).as_deref())?,
+            dir: self.path(dir)?,
+            from: from.to_owned(),
+            behind: String::new(),
+            skips: self.ordered,
+        };
+        Ok(stream::try_unfold(walk, |mut walk| async move {
+            let next = walk.next().await?;
+            Ok(next.map(|info| (info, walk)))
         })
         .boxed())
     }
@@ -141,6 +139,49 @@ impl Objects {
             Ok(_) => Ok(true),
             Err(object_store::Error::NotFound { .. }) => Ok(false),
             Err(e) => Err(self.err(&e)),
+        }
+    }
+}
+
+/// A walk through the direct children of a directory.
+struct Walk {
+    objects: Objects,
+    listing: RawListing,
+    dir: Path,
+    from: String,
+    /// What the listing was started behind the last time, as a name below the directory.
+    behind: String,
+    /// Whether starting anew skips a subdirectory. Not every server reads where to start (Azurite doesn't): then the same
+    /// names come again, and asking once more would never end.
+    skips: bool,
+}
+
+impl Walk {
+    async fn next(&mut self) -> Result<Option<ObjectInfo>> {
+        loop {
+            let meta = match self.listing.next().await {
+                None | Some(Err(object_store::Error::NotFound { .. })) => return Ok(None),
+                Some(Err(e)) => return Err(self.objects.err(&e)),
+                Some(Ok(meta)) => meta,
+            };
+            let full = meta.location.as_ref();
+            let name = match self.dir.as_ref() {
+                "" => Some(full),
+                dir => full.strip_prefix(dir).and_then(|n| n.strip_prefix('/')),
+            };
+            let Some(name) = name else { continue };
+            if name <= self.behind.as_str() && self.objects.ordered {
+                self.skips = false;
+                continue;
+            }
+            match name.split_once('/') {
+                None if name >= self.from.as_str() => return Ok(Some(self.objects.info(meta))),
+                Some((subdirectory, _)) if self.skips => {
+                    self.behind = format!("{subdirectory}/{}", char::MAX);
+                    self.listing = self.objects.objects_after(&self.dir, Some(&self.behind))?;
+                }
+                _ => {}
+            }
         }
     }
 }

@@ -5,10 +5,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use deltaplane_error::Result;
-use object_store::ClientConfigKey as Client;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
+use object_store::{ClientConfigKey as Client, ClientOptions};
 
 use super::Spec;
+use super::dynamo::Dynamo;
+use super::dynamo_settings;
 use super::objects::Objects;
 use super::settings::{self, Settings, check_endpoint};
 use crate::backend::Backend;
@@ -19,7 +21,7 @@ use crate::retry;
 
 pub(super) const SPEC: Spec = Spec {
     scheme: Scheme::S3,
-    knows: |key| Key::from_str(key).is_ok(),
+    knows: |key| Key::from_str(key).is_ok() || dynamo_settings::knows(key),
     names: &[
         "aws_access_key_id",
         "aws_secret_access_key",
@@ -32,6 +34,10 @@ pub(super) const SPEC: Spec = Spec {
         "aws_conditional_put",
         "aws_web_identity_token_file",
         "aws_role_arn",
+        "aws_s3_locking_provider",
+        "delta_dynamo_table_name",
+        "delta_dynamo_path_scheme",
+        "aws_endpoint_url_dynamodb",
         "access_key_id",
         "secret_access_key",
         "session_token",
@@ -69,11 +75,46 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
     let store = builder
         .with_bucket_name(location.authority())
         .with_retry(retry::config(options)?)
+        .with_http_connector(settings.connector())
         .build()
         .map_err(|e| error::from_build(&e, &settings.redactor))?;
     let express = settings.is_on(Key::S3Express, "aws_s3_express")?;
+    let lock = dynamo_settings::wanted(options, environment)?;
+    let lock = lock
+        .map(|lock| {
+            let of = dynamo_settings::Of {
+                location,
+                options,
+                credentials: store.credentials(),
+                anonymous: settings.is_on(Key::SkipSignature, "aws_skip_signature")?,
+                region: settings.get(Key::Region).or(settings.get(Key::DefaultRegion)),
+                endpoint: settings.get(Key::Endpoint),
+                allow_http: settings.is_on(Key::Client(Client::AllowHttp), "allow_http")?,
+                client: client_options(&settings),
+            };
+            dynamo_settings::items(lock, of)
+        })
+        .transpose()?;
+    let conditional = settings.get(Key::ConditionalPut) != Some("disabled");
     let objects = Objects::new(Arc::new(store), location, settings.redactor)?;
-    Ok(Arc::new(if express { objects.unordered() } else { objects }))
+    let objects = if express { objects.unordered() } else { objects };
+    Ok(match lock {
+        None => Arc::new(objects),
+        Some(items) => Arc::new(Dynamo {
+            objects,
+            items,
+            conditional,
+        }),
+    })
+}
+
+/// The HTTP client's own settings: time-outs, proxy, plain http.
+fn client_options(settings: &Settings<Key>) -> ClientOptions {
+    let set = |client: ClientOptions, (key, value): (Key, &str)| match key {
+        Key::Client(key) => client.with_config(key, value),
+        _ => client,
+    };
+    settings.pairs().fold(ClientOptions::new(), set)
 }
 
 fn settings(options: &Options, environment: &[(String, String)]) -> Result<Settings<Key>> {

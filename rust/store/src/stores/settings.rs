@@ -9,6 +9,7 @@ use std::sync::Once;
 use deltaplane_error::{Error, Kind, Result};
 
 use super::ALLOW_INSTANCE_METADATA;
+use super::http::Connector;
 use crate::options::{Options, Redactor};
 
 /// Longer than any reachable store takes to accept a connection, shorter than patience.
@@ -84,6 +85,13 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
         inherited
             .chain(&self.explicit)
             .map(|(key, value)| (*key, value.as_str()))
+    }
+
+    /// What the store's requests go through.
+    pub(super) fn connector(&self) -> Connector {
+        Connector {
+            metadata_allowed: self.metadata_allowed,
+        }
     }
 
     /// Without credentials the store's library asks the cloud's metadata address, which on any

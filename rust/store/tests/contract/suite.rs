@@ -10,26 +10,70 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt};
 
 const WRITERS: usize = 16;
-const NAMES: usize = 20;
+const RACES: usize = 20;
 /// More than one part of a multipart upload.
 const BIG_BYTES: usize = 12 << 20;
+
+/// What a run showed, counted where it was asserted.
+#[derive(Debug, Default, Clone, serde::Serialize)]
+pub struct Figures {
+    /// Names that writers raced for, from two stores with connections of their own.
+    pub races: usize,
+    /// Attempts at these names, all at one moment for each.
+    pub racing_puts: usize,
+    /// Attempts that were told that they had made the object.
+    pub winners: usize,
+    /// Writers that found the object listed and whole, by the other store, as soon as they had their answer.
+    pub seen_at_once: usize,
+    /// Names in the longest listing: more than the store gives at once.
+    pub listed_names: usize,
+    /// Names with spaces, escapes, other alphabets.
+    pub odd_names: usize,
+    /// Bytes of streamed uploads that were read back.
+    pub uploaded_bytes: usize,
+    /// Uploads given up before their end, of which nothing was seen.
+    pub given_up: usize,
+}
 
 pub fn block<F: Future>(future: F) -> F::Output {
     block_on(future)
 }
 
-/// Runs the suite; `open` gives a store at an empty root of that name.
-pub fn run(open: &dyn Fn(&str) -> Store) {
+/// In what stores may differ.
+#[derive(Debug, Clone, serde::Deserialize)]
+pub struct Traits {
+    /// How many names a listing gives at once.
+    pub page: usize,
+    /// Names that the store can't keep as they are: it has to refuse them.
+    #[serde(default)]
+    pub refused: Vec<String>,
+}
+
+impl Traits {
+    /// A store that keeps every name.
+    pub fn of_page(page: usize) -> Traits {
+        Traits {
+            page,
+            refused: Vec::new(),
+        }
+    }
+}
+
+/// Runs the suite; `open` gives a store at an empty root of that name, twice for the same root if asked twice.
+pub fn run(open: &dyn Fn(&str) -> Store, traits: &Traits) -> Figures {
+    let batches = traits.page + traits.page / 50;
+    let mut figures = Figures::default();
     block(read_after_write(open("basics")));
     block(overwrite(open("overwrite")));
     block(ranges(open("ranges")));
     block(errors(open("errors")));
     block(listing(open("listing")));
-    block(listing_in_batches(open("batches")));
-    block(names(open("names")));
-    block(uploads(open("uploads")));
+    block(listing_in_batches(open("batches"), batches, &mut figures));
+    block(names(open("names"), &traits.refused, &mut figures));
+    block(uploads(open("uploads"), &mut figures));
     block(resolving(open("resolving")));
-    block(races(open("races")));
+    block(races([open("races"), open("races")], &mut figures));
+    figures
 }
 
 async fn keys(store: &Store, dir: &str, from: &str) -> Vec<String> {
@@ -186,25 +230,27 @@ async fn listing(store: Store) {
     assert_eq!(keys(&store, "/log/", "_last").await.len(), 3);
 }
 
-/// More names than one page of any store's listing.
-async fn listing_in_batches(store: Store) {
-    let put = |i: u32| {
+/// More names than one page of the store's listing.
+async fn listing_in_batches(store: Store, count: usize, figures: &mut Figures) {
+    let put = |i: usize| {
         let store = store.clone();
         async move { store.put(&format!("l/{i:06}"), text("x")).await }
     };
-    futures::stream::iter((0..2100).map(put))
+    futures::stream::iter((0..count).map(put))
         .buffer_unordered(32)
         .try_collect::<()>()
         .await
         .unwrap();
     let all = keys(&store, "l", "").await;
-    assert_eq!(all, (0..2100).map(|i| format!("l/{i:06}")).collect::<Vec<_>>());
-    assert_eq!(keys(&store, "l", "001042").await.len(), 2100 - 1042);
+    assert_eq!(all, (0..count).map(|i| format!("l/{i:06}")).collect::<Vec<_>>());
+    assert_eq!(keys(&store, "l", "000042").await.len(), count - 42);
+    assert_eq!(all_keys(&store, "l").await, all);
+    figures.listed_names = all.len();
 }
 
 /// Keys are literal: nothing is escaped, decoded or folded on the way.
-async fn names(store: Store) {
-    let odd = [
+async fn names(store: Store, refused: &[String], figures: &mut Figures) {
+    let mut odd = vec![
         "a b",
         "a%20b",
         "100%",
@@ -227,10 +273,17 @@ async fn names(store: Store) {
         "dot.",
         "e%CC%81",
     ];
-    for name in odd {
+    for name in refused {
+        let e = store.put(&format!("dir/{name}.f"), text("x")).await.unwrap_err();
+        assert_eq!(e.kind(), Kind::InvalidArgument, "{name}");
+        assert!(odd.contains(&name.as_str()), "{name}");
+        odd.retain(|odd| odd != name);
+    }
+    for name in &odd {
         let key = format!("dir/{name}.f");
         store.put(&key, Bytes::from(key.clone())).await.unwrap();
     }
+    figures.odd_names = odd.len();
     let mut expected: Vec<_> = odd.iter().map(|n| format!("dir/{n}.f")).collect();
     expected.sort();
     assert_eq!(all_keys(&store, "dir").await, expected);
@@ -256,7 +309,7 @@ async fn names(store: Store) {
     assert!(matches!(e, object_store::Error::NotFound { .. }), "{e}");
 }
 
-async fn uploads(store: Store) {
+async fn uploads(store: Store, figures: &mut Figures) {
     let block: Bytes = (0..1 << 16).map(|i| (i * 7 + i / 256) as u8).collect::<Vec<_>>().into();
     for (key, bytes) in [("u/none", 0), ("u/small", 100_000), ("u/deep/p=a b/big", BIG_BYTES)] {
         let mut upload = store.upload(key).await.unwrap();
@@ -272,6 +325,7 @@ async fn uploads(store: Store) {
         let read = store.read(key).await.unwrap();
         assert_eq!(read.len(), bytes);
         assert!(read.chunks(block.len()).all(|chunk| chunk == &block[..chunk.len()]));
+        figures.uploaded_bytes += read.len();
     }
     // One write larger than a part.
     let whole = store.read("u/deep/p=a b/big").await.unwrap();
@@ -287,6 +341,7 @@ async fn uploads(store: Store) {
         let mut upload = store.upload("u/dropped").await.unwrap();
         upload.write(whole.slice(..bytes)).await.unwrap();
         drop(upload);
+        figures.given_up += 2;
     }
     let expected = ["u/deep/p=a b/big", "u/none", "u/one", "u/small"];
     assert_eq!(all_keys(&store, "u").await, expected);
@@ -299,23 +354,17 @@ async fn resolving(store: Store) {
     assert_eq!((same.location(), key.as_str()), (store.location(), "p=1/f.parquet"));
 
     let other = format!("{}-elsewhere/deep/g%20h.parquet", store.location());
-    let (elsewhere, key) = store.resolve(&other).unwrap();
-    assert_eq!(key, "g%20h.parquet");
-    elsewhere.put(&key, text("there")).await.unwrap();
-    assert_eq!(store.resolve(&other).unwrap().0.read(&key).await.unwrap(), "there");
-    elsewhere.delete(&key).await.unwrap();
-
     let foreign = if root.starts_with("s3:") {
         "gs://b/f"
     } else {
         "s3://b/f"
     };
-    for wrong in ["", "../f", "a/../f", foreign, &format!("{root}/../f")] {
-        assert_eq!(
-            store.resolve(wrong).unwrap_err().kind(),
-            Kind::InvalidArgument,
-            "{wrong}"
-        );
+    let refusal = |path: &str| store.resolve(path).unwrap_err().kind();
+    assert_eq!(refusal(foreign), Kind::InvalidArgument);
+    assert_eq!(refusal(&other), Kind::InvalidArgument);
+    // No correct writer names a file so.
+    for wrong in ["", "../f", "a/../f", "a\0b", &format!("{root}/../f")] {
+        assert_eq!(refusal(wrong), Kind::CorruptLog, "{wrong}");
     }
 
     let e = store.resolve("s3://user:hunter2@b/f").unwrap_err();
@@ -326,25 +375,32 @@ async fn resolving(store: Store) {
     }
 }
 
-/// N writers per name: one winner, and its bytes are the ones that stay.
-async fn races(store: Store) {
-    for name in 0..NAMES {
+/// N writers per name: one winner, and its bytes are the ones that stay; whoever has an answer finds the object in listings.
+async fn races(stores: [Store; 2], figures: &mut Figures) {
+    for name in 0..RACES {
         let key = format!("_log/{name:020}.json");
         let gate = Arc::new(tokio::sync::Barrier::new(WRITERS));
         let writers = (0..WRITERS).map(|writer| {
-            let (store, key, gate) = (store.clone(), key.clone(), Arc::clone(&gate));
+            let [own, other] = [&stores[writer % 2], &stores[1 - writer % 2]].map(Store::clone);
+            let (key, gate) = (key.clone(), Arc::clone(&gate));
             deltaplane_store::handle().spawn(async move {
                 let bytes = format!("{writer} ").repeat(500 + writer);
                 gate.wait().await;
-                (store.put_if_absent(&key, bytes.clone().into()).await.unwrap(), bytes)
+                let outcome = own.put_if_absent(&key, bytes.clone().into()).await.unwrap();
+                let listed = keys(&other, "_log", "").await.contains(&key);
+                (outcome, bytes, listed, other.read(&key).await.unwrap())
             })
         });
         let outcomes = futures::future::try_join_all(writers).await.unwrap();
-        let won: Vec<_> = outcomes.iter().filter(|(o, _)| *o == PutOutcome::Created).collect();
+        let won: Vec<_> = outcomes.iter().filter(|o| o.0 == PutOutcome::Created).collect();
         assert_eq!(won.len(), 1, "{key}");
-        assert_eq!(store.read(&key).await.unwrap(), won[0].1);
+        assert!(outcomes.iter().all(|o| o.2 && o.3 == won[0].1), "{key}");
+        figures.races += 1;
+        figures.racing_puts += outcomes.len();
+        figures.winners += won.len();
+        figures.seen_at_once += outcomes.len();
     }
-    assert_eq!(keys(&store, "_log", "").await.len(), NAMES);
+    assert_eq!(keys(&stores[0], "_log", "").await.len(), RACES);
 }
 
 /// For stores with buckets: a missing one is an error that says so, never an empty table.
