@@ -8,6 +8,7 @@ mod convert;
 mod footer;
 mod identity;
 mod read;
+mod rewrite;
 mod stats;
 #[cfg(test)]
 mod testing;
@@ -18,6 +19,10 @@ mod write;
 pub use cast::cast_batch;
 pub use footer::footer_stats;
 pub use identity::IdentityValues;
-pub use read::{DEFAULT_BATCH_ROWS, FileRead, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, Vectors, read_file, scan};
+pub use read::{
+    DEFAULT_BATCH_ROWS, FILE, FileRead, Picked, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, Vectors, is_outdated,
+    read_file, scan,
+};
+pub use rewrite::{PickedFile, take_out, take_out_again};
 pub use stats::StatsConfig;
-pub use write::{Compression, FileWriter, Marked, WriteSpec, mark_rows};
+pub use write::{Compression, FileKind, FileWriter, Marked, RowSink, WriteSpec, Written, mark_rows};

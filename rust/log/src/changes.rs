@@ -82,7 +82,7 @@ impl Snapshot {
             }
             self.check_recorded(&metadata, version)?;
             let file_time = times.iter().find(|(v, _)| *v == version).map_or(0, |(_, t)| *t);
-            let timestamp_ms = time_of(commit, &metadata, file_time);
+            let timestamp_ms = time_of(commit, &metadata, file_time)?;
             let changes = changes::of_commit(&commit.actions()?, partitioned).map_err(|e| e.with_version(version))?;
             found.extend(changes.into_iter().map(|file| CommittedChange {
                 version,
@@ -127,9 +127,11 @@ fn as_metadata(action: &Action) -> Option<&Metadata> {
     }
 }
 
-/// A commit's own time where it carries one (P082), else its file's.
-fn time_of(commit: &Commit, metadata: &Metadata, file_time: i64) -> i64 {
-    let carries = in_commit_timestamp::enabled_from(metadata).is_some_and(|from| from <= commit.version());
-    let own = in_commit_timestamp::stamp_of(&info_of(commit));
-    own.filter(|_| carries).unwrap_or(file_time)
+/// A commit's own time where it has to carry one (P082, P085), else its file's.
+fn time_of(commit: &Commit, metadata: &Metadata, file_time: i64) -> Result<i64> {
+    let version = commit.version();
+    match in_commit_timestamp::enabled_from(metadata) {
+        Some(from) if from <= version => in_commit_timestamp::time_of(&info_of(commit), version),
+        _ => Ok(file_time),
+    }
 }

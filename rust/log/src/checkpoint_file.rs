@@ -11,7 +11,7 @@ use deltaplane_protocol::files::conform_array;
 use deltaplane_store::{Store, Upload};
 use futures::future::BoxFuture;
 use parquet::arrow::async_writer::{AsyncArrowWriter, AsyncFileWriter};
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
@@ -38,14 +38,19 @@ pub(crate) struct WrittenFile {
 
 impl CheckpointFile {
     /// Begins a file of these columns.
-    pub(crate) async fn create(store: &Store, key: String, schema: SchemaRef) -> Result<Self> {
+    pub(crate) async fn create(
+        store: &Store,
+        key: String,
+        schema: SchemaRef,
+        compression: Compression,
+    ) -> Result<Self> {
         let size = Arc::new(AtomicU64::new(0));
         let file = UploadFile {
             upload: Some(store.upload(&key).await?),
             size: size.clone(),
         };
         let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_compression(compression)
             .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
             .set_created_by(format!("deltaplane {}", env!("CARGO_PKG_VERSION")))
             .build();
@@ -109,8 +114,16 @@ impl CheckpointFile {
     }
 }
 
+/// What a failure to write means: the store's own error, or a mistake of ours.
 fn write_error(e: ParquetError) -> Error {
-    Error::internal(format!("the checkpoint can't be written: {e}")).with_source(e)
+    let ours = |e: ParquetError| Error::internal(format!("the checkpoint can't be written: {e}")).with_source(e);
+    match e {
+        ParquetError::External(inner) => match inner.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(other) => ours(ParquetError::External(other)),
+        },
+        e => ours(e),
+    }
 }
 
 /// A store's upload as the Parquet writer wants its file.

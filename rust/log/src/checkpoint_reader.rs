@@ -21,6 +21,12 @@ use crate::parquet_file::ParquetFile;
 
 /// Rows of a batch of file actions: large enough for columnar speed, small enough to stream.
 const BATCH_ROWS: usize = 32 * 1024;
+/// Bytes of a batch, where rows are long.
+const BATCH_BYTES: usize = 64 << 20;
+/// A column's values in one row group take no more, or this much for each row: longer ones are no actions, and decoding
+/// holds each several times.
+const COLUMN_BYTES: i64 = 128 << 20;
+const ROW_BYTES: i64 = 16 << 10;
 
 pub(crate) struct Part {
     file: ParquetFile,
@@ -113,8 +119,30 @@ impl CheckpointReader {
             }
         }
         let reader = CheckpointReader { parts, manifest };
+        reader.check_state(files)?;
         sidecars.extend(reader.sidecar_rows().await?);
         Ok((reader, sidecars))
+    }
+
+    /// Refuses a file that holds no table's state (P050), by footers alone: where the state is known from elsewhere,
+    /// another program's file would count as a checkpoint without data files.
+    fn check_state(&self, files: &CheckpointFiles) -> Result<()> {
+        let by_manifest = |a: &Action| match a {
+            Action::Protocol(_) => Some("protocol"),
+            Action::Metadata(_) => Some("metaData"),
+            _ => None,
+        };
+        for name in ["protocol", "metaData"] {
+            let in_parts = self.parts.iter().any(|p| p.may_hold(name));
+            if !in_parts && !self.manifest.iter().filter_map(by_manifest).any(|n| n == name) {
+                let first = files.files.first().map_or("", |f| f.name.as_str());
+                return Err(Error::corrupt_file(format!(
+                    "the file has a checkpoint's name and no {name} action: it isn't a checkpoint; restore it, or delete it if the commits before it still exist"
+                ))
+                .with_path(format!("{LOG_DIR}/{first}")));
+            }
+        }
+        Ok(())
     }
 
     /// Fails unless the state and every file's path can be read.
@@ -273,6 +301,13 @@ async fn open_part(store: &Store, key: String, sidecar: Option<SidecarFile>) -> 
 }
 
 impl Part {
+    /// Whether an action of this name may stand in the file.
+    fn may_hold(&self, name: &str) -> bool {
+        let column = self.footer.schema().field_with_name(name);
+        let is_action = column.is_ok_and(|f| matches!(f.data_type(), DataType::Struct(_)));
+        is_action && !groups_with(self.footer.metadata(), name).is_empty()
+    }
+
     /// Rows of the file.
     pub(crate) fn rows(&self) -> usize {
         usize::try_from(self.footer.metadata().file_metadata().num_rows()).unwrap_or(0)
@@ -303,16 +338,48 @@ async fn part_column<'a>(
     if groups.is_empty() {
         return Ok(stream::empty().boxed());
     }
+    let batch_rows = batch_rows(part, &groups, &mask)?;
     let rows = ParquetRecordBatchStreamBuilder::new_with_metadata(part.file.clone(), part.footer.clone())
         .with_projection(mask)
         .with_row_groups(groups)
-        .with_batch_size(BATCH_ROWS)
+        .with_batch_size(batch_rows)
         .build()
         .map_err(|e| part.file.unreadable(e))?;
     Ok(rows
         .map_err(|e| part.file.unreadable(e))
         .try_filter_map(move |batch| async move { present(&batch) })
         .boxed())
+}
+
+/// How many rows of these columns are decoded at once, so that memory is bounded.
+fn batch_rows(part: &Part, groups: &[usize], mask: &ProjectionMask) -> Result<usize> {
+    let mut most = BATCH_ROWS;
+    for (at, group) in part.footer.metadata().row_groups().iter().enumerate() {
+        if !groups.contains(&at) {
+            continue;
+        }
+        let read = group
+            .columns()
+            .iter()
+            .enumerate()
+            .filter(|(leaf, _)| mask.leaf_included(*leaf));
+        let mut bytes: usize = 0;
+        for (_, column) in read {
+            let size = column.uncompressed_size();
+            if size > COLUMN_BYTES.max(group.num_rows().saturating_mul(ROW_BYTES)) {
+                return Err(Error::corrupt_file(format!(
+                    "the checkpoint's column `{}` has {size} bytes in the {} rows of row group {at}, which no actions take: restore the file, or delete it if the commits before it still exist",
+                    column.column_path(),
+                    group.num_rows()
+                ))
+                .with_path(&part.file.key));
+            }
+            bytes = bytes.saturating_add(usize::try_from(size).unwrap_or(0));
+        }
+        let rows = usize::try_from(group.num_rows()).unwrap_or(0).max(1);
+        most = most.min(BATCH_BYTES / (bytes / rows).max(1));
+    }
+    Ok(most.max(1))
 }
 
 /// Row groups in which some leaf of this action has a non-null value, by the footer's statistics.

@@ -1,9 +1,11 @@
 //! Writing checkpoints by the table's policy (P050–P062): classic, or V2 with sidecars; streamed, read back, then hinted
 //! at. A failure never fails the commit that caused it: the log alone is enough.
 
-use deltaplane_error::Result;
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::claimed_sum;
 use deltaplane_protocol::{features, paths};
 use futures::TryStreamExt;
+use parquet::basic::{Compression, ZstdLevel};
 use tracing::{info, warn};
 
 use crate::checkpoint_file::{CheckpointFile, WrittenFile};
@@ -15,7 +17,15 @@ use crate::checkpoint_rows::{
 use crate::commit_reader::is_damage;
 use crate::last_checkpoint::{self, LastCheckpoint, TopFile};
 use crate::sidecars::{KEPT_ACTIONS, SidecarWriter};
+use crate::surroundings::new_id;
 use crate::{Snapshot, now_ms};
+
+/// Logs from this size on are packed tighter. Below it, setting a Zstandard context up for each page of each column costs
+/// more than all the rest of a checkpoint.
+const LARGE_LOG_BYTES: u64 = 1 << 20;
+
+/// Sidecars that no checkpoint names are safe from clean-up for a day.
+const LONGEST_WRITE_MS: i64 = 12 * 3_600_000;
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +99,8 @@ impl Snapshot {
     async fn write_classic(&self) -> Result<CheckpointReport> {
         let (now, key) = (now_ms(), paths::classic_checkpoint(self.version()));
         let rows = AddRows::of(self.state());
-        let mut out = CheckpointFile::create(self.store(), key, classic_schema(rows.schema())).await?;
+        let mut out =
+            CheckpointFile::create(self.store(), key, classic_schema(rows.schema()), self.compression()).await?;
         self.write_state(&mut out, now).await?;
         let adds = self.write_files(&mut Target::File(&mut out), &rows, now, &[]).await?;
         let WrittenFile { actions, size_bytes } = out.finish().await?;
@@ -108,7 +119,7 @@ impl Snapshot {
         let now = now_ms();
         let kept = self.kept_sidecars(now).await?;
         let rows = AddRows::of(self.state());
-        let mut writer = SidecarWriter::new(self.store(), sidecar_schema(rows.schema()));
+        let mut writer = SidecarWriter::new(self.store(), sidecar_schema(rows.schema()), self.compression());
         let adds = self
             .write_files(&mut Target::Sidecars(&mut writer), &rows, now, &kept)
             .await?;
@@ -119,13 +130,25 @@ impl Snapshot {
             sidecars.extend(part.sidecar.clone());
             actions += part.rows() as u64;
         }
-        let new_bytes: i64 = new.iter().map(|s| s.size_in_bytes).sum();
+        let new_bytes = claimed_sum(new.iter().map(|s| s.size_in_bytes));
         sidecars.extend(new);
-        let key = paths::uuid_checkpoint(self.version(), &uuid::Uuid::new_v4().to_string());
-        let mut top = CheckpointFile::create(self.store(), key.clone(), manifest_schema(rows.schema())).await?;
+        let key = paths::uuid_checkpoint(self.version(), &new_id().to_string());
+        let mut top = CheckpointFile::create(
+            self.store(),
+            key.clone(),
+            manifest_schema(rows.schema()),
+            Compression::SNAPPY,
+        )
+        .await?;
         top.write("checkpointMetadata", version_array(self.version())?).await?;
         self.write_state(&mut top, now).await?;
         top.write("sidecar", sidecar_array(&sidecars)?).await?;
+        if now_ms().saturating_sub(now) > LONGEST_WRITE_MS || !(kept.is_empty() || self.is_fresh()) {
+            return Err(Error::new(
+                Kind::ConcurrentWrite,
+                "writing the checkpoint took so long that log cleanup may have removed sidecars of it: it isn't put in place; write it again",
+            ));
+        }
         let top = top.finish().await?;
         let info = self.store().head(&key).await?;
         let file = TopFile {
@@ -138,15 +161,31 @@ impl Snapshot {
             kind: "v2",
             actions: actions + top.actions,
             adds,
-            size_bytes: top.size_bytes + u64::try_from(new_bytes).unwrap_or(0),
+            size_bytes: top.size_bytes.saturating_add(u64::try_from(new_bytes).unwrap_or(0)),
             sidecars: sidecars.len() as u64,
             kept_sidecars: kept.len() as u64,
         };
         Ok((report, file))
     }
 
-    /// Which sidecars to name again; none where one of them turns out damaged, so that everything is written anew.
+    fn compression(&self) -> Compression {
+        let parts = self.checkpoint_reader().map(|c| c.parts()).unwrap_or_default();
+        let sidecars = parts.iter().filter_map(|p| p.sidecar.as_ref());
+        let bytes = sidecars
+            .map(|s| u64::try_from(s.size_in_bytes).unwrap_or(0))
+            .fold(self.log_bytes(), u64::saturating_add);
+        match bytes {
+            ..LARGE_LOG_BYTES => Compression::SNAPPY,
+            _ => Compression::ZSTD(ZstdLevel::default()),
+        }
+    }
+
+    /// Which sidecars to name again; none where one of them turns out damaged, or where all may have been cleaned up, so
+    /// that everything is written anew.
     async fn kept_sidecars(&self, now: i64) -> Result<Vec<usize>> {
+        if !self.is_fresh() {
+            return Ok(Vec::new());
+        }
         match self.untouched_sidecars(KEPT_ACTIONS, self.tombstone_cutoff(now)).await {
             Err(e) if is_damage(&e) => Ok(Vec::new()),
             found => found,

@@ -35,15 +35,18 @@ impl Snapshot {
     /// Kept: the newest usable checkpoint that is old enough, its commit and everything after. Without such a
     /// checkpoint nothing goes.
     pub async fn cleanup_metadata(&self) -> Result<CleanupReport> {
-        self.clean(now_ms())
+        let now = now_ms();
+        let cutoff = midnight(now.saturating_sub(self.state().properties().log_retention_ms));
+        self.truncate_log(now, cutoff)
             .await
             .map_err(|e| e.with_table(self.store().location().as_str()))
     }
 
-    async fn clean(&self, now: i64) -> Result<CleanupReport> {
+    /// Deletes log files that only versions before a moment need.
+    pub(crate) async fn truncate_log(&self, now: i64, cutoff: i64) -> Result<CleanupReport> {
         self.state().check_write()?;
+        self.state().check_properties()?;
         let names = list_from(self.store(), 0).await?;
-        let cutoff = midnight(now.saturating_sub(self.state().properties().log_retention_ms));
         let Some(kept) = self.oldest_kept(&names, cutoff).await? else {
             return Ok(CleanupReport::default());
         };

@@ -48,12 +48,17 @@ impl Commit {
                 Some(a) => state.push(a),
             }
         }
-        Ok(Commit {
+        let commit = Commit {
             name,
             state,
             text,
             files: OnceLock::new(),
-        })
+        };
+        // Damage of a compaction has to show while the commits can still be read instead (P011).
+        if !commit.is_single() {
+            commit.files()?;
+        }
+        Ok(commit)
     }
 
     /// The version that it reaches.

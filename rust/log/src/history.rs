@@ -1,6 +1,6 @@
 //! Commit times and provenance: history, and which version a time means (P081–P086).
 
-use deltaplane_error::{Error, Result};
+use deltaplane_error::{Error, OtherCommit, Result};
 use deltaplane_protocol::actions::{Action, CommitInfo};
 use deltaplane_protocol::features::in_commit_timestamp;
 use deltaplane_protocol::paths::LogFile;
@@ -36,16 +36,17 @@ fn info_in(actions: &[Action]) -> CommitInfo {
     info.unwrap_or_default()
 }
 
-/// What a commit says of itself, for messages: operation and program.
-pub(crate) fn describe(c: &Commit) -> String {
+/// What a commit says of itself to those whom it is in the way of.
+pub(crate) fn as_other(c: &Commit) -> OtherCommit {
     let info = info_of(c);
     let text = |k: &str| info.get(k).and_then(|v| v.as_str()).map(str::to_owned);
-    let mut out = format!("version {}", c.version());
-    for part in [text("operation"), text("engineInfo")].into_iter().flatten() {
-        out.push_str(", ");
-        out.push_str(&part);
+    OtherCommit {
+        version: c.version(),
+        operation: text("operation"),
+        engine_info: text("engineInfo"),
+        user_name: text("userName"),
+        timestamp_ms: info.get("timestamp").and_then(|v| v.as_i64()),
     }
-    out
 }
 
 /// The commits among these files, ascending.

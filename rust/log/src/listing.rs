@@ -1,16 +1,19 @@
 //! Listing the log folder, from the hint where there is one (P003, P010).
 
-use deltaplane_error::Result;
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::paths::{LOG_DIR, LogFile};
 use deltaplane_protocol::segment::LogName;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
 
 /// The log files from this version on, ascending by name.
+///
+/// Errors: `TableNotFound` when the bucket or container isn't there.
 pub(crate) async fn list_from(store: &Store, version: u64) -> Result<Vec<LogName>> {
     let from = format!("{version:020}.");
-    let listed = store.list_from(LOG_DIR, &from).await?;
+    let listed = store.list_from(LOG_DIR, &from).await.map_err(no_place)?;
     listed
+        .map_err(no_place)
         .try_filter_map(|o| async move {
             let name = o.key.rsplit('/').next().unwrap_or_default();
             Ok(LogName::parse(name, o.size_bytes, o.modified_ms))
@@ -19,9 +22,19 @@ pub(crate) async fn list_from(store: &Store, version: u64) -> Result<Vec<LogName
         .await
 }
 
+fn no_place(e: Error) -> Error {
+    match e.kind() {
+        Kind::ObjectNotFound => e.with_kind(Kind::TableNotFound),
+        _ => e,
+    }
+}
+
 /// Whether a table is at this location: its log holds a commit or a checkpoint.
 pub async fn is_table(store: &Store) -> Result<bool> {
-    let names = list_from(store, 0).await?;
+    let names = match list_from(store, 0).await {
+        Err(e) if e.kind() == Kind::TableNotFound => return Ok(false),
+        names => names?,
+    };
     Ok(names
         .iter()
         .any(|n| !matches!(n.kind, LogFile::Checksum | LogFile::Compaction { .. })))

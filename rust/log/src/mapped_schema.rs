@@ -9,6 +9,8 @@ use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use uuid::Uuid;
 
+use crate::surroundings::new_id;
+
 /// Data's schema: what its columns were called in another table's files means nothing here.
 pub(crate) fn incoming_schema(data: &StructType) -> StructType {
     column_mapping::strip(data)
@@ -25,7 +27,7 @@ pub(crate) fn mapped(
     if mapping == Mapping::None {
         return Ok(schema);
     }
-    let seed = seed.map_or_else(|| Ok(Uuid::new_v4()), Uuid::parse_str);
+    let seed = seed.map_or_else(|| Ok(new_id()), Uuid::parse_str);
     let seed = seed.map_err(|e| Error::invalid_argument(format!("names_seed isn't a UUID: {e}")))?;
     let mut last = seed.as_u128();
     let mut fresh = || {
@@ -51,7 +53,10 @@ pub(crate) fn remapped(
 ) -> Result<StructType> {
     column_mapping::check_mode_change(before, after)?;
     if before == Mapping::None && after != Mapping::None {
-        let upgraded = column_mapping::upgrade(&schema)?;
+        let mut upgraded = column_mapping::upgrade(&schema)?;
+        if iceberg_compat::needs_nested_ids(configuration) {
+            upgraded = column_mapping::assign_nested(&upgraded.schema, upgraded.max_id)?;
+        }
         configuration.insert(column_mapping::MAX_ID.to_owned(), upgraded.max_id.to_string());
         return Ok(upgraded.schema);
     }

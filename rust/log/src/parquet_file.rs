@@ -48,6 +48,12 @@ impl ParquetFile {
     pub(crate) fn unreadable(&self, e: ParquetError) -> Error {
         match e {
             ParquetError::External(inner) => match inner.downcast::<Error>() {
+                // It was there when its size was asked for.
+                Ok(own) if own.kind() == Kind::ObjectNotFound => Error::version_not_found(
+                    "a checkpoint vanished while the table was being read: log cleanup removed it; open the table again",
+                )
+                .with_path(&self.key)
+                .with_source(*own),
                 Ok(own) => *own,
                 Err(other) => damaged(&other).with_path(&self.key),
             },

@@ -49,7 +49,10 @@ async fn write_checksum(base: Option<&Snapshot>, new: &Snapshot, actions: &[Acti
     };
     let mut sum = match before.and_then(|b| b.after(actions)) {
         Some(sum) => sum,
-        None if due || new.checkpoint_reader().is_none() => sum_up(new, actions).await?,
+        None if due || new.checkpoint_reader().is_none() => match sum_up(new, actions).await? {
+            Some(sum) => sum,
+            None => return Ok(()),
+        },
         None => return Ok(()),
     };
     if state.properties().transaction_retention_ms.is_some() {
@@ -61,21 +64,25 @@ async fn write_checksum(base: Option<&Snapshot>, new: &Snapshot, actions: &[Acti
     Ok(())
 }
 
-async fn sum_up(new: &Snapshot, actions: &[Action]) -> Result<VersionChecksum> {
+/// `None` where the files claim sizes that no number holds together.
+async fn sum_up(new: &Snapshot, actions: &[Action]) -> Result<Option<VersionChecksum>> {
     let state = new.state();
     let mut sum = VersionChecksum::empty(state.protocol().clone(), state.metadata().clone());
     let mut batches = new.plan(None, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {
         let rows = FileRows::new(&batch);
         for row in 0..batch.num_rows() {
-            sum.count_in(&Add {
+            let counted = sum.count_in(&Add {
                 size: rows.size(row),
                 deletion_vector: rows.deletion_vector(row),
                 ..Add::default()
             });
+            if counted.is_none() {
+                return Ok(None);
+            }
         }
     }
     sum.set_transactions = Some(new.transactions(0).await?);
     sum.domain_metadata = Some(new.domains().await?);
-    Ok(sum.told_by(actions))
+    Ok(Some(sum.told_by(actions)))
 }

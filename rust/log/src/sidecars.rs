@@ -6,9 +6,11 @@ use arrow::datatypes::SchemaRef;
 use deltaplane_error::Result;
 use deltaplane_protocol::paths;
 use deltaplane_store::Store;
+use parquet::basic::Compression;
 
 use crate::checkpoint_file::CheckpointFile;
 use crate::checkpoint_reader::SidecarFile;
+use crate::surroundings::new_id;
 
 /// File actions of one sidecar, as many as the reference writes.
 pub(crate) const SIDECAR_ACTIONS: usize = 50_000;
@@ -19,6 +21,7 @@ pub(crate) const KEPT_ACTIONS: usize = SIDECAR_ACTIONS / 2;
 pub(crate) struct SidecarWriter {
     store: Store,
     schema: SchemaRef,
+    compression: Compression,
     open: Option<(CheckpointFile, String)>,
     done: Vec<SidecarFile>,
     actions: u64,
@@ -26,10 +29,11 @@ pub(crate) struct SidecarWriter {
 
 impl SidecarWriter {
     /// Begins with no file.
-    pub(crate) fn new(store: &Store, schema: SchemaRef) -> Self {
+    pub(crate) fn new(store: &Store, schema: SchemaRef, compression: Compression) -> Self {
         SidecarWriter {
             store: store.clone(),
             schema,
+            compression,
             open: None,
             done: Vec::new(),
             actions: 0,
@@ -43,10 +47,10 @@ impl SidecarWriter {
             let (mut file, path) = match self.open.take() {
                 Some(open) => open,
                 None => {
-                    let path = format!("{}.parquet", uuid::Uuid::new_v4());
+                    let path = format!("{}.parquet", new_id());
                     let key = paths::sidecar(&path);
                     (
-                        CheckpointFile::create(&self.store, key, self.schema.clone()).await?,
+                        CheckpointFile::create(&self.store, key, self.schema.clone(), self.compression).await?,
                         path,
                     )
                 }

@@ -26,9 +26,12 @@ use crate::checksum;
 use crate::commit_reader::{self, Commit, is_damage, newest_state};
 use crate::last_checkpoint;
 use crate::listing::list_from;
+use crate::now_ms;
 
 /// Commits after which an update starts anew from a newer checkpoint instead of growing the tail.
 const LONG_TAIL: usize = 64;
+/// How often the log is listed while clean-ups take what was listed before.
+const LISTINGS: usize = 4;
 
 /// Which columns a plan's batches need beside the files' identity, values and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +46,9 @@ pub enum PlanColumns {
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<Inner>,
+    /// Since when it isn't known to be the newest version, in ms since the epoch: commits after it may be there, or may
+    /// have been cleaned up already.
+    newest_until_ms: i64,
 }
 
 struct Inner {
@@ -76,19 +82,27 @@ impl Snapshot {
     /// footer with its few state rows.
     pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
         let opened = Self::load(store, version).await;
-        opened.map_err(|e| {
-            // Only a listing can fail so: the bucket or container isn't there.
-            let e = match e.kind() {
-                Kind::ObjectNotFound if e.path().is_none_or(|p| p == paths::LOG_DIR) => {
-                    e.with_kind(Kind::TableNotFound)
-                }
-                _ => e,
-            };
-            e.with_table(store.location().as_str())
-        })
+        opened.map_err(|e| e.with_table(store.location().as_str()))
     }
 
     async fn load(store: &Store, version: Option<u64>) -> Result<Self> {
+        let mut listings = 1;
+        loop {
+            let listed_ms = now_ms();
+            match Self::load_listed(store, version).await {
+                // A clean-up went on between the listing and the reading: a newer checkpoint stands in for what it took.
+                Err(e) if e.kind() == Kind::VersionNotFound && version.is_none() && listings < LISTINGS => {
+                    debug!(error = %e, "the log changed while it was read, listing it again");
+                    listings += 1;
+                }
+                Err(e) => return Err(e),
+                Ok(loaded) if version.is_none() => return Ok(loaded.newest_until(listed_ms)),
+                Ok(loaded) => return Ok(loaded),
+            }
+        }
+    }
+
+    async fn load_listed(store: &Store, version: Option<u64>) -> Result<Self> {
         let hint = last_checkpoint::read(store)
             .await?
             .filter(|h| version.is_none_or(|v| *h <= v));
@@ -159,7 +173,21 @@ impl Snapshot {
             side: OnceCell::new(),
             tail: OnceLock::new(),
         };
-        Snapshot { inner: Arc::new(inner) }
+        Snapshot {
+            inner: Arc::new(inner),
+            newest_until_ms: 0,
+        }
+    }
+
+    /// The same, known to have been the newest version at this time.
+    pub(crate) fn newest_until(mut self, ms: i64) -> Self {
+        self.newest_until_ms = ms;
+        self
+    }
+
+    /// Since when it isn't known to be the newest version, in ms since the epoch.
+    pub(crate) fn newest_until_ms(&self) -> i64 {
+        self.newest_until_ms
     }
 
     /// The newest version; costs the listing after this version and its new commits.
@@ -169,7 +197,7 @@ impl Snapshot {
     }
 
     async fn load_update(&self) -> Result<Self> {
-        let next = self.version() + 1;
+        let (next, listed_ms) = (self.version() + 1, now_ms());
         let names = list_from(&self.inner.store, next).await?;
         let news: Vec<LogName> = names
             .iter()
@@ -179,27 +207,26 @@ impl Snapshot {
         let newer_checkpoint = !complete_checkpoints(&names, None).is_empty();
         let tail_length = self.inner.commits.len() + news.len();
         if news.is_empty() && !newer_checkpoint {
-            return Ok(self.clone());
+            return Ok(self.clone().newest_until(listed_ms));
         }
         // A checkpoint ahead of the commits, or a long tail that it would shorten: start from it.
         let contiguous = (next..).zip(&news).all(|(v, n)| n.version == v);
         if news.is_empty() || !contiguous || (newer_checkpoint && tail_length > LONG_TAIL) {
             return Self::load(&self.inner.store, None).await;
         }
-        let read = commit_reader::read(&self.inner.store, &news).await?;
+        let read = match commit_reader::read(&self.inner.store, &news).await {
+            Err(e) if e.kind() == Kind::VersionNotFound => return Self::load(&self.inner.store, None).await,
+            read => read?,
+        };
         let state = self.state_after(&read)?;
         let mut segment = self.inner.segment.clone();
         let sums = names.into_iter().filter(|n| n.kind == paths::LogFile::Checksum);
         segment.checksum = sums.max_by_key(|n| n.version).or(segment.checksum);
         segment.extend(news);
         let commits = self.inner.commits.iter().cloned().chain(read).collect();
-        Ok(Self::assemble(
-            &self.inner.store,
-            segment,
-            self.inner.checkpoint.clone(),
-            commits,
-            state,
-        ))
+        let checkpoint = self.inner.checkpoint.clone();
+        let updated = Self::assemble(&self.inner.store, segment, checkpoint, commits, state);
+        Ok(updated.newest_until(listed_ms))
     }
 
     fn state_after(&self, news: &[Arc<Commit>]) -> Result<Arc<TableState>> {
@@ -269,27 +296,37 @@ impl Snapshot {
         self.inner.segment.commits.len()
     }
 
-    /// The same version from the next older checkpoint that can be used, or from the commits alone;
-    /// `None` when there is no other way to make it.
-    async fn beside_checkpoint(&self, damage: &Error) -> Option<Snapshot> {
-        let bad = self.inner.segment.checkpoint.as_ref()?;
-        let rebuilt = self.load_beside(bad).await;
-        match &rebuilt {
-            Ok(_) => {
-                warn!(version = bad.version, error = %damage, "a checkpoint turned out damaged, going on without it")
+    /// Bytes of the log's files that it was made from, but for sidecars.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.inner.segment.size_bytes()
+    }
+
+    /// The same version without the checkpoint that turned out damaged: from the best other one that can be used, or from
+    /// the commits alone. Errors: the damage when there is no other way to make it; what keeps from trying.
+    async fn beside_checkpoint(&self, damage: Error) -> Result<Snapshot> {
+        let Some(bad) = &self.inner.segment.checkpoint else {
+            return Err(damage);
+        };
+        match self.load_beside(bad).await {
+            Ok(other) => {
+                warn!(version = bad.version, error = %damage, "a checkpoint turned out damaged, going on without it");
+                Ok(other)
             }
-            Err(e) => warn!(version = bad.version, error = %e, "nothing else stands in for the damaged checkpoint"),
+            Err(e) if e.kind() == Kind::StoreUnavailable => Err(e),
+            Err(e) => {
+                warn!(version = bad.version, error = %e, "nothing else stands in for the damaged checkpoint");
+                Err(damage)
+            }
         }
-        rebuilt.ok()
     }
 
     async fn load_beside(&self, bad: &CheckpointFiles) -> Result<Snapshot> {
         let names = list_from(&self.inner.store, 0).await?;
         let mut candidates = complete_checkpoints(&names, Some(self.version()));
-        // Best first: those before the damaged one were no better, or didn't exist when this was opened.
-        match candidates.iter().position(|c| c.files == bad.files) {
-            Some(at) => candidates.drain(..=at).for_each(drop),
-            None => candidates.retain(|c| c.version < bad.version),
+        // Best first: those before the damaged one were no better, or didn't exist when this was opened. One that is
+        // gone was cleaned up, behind newer ones that stand in for it.
+        if let Some(at) = candidates.iter().position(|c| c.files == bad.files) {
+            candidates.drain(..=at).for_each(drop);
         }
         let (store, version) = (&self.inner.store, Some(self.version()));
         match Self::from_best(store, &names, candidates, version).await? {
@@ -308,7 +345,7 @@ impl Snapshot {
             None => Vec::new(),
             Some(c) => match c.state_actions().await {
                 Err(e) if is_damage(&e) => {
-                    let other = self.beside_checkpoint(&e).await.ok_or(e)?;
+                    let other = self.beside_checkpoint(e).await?;
                     return Box::pin(other.read_side()).await;
                 }
                 actions => actions?,
@@ -420,9 +457,7 @@ impl Snapshot {
                     Err(e) => return Err(e),
                 }
             };
-            let Some(other) = from.beside_checkpoint(&damage).await else {
-                return Err(damage);
-            };
+            let other = from.beside_checkpoint(damage).await?;
             // Reading the sound part again costs no memory while all is well.
             sent.absorb(&tail.replay);
             let mut again = checkpoint.files(FileActions::Adds, parsed).take(done);
@@ -452,7 +487,7 @@ impl Snapshot {
                     Ok(Some(batch)) => out.push(unexpired(&filter(&batch, &replay.checkpoint(&batch)?)?, cutoff_ms)?),
                     Ok(None) => break,
                     Err(e) if is_damage(&e) && kept.is_empty() => {
-                        let other = self.beside_checkpoint(&e).await.ok_or(e)?;
+                        let other = self.beside_checkpoint(e).await?;
                         return Box::pin(other.tombstones(cutoff_ms, &[])).await;
                     }
                     Err(e) => return Err(e),
@@ -548,19 +583,21 @@ async fn state_of(
     let (protocol, metadata) = newest_state(commits);
     let (mut protocol, mut metadata) = (protocol.cloned(), metadata.cloned());
     if let (Some(c), true) = (checkpoint, protocol.is_none() || metadata.is_none()) {
-        match checksum::read_sound(store, segment, commits).await? {
-            Some(sum) => {
-                protocol = protocol.or(Some(sum.protocol));
-                metadata = metadata.or(Some(sum.metadata));
+        if let Some(sum) = checksum::read_sound(store, segment, commits).await? {
+            let (p, m) = (
+                protocol.clone().unwrap_or(sum.protocol),
+                metadata.clone().unwrap_or(sum.metadata),
+            );
+            match TableState::new(p, m) {
+                Ok(state) => return Ok(Arc::new(state)),
+                Err(e) => warn!(error = %e, "a version checksum gives no state, asking the checkpoint"),
             }
-            None => {
-                for a in c.state_actions().await? {
-                    match a {
-                        Action::Protocol(p) => protocol = protocol.or(Some(p)),
-                        Action::Metadata(m) => metadata = metadata.or(Some(m)),
-                        _ => {}
-                    }
-                }
+        }
+        for a in c.state_actions().await? {
+            match a {
+                Action::Protocol(p) => protocol = protocol.or(Some(p)),
+                Action::Metadata(m) => metadata = metadata.or(Some(m)),
+                _ => {}
             }
         }
     }

@@ -1,25 +1,30 @@
 //! Committing: one put-if-absent of a file that a pure function of (base, staged intent) made.
 //! A loser checks the winners' facts, takes the newest version as base and tries again, bounded.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{
-    Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, SetTransaction, parse_commit, write_commit,
+    Action, Add, AddCdcFile, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, SetTransaction, parse_commit,
+    write_commit,
 };
-use deltaplane_protocol::conflict::{self, Intent, ReadSet, Winner};
+use deltaplane_protocol::conflict::{ISOLATION_LEVEL, Intent, Isolation, ReadSet};
 use deltaplane_protocol::features::attempt::Base;
+use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::{features, paths};
 use deltaplane_store::{PutOutcome, Store};
-use rand::RngExt;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::commit_reader::Commit;
+use crate::listing::is_table;
 use crate::post_commit::{self, Hooks};
-use crate::{Snapshot, history, now_ms};
+use crate::surroundings::{new_id, sleep_up_to};
+use crate::winners::{Followed, follow};
+use crate::{Snapshot, now_ms};
 
 /// Attempts when the caller sets no bound: each lost one means that another writer got on, so this
 /// is reached only behind hundreds of faster writers.
@@ -40,12 +45,16 @@ pub struct Operation {
 }
 
 /// Everything that a commit will say, whatever version it lands on.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Staged {
     /// Files to add.
     pub adds: Vec<Add>,
     /// Files to remove.
     pub removes: Vec<Remove>,
+    /// Files of changed rows (P130).
+    pub cdc: Vec<AddCdcFile>,
+    /// Marks rows again in files whose vectors grew while this transaction lost the race.
+    pub marks: Option<Arc<dyn Marks>>,
     /// New metadata.
     pub metadata: Option<Metadata>,
     /// New protocol.
@@ -72,6 +81,18 @@ pub struct Staged {
     pub max_attempts: Option<usize>,
 }
 
+/// Rows that a transaction deletes by vectors, so that it can do so again on newer ones (row-level concurrency).
+pub trait Marks: Send + Sync {
+    /// Decoded paths of the files.
+    fn paths(&self) -> HashSet<String>;
+
+    /// Marks the rows in these files as they are now.
+    ///
+    /// # Errors
+    /// A conflict kind when another writer deleted or changed one of the rows; errors of the store.
+    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<(Vec<Remove>, Vec<Add>)>>;
+}
+
 /// A commit that is durable.
 pub struct Committed {
     /// The table after it.
@@ -85,7 +106,7 @@ pub struct Committed {
 }
 
 impl Staged {
-    fn intent(&self) -> Result<Intent> {
+    fn intent(&self, base: Option<&Snapshot>) -> Result<Intent> {
         let removed = self
             .removes
             .iter()
@@ -96,13 +117,51 @@ impl Staged {
             app_ids: self.transactions.iter().map(|t| t.app_id.clone()).collect(),
             domains: self.domains.iter().map(|d| d.domain.clone()).collect(),
             removed,
+            marked: self.marks.as_ref().map(|m| m.paths()).unwrap_or_default(),
             metadata: self.metadata.is_some(),
             protocol: self.protocol.is_some(),
+            isolation: self.isolation(base.map(|b| b.state().metadata())),
+            backfill: self.is_backfill(),
         })
     }
 
+    fn is_backfill(&self) -> bool {
+        row_tracking::only_numbers_files(&self.operation.name)
+    }
+
+    fn isolation(&self, table: Option<&Metadata>) -> Isolation {
+        if matches!(self.read, ReadSet::Set(_)) {
+            return Isolation::Serializable;
+        }
+        let other_actions = self.metadata.is_some()
+            || self.protocol.is_some()
+            || !self.transactions.is_empty()
+            || !self.domains.is_empty();
+        let moves_rows = self.adds.iter().map(|a| a.data_change);
+        let changes_rows = moves_rows.chain(self.removes.iter().map(|r| r.data_change)).any(|c| c);
+        let level = table.and_then(|m| m.configuration.get(ISOLATION_LEVEL));
+        Isolation::of(level.map(String::as_str), other_actions || changes_rows)
+    }
+
     fn is_blind_append(&self) -> bool {
-        self.removes.is_empty() && !self.adds.is_empty() && matches!(self.read, ReadSet::Nothing)
+        let only_adds = self.removes.is_empty() && !self.adds.is_empty();
+        only_adds && matches!(self.read, ReadSet::Nothing) && !self.is_backfill()
+    }
+
+    /// The same with rows marked in these files instead of what they were before.
+    async fn marked_again(&self, files: Vec<Add>) -> Result<Self> {
+        let Some(marks) = &self.marks else {
+            return Ok(self.clone());
+        };
+        let paths: HashSet<String> = files.iter().map(|f| paths::decode(&f.path)).collect::<Result<_>>()?;
+        let (removes, adds) = marks.again(files).await?;
+        let stays = |path: &str| paths::decode(path).is_ok_and(|p| !paths.contains(&p));
+        let mut staged = self.clone();
+        staged.removes.retain(|r| stays(&r.path));
+        staged.adds.retain(|a| stays(&a.path));
+        staged.removes.extend(removes);
+        staged.adds.extend(adds);
+        Ok(staged)
     }
 
     /// Refuses what no base could make right (P025, P074, P100).
@@ -125,15 +184,20 @@ impl Staged {
     }
 
     /// The actions of the commit on this base (P071: provenance first).
-    fn finish(&self, base: Option<Base<'_>>, txn_id: &str, now: i64) -> Result<Vec<Action>> {
-        let info = Action::CommitInfo(self.commit_info(base.map(|b| b.version), txn_id, now));
+    fn finish(&self, base: Option<Base<'_>>, followed: &Followed, txn_id: &str, now: i64) -> Result<Vec<Action>> {
+        let mut info = self.commit_info(base, txn_id, now);
+        if followed.tracking_began {
+            row_tracking::lost_ids(&mut info);
+        }
+        let info = Action::CommitInfo(info);
         let actions = std::iter::once(info)
             .chain(self.protocol.clone().map(Action::Protocol))
             .chain(self.metadata.clone().map(Action::Metadata))
             .chain(self.transactions.iter().cloned().map(Action::Txn))
             .chain(self.domains.iter().cloned().map(Action::DomainMetadata))
-            .chain(self.removes.iter().cloned().map(Action::Remove))
-            .chain(self.adds.iter().cloned().map(Action::Add))
+            .chain(followed.removes(&self.removes).map(Action::Remove))
+            .chain(followed.adds(&self.adds).map(Action::Add))
+            .chain(self.cdc.iter().cloned().map(Action::Cdc))
             .collect();
         features::finish(base, now, actions)
     }
@@ -154,18 +218,21 @@ impl Staged {
         Ok(Facts { time_ms, domains })
     }
 
-    fn commit_info(&self, base: Option<u64>, txn_id: &str, now: i64) -> CommitInfo {
+    fn commit_info(&self, base: Option<Base<'_>>, txn_id: &str, now: i64) -> CommitInfo {
         let mut info: CommitInfo = self.extra_info.clone().into_iter().collect();
         info.insert("timestamp".into(), json!(now));
         info.insert("operation".into(), json!(self.operation.name));
         info.insert("operationParameters".into(), json!(self.operation.parameters));
         info.insert("operationMetrics".into(), json!(self.operation.metrics));
-        info.insert("isolationLevel".into(), json!("Serializable"));
+        info.insert(
+            "isolationLevel".into(),
+            json!(self.isolation(base.map(|b| b.metadata)).as_str()),
+        );
         info.insert("isBlindAppend".into(), json!(self.is_blind_append()));
         info.insert("engineInfo".into(), json!(self.engine_info));
         info.insert("txnId".into(), json!(txn_id));
-        if let Some(v) = base {
-            info.insert("readVersion".into(), json!(v));
+        if let Some(b) = base {
+            info.insert("readVersion".into(), json!(b.version));
         }
         if let Some(text) = &self.user_metadata {
             info.insert("userMetadata".into(), json!(text));
@@ -203,39 +270,62 @@ pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> R
 }
 
 async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
-    let intent = staged.intent()?;
-    let txn_id = uuid::Uuid::new_v4().to_string();
+    let (intent, mut followed) = (staged.intent(base.as_ref())?, Followed::default());
+    let mut staged = Cow::Borrowed(staged);
+    let txn_id = new_id().to_string();
     let most = staged.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).max(1);
-    for attempt in 1..=most {
+    let mut attempt = 1;
+    while attempt <= most {
         staged.check(base.as_ref())?;
         let version = base.as_ref().map_or(0, |b| b.version() + 1);
-        let facts = match &base {
-            Some(b) => staged.facts(b).await?,
-            None => Facts::default(),
+        let (facts, free) = match &base {
+            Some(b) => (staged.facts(b).await?, true),
+            // Version 0 of a table whose first commits were cleaned up is free, too.
+            None => (Facts::default(), !is_table(store).await?),
         };
-        let actions = staged.finish(base.as_ref().map(|b| facts.base(b)), &txn_id, now_ms())?;
-        if put(store, version, &actions, &txn_id).await? == Put::Won {
-            let snapshot = reload(store, base.as_ref(), version).await?;
-            info!(table = %store.location(), version, attempts = attempt, "committed");
-            let hooks = Hooks {
-                checkpoint: !staged.skip_checkpoint,
-                cleanup: staged.cleanup,
-            };
-            post_commit::run(base.as_ref(), &snapshot, &actions, hooks).await;
-            return Ok(Committed {
-                snapshot,
-                version,
-                attempts: attempt,
-                metrics: staged.operation.metrics.clone(),
-            });
+        let actions = staged.finish(base.as_ref().map(|b| facts.base(b)), &followed, &txn_id, now_ms())?;
+        if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
+            let put_ms = now_ms();
+            if put(store, version, &actions, &txn_id).await? == Put::Won {
+                let snapshot = reload(store, base.as_ref(), version).await;
+                let snapshot = snapshot.map_err(|e| unread(version, e))?.newest_until(put_ms);
+                return Ok(won(base.as_ref(), &staged, &actions, snapshot, attempt).await);
+            }
+            wait(attempt).await;
+            attempt += 1;
         }
-        base = Some(follow_winners(store, base.as_ref(), &intent).await?);
-        wait(attempt).await;
+        base = Some(follow(store, base.as_ref(), &intent, &mut followed).await?);
+        let marked = followed.take_marked();
+        if !marked.is_empty() {
+            staged = Cow::Owned(staged.marked_again(marked).await?);
+        }
     }
     Err(Error::new(
         Kind::ConcurrentWrite,
         format!("other writers committed first in each of {most} attempts: try again, or raise max_commit_retries"),
     ))
+}
+
+async fn won(
+    base: Option<&Snapshot>,
+    staged: &Staged,
+    actions: &[Action],
+    snapshot: Snapshot,
+    attempts: usize,
+) -> Committed {
+    let version = snapshot.version();
+    info!(table = %snapshot.store().location(), version, attempts, "committed");
+    let hooks = Hooks {
+        checkpoint: !staged.skip_checkpoint,
+        cleanup: staged.cleanup,
+    };
+    post_commit::run(base, &snapshot, actions, hooks).await;
+    Committed {
+        snapshot,
+        version,
+        attempts,
+        metrics: staged.operation.metrics.clone(),
+    }
 }
 
 #[derive(PartialEq, Eq)]
@@ -248,28 +338,26 @@ enum Put {
 async fn put(store: &Store, version: u64, actions: &[Action], txn_id: &str) -> Result<Put> {
     let key = paths::commit(version);
     let text = Bytes::from(write_commit(actions)?);
-    match store.put_if_absent(&key, text).await {
-        Ok(PutOutcome::Created) => Ok(Put::Won),
+    let failure = match store.put_if_absent(&key, text).await {
+        Ok(PutOutcome::Created) => return Ok(Put::Won),
         // The store may have retried a put that had arrived: look whose commit it is.
-        Ok(PutOutcome::Exists) => Ok(if is_ours(store, &key, txn_id).await? {
-            Put::Won
-        } else {
-            Put::Taken
-        }),
+        Ok(PutOutcome::Exists) => None,
         Err(e) if e.kind() == Kind::StoreUnavailable => {
             warn!(version, error = %e, "the outcome of a commit is unclear, reading it back");
-            match is_ours(store, &key, txn_id).await {
-                Ok(true) => Ok(Put::Won),
-                Ok(false) => Ok(Put::Taken),
-                Err(again) if again.kind() == Kind::ObjectNotFound => Err(e),
-                Err(_) => Err(Error::new(
-                    Kind::StoreUnavailable,
-                    format!("the store didn't answer while version {version} was being committed, and can't be asked whether it arrived: look for the transaction id {txn_id} in the table's history before trying again"),
-                )
-                .with_source(e)),
-            }
+            Some(e)
         }
-        Err(e) => Err(e),
+        Err(e) => return Err(e),
+    };
+    match (is_ours(store, &key, txn_id).await, failure) {
+        (Ok(true), _) => Ok(Put::Won),
+        (Ok(false), _) => Ok(Put::Taken),
+        // It didn't arrive, as far as can be seen.
+        (Err(again), Some(e)) if again.kind() == Kind::ObjectNotFound => Err(e),
+        (Err(again), failure) => Err(Error::new(
+            Kind::StoreUnavailable,
+            format!("version {version} was being committed, and whether it arrived can't be read back: look for the transaction id {txn_id} in the table's history before trying again"),
+        )
+        .with_source(failure.unwrap_or(again))),
     }
 }
 
@@ -295,63 +383,10 @@ async fn reload(store: &Store, base: Option<&Snapshot>, version: u64) -> Result<
     }
 }
 
-async fn follow_winners(store: &Store, base: Option<&Snapshot>, intent: &Intent) -> Result<Snapshot> {
-    let newest = match base {
-        Some(b) => b.update().await?,
-        None => Snapshot::open(store, None).await?,
-    };
-    let seen = base.map(Snapshot::version);
-    let mut next = seen.map_or(0, |v| v + 1);
-    for c in newest.commits_after(seen).await? {
-        check_winner(intent, &c)?;
-        next += 1;
-    }
-    if next <= newest.version() {
-        return Err(Error::new(
-            Kind::ConcurrentWrite,
-            format!(
-                "the commits from version {next} on were cleaned up before this transaction could check them: run it again"
-            ),
-        ));
-    }
-    Ok(newest)
-}
-
-fn check_winner(intent: &Intent, c: &Commit) -> Result<()> {
-    let files = c.files()?;
-    let domains: Vec<&str> = c
-        .state
-        .iter()
-        .filter_map(|a| match a {
-            Action::DomainMetadata(d) => Some(d.domain.as_str()),
-            _ => None,
-        })
-        .collect();
-    let app_ids: Vec<String> = c
-        .state
-        .iter()
-        .filter_map(|a| match a {
-            Action::Txn(t) => Some(t.app_id.clone()),
-            _ => None,
-        })
-        .collect();
-    let winner = Winner {
-        version: c.version(),
-        protocol: c.state.iter().find_map(|a| match a {
-            Action::Protocol(p) => Some(p),
-            _ => None,
-        }),
-        metadata: c.state.iter().find_map(|a| match a {
-            Action::Metadata(m) => Some(m),
-            _ => None,
-        }),
-        app_ids: &app_ids,
-        domains: &domains,
-        adds: &files.adds,
-        removes: &files.removes,
-        description: history::describe(c),
-    };
-    conflict::check(intent, &winner)
+/// A commit that can't be read back is durable all the same, which its caller must know before trying again.
+fn unread(version: u64, e: Error) -> Error {
+    let what = format!("version {version} is committed, but can't be read back ({e}): don't write it again");
+    Error::new(Kind::StoreUnavailable, what).with_version(version)
 }
 
 async fn wait(attempt: usize) {
@@ -359,6 +394,5 @@ async fn wait(attempt: usize) {
         return;
     }
     let most = (1u64 << (attempt - PATIENT_LOSSES).min(8)).min(LONGEST_WAIT_MS);
-    let ms = rand::rng().random_range(0..=most);
-    tokio::time::sleep(Duration::from_millis(ms)).await;
+    sleep_up_to(most).await;
 }

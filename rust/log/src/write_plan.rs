@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::{Add, DomainMetadata, Metadata, Protocol, Remove, SetTransaction};
+use deltaplane_protocol::actions::{Add, DomainMetadata, Metadata, Protocol, Remove, claimed_sum};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, Directives, RowRules, View, clustering, materialize_partition_columns, row_tracking, type_widening,
+    self, Directives, RowRules, View, clustering, iceberg_compat, materialize_partition_columns, row_tracking,
+    type_widening,
 };
 use deltaplane_protocol::files::{FileRows, adds_to_batch};
 use deltaplane_protocol::mapping::Mapping;
@@ -26,8 +27,9 @@ use crate::mapped_schema::{incoming_schema, mapped};
 use crate::schema_checks::{
     canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
 };
+use crate::surroundings::new_id;
 use crate::transaction::{Committed, Operation, Staged, commit};
-use crate::write_request::{SchemaMode, WriteMode, WriteRequest};
+use crate::write_request::{FileRequest, SchemaMode, WriteMode, WriteRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// Whether there is something to write.
@@ -36,6 +38,23 @@ pub enum WritePlan {
     Skip(&'static str),
     /// Write files for this, then [`PlannedWrite::commit`] them.
     Go(Box<PlannedWrite>),
+}
+
+/// What the files of a write must be.
+#[derive(Clone, Copy)]
+pub struct FileTarget<'a> {
+    /// The schema of their rows.
+    pub schema: &'a Arc<StructType>,
+    /// Partition columns, in order.
+    pub partition_columns: &'a [String],
+    /// How files and their adds name the columns.
+    pub mapping: Mapping,
+    /// Whether files hold the partition columns too (P156).
+    pub partition_columns_in_files: bool,
+    /// The table's properties.
+    pub properties: &'a Properties,
+    /// What the caller asks.
+    pub request: &'a FileRequest,
 }
 
 enum Replace {
@@ -100,7 +119,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     check_new_schema(&schema, &partition_columns, mapping)?;
     let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
     let mut metadata = Metadata {
-        id: uuid::Uuid::new_v4().to_string(),
+        id: new_id().to_string(),
         name: request.name.clone(),
         description: request.description.clone(),
         schema_string: Some(schema.to_json()),
@@ -109,7 +128,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         configuration,
         ..Metadata::default()
     };
-    row_tracking::complete_new(&mut metadata, &uuid::Uuid::new_v4().to_string())?;
+    row_tracking::complete(&mut metadata, &new_id().to_string())?;
     let view = View {
         metadata: &metadata,
         schema: &schema,
@@ -155,12 +174,21 @@ fn row_rules(view: View<'_>, request: &WriteRequest) -> Result<RowRules> {
     if rules.is_empty() || request.applies_row_rules {
         return Ok(rules);
     }
-    let first = rules.checks.iter().map(|c| &c.sql);
-    let mut first = first.chain(rules.generated.iter().chain(&rules.defaults).map(|c| &c.sql));
     Err(Error::unsupported_feature(format!(
         "this way of writing doesn't evaluate the table's constraints, generated columns and default values (`{}`): write with write_deltalake",
-        first.next().map_or("", String::as_str)
+        rules.expressions().next().unwrap_or_default()
     )))
+}
+
+/// Identity values are handed out where files are written, behind the rules, which would see null (P103, P108).
+fn check_fills_unused(fills: &[Fill], rules: &RowRules) -> Result<()> {
+    match fills.iter().find_map(|f| Some((f, rules.user_of(&f.column)?))) {
+        None => Ok(()),
+        Some((f, sql)) => Err(Error::unsupported_feature(format!(
+            "the table's rule `{sql}` uses the identity column `{}`, whose values are handed out after rules are evaluated: give values for the column where the table lets you, or write with delta-spark",
+            f.column
+        ))),
+    }
 }
 
 /// The data's columns and those that the rules give values to where the data lacks them.
@@ -189,22 +217,21 @@ async fn existing_table(
         WriteMode::Ignore => return Ok(WritePlan::Skip("exists")),
         WriteMode::Append | WriteMode::Overwrite => {}
     }
-    let done = base.transactions(now_ms()).await?;
-    if request
-        .txn
-        .iter()
-        .any(|t| done.iter().any(|d| d.app_id == t.app_id && d.version >= t.version))
-    {
+    if request.commit.was_done(&base.transactions(now_ms()).await?) {
         return Ok(WritePlan::Skip("txn"));
     }
     base.state().check_write()?;
+    base.state().check_properties()?;
     let replace = replace_of(&base, &request)?;
-    let (incoming, fills) = match request.schema_mode {
-        Some(SchemaMode::Overwrite) => (incoming, Vec::new()),
+    let (incoming, fills, known) = match request.schema_mode {
+        Some(SchemaMode::Overwrite) => (incoming, Vec::new(), None),
         _ => {
             // Identity values are the writer's, so they come after what expressions compute.
             let rules = row_rules(base.state().view(), &request)?;
-            identity_columns::complete(base.schema(), with_computed(base.schema(), incoming, &rules))?
+            let data = with_computed(base.schema(), incoming, &rules);
+            let (incoming, fills) = identity_columns::complete(base.schema(), data)?;
+            check_fills_unused(&fills, &rules)?;
+            (incoming, fills, Some(rules))
         }
     };
     let (schema, partition_columns) = new_schema(&base, incoming, &request)?;
@@ -212,6 +239,13 @@ async fn existing_table(
     let mapping = base.state().mapping();
     let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
     let metadata = changed_metadata(&base, &schema, &partition_columns, configuration)?;
+    if let Some(m) = &metadata {
+        let view = View {
+            metadata: m,
+            schema: &schema,
+        };
+        iceberg_compat::check_partitioning(base.state().metadata(), view)?;
+    }
     check_clustering(&base, metadata.as_ref(), &schema, &request).await?;
     let protocol = match &metadata {
         Some(m) => {
@@ -234,7 +268,10 @@ async fn existing_table(
         view.metadata,
         view.schema,
     );
-    let rules = row_rules(view, &request)?;
+    let rules = match known {
+        Some(rules) if metadata.is_none() => rules,
+        _ => row_rules(view, &request)?,
+    };
     Ok(WritePlan::Go(Box::new(PlannedWrite {
         store: store.clone(),
         properties: base.state().properties().clone(),
@@ -379,29 +416,16 @@ fn changed_metadata(
 }
 
 impl PlannedWrite {
-    /// The schema that the files must have.
-    pub fn schema(&self) -> &Arc<StructType> {
-        &self.schema
-    }
-
-    /// Partition columns, in order.
-    pub fn partition_columns(&self) -> &[String] {
-        &self.partition_columns
-    }
-
-    /// How files and their adds name the columns.
-    pub fn mapping(&self) -> Mapping {
-        self.mapping
-    }
-
-    /// Whether files hold the partition columns too.
-    pub fn partition_columns_in_files(&self) -> bool {
-        self.partition_columns_in_files
-    }
-
-    /// The table's properties.
-    pub fn properties(&self) -> &Properties {
-        &self.properties
+    /// What the files must be.
+    pub fn target(&self) -> FileTarget<'_> {
+        FileTarget {
+            schema: &self.schema,
+            partition_columns: &self.partition_columns,
+            mapping: self.mapping,
+            partition_columns_in_files: self.partition_columns_in_files,
+            properties: &self.properties,
+            request: &self.request.files,
+        }
     }
 
     /// The protocol of the table as it is (the plainest one where there is none) and as the write leaves it.
@@ -419,6 +443,11 @@ impl PlannedWrite {
     /// What to fill the identity columns with that the data lacks.
     pub fn fills(&self) -> &[Fill] {
         &self.fills
+    }
+
+    /// Whether the commit may declare rules: it makes the table, or takes its columns over from the request.
+    pub fn declares(&self) -> bool {
+        self.base.is_none() || self.request.schema_mode == Some(SchemaMode::Overwrite)
     }
 
     /// What expressions ask of the rows.
@@ -484,31 +513,25 @@ impl PlannedWrite {
                 )?;
                 (
                     removes(base, Some(pruner.clone()), now).await?,
-                    ReadSet::Partitions(pruner),
+                    ReadSet::Rows(Some(pruner)),
                 )
             }
             _ => (Vec::new(), ReadSet::Nothing),
         };
-        let transactions = self.request.txn.iter().map(|t| SetTransaction {
-            app_id: t.app_id.clone(),
-            version: t.version,
-            last_updated: Some(now),
-        });
+        let mut staged = self.request.commit.staged(now);
+        if !marks.is_empty() && self.metadata.is_none() {
+            let tags = identity_columns::commit_tags();
+            staged.extra_info.insert("tags".to_owned(), tags);
+        }
         Ok(Staged {
             operation: self.operation(&adds, &removes)?,
-            transactions: transactions.collect(),
             metadata: self.metadata_after(&marks),
             protocol: self.protocol.clone(),
             domains: self.domains.clone(),
-            user_metadata: self.request.user_metadata.clone(),
-            extra_info: self.request.commit_info.clone(),
-            engine_info: engine_info(self.request.engine_info.as_deref()),
-            skip_checkpoint: self.request.checkpoint == Some(false),
-            cleanup: self.request.cleanup,
-            max_attempts: self.request.max_commit_retries.map(|n| n.saturating_add(1)),
             adds,
             removes,
             read,
+            ..staged
         })
     }
 
@@ -525,6 +548,7 @@ impl PlannedWrite {
         })
     }
 
+    /// The user's fields, and what tells others that the metadata is only about identity columns.
     fn operation(&self, adds: &[Add], removed: &[Remove]) -> Result<Operation> {
         let mode = match self.request.mode {
             WriteMode::Error => "ErrorIfExists",
@@ -550,12 +574,12 @@ impl PlannedWrite {
         let rows = FileRows::new(&batch);
         metric(
             "numOutputRows",
-            (0..adds.len()).filter_map(|r| rows.num_records(r)).sum(),
+            claimed_sum((0..adds.len()).filter_map(|r| rows.num_records(r))),
         );
-        metric("numOutputBytes", adds.iter().map(|a| a.size).sum());
+        metric("numOutputBytes", claimed_sum(adds.iter().map(|a| a.size)));
         if self.request.mode == WriteMode::Overwrite {
             metric("numRemovedFiles", count(removed.len()));
-            metric("numRemovedBytes", removed.iter().filter_map(|r| r.size).sum());
+            metric("numRemovedBytes", claimed_sum(removed.iter().filter_map(|r| r.size)));
         }
         Ok(Operation {
             name: self.request.operation.clone().unwrap_or_else(|| "WRITE".to_owned()),
@@ -567,16 +591,6 @@ impl PlannedWrite {
 
 fn count(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-/// The programs that write, deltaplane among them.
-pub(crate) fn engine_info(given: Option<&str>) -> String {
-    let own = format!("deltaplane/{}", env!("CARGO_PKG_VERSION"));
-    match given {
-        Some(g) if g.contains("deltaplane") => g.to_owned(),
-        Some(g) => format!("{g} {own}"),
-        None => own,
-    }
 }
 
 async fn removes(base: &Snapshot, pruner: Option<Arc<Pruner>>, now: i64) -> Result<Vec<Remove>> {

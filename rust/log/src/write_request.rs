@@ -1,10 +1,13 @@
-//! A write as the caller asks for it: the JSON text that crosses the boundary. What it means for a table is
-//! `write_plan`'s matter.
+//! Writes as the caller asks for them: the JSON text that crosses the boundary. What it means for a table is
+//! `write_plan`'s and `rewrite`'s matter.
 
 use std::collections::BTreeMap;
 
+use deltaplane_protocol::actions::SetTransaction;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::transaction::Staged;
 
 /// What to do when a table is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -37,6 +40,76 @@ pub struct TxnRequest {
     pub app_id: String,
     /// The application's own version.
     pub version: i64,
+}
+
+/// How files are written; absent is what the table's properties say.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FileRequest {
+    /// Aimed size in bytes.
+    pub target_file_size: Option<u64>,
+    /// Codec.
+    pub compression: Option<String>,
+    /// Rows of a Parquet row group.
+    pub row_group_rows: Option<usize>,
+}
+
+/// What a commit carries beside its files.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CommitRequest {
+    /// Free text.
+    pub user_metadata: Option<String>,
+    /// Free fields.
+    pub commit_info: BTreeMap<String, Value>,
+    /// Application's versions: the first one that was committed already skips the write.
+    #[serde(deserialize_with = "none_one_or_many")]
+    pub txn: Vec<TxnRequest>,
+    /// Whether the commit may write a checkpoint that is due; true when absent.
+    pub checkpoint: Option<bool>,
+    /// Whether the log is cleaned up after the commit; as the table's properties say when absent.
+    pub cleanup: Option<bool>,
+    /// Retries after a lost race.
+    pub max_commit_retries: Option<usize>,
+    /// Program that writes, besides deltaplane.
+    pub engine_info: Option<String>,
+}
+
+impl CommitRequest {
+    /// Whether one of the applications' versions was committed already (P076).
+    pub(crate) fn was_done(&self, done: &[SetTransaction]) -> bool {
+        let is_done = |t: &TxnRequest| done.iter().any(|d| d.app_id == t.app_id && d.version >= t.version);
+        self.txn.iter().any(is_done)
+    }
+
+    /// A commit that carries this and does nothing yet.
+    pub(crate) fn staged(&self, now_ms: i64) -> Staged {
+        let transactions = self.txn.iter().map(|t| SetTransaction {
+            app_id: t.app_id.clone(),
+            version: t.version,
+            last_updated: Some(now_ms),
+        });
+        Staged {
+            transactions: transactions.collect(),
+            user_metadata: self.user_metadata.clone(),
+            extra_info: self.commit_info.clone(),
+            engine_info: engine_info(self.engine_info.as_deref()),
+            skip_checkpoint: self.checkpoint == Some(false),
+            cleanup: self.cleanup,
+            max_attempts: self.max_commit_retries.map(|n| n.saturating_add(1)),
+            ..Staged::default()
+        }
+    }
+}
+
+/// The programs that write, deltaplane among them.
+pub(crate) fn engine_info(given: Option<&str>) -> String {
+    let own = format!("deltaplane/{}", env!("CARGO_PKG_VERSION"));
+    match given {
+        Some(g) if g.contains("deltaplane") => g.to_owned(),
+        Some(g) => format!("{g} {own}"),
+        None => own,
+    }
 }
 
 /// A write as the caller asks for it.
@@ -75,40 +148,16 @@ pub struct WriteRequest {
     /// A UUID that new physical names are made from, for writes that are planned on several machines.
     #[serde(default)]
     pub names_seed: Option<String>,
-    /// Aimed size of files in bytes.
+    /// How files are written.
     #[serde(default)]
-    pub target_file_size: Option<u64>,
-    /// Codec of files.
+    pub files: FileRequest,
+    /// What the commit carries.
     #[serde(default)]
-    pub compression: Option<String>,
-    /// Rows of a Parquet row group.
-    #[serde(default)]
-    pub row_group_rows: Option<usize>,
-    /// Free text for the commit.
-    #[serde(default)]
-    pub user_metadata: Option<String>,
-    /// Free fields for the commit.
-    #[serde(default)]
-    pub commit_info: BTreeMap<String, Value>,
-    /// Application's versions: the first one that was committed already skips the write.
-    #[serde(default, deserialize_with = "none_one_or_many")]
-    pub txn: Vec<TxnRequest>,
-    /// Whether the commit may write a checkpoint that is due; true when absent.
-    #[serde(default)]
-    pub checkpoint: Option<bool>,
-    /// Whether the log is cleaned up after the commit; as the table's properties say when absent.
-    #[serde(default)]
-    pub cleanup: Option<bool>,
+    pub commit: CommitRequest,
     /// Whether the caller evaluates the table's row rules on the rows that it writes; without it a
     /// table that has some is refused.
     #[serde(default)]
     pub applies_row_rules: bool,
-    /// Retries after a lost race.
-    #[serde(default)]
-    pub max_commit_retries: Option<usize>,
-    /// Program that writes, besides deltaplane.
-    #[serde(default)]
-    pub engine_info: Option<String>,
     /// Name of the operation in the history, `WRITE` when absent.
     #[serde(default)]
     pub operation: Option<String>,

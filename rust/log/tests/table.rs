@@ -1,10 +1,11 @@
 //! Tables through the log crate alone: files are actions, no rows are written.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use arrow::array::RecordBatch;
 use bytes::Bytes;
 use deltaplane_error::Kind;
 use deltaplane_log::{
-    Committed, PlanColumns, PlannedWrite, Snapshot, WritePlan, WriteRequest, create_table, plan_write,
+    Committed, PlanColumns, PlannedWrite, Snapshot, Staged, WritePlan, WriteRequest, create_table, plan_write,
 };
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::files::FileRows;
@@ -15,6 +16,10 @@ use serde_json::json;
 
 #[path = "table/attempts.rs"]
 mod attempts;
+#[path = "table/backfill.rs"]
+mod backfill;
+#[path = "table/drop_feature.rs"]
+mod drop_feature;
 #[path = "table/hygiene.rs"]
 mod hygiene;
 #[path = "table/log_files.rs"]
@@ -122,7 +127,7 @@ fn modes_on_an_existing_table() {
 fn an_application_version_is_written_once() {
     // P076
     run(async |store, _| {
-        let txn = |v: i64| json!({"mode": "append", "txn": {"app_id": "feed", "version": v}});
+        let txn = |v: i64| json!({"mode": "append", "commit": {"txn": {"app_id": "feed", "version": v}}});
         planned(&store, txn(5))
             .await
             .commit(vec![add("a", None)])
@@ -214,7 +219,7 @@ fn checkpoints_replace_the_commits_before_them() {
         let create = json!({"mode": "error", "configuration": {"delta.checkpointInterval": "3", "delta.enableDeletionVectors": "true"}});
         create_table(&store, schema(), request(create)).await.unwrap();
         append(&store, "a%20b").await;
-        let txn = json!({"mode": "append", "txn": {"app_id": "feed", "version": 7}});
+        let txn = json!({"mode": "append", "commit": {"txn": {"app_id": "feed", "version": 7}}});
         planned(&store, txn).await.commit(vec![add("b", None)]).await.unwrap();
         planned(&store, json!({"mode": "overwrite"}))
             .await
@@ -321,7 +326,7 @@ fn partitions_are_replaced_by_predicate() {
     run(async |store, _| {
         let r = json!({"mode": "error", "partition_by": ["DAY"]});
         let p = planned(&store, r).await;
-        assert_eq!(p.partition_columns(), ["day"]);
+        assert_eq!(p.target().partition_columns, ["day"]);
         p.commit(vec![
             add("day=2024-01-01/a", Some("2024-01-01")),
             add("day=2024-01-02/b", Some("2024-01-02")),
@@ -347,7 +352,7 @@ fn what_a_commit_says() {
         append(&store, "a").await;
         let p = planned(
             &store,
-            json!({"mode": "append", "user_metadata": "hello", "commit_info": {"job": 7}}),
+            json!({"mode": "append", "commit": {"user_metadata": "hello", "commit_info": {"job": 7}}}),
         )
         .await;
         p.commit(vec![add("b", None)]).await.unwrap();

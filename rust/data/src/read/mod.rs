@@ -4,6 +4,7 @@
 
 mod decode;
 mod hidden;
+mod outdated;
 mod pages;
 mod part_stats;
 mod plan;
@@ -17,13 +18,16 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::DeletionVector;
+use deltaplane_protocol::actions::{Add, DeletionVector};
+use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::expr::Predicate;
 use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{Field, StructType};
 
 use crate::types::row_schema;
-pub use hidden::{ROW_COMMIT_VERSION, ROW_ID};
+pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
+pub use outdated::is_outdated;
 pub use scan::{read_file, scan};
 pub use vectors::Vectors;
 
@@ -45,10 +49,36 @@ pub struct FileRead {
     pub deletion_vector: Option<DeletionVector>,
     /// Only the rows of this vector are read, as far as they aren't deleted; `None` for all.
     pub only: Option<DeletionVector>,
+    /// Which rows a command picks of those that the vectors leave; `None` for all.
+    pub picked: Option<Picked>,
     /// The id of the first row, where rows don't store their own (P143).
     pub base_row_id: Option<i64>,
     /// The version that last wrote the rows, where they don't store it (P143).
     pub default_row_commit_version: Option<i64>,
+}
+
+/// Rows of a file by physical position (P124), beside what its vectors say.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Picked {
+    /// These alone.
+    Only(Arc<Positions>),
+    /// All but these.
+    Without(Arc<Positions>),
+}
+
+impl FileRead {
+    /// All live rows of a file of the table.
+    pub fn of(add: &Add) -> Result<Self> {
+        Ok(FileRead {
+            path: paths::decode(&add.path)?,
+            size_bytes: u64::try_from(add.size).unwrap_or(0),
+            partition_values: add.partition_values.clone(),
+            deletion_vector: add.deletion_vector.clone(),
+            base_row_id: add.base_row_id,
+            default_row_commit_version: add.default_row_commit_version,
+            ..FileRead::default()
+        })
+    }
 }
 
 /// Which rows and columns of a table to read.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::claimed_sum;
 use deltaplane_protocol::expr::Predicate;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::partition_values::partition_array;
@@ -307,17 +308,11 @@ fn constant(file: &FileRead, key: &str, field: &Field) -> Result<ArrayRef> {
 /// What a row of these leaves takes in memory.
 fn row_bytes(metadata: &ArrowReaderMetadata, leaves: &[usize]) -> usize {
     let groups = metadata.metadata().row_groups();
-    let rows: i64 = groups.iter().map(|g| g.num_rows()).sum();
-    let bytes: i64 = groups
-        .iter()
-        .map(|g| {
-            leaves
-                .iter()
-                .filter_map(|l| g.columns().get(*l))
-                .map(|c| c.uncompressed_size())
-                .sum::<i64>()
-        })
-        .sum();
+    let rows = claimed_sum(groups.iter().map(|g| g.num_rows()));
+    let bytes = claimed_sum(groups.iter().flat_map(|g| {
+        let chunks = leaves.iter().filter_map(|l| g.columns().get(*l));
+        chunks.map(|c| c.uncompressed_size())
+    }));
     let encoded = usize::try_from(bytes / rows.max(1)).unwrap_or(0);
     // Encodings can make a value vanish; in memory it takes some bytes nevertheless.
     encoded.max(leaves.len() * 4).max(1)
@@ -453,7 +448,7 @@ fn first_leaf_only(t: &ArrowType) -> ArrowType {
 /// The footer with Arrow types that come from Parquet's own types alone: what a writer embedded says how
 /// its program held the rows, not what they are. INT96 is asked for in microseconds: as nanoseconds, years
 /// like 1 and 9999 wrap.
-fn arrow_metadata(footer: ParquetMetaData) -> Result<ArrowReaderMetadata> {
+pub(super) fn arrow_metadata(footer: ParquetMetaData) -> Result<ArrowReaderMetadata> {
     let wrap = |e| {
         Error::corrupt_file(format!(
             "a data file's Parquet schema can't be read ({e}): the file is damaged, or of a kind that isn't supported"

@@ -3,6 +3,7 @@
 
 use arrow::array::{BooleanArray, Int64Array};
 use deltaplane_error::{Error, Result};
+use deltaplane_protocol::deletion_vectors::MOST_ROWS;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
 use super::FileRead;
@@ -40,13 +41,21 @@ pub(super) fn units(
     let count = (0..groups.len()).filter(|g| kept(*g)).count().max(1);
     let mut units = Vec::new();
     // Physical rows before the group, whether they are read or not (P124).
-    let mut start = 0;
+    let mut start = 0_u64;
     for (row_group, group) in groups.iter().enumerate() {
-        let rows = usize::try_from(group.num_rows()).map_err(|_| {
-            Error::corrupt_file("a data file's row group has a negative number of rows: the file is damaged")
+        let sane = usize::try_from(group.num_rows())
+            .ok()
+            .filter(|n| *n as u64 <= MOST_ROWS);
+        let rows = sane.ok_or_else(|| {
+            Error::corrupt_file(format!(
+                "a data file's row group claims {} rows, which none has: the file is damaged",
+                group.num_rows()
+            ))
         })?;
         let first = start;
-        start += rows as u64;
+        start = first
+            .checked_add(rows as u64)
+            .ok_or_else(|| Error::corrupt_file("a data file claims more rows than can be counted: it is damaged"))?;
         if rows == 0 || !kept(row_group) {
             continue;
         }

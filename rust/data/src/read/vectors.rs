@@ -12,7 +12,7 @@ use deltaplane_store::Store;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use tokio::sync::OnceCell;
 
-use super::FileRead;
+use super::{FileRead, Picked};
 
 /// Files of vectors up to this size are kept whole.
 const WHOLE_BYTES: u64 = 8 << 20;
@@ -39,10 +39,19 @@ impl Vectors {
 
     /// Which rows of a file are read.
     pub(super) async fn rows(&self, file: &FileRead) -> Result<LiveRows> {
-        Ok(LiveRows {
+        let mut rows = LiveRows {
             deleted: self.optional(file.deletion_vector.as_ref()).await?,
             only: self.optional(file.only.as_ref()).await?,
-        })
+        };
+        match &file.picked {
+            None => {}
+            Some(Picked::Without(these)) => rows.deleted.get_or_insert_default().union(these),
+            Some(Picked::Only(these)) => {
+                let only = rows.only.get_or_insert_with(|| these.as_ref().clone());
+                only.intersect(these);
+            }
+        }
+        Ok(rows)
     }
 
     async fn optional(&self, dv: Option<&DeletionVector>) -> Result<Option<Positions>> {

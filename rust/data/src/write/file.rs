@@ -17,7 +17,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
 
-use super::{Compression, WriteSpec, logged_path};
+use super::{Compression, FileKind, WriteSpec, logged_path};
 use crate::stats::{self, ColumnStats};
 use crate::types::file_schema;
 
@@ -29,9 +29,15 @@ pub(super) struct FileSpec {
     schema: SchemaRef,
     stats: Vec<Option<ColumnStats>>,
     properties: WriterPropertiesPtr,
+    kind: FileKind,
     compression: Compression,
     row_group_rows: usize,
     now_ms: i64,
+}
+
+/// The columns that have no statistics whatever the table's properties say.
+fn without_stats(partition_columns: &[String], spec: &WriteSpec) -> Vec<String> {
+    partition_columns.iter().chain(&spec.unmeasured).cloned().collect()
 }
 
 impl FileSpec {
@@ -43,12 +49,23 @@ impl FileSpec {
             .build();
         Ok(FileSpec {
             schema: file_schema(&stored, spec.mapping),
-            stats: stats::new_columns(&stored, partition_columns, spec.mapping, &spec.stats),
+            stats: stats::new_columns(
+                &stored,
+                &without_stats(partition_columns, spec),
+                spec.mapping,
+                &spec.stats,
+            ),
+            kind: spec.kind,
             properties: Arc::new(properties),
             compression: spec.compression,
             row_group_rows: spec.row_group_rows.max(1),
             now_ms: spec.now_ms,
         })
+    }
+
+    /// What the files are for.
+    pub(super) fn kind(&self) -> FileKind {
+        self.kind
     }
 
     /// How the names of the files end.

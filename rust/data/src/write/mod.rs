@@ -3,7 +3,9 @@
 //! Called by every command that writes rows, on a driver as on an executor.
 
 mod file;
+mod kinds;
 mod marks;
+mod sink;
 mod split;
 
 use std::collections::HashMap;
@@ -24,7 +26,10 @@ use uuid::Uuid;
 use crate::stats::StatsConfig;
 use crate::types::{row_schema, without_void};
 use file::{FileSpec, OpenFile};
+pub use kinds::FileKind;
+use kinds::{as_change, change_file, name_ids};
 pub use marks::{Marked, mark_rows};
+pub use sink::{RowSink, Written};
 use split::Splitter;
 
 /// Rows that are worth handing to the encoder at once: below it the hand-over costs more than the encoding.
@@ -75,6 +80,10 @@ pub struct WriteSpec {
     pub target_file_size_bytes: u64,
     /// Which columns get statistics.
     pub stats: StatsConfig,
+    /// Columns that never get any, by name.
+    pub unmeasured: Vec<String>,
+    /// What the files are for.
+    pub kind: FileKind,
     /// Page compression.
     pub compression: Compression,
     /// Most rows in a row group.
@@ -95,6 +104,8 @@ impl WriteSpec {
             partition_columns_in_files: false,
             target_file_size_bytes: 128 << 20,
             stats: StatsConfig::default(),
+            unmeasured: Vec::new(),
+            kind: FileKind::Data,
             compression: Compression::default(),
             row_group_rows: 1 << 20,
             max_open_partitions: 64,
@@ -272,8 +283,14 @@ impl FileWriter {
             slot => {
                 let number = self.files_started;
                 self.files_started += 1;
-                let name = format!("part-{number:05}-{}.c000{}", Uuid::new_v4(), self.spec.extension());
-                let path = format!("{}{name}", p.dir);
+                let kind = self.spec.kind();
+                let name = format!(
+                    "{}-{number:05}-{}.c000{}",
+                    kind.name(),
+                    Uuid::new_v4(),
+                    self.spec.extension()
+                );
+                let path = format!("{}{}{name}", kind.dir(), p.dir);
                 self.keys.push(path.clone());
                 self.open_files += 1;
                 slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, p.values.clone()).await?)

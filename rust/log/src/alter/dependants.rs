@@ -1,10 +1,8 @@
-//! What in a table rests on a column: constraints, generated columns, invariants, partitioning (P104). A name that
-//! stands anywhere in an expression counts, in a string literal too: refusing more is safe, missing one isn't.
-
-use std::collections::BTreeSet;
+//! What in a table rests on a column: constraints, generated columns, invariants, partitioning (P104).
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Metadata;
+use deltaplane_protocol::features::mentions;
 use deltaplane_protocol::schema::{DataType, Field, StructType};
 use deltaplane_protocol::schema_edit::join_path;
 use serde_json::Value;
@@ -54,33 +52,5 @@ fn of_type(t: &DataType, out: &mut Vec<(String, String)>) {
             of_type(&m.value, out);
         }
         DataType::Struct(s) => of_struct(s, out),
-    }
-}
-
-/// Whether every part of a column's path stands in an expression as a word.
-fn mentions(expression: &str, path: &[String]) -> bool {
-    let lower = expression.to_lowercase();
-    let words: BTreeSet<&str> = lower.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
-    let quoted: BTreeSet<&str> = lower.split('`').collect();
-    path.iter()
-        .filter(|p| !matches!(p.to_lowercase().as_str(), "element" | "key" | "value"))
-        .all(|p| {
-            let part = p.to_lowercase();
-            words.contains(part.as_str()) || quoted.contains(part.as_str())
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_found_as_words() {
-        let path = |p: &[&str]| p.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        assert!(mentions("Amount > 0", &path(&["amount"])));
-        assert!(mentions("`a b` is not null", &path(&["A B"])));
-        assert!(mentions("s.x > 1", &path(&["s", "x"])));
-        assert!(!mentions("s.x > 1", &path(&["s", "y"])));
-        assert!(!mentions("amounts > 0", &path(&["amount"])));
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::{DomainMetadata, Metadata, Protocol};
+use deltaplane_protocol::actions::{DomainMetadata, Metadata};
 use deltaplane_protocol::conflict::ReadSet;
-use deltaplane_protocol::features::{self, Directives, View};
+use deltaplane_protocol::features::{self, Directives, View, iceberg_compat, row_tracking};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::state::TableState;
@@ -31,8 +31,6 @@ pub(super) struct Draft<'a> {
     pub asked: Directives,
     /// Whether the protocol may go to versions that list features only because `asked` says so.
     pub may_list_features: bool,
-    /// The protocol without a feature that is dropped.
-    pub dropped: Option<Protocol>,
     /// What of the table's rows the change rests on.
     pub read: ReadSet,
     /// What the history will say.
@@ -50,7 +48,6 @@ impl<'a> Draft<'a> {
             schema: base.schema().as_ref().clone(),
             asked: Directives::default(),
             may_list_features: true,
-            dropped: None,
             read: ReadSet::Nothing,
             operation: Operation::default(),
         }
@@ -68,7 +65,9 @@ impl<'a> Draft<'a> {
     /// Every field of a mapped table has an id and a physical name (P110, P111).
     fn map_columns(&mut self) -> Result<()> {
         let (before, after) = (self.base.mapping(), Mapping::of(&self.metadata.configuration)?);
-        if before != after || self.schema != **self.base.schema() {
+        let ids = |m: &Metadata| iceberg_compat::needs_nested_ids(&m.configuration);
+        let more_ids = ids(&self.metadata) && !ids(self.base.metadata());
+        if before != after || more_ids || self.schema != **self.base.schema() {
             let schema = std::mem::take(&mut self.schema);
             self.schema = remapped(before, after, schema, &mut self.metadata.configuration)?;
         }
@@ -78,6 +77,7 @@ impl<'a> Draft<'a> {
     /// The commit that leaves the table so; without actions when nothing changed.
     pub(super) fn finish(mut self) -> Result<Staged> {
         self.map_columns()?;
+        row_tracking::complete(&mut self.metadata, &crate::surroundings::new_id().to_string())?;
         if self.schema != **self.base.schema() {
             self.schema.check_names()?;
             self.metadata.schema_string = Some(self.schema.to_json());
@@ -91,8 +91,7 @@ impl<'a> Draft<'a> {
             clustered::check_kept(&self.domains_before, &self.metadata, &self.schema)?;
         }
         let old = self.base.protocol();
-        let kept = self.dropped.as_ref().unwrap_or(old);
-        let protocol = features::protocol_with(Some(kept), view, &self.asked)?;
+        let protocol = features::protocol_with(Some(old), view, &self.asked)?;
         let rises = protocol.min_reader_version > old.min_reader_version
             || protocol.min_writer_version > old.min_writer_version;
         if rises && !self.may_list_features {

@@ -7,6 +7,8 @@ mod columns;
 mod constraints;
 mod dependants;
 mod draft;
+mod drop_feature;
+mod live_files;
 mod names;
 mod properties;
 mod protocol;
@@ -15,17 +17,20 @@ mod stats_columns;
 use std::collections::BTreeMap;
 
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::Protocol;
-use deltaplane_protocol::features;
+use deltaplane_protocol::actions::{DomainMetadata, Protocol};
+use deltaplane_protocol::conflict::ReadSet;
+use deltaplane_protocol::features::{self, iceberg_compat, row_tracking};
 use deltaplane_protocol::schema_edit::Position;
 use deltaplane_store::Store;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::Snapshot;
+use crate::row_numbers::{RowIds, number_files};
 use crate::transaction::{Staged, commit};
-use crate::write_plan::engine_info;
+use crate::write_request::engine_info;
 use draft::Draft;
+use drop_feature::Drop;
 
 /// What to change.
 #[derive(Debug, Clone, Deserialize)]
@@ -152,6 +157,12 @@ pub enum Change {
     DropFeature {
         /// Its name.
         feature: String,
+        /// Whether history that needs it is deleted, rather than kept behind protected checkpoints.
+        #[serde(default)]
+        truncate_history: bool,
+        /// The version at which a purge had nothing left to do; of a dry run, the one that it would leave.
+        #[serde(default)]
+        rewritten: Option<u64>,
     },
     /// Supports what these protocol versions imply.
     UpgradeProtocol {
@@ -228,7 +239,8 @@ pub fn protocol_json(p: &Protocol) -> Value {
     })
 }
 
-/// Plans a change on the newest version and, unless it is a dry run, commits it.
+/// Plans a change on the newest version and, unless it is a dry run, commits it: in one commit, or in several where
+/// files get row ids first or a feature goes.
 ///
 /// Errors: `InvalidArgument` for a change that the table can't have, `UnsupportedFeature` for one whose feature this
 /// build can't keep up, a conflict kind when another writer changed the metadata first.
@@ -237,20 +249,39 @@ pub async fn alter(store: &Store, request: &AlterRequest) -> Result<Altered> {
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
+impl Snapshot {
+    /// How many live files a purge would have to look at before a feature can be dropped (P098).
+    ///
+    /// Errors: those of the drop, where it isn't legal.
+    pub async fn files_before_drop(&self, feature: &str) -> Result<usize> {
+        let found = drop_feature::files_to_rewrite(self, feature).await;
+        found.map_err(|e| e.with_table(self.store().location().as_str()))
+    }
+}
+
 async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> {
-    let base = match &request.change {
+    let mut base = match &request.change {
         // The rows that were looked at are those of one version; rows added since are a conflict.
         Change::AddConstraint { seen: Some(v), .. } => Snapshot::open(store, Some(*v)).await?,
         _ => Snapshot::open(store, None).await?,
     };
-    base.state().check_write()?;
-    let domains = match features::needs_domains(base.state().protocol()) {
-        true => base.domains().await?,
-        false => Vec::new(),
-    };
-    let mut draft = Draft::new(base.state(), domains);
-    apply(&mut draft, &request.change)?;
-    let planned = draft.finish()?;
+    if let Change::DropFeature {
+        feature,
+        truncate_history,
+        rewritten,
+    } = &request.change
+    {
+        let drop = Drop {
+            store,
+            feature,
+            truncate_history: *truncate_history,
+            rewritten: *rewritten,
+            dry_run: request.commit.dry_run,
+            settings: with_settings(Staged::default(), &request.commit),
+        };
+        return drop.run(base).await;
+    }
+    let mut planned = plan(&base, &request.change).await?;
     let before = base.state().protocol().clone();
     let mut done = Altered {
         version: None,
@@ -260,10 +291,44 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
         before,
     };
     if done.changed && !request.commit.dry_run {
+        if begins_row_tracking(&base, &planned) {
+            let settings = with_settings(Staged::default(), &request.commit);
+            base = number_files(store, base, &settings, RowIds::Given).await?;
+            planned = plan(&base, &request.change).await?;
+        }
         let staged = with_settings(planned, &request.commit);
         done.version = Some(commit(store, Some(base), &staged).await?.version);
     }
     Ok(done)
+}
+
+/// The commit that a change of this version makes.
+async fn plan(base: &Snapshot, change: &Change) -> Result<Staged> {
+    base.state().check_write()?;
+    let mut draft = Draft::new(base.state(), domains_of(base).await?);
+    apply(&mut draft, change)?;
+    let mut planned = draft.finish()?;
+    if let Some(metadata) = &planned.metadata
+        && let Some(version) = iceberg_compat::switched_on(base.state().metadata(), metadata)
+    {
+        live_files::check_for_iceberg(base, version).await?;
+        // A file that another writer adds meanwhile wouldn't have been looked at.
+        planned.read = ReadSet::Table;
+    }
+    Ok(planned)
+}
+
+async fn domains_of(base: &Snapshot) -> Result<Vec<DomainMetadata>> {
+    match features::needs_domains(base.state().protocol()) {
+        true => base.domains().await,
+        false => Ok(Vec::new()),
+    }
+}
+
+/// Whether files must get row ids before the metadata may change so.
+fn begins_row_tracking(base: &Snapshot, planned: &Staged) -> bool {
+    let after = planned.metadata.as_ref();
+    after.is_some_and(|m| row_tracking::begins(base.state().metadata(), m))
 }
 
 fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
@@ -288,7 +353,9 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
             features,
             allow_protocol_versions_increase,
         } => protocol::add_features(draft, features, *allow_protocol_versions_increase),
-        Change::DropFeature { feature } => protocol::drop_feature(draft, feature),
+        Change::DropFeature { .. } => Err(Error::internal(
+            "dropping a feature is more than one change of the metadata",
+        )),
         Change::UpgradeProtocol { reader, writer } => protocol::upgrade(draft, *reader, *writer),
     }
 }

@@ -1,7 +1,7 @@
 //! Supporting features and raising protocol versions without using them yet (P075, P094).
 
 use deltaplane_error::Result;
-use deltaplane_protocol::features::{Directives, known, protocol_with, without_feature};
+use deltaplane_protocol::features::{Directives, known, protocol_with};
 use serde_json::json;
 
 use super::draft::Draft;
@@ -25,20 +25,6 @@ pub(super) fn upgrade(draft: &mut Draft<'_>, reader: i32, writer: i32) -> Result
         ..Directives::default()
     };
     says_upgrade(draft)
-}
-
-/// Stops supporting a feature; its properties go with it (P098).
-pub(super) fn drop_feature(draft: &mut Draft<'_>, name: &str) -> Result<()> {
-    let dropped = without_feature(draft.base.protocol(), draft.base.view(), &draft.domains_before, name)?;
-    draft.domains = dropped.domains;
-    draft.metadata = dropped.metadata;
-    draft.dropped = Some(dropped.protocol);
-    let parameters = [
-        ("featureName", json!(dropped.feature)),
-        ("truncateHistory", json!(false)),
-    ];
-    draft.says("DROP FEATURE", parameters);
-    Ok(())
 }
 
 fn says_upgrade(draft: &mut Draft<'_>) -> Result<()> {

@@ -4,7 +4,7 @@ use super::*;
 use deltaplane_protocol::actions::{Action, parse_commit};
 use serde_json::Value;
 
-fn actions(dir: &tempfile::TempDir, version: u64) -> Vec<Action> {
+pub(super) fn actions(dir: &tempfile::TempDir, version: u64) -> Vec<Action> {
     let path = dir.path().join("_delta_log").join(format!("{version:020}.json"));
     parse_commit(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
@@ -17,7 +17,7 @@ fn own_time(dir: &tempfile::TempDir, version: u64) -> i64 {
 }
 
 /// Base row ids and versions of the files that a commit added, and its new high-water mark.
-fn row_ids(dir: &tempfile::TempDir, version: u64) -> (Vec<(i64, i64)>, Option<i64>) {
+pub(super) fn row_ids(dir: &tempfile::TempDir, version: u64) -> (Vec<(i64, i64)>, Option<i64>) {
     let (mut ids, mut mark) = (Vec::new(), None);
     for a in actions(dir, version) {
         match a {
@@ -57,6 +57,30 @@ fn times_only_grow_on_every_attempt() {
         assert_eq!((done.version, done.attempts), (2, 2));
         assert_eq!(own_time(dir, 2), ahead + 1);
         assert_eq!(done.snapshot.timestamp_ms().await.unwrap(), Some(ahead + 1));
+    });
+}
+
+#[test]
+fn the_feed_takes_no_other_time_for_a_missing_one() {
+    // P085
+    run(async |store, dir| {
+        let on = json!({"delta.enableInCommitTimestamps": "true", "delta.enableChangeDataFeed": "true"});
+        create(&store, on).await;
+        let done = append(&store, "a").await;
+        assert_eq!(
+            done.snapshot.changes(1).await.unwrap()[0].timestamp_ms,
+            own_time(dir, 1)
+        );
+        let path = dir.path().join("_delta_log").join(format!("{:020}.json", 1));
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("inCommitTimestamp", "gone")).unwrap();
+        let e = Snapshot::open(&store, None)
+            .await
+            .unwrap()
+            .changes(1)
+            .await
+            .unwrap_err();
+        assert_eq!((e.kind(), e.version()), (Kind::CorruptLog, Some(1)));
     });
 }
 
@@ -176,5 +200,35 @@ fn a_new_table_is_clustered() {
         let over = request(json!({"mode": "overwrite", "schema_mode": "overwrite"}));
         let e = plan_write(&store, narrow, over).await.err().unwrap();
         assert!(e.message().contains("`day`"), "{e}");
+    });
+}
+
+#[test]
+fn the_name_of_a_version_that_was_cleaned_up_stays_taken() {
+    // P009, P065, P073
+    run(async |store, dir| {
+        for i in 0..=4 {
+            append(&store, &format!("f{i}")).await;
+        }
+        let old = Snapshot::open(&store, Some(1)).await.unwrap();
+        Snapshot::open(&store, None).await.unwrap().checkpoint().await.unwrap();
+        let commit = |v: u64| dir.path().join("_delta_log").join(format!("{v:020}.json"));
+        for v in 0..=3 {
+            std::fs::remove_file(commit(v)).unwrap();
+        }
+        let staged = Staged {
+            adds: vec![add("late", None)],
+            ..Staged::default()
+        };
+        for base in [Some(old), None] {
+            let e = deltaplane_log::commit(&store, base, &staged).await.err().unwrap();
+            assert_eq!(e.kind(), Kind::ConcurrentWrite, "{e}");
+            assert!(e.to_string().contains("cleaned up"), "{e}");
+        }
+        assert!(!commit(0).exists() && !commit(2).exists());
+        // From the newest version it goes on.
+        let newest = Snapshot::open(&store, None).await.unwrap();
+        let done = deltaplane_log::commit(&store, Some(newest), &staged).await.unwrap();
+        assert_eq!((done.version, done.attempts), (5, 1));
     });
 }

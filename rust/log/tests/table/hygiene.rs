@@ -43,7 +43,7 @@ fn each_commit_gets_a_checksum_from_the_one_before() {
         )
         .await;
         append(&store, "a").await;
-        let txn = json!({"mode": "append", "txn": {"app_id": "feed", "version": 7}});
+        let txn = json!({"mode": "append", "commit": {"txn": {"app_id": "feed", "version": 7}}});
         planned(&store, txn)
             .await
             .commit(vec![add("b", None), add("c", None)])
@@ -148,7 +148,7 @@ fn compactions_hold_the_newest_word() {
         create(&store, json!({"delta.enableRowTracking": "true"})).await;
         append(&store, "a").await;
         append(&store, "b").await;
-        let txn = json!({"mode": "overwrite", "txn": {"app_id": "feed", "version": 7}});
+        let txn = json!({"mode": "overwrite", "commit": {"txn": {"app_id": "feed", "version": 7}}});
         planned(&store, txn).await.commit(vec![add("c", None)]).await.unwrap();
         append(&store, "d").await;
         let s = Snapshot::open(&store, None).await.unwrap();
@@ -303,5 +303,62 @@ fn cleanup_may_stop_after_any_file() {
             assert_eq!(newest.version(), 7);
         }
         append(&store, "f8").await;
+    });
+}
+
+/// Names that a commit with everything after it leaves in the log, in the order in which they come about.
+const AFTER_A_COMMIT: [&str; 3] = ["crc", "checkpoint.parquet", "_last_checkpoint"];
+
+#[test]
+fn a_crash_after_the_commit_takes_nothing_away() {
+    // P007, P018, P019: the commit stays, readers read it, the next writer goes on
+    for left in 0..=AFTER_A_COMMIT.len() {
+        run(async |store, dir| {
+            let r = json!({"mode": "error", "configuration": {"delta.checkpointInterval": "1"}});
+            create_table(&store, schema(), request(r)).await.unwrap();
+            append(&store, "a").await;
+            let log = dir.path().join("_delta_log");
+            let file = |name: &str| match name {
+                "_last_checkpoint" => log.join(name),
+                end => log.join(format!("{:020}.{end}", 1)),
+            };
+            for gone in &AFTER_A_COMMIT[left..] {
+                std::fs::remove_file(file(gone)).unwrap();
+            }
+            if AFTER_A_COMMIT[left..].contains(&"checkpoint.parquet") {
+                // A writer that died in the middle leaves a temporary file, or none, but no torn checkpoint.
+                std::fs::write(log.join(".00000000000000000001.checkpoint.parquet.tmp"), b"PAR1").unwrap();
+            }
+            let s = Snapshot::open(&store, None).await.unwrap();
+            assert_eq!((s.version(), files(&s).await), (1, vec!["a".to_owned()]), "{left}");
+            append(&store, "b").await;
+            for name in ["crc", "checkpoint.parquet"] {
+                assert!(log.join(format!("{:020}.{name}", 2)).is_file(), "{left} {name}");
+            }
+            let sum: serde_json::Value =
+                serde_json::from_slice(&std::fs::read(log.join(format!("{:020}.crc", 2))).unwrap()).unwrap();
+            assert_eq!(
+                (&sum["numFiles"], &sum["tableSizeBytes"]),
+                (&json!(2), &json!(20)),
+                "{left}"
+            );
+            assert_eq!(files(&Snapshot::open(&store, None).await.unwrap()).await, ["a", "b"]);
+        });
+    }
+}
+
+#[test]
+fn what_can_not_be_written_after_a_commit_does_not_fail_it() {
+    // P007: a folder stands where the checksum and the checkpoint would be
+    run(async |store, dir| {
+        let r = json!({"mode": "error", "configuration": {"delta.checkpointInterval": "1"}});
+        create_table(&store, schema(), request(r)).await.unwrap();
+        for end in ["crc", "checkpoint.parquet"] {
+            std::fs::create_dir_all(dir.path().join(format!("_delta_log/{:020}.{end}/x", 1))).unwrap();
+        }
+        assert_eq!(append(&store, "a").await.version, 1);
+        assert_eq!(append(&store, "b").await.version, 2);
+        let s = Snapshot::open(&store, None).await.unwrap();
+        assert_eq!(files(&s).await, ["a", "b"]);
     });
 }

@@ -43,8 +43,10 @@ fn a_compaction_is_read_instead_of_its_commits() {
         assert_eq!(files(&Snapshot::open(&store, Some(1)).await.unwrap()).await, ["a", "b"]);
         assert_eq!(Snapshot::open(&store, Some(2)).await.unwrap().version(), 2);
         std::fs::write(commit_file(dir, 2), sound).unwrap();
-        std::fs::write(&compaction, "damaged").unwrap();
-        assert_eq!(files(&Snapshot::open(&store, None).await.unwrap()).await.len(), 4);
+        for damaged in ["damaged", "{\"add\":{}}"] {
+            std::fs::write(&compaction, damaged).unwrap();
+            assert_eq!(files(&Snapshot::open(&store, None).await.unwrap()).await.len(), 4);
+        }
     });
 }
 
@@ -93,6 +95,11 @@ fn a_checksum_gives_the_state_unless_the_log_says_otherwise() {
             std::fs::write(&crc, bad).unwrap();
             assert_eq!(name(None).await, None, "{bad}");
         }
+        // One whose schema is damaged.
+        let mut spoilt = metadata.clone();
+        spoilt["schemaString"] = json!("{");
+        std::fs::write(&crc, sum(spoilt)).unwrap();
+        assert_eq!(name(None).await, None);
         // One that contradicts a commit which it covers.
         append(&store, "last").await;
         std::fs::write(&crc, "{").unwrap();
@@ -149,6 +156,27 @@ fn a_checkpoint_whose_damage_shows_while_it_is_read() {
         assert!(e.path().unwrap().contains("checkpoint"), "{e}");
         std::fs::write(&key, sound).unwrap();
         assert_eq!(files(&s).await.len(), FILES + 2);
+    });
+}
+
+#[test]
+fn a_newer_checkpoint_stands_in_for_one_that_was_cleaned_up() {
+    // P063: the older snapshot's checkpoint and the commits before the newer one are gone when it is updated and read.
+    run(async |store, dir| {
+        for f in ["a", "b", "c", "d"] {
+            append(&store, f).await;
+        }
+        let second = Snapshot::open(&store, Some(1)).await.unwrap();
+        second.checkpoint().await.unwrap();
+        let kept = Snapshot::open(&store, Some(1)).await.unwrap();
+        let newest = Snapshot::open(&store, None).await.unwrap();
+        newest.checkpoint().await.unwrap();
+        let updated = kept.update().await.unwrap();
+        for version in 0..=2 {
+            std::fs::remove_file(commit_file(dir, version)).unwrap();
+        }
+        std::fs::remove_file(log(dir, &format!("{:020}.checkpoint.parquet", 1))).unwrap();
+        assert_eq!((updated.version(), files(&updated).await), (3, files(&newest).await));
     });
 }
 

@@ -1,0 +1,148 @@
+//! Files some of whose rows a command deletes or changes: what the rest of their rows are, which rows those are, and
+//! what becomes of the files. Knows no log; called by the commands that change rows.
+
+use std::sync::Arc;
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
+use deltaplane_protocol::deletion_vectors::{Positions, num_records};
+use deltaplane_store::Store;
+
+use crate::read::{FileRead, Picked, Vectors};
+use crate::write::{Marked, mark_rows};
+
+/// A live file with the rows that a command picked.
+#[derive(Debug, Clone)]
+pub struct PickedFile {
+    /// The file as the log has it.
+    pub add: Add,
+    /// Its rows by physical position; `None` for all that are live.
+    pub rows: Option<Arc<Positions>>,
+}
+
+impl PickedFile {
+    /// A file with these rows, which must be live; all of them count as the whole file.
+    pub fn new(add: Add, rows: Positions) -> Self {
+        let deleted = add.deletion_vector.as_ref().map_or(0, |dv| dv.cardinality);
+        let live = num_records(&add)
+            .ok()
+            .and_then(|n| n.checked_sub(u64::try_from(deleted).ok()?));
+        let rows = (live != Some(rows.len())).then(|| Arc::new(rows));
+        PickedFile { add, rows }
+    }
+
+    /// How to read the picked rows.
+    pub fn picked(&self) -> Result<FileRead> {
+        Ok(FileRead {
+            picked: self.rows.clone().map(Picked::Only),
+            ..FileRead::of(&self.add)?
+        })
+    }
+
+    /// How to read the others; `None` if there are none.
+    pub fn others(&self) -> Result<Option<FileRead>> {
+        let Some(rows) = self.rows.clone() else { return Ok(None) };
+        Ok(Some(FileRead {
+            picked: Some(Picked::Without(rows)),
+            ..FileRead::of(&self.add)?
+        }))
+    }
+
+    /// Whether a vector can delete some of the rows (P121); otherwise the file is written anew or removed.
+    pub fn takes_vector(&self) -> bool {
+        self.rows.is_some() && num_records(&self.add).is_ok()
+    }
+}
+
+/// Takes the picked rows out of their files: by vectors where files take one, else by removing the files, whose other
+/// rows the caller writes anew.
+pub async fn take_out(store: &Store, files: &[PickedFile], by_vector: bool, now_ms: i64) -> Result<Marked> {
+    let (marked, removed): (Vec<_>, Vec<_>) = files.iter().partition(|f| by_vector && f.takes_vector());
+    let with_rows = marked.into_iter().map(|f| {
+        let rows = f.rows.as_deref().cloned().unwrap_or_default();
+        (f.add.clone(), rows)
+    });
+    let mut done = mark_rows(store, with_rows.collect(), now_ms).await?;
+    let removes = removed.into_iter().map(|f| f.add.to_remove(now_ms, true));
+    done.removes.extend(removes.collect::<Vec<Remove>>());
+    Ok(done)
+}
+
+/// Takes the picked rows out again, of files as other writers left them: with more rows marked.
+///
+/// # Errors
+/// `ConcurrentDeleteDelete` when one of the rows is gone already or rows came back; as [`mark_rows`].
+pub async fn take_out_again(store: &Store, files: &[PickedFile], now: Vec<Add>, now_ms: i64) -> Result<Marked> {
+    let (mut left, vectors) = (Vec::with_capacity(now.len()), Vectors::new(store.clone()));
+    for add in now {
+        let lost = |what: &str| {
+            Error::new(
+                Kind::ConcurrentDeleteDelete,
+                format!(
+                    "another writer {what} of `{}` first: nothing of this transaction was committed; load the newest version and run it again",
+                    add.path
+                ),
+            )
+        };
+        let picked = files.iter().find(|f| f.add.path == add.path);
+        let Some((picked, rows)) = picked.and_then(|f| Some((f, f.rows.clone()?))) else {
+            return Err(lost("changed rows"));
+        };
+        let load = async |dv: Option<&DeletionVector>| match dv {
+            Some(dv) => vectors.load(dv).await,
+            None => Ok(Positions::new()),
+        };
+        let before = load(picked.add.deletion_vector.as_ref()).await?;
+        let after = load(add.deletion_vector.as_ref()).await?;
+        if !after.includes(&before) {
+            return Err(lost("brought back rows"));
+        }
+        let mut both = rows.as_ref().clone();
+        both.intersect(&after);
+        if !both.is_empty() {
+            return Err(lost("deleted or changed the same rows"));
+        }
+        left.push((add, rows.as_ref().clone()));
+    }
+    mark_rows(store, left, now_ms).await
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn add(rows: u64, deleted: i64) -> Add {
+        Add {
+            path: "f".to_owned(),
+            stats: Some(format!("{{\"numRecords\":{rows}}}")),
+            deletion_vector: (deleted > 0).then(|| DeletionVector {
+                cardinality: deleted,
+                ..DeletionVector::default()
+            }),
+            ..Add::default()
+        }
+    }
+
+    #[test]
+    fn all_live_rows_are_the_whole_file() {
+        // P123: such a file is removed, not marked
+        let rows = |n: u64| (0..n).collect::<Positions>();
+        assert_eq!(PickedFile::new(add(5, 0), rows(5)).rows, None);
+        assert_eq!(PickedFile::new(add(5, 2), rows(3)).rows, None);
+        let some = PickedFile::new(add(5, 0), rows(3));
+        assert!(some.takes_vector() && some.others().unwrap().is_some());
+        assert_eq!(some.picked().unwrap().picked, Some(Picked::Only(Arc::new(rows(3)))));
+    }
+
+    #[test]
+    fn a_file_of_unknown_length_is_written_anew() {
+        // P121
+        let uncounted = Add {
+            stats: None,
+            ..add(5, 0)
+        };
+        let file = PickedFile::new(uncounted, (0..5).collect());
+        assert!(file.rows.is_some() && !file.takes_vector());
+    }
+}

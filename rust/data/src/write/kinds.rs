@@ -1,0 +1,115 @@
+//! What a writer's files hold beside a table's columns: ids that rewritten rows keep (P142), or what happened to
+//! rows that changed (P130). Such columns have no statistics.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field as ArrowField, Schema};
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::{Add, AddCdcFile};
+use deltaplane_protocol::changes::CHANGE_TYPE;
+use deltaplane_protocol::schema::{Field, Primitive, StructType};
+use deltaplane_protocol::stats_columns::StatsColumns;
+
+use super::WriteSpec;
+use crate::read::{ROW_COMMIT_VERSION, ROW_ID};
+use crate::stats::StatsConfig;
+
+/// What files are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FileKind {
+    /// Rows of the table.
+    #[default]
+    Data,
+    /// Rows that changed; no part of the table.
+    Changes,
+}
+
+impl FileKind {
+    /// The directory of the files, below the table's root.
+    pub(super) fn dir(self) -> &'static str {
+        match self {
+            FileKind::Data => "",
+            FileKind::Changes => "_change_data/",
+        }
+    }
+
+    /// How the files' names begin.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            FileKind::Data => "part",
+            FileKind::Changes => "cdc",
+        }
+    }
+}
+
+impl WriteSpec {
+    /// The same with two columns more in each file, under these physical names: the ids of the rows and the versions
+    /// that last wrote them.
+    pub fn keeping_ids(self, id: &str, version: &str) -> Self {
+        self.beside([(id, Primitive::Long), (version, Primitive::Long)])
+    }
+
+    /// The same for files of changed rows, with the column that says what happened to each.
+    pub fn of_changes(self) -> Self {
+        WriteSpec {
+            kind: FileKind::Changes,
+            stats: StatsConfig {
+                columns: StatsColumns::Columns(Vec::new()),
+                ..self.stats.clone()
+            },
+            ..self.beside([(CHANGE_TYPE, Primitive::String)])
+        }
+    }
+
+    fn beside<const N: usize>(mut self, columns: [(&str, Primitive); N]) -> Self {
+        let more = columns.iter().map(|(name, ty)| Field::new(*name, *ty, true));
+        self.schema = Arc::new(StructType::new(
+            self.schema.fields().iter().cloned().chain(more).collect(),
+        ));
+        self.unmeasured
+            .extend(columns.iter().map(|(name, _)| (*name).to_owned()));
+        self
+    }
+}
+
+/// A scan's rows with their ids under the names that files store them by.
+pub(super) fn name_ids(batch: &RecordBatch, id: &str, version: &str) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let fields = schema.fields().iter().map(|f| match f.name().as_str() {
+        ROW_ID => Arc::new(f.as_ref().clone().with_name(id)),
+        ROW_COMMIT_VERSION => Arc::new(f.as_ref().clone().with_name(version)),
+        _ => f.clone(),
+    });
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    RecordBatch::try_new(Arc::new(schema), batch.columns().to_vec()).map_err(layout)
+}
+
+/// Rows as a change of this type; ids are left out, since change files have none (P143).
+pub(super) fn as_change(batch: &RecordBatch, change: &str) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let kept = schema.fields().iter().zip(batch.columns());
+    let kept = kept.filter(|(f, _)| ![ROW_ID, ROW_COMMIT_VERSION].contains(&f.name().as_str()));
+    let (mut fields, mut columns): (Vec<_>, Vec<ArrayRef>) = kept.map(|(f, c)| (f.clone(), c.clone())).unzip();
+    fields.push(Arc::new(ArrowField::new(CHANGE_TYPE, DataType::Utf8, true)));
+    columns.push(Arc::new(StringArray::from_iter_values(std::iter::repeat_n(
+        change,
+        batch.num_rows(),
+    ))));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(layout)
+}
+
+fn layout(e: arrow::error::ArrowError) -> Error {
+    Error::internal(format!("can't lay out rewritten rows: {e}"))
+}
+
+/// A written file of changed rows as the log names it.
+pub(super) fn change_file(add: Add) -> AddCdcFile {
+    AddCdcFile {
+        path: add.path,
+        partition_values: add.partition_values,
+        size: add.size,
+        data_change: false,
+        tags: None,
+    }
+}

@@ -1,0 +1,107 @@
+//! Rows that a command rewrites, on their way into files of the table and, where changes are recorded, into files of
+//! changes (P130). Rows keep their ids where they have some (P142).
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use deltaplane_error::Result;
+use deltaplane_protocol::actions::{Add, AddCdcFile};
+use deltaplane_protocol::schema::StructType;
+use deltaplane_store::Store;
+
+use super::{FileWriter, WriteSpec, as_change, change_file, name_ids};
+use crate::cast::cast_batch;
+
+/// What a command wrote.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Files of the table.
+    pub adds: Vec<Add>,
+    /// Files of changed rows.
+    pub cdc: Vec<AddCdcFile>,
+}
+
+/// One kind of files.
+struct Files {
+    writer: FileWriter,
+    schema: Arc<StructType>,
+}
+
+impl Files {
+    fn new(store: Store, spec: WriteSpec) -> Result<Self> {
+        let schema = spec.schema.clone();
+        let writer = FileWriter::new(store, spec)?;
+        Ok(Files { writer, schema })
+    }
+
+    async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.writer.write(cast_batch(batch, &self.schema)?).await
+    }
+}
+
+/// Takes rewritten rows. After an error only [`RowSink::abort`] is useful.
+pub struct RowSink {
+    data: Files,
+    changes: Option<Files>,
+    /// The physical columns for ids and versions.
+    ids: Option<(String, String)>,
+}
+
+impl RowSink {
+    /// A sink for rows of the table that `spec` describes, which keep their ids in the columns `ids`.
+    ///
+    /// # Errors
+    /// As [`FileWriter::new`].
+    pub fn new(store: &Store, spec: WriteSpec, ids: Option<(String, String)>, records_changes: bool) -> Result<Self> {
+        let changes = match records_changes {
+            true => Some(Files::new(store.clone(), spec.clone().of_changes())?),
+            false => None,
+        };
+        let spec = match &ids {
+            Some((id, version)) => spec.keeping_ids(id, version),
+            None => spec,
+        };
+        Ok(RowSink {
+            data: Files::new(store.clone(), spec)?,
+            changes,
+            ids,
+        })
+    }
+
+    /// Writes rows that the table has from now on; their ids and versions are the scan's hidden columns.
+    pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        match &self.ids {
+            Some((id, version)) => self.data.write(&name_ids(batch, id, version)?).await,
+            None => self.data.write(batch).await,
+        }
+    }
+
+    /// Records what happened to rows, where changes are recorded.
+    pub async fn record(&mut self, batch: &RecordBatch, change: &str) -> Result<()> {
+        match &mut self.changes {
+            Some(files) => files.write(&as_change(batch, change)?).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends all files.
+    pub async fn finish(self) -> Result<Written> {
+        let adds = self.data.writer.finish().await?;
+        let cdc = match self.changes {
+            Some(files) => files.writer.finish().await?,
+            None => Vec::new(),
+        };
+        Ok(Written {
+            adds,
+            cdc: cdc.into_iter().map(change_file).collect(),
+        })
+    }
+
+    /// Gives up: deletes what was written, as far as the store lets it.
+    pub async fn abort(self) {
+        self.data.writer.abort().await;
+        if let Some(files) = self.changes {
+            files.writer.abort().await;
+        }
+    }
+}

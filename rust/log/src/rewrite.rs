@@ -1,0 +1,240 @@
+//! Commands that change rows of live files (DELETE, UPDATE, …) as the log sees them: which files may hold the rows,
+//! what new files must be, and the one commit that replaces old files by new ones. Who finds and writes the rows is
+//! the engine's matter.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::{Add, AddCdcFile, Remove};
+use deltaplane_protocol::conflict::ReadSet;
+use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::features::{
+    self, RowRules, change_data_feed, deletion_vectors, materialize_partition_columns, row_tracking,
+};
+use deltaplane_protocol::prune::Pruner;
+use futures::stream::BoxStream;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::transaction::{Committed, Marks, Operation, commit};
+use crate::write_plan::FileTarget;
+use crate::write_request::{CommitRequest, FileRequest};
+use crate::{PlanColumns, Snapshot, now_ms};
+
+/// Columns by which commands find rows.
+const PLACE: [&str; 2] = ["_file", "_row"];
+/// Columns that rewritten rows keep in tables with row tracking.
+const IDS: [&str; 2] = ["_row_id", "_row_commit_version"];
+
+/// A command as the caller asks for it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RewriteRequest {
+    /// Name of the operation in the history: `DELETE`, `UPDATE`, …
+    pub operation: String,
+    /// Its parameters in the history.
+    #[serde(default)]
+    pub operation_parameters: BTreeMap<String, Value>,
+    /// Whether the table's rows change; a command that only moves them is no concern of other writers' (P028).
+    #[serde(default = "yes")]
+    pub data_change: bool,
+    /// A condition, as expression JSON, that every row meets which the command reads; all rows when absent.
+    #[serde(default)]
+    pub predicate: Option<String>,
+    /// How files are written.
+    #[serde(default)]
+    pub files: FileRequest,
+    /// What the commit carries.
+    #[serde(default)]
+    pub commit: CommitRequest,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What a command did to the files.
+#[derive(Default)]
+pub struct Rewritten {
+    /// New files, and files with new deletion vectors.
+    pub adds: Vec<Add>,
+    /// What they replace.
+    pub removes: Vec<Remove>,
+    /// Files of changed rows (P130).
+    pub cdc: Vec<AddCdcFile>,
+    /// The rows that are deleted by vectors.
+    pub marks: Option<Arc<dyn Marks>>,
+    /// Metrics of the operation.
+    pub metrics: BTreeMap<String, Value>,
+}
+
+/// A command that was checked against one version.
+pub struct Rewrite {
+    base: Snapshot,
+    request: RewriteRequest,
+    reads: Option<(Predicate, Arc<Pruner>)>,
+    rules: RowRules,
+    partition_columns_in_files: bool,
+    was_done: bool,
+}
+
+impl Rewrite {
+    /// Checks a command that changes rows of this version.
+    ///
+    /// # Errors
+    /// `UnsupportedFeature` for a table that can't be written, `InvalidArgument` for one that only takes new rows
+    /// (P100) and for a wrong condition.
+    pub async fn plan(base: &Snapshot, request: RewriteRequest) -> Result<Self> {
+        let planned = Self::check(base, request).await;
+        planned.map_err(|e| e.with_table(base.store().location().as_str()))
+    }
+
+    async fn check(base: &Snapshot, request: RewriteRequest) -> Result<Self> {
+        let state = base.state();
+        state.check_write()?;
+        state.check_properties()?;
+        if request.data_change && features::is_append_only(state.view()) {
+            return Err(Error::invalid_argument(format!(
+                "the table is append-only (delta.appendOnly = true): {} can't change its rows; append, or unset the property first",
+                request.operation
+            )));
+        }
+        let is_taken = |name: &&&str| state.schema().field_ignore_case(name).is_some();
+        let hidden = PLACE
+            .iter()
+            .chain(IDS.iter().filter(|_| row_tracking::is_on(state.metadata())));
+        if let Some(taken) = hidden.into_iter().find(is_taken) {
+            return Err(Error::unsupported_feature(format!(
+                "the table has a column `{taken}`, a name under which {} finds rows: rename the column first, or use Spark",
+                request.operation
+            )));
+        }
+        let reads = match &request.predicate {
+            None => None,
+            Some(text) => {
+                let predicate = Predicate::bind(&Expr::from_json(text)?, state.schema())?;
+                let pruner = Pruner::new(&predicate, state.schema(), state.partition_columns(), state.mapping())?;
+                Some((predicate, Arc::new(pruner)))
+            }
+        };
+        let was_done = !request.commit.txn.is_empty() && request.commit.was_done(&base.transactions(now_ms()).await?);
+        Ok(Rewrite {
+            rules: features::row_rules(state.view())?,
+            partition_columns_in_files: materialize_partition_columns::in_files(
+                state.protocol(),
+                state.metadata(),
+                state.schema(),
+            ),
+            base: base.clone(),
+            request,
+            reads,
+            was_done,
+        })
+    }
+
+    /// The version that it reads.
+    pub fn base(&self) -> &Snapshot {
+        &self.base
+    }
+
+    /// Whether an application's version in the request was committed already (P076).
+    pub fn was_done(&self) -> bool {
+        self.was_done
+    }
+
+    /// Whether rows are deleted by vectors (P121); otherwise their files are written anew.
+    pub fn may_mark(&self) -> bool {
+        let state = self.base.state();
+        self.request.data_change && deletion_vectors::check_may_mark(state.protocol(), state.metadata()).is_ok()
+    }
+
+    /// Whether changed rows are to be recorded (P130).
+    pub fn records_changes(&self) -> bool {
+        self.request.data_change && change_data_feed::is_on(self.base.state().metadata())
+    }
+
+    /// The physical columns in which rewritten rows keep their id and their version, where rows have ids (P142).
+    pub fn stored_ids(&self) -> Result<Option<(String, String)>> {
+        let metadata = self.base.state().metadata();
+        if !row_tracking::is_on(metadata) {
+            return Ok(None);
+        }
+        match row_tracking::materialised(metadata) {
+            (Some(id), Some(version)) => Ok(Some((id, version))),
+            _ => Err(Error::corrupt_log(
+                "the table tracks rows, but its properties don't name the columns that keep row ids and versions (P141): its rows can't be rewritten without losing their ids",
+            )),
+        }
+    }
+
+    /// What new files must be.
+    pub fn target(&self) -> FileTarget<'_> {
+        let state = self.base.state();
+        FileTarget {
+            schema: state.schema(),
+            partition_columns: state.partition_columns(),
+            mapping: state.mapping(),
+            partition_columns_in_files: self.partition_columns_in_files,
+            properties: state.properties(),
+            request: &self.request.files,
+        }
+    }
+
+    /// What expressions ask of changed rows.
+    pub fn row_rules(&self) -> &RowRules {
+        &self.rules
+    }
+
+    /// Whether the condition selects whole files, because it is about partitions or there is none.
+    pub fn selects_files(&self) -> bool {
+        let columns = self.base.state().partition_columns();
+        self.reads.as_ref().is_none_or(|(p, _)| p.partition_only(columns))
+    }
+
+    /// The live files that may hold rows which meet the condition.
+    pub fn candidates(&self) -> BoxStream<'static, Result<RecordBatch>> {
+        let pruner = self.reads.as_ref().map(|(_, p)| p.clone());
+        self.base.plan(pruner, PlanColumns::Logged)
+    }
+
+    /// Makes this the command's result, in one commit.
+    ///
+    /// # Errors
+    /// A conflict kind when another writer changed what the command read; nothing is visible then.
+    pub async fn commit(&self, done: Rewritten) -> Result<Committed> {
+        let mut staged = self.request.commit.staged(now_ms());
+        if row_tracking::is_on(self.base.state().metadata()) {
+            row_tracking::say_preserved(&mut staged.extra_info);
+        }
+        let changes = self.request.data_change;
+        let adds = done.adds.into_iter();
+        staged.adds = adds
+            .map(|a| Add {
+                data_change: changes,
+                ..a
+            })
+            .collect();
+        let removes = done.removes.into_iter();
+        staged.removes = removes
+            .map(|r| Remove {
+                data_change: changes,
+                ..r
+            })
+            .collect();
+        staged.cdc = done.cdc;
+        staged.marks = done.marks;
+        staged.read = match changes {
+            true => ReadSet::Rows(self.reads.as_ref().map(|(_, pruner)| pruner.clone())),
+            // Moved rows are the same, whatever others add.
+            false => ReadSet::Nothing,
+        };
+        staged.operation = Operation {
+            name: self.request.operation.clone(),
+            parameters: self.request.operation_parameters.clone(),
+            metrics: done.metrics,
+        };
+        commit(self.base.store(), Some(self.base.clone()), &staged).await
+    }
+}

@@ -1,0 +1,172 @@
+//! What a commit that lost the race learns of the winners: whether it may follow them, on which table, and what they
+//! did to the files that it names too. The rules are the protocol's (`conflict`); `transaction` calls this.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Action, Add, Metadata, Protocol, Remove};
+use deltaplane_protocol::conflict::{self, Before, Intent, Winner};
+use deltaplane_protocol::features::row_tracking;
+use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::paths;
+use deltaplane_store::Store;
+use serde_json::Value;
+
+use crate::commit_reader::Commit;
+use crate::{Snapshot, history};
+
+/// What the winners so far leave for the next attempt.
+#[derive(Default)]
+pub(crate) struct Followed {
+    /// Whether row tracking was switched on meanwhile: nobody carried the ids of rewritten rows over.
+    pub tracking_began: bool,
+    /// Row ids that files of the intent got meanwhile: the first row's and the version, by decoded path.
+    ids: HashMap<String, (Option<i64>, Option<i64>)>,
+    /// Files that the intent marks rows of, as winners left them with rows marked, by decoded path.
+    marked: BTreeMap<String, Add>,
+    /// Files that a backfill may not add again, since winners added or removed them.
+    touched: HashSet<String>,
+}
+
+impl Followed {
+    /// Files whose rows the intent must mark again since winners marked some too, as they are now.
+    pub(crate) fn take_marked(&mut self) -> Vec<Add> {
+        std::mem::take(&mut self.marked).into_values().collect()
+    }
+
+    /// The intent's removes as the files are now.
+    pub(crate) fn removes<'a>(&'a self, removes: &'a [Remove]) -> impl Iterator<Item = Remove> + 'a {
+        removes.iter().map(|r| {
+            let mut r = r.clone();
+            self.give_ids(&r.path, &mut r.base_row_id, &mut r.default_row_commit_version);
+            r
+        })
+    }
+
+    /// The intent's adds as the files are now.
+    pub(crate) fn adds<'a>(&'a self, adds: &'a [Add]) -> impl Iterator<Item = Add> + 'a {
+        let left = |a: &&Add| self.touched.is_empty() || !self.touched.contains(&decoded(&a.path));
+        adds.iter().filter(left).map(|a| {
+            let mut a = a.clone();
+            self.give_ids(&a.path, &mut a.base_row_id, &mut a.default_row_commit_version);
+            a
+        })
+    }
+
+    fn give_ids(&self, path: &str, id: &mut Option<i64>, version: &mut Option<i64>) {
+        if self.ids.is_empty() || id.is_some() {
+            return;
+        }
+        if let Some((new, since)) = self.ids.get(&decoded(path)) {
+            *id = *new;
+            *version = version.or(*since);
+        }
+    }
+
+    /// Rule 5: a winner's row ids hold for the files that the intent names; a backfill leaves files alone that
+    /// others touched.
+    fn learn(&mut self, intent: &Intent, winner: &Winner<'_>) -> Result<()> {
+        let adds = FileRows::new(winner.adds);
+        for row in 0..winner.adds.num_rows() {
+            let path = paths::decode(adds.path(row)?)?;
+            if intent.backfill {
+                self.touched.insert(path);
+            } else if intent.marked.contains(&path) {
+                self.marked.insert(path, adds.add(row)?);
+            } else if intent.removed.contains(&path) {
+                self.ids
+                    .insert(path, (adds.base_row_id(row), adds.default_row_commit_version(row)));
+            }
+        }
+        if intent.backfill {
+            let removes = FileRows::new(winner.removes);
+            for row in 0..winner.removes.num_rows() {
+                self.touched.insert(paths::decode(removes.path(row)?)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Paths of the intent were decoded once without an error when it was staged.
+fn decoded(path: &str) -> String {
+    paths::decode(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The newest version, if the intent may follow all commits since `base`.
+///
+/// Errors: a conflict kind, naming the commit that is in the way.
+pub(crate) async fn follow(
+    store: &Store,
+    base: Option<&Snapshot>,
+    intent: &Intent,
+    followed: &mut Followed,
+) -> Result<Snapshot> {
+    let newest = match base {
+        Some(b) => b.update().await?,
+        None => Snapshot::open(store, None).await?,
+    };
+    let seen = base.map(Snapshot::version);
+    let commits = newest.commits_after(seen).await?;
+    let mut next = seen.map_or(0, |v| v + 1);
+    let mut before = base.map(|b| Before {
+        protocol: b.state().protocol(),
+        metadata: b.state().metadata(),
+    });
+    for c in &commits {
+        before = judge(intent, before, c, followed)?;
+        next += 1;
+    }
+    if next <= newest.version() {
+        return Err(Error::new(
+            Kind::ConcurrentWrite,
+            format!(
+                "the commits from version {next} on were cleaned up before this transaction could check them: run it again"
+            ),
+        ));
+    }
+    let tracks = |s: &Snapshot| row_tracking::is_on(s.state().metadata());
+    followed.tracking_began |= base.is_some_and(|b| !tracks(b)) && tracks(&newest);
+    Ok(newest)
+}
+
+/// One winner: the table after it, if the intent may follow.
+fn judge<'a>(
+    intent: &Intent,
+    before: Option<Before<'a>>,
+    c: &'a Commit,
+    followed: &mut Followed,
+) -> Result<Option<Before<'a>>> {
+    let files = c.files()?;
+    let (mut domains, mut app_ids) = (Vec::new(), Vec::new());
+    let (mut protocol, mut metadata): (Option<&Protocol>, Option<&Metadata>) = (None, None);
+    let mut blind_append = false;
+    for action in &c.state {
+        match action {
+            Action::DomainMetadata(d) => domains.push(d.domain.as_str()),
+            Action::Txn(t) => app_ids.push(t.app_id.as_str()),
+            Action::Protocol(p) => protocol = Some(p),
+            Action::Metadata(m) => metadata = Some(m),
+            Action::CommitInfo(info) => {
+                blind_append = info.get("isBlindAppend").and_then(Value::as_bool).unwrap_or_default();
+            }
+            Action::Add(_) | Action::Remove(_) | Action::Cdc(_) => {}
+        }
+    }
+    let winner = Winner {
+        commit: history::as_other(c),
+        protocol,
+        metadata,
+        app_ids: &app_ids,
+        domains: &domains,
+        adds: &files.adds,
+        removes: &files.removes,
+        blind_append,
+    };
+    conflict::check(intent, before, &winner)?;
+    followed.learn(intent, &winner)?;
+    Ok(before.map(|b| Before {
+        protocol: protocol.unwrap_or(b.protocol),
+        metadata: metadata.unwrap_or(b.metadata),
+    }))
+}
