@@ -7,6 +7,7 @@ other library: pyarrow, pandas, Polars, DuckDB and PySpark come in when they are
 from deltaplane._native import __version__
 from deltaplane.alter import AlterPlan, TableAlterer
 from deltaplane.exceptions import DeltaError
+from deltaplane.log_store import LogStore, StoredObject, register_log_store
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.schema import Field, Schema
 from deltaplane.table import DeltaTable, Metadata, ProtocolVersions
@@ -18,14 +19,17 @@ __all__ = [
     "DeltaError",
     "DeltaTable",
     "Field",
+    "LogStore",
     "Metadata",
     "PostCommitHookProperties",
     "ProtocolVersions",
     "Schema",
+    "StoredObject",
     "TableAlterer",
     "Transaction",
     "WriteResult",
     "WriterProperties",
     "__version__",
+    "register_log_store",
     "write_deltalake",
 ]

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import json
 import logging
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from deltaplane import _native
 from deltaplane.arrow_io import Scan
+from deltaplane.commands.purge import purge
+from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.compat import Protocol, newly_excluded
+from deltaplane.declarations import check_default
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
-from deltaplane.expr.program import compile_boolean, compile_expressions, violations
+from deltaplane.expr.program import compile_boolean, violations
+from deltaplane.expr.types import of_json
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
-from deltaplane.schema import Field, PrimitiveType, Schema, StructType
+from deltaplane.schema import Field, PrimitiveType, StructType
 from deltaplane.write import OpenTable
+
+# Purges before a feature is dropped: more than one only where others write files that need it at the same time.
+_PURGES = 10
 
 __all__ = ["AlterPlan", "TableAlterer"]
 
@@ -307,10 +313,10 @@ class TableAlterer:
             UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning here.
         """
         newest = _native.Snapshot.open(self._table.location, self._table.storage_options)
-        fields = {f.name.lower(): f.type for f in Schema.from_json(newest.schema_json()).fields}
-        of = fields.get(column.strip("`").lower())
-        cast = f"CAST(({expression}) AS {_sql_name(of)})" if isinstance(of, PrimitiveType) else expression
-        compile_expressions([cast], Schema([]), now_us=time.time_ns() // 1000)
+        fields = {f["name"].lower(): f["type"] for f in json.loads(newest.schema_json())["fields"]}
+        # A name that isn't there is the core's to refuse.
+        if (of := fields.get(column.strip("`").lower())) is not None:
+            check_default(expression, of_json(of))
         arguments = {"column": column, "expression": expression}
         return self._alter("set_default", arguments, dry_run, commit_properties, post_commithook_properties)
 
@@ -445,7 +451,10 @@ class TableAlterer:
         if len(constraints) != 1:
             raise InvalidArgumentError(f"one constraint is added at a time, not {len(constraints)}")
         ((name, expression),) = constraints.items()
-        arguments = {"name": name, "expression": expression, "seen": self._judged(name, expression)}
+        arguments: dict[str, Any] = {"name": name, "expression": expression}
+        # Reading the rows takes time: what can be refused without is refused first.
+        self._alter("add_constraint", arguments, True, commit_properties, post_commithook_properties)
+        arguments["seen"] = self._judged(name, expression)
         return self._alter("add_constraint", arguments, dry_run, commit_properties, post_commithook_properties)
 
     def drop_constraint(
@@ -492,6 +501,7 @@ class TableAlterer:
     def drop_feature(
         self,
         feature: str,
+        truncate_history: bool = False,
         *,
         dry_run: bool = False,
         commit_properties: CommitProperties | None = None,
@@ -499,12 +509,36 @@ class TableAlterer:
     ) -> AlterPlan:
         """Stops supporting a feature and takes its properties away, so that programs without it can use the table (P098).
 
+        Files that need it are written anew first, in commits of their own (`DeltaTable.purge`): rows marked in deletion
+        vectors, values in types that were widened since. A feature that readers must know goes at once: versions that
+        need it stay, behind checkpoints that the feature `checkpointProtection` then guards. With `truncate_history=True` they go instead. The first call prepares the
+        table, a second one, `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours) later, deletes the history
+        and drops the feature.
+
         Raises:
-            InvalidArgumentError: the table doesn't have it, other features need it, or it is in use; says what to do.
-            UnsupportedFeatureError: a feature whose traces are in files or history, which this version leaves alone.
+            InvalidArgumentError: the table doesn't have it, other features need it, it is in use, or history has to
+                become older first; says what to do.
+            UnsupportedFeatureError: a feature that can't be dropped, as what needs it would have to be written anew.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-alter-drop/t", pa.table({"x": [1]}))
+        >>> table = DeltaTable("memory://doc-alter-drop/t")
+        >>> table.alter.set_table_properties({"delta.enableDeletionVectors": "true"}).added_features
+        ['deletionVectors']
+        >>> plan = table.alter.drop_feature("deletionVectors")
+        >>> plan.removed_features, plan.added_features
+        (['deletionVectors'], ['checkpointProtection'])
         """
-        arguments = {"feature": feature}
-        return self._alter("drop_feature", arguments, dry_run, commit_properties, post_commithook_properties)
+        # The plan is that of the table that a purge leaves.
+        arguments = {"feature": feature, "truncate_history": truncate_history, "rewritten": self._newest().version}
+
+        def purged() -> dict[str, int | None]:
+            return {
+                "rewritten": self._rewritten(feature, Settings(None, commit_properties, post_commithook_properties))
+            }
+
+        return self._alter("drop_feature", arguments, dry_run, commit_properties, post_commithook_properties, purged)
 
     def upgrade_protocol(
         self,
@@ -525,9 +559,24 @@ class TableAlterer:
         arguments = {"reader": reader_version, "writer": writer_version}
         return self._alter("upgrade_protocol", arguments, dry_run, commit_properties, post_commithook_properties)
 
+    def _newest(self) -> _native.Snapshot:
+        return _native.Snapshot.open(self._table.location, self._table.storage_options)
+
+    def _rewritten(self, feature: str, settings: Settings) -> int | None:
+        """The version whose files no longer need the feature; None where none did."""
+        newest = self._newest()
+        if newest.files_before_drop(feature) == 0:
+            return None
+        # A purge writes files in their columns' types, so that only other writers can make another one necessary.
+        for _ in range(_PURGES):
+            if not purge(Target(self._table.location, newest), None, settings):
+                break
+            newest = newest.update()
+        return newest.version
+
     def _judged(self, name: str, expression: str) -> int:
         """The newest version, whose rows all meet the condition."""
-        newest = _native.Snapshot.open(self._table.location, self._table.storage_options)
+        newest = self._newest()
         check = compile_boolean(expression, newest.schema_json())
         rows = Scan(newest.scan(check.columns))
         for broken in violations(check, rows.batches()):
@@ -548,7 +597,9 @@ class TableAlterer:
         dry_run: bool,
         commit_properties: CommitProperties | None,
         hook: PostCommitHookProperties | None,
+        prepare: Callable[[], Mapping[str, Any]] = dict,
     ) -> AlterPlan:
+        """Plans a change, announces it, does what `prepare` has to do before it, and commits it with what that gives."""
         settings = (commit_properties or CommitProperties()).to_request()
         if settings.pop("txn"):
             raise UnsupportedFeatureError("a change of the table carries no application's version: leave it out")
@@ -560,6 +611,7 @@ class TableAlterer:
             return plan
         for line in plan.announcement():
             _log.warning("%s: %s", self._table.location, line)
+        arguments = {**arguments, **prepare()}
         done = self._run({"change": change, **arguments, "commit": {**settings, "dry_run": False}})
         self._table.update_incremental()
         return done
@@ -575,10 +627,6 @@ def _position(first: bool, after: str | None) -> object:
     if first:
         return "first"
     return None if after is None else {"after": after}
-
-
-def _sql_name(of: PrimitiveType) -> str:
-    return {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}.get(of.type, of.type)
 
 
 def _property_text(key: str, value: object) -> str:

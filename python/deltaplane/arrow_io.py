@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.exceptions import DeltaError
+
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from deltaplane import _native
 
-__all__ = ["Scan", "as_reader"]
+__all__ = ["KeptErrors", "Scan", "as_reader"]
 
 _ACCEPTED = (
     "pass anything with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow Table, RecordBatch or RecordBatchReader, "
@@ -107,6 +109,31 @@ def _hint(data: Any) -> str:
     return ""
 
 
+class KeptErrors:
+    """Batches on their way through an Arrow stream, which carries only the text of an error: the error itself is kept.
+
+    `location` is the table that the errors then name.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], location: str) -> None:
+        self._batches = batches
+        self._location = location
+        self._error: DeltaError | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._batches
+        except DeltaError as e:
+            e.table = self._location
+            self._error = e
+            raise
+
+    def raise_error(self) -> None:
+        """Raises the error that ended the stream, if one did."""
+        if self._error is not None:
+            raise self._error from None
+
+
 class Scan:
     """Rows of one table version, or of its changes, not read yet. Each use starts the scan anew, so one object serves many readers.
 
@@ -114,7 +141,7 @@ class Scan:
     Memory of `batches` and `to_reader` is that of some batches, of the others that of all rows.
     """
 
-    def __init__(self, native: _native.Scan | _native.Changes) -> None:
+    def __init__(self, native: _native.Scan | _native.Changes | _native.ArrowStream) -> None:
         self._native = native
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -6,14 +6,16 @@ Knows nothing of the package. Raised by the Rust core (by name) and by every Pyt
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 __all__ = [
+    "NOT_COMMITTED",
     "ConcurrentAppendException",
     "ConcurrentDeleteDeleteException",
     "ConcurrentDeleteReadException",
     "ConcurrentTransactionException",
     "ConcurrentWriteException",
+    "ConflictingCommit",
     "ConstraintViolationError",
     "CorruptFileError",
     "CorruptLogError",
@@ -130,10 +132,35 @@ class UnsupportedExpressionError(DeltaError, NotImplementedError):
     default_kind = "UnsupportedExpression"
 
 
+class ConflictingCommit(NamedTuple):
+    """The commit of another writer that is in a transaction's way, as it describes itself; what it doesn't say is None.
+
+    `timestamp_ms` is in milliseconds since 1970 (UTC), by that writer's clock.
+    """
+
+    version: int
+    operation: str | None = None
+    engine_info: str | None = None
+    user_name: str | None = None
+    timestamp_ms: int | None = None
+
+
 class DeltaConcurrentModificationException(DeltaError):
-    """A transaction lost against another writer; subclasses say how. Nothing was committed: run it again."""
+    """A transaction lost against another writer; subclasses say how. Nothing was committed: run it again.
+
+    `conflicting_commit` is the other writer's commit; None where no single one is in the way.
+
+    >>> other = ConflictingCommit(7, "MERGE", user_name="ann")
+    >>> e = ConcurrentAppendException("another writer added files", conflicting_commit=other)
+    >>> e.conflicting_commit.version, e.conflicting_commit.operation
+    (7, 'MERGE')
+    """
 
     default_kind = "ConcurrentWrite"
+
+    def __init__(self, message: str = "", *, conflicting_commit: ConflictingCommit | None = None, **about: Any) -> None:
+        super().__init__(message, **about)
+        self.conflicting_commit = conflicting_commit
 
 
 class ConcurrentWriteException(DeltaConcurrentModificationException):
@@ -194,3 +221,14 @@ class InternalError(DeltaError, RuntimeError):
     """A bug of deltaplane: please report it with the message."""
 
     default_kind = "Internal"
+
+
+# Raised by a commit, these say that it certainly didn't happen, so its files can go. After any other failure it may
+# have: they stay for vacuum.
+NOT_COMMITTED = (
+    ConstraintViolationError,
+    DeltaConcurrentModificationException,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+)

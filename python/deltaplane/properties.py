@@ -12,7 +12,14 @@ from typing import Any
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 
-__all__ = ["CommitProperties", "PostCommitHookProperties", "Transaction", "WriterProperties"]
+__all__ = [
+    "CommitProperties",
+    "PostCommitHookProperties",
+    "Transaction",
+    "WriterProperties",
+    "commit_request",
+    "file_request",
+]
 
 # What the commit itself says: setting them by hand would make the history lie.
 _RESERVED = frozenset({"timestamp", "operation", "operationParameters", "engineInfo", "operationMetrics", "version"})
@@ -154,3 +161,23 @@ class WriterProperties:
         if not low <= self.compression_level <= high:
             raise InvalidArgumentError(f"levels of {codec} go from {low} to {high}: {self.compression_level} isn't one")
         return f"{codec.lower()}({self.compression_level})"
+
+
+def file_request(writer: WriterProperties | None, target_file_size: int | None = None) -> dict[str, Any]:
+    """How files are written, as a part of a write request.
+
+    Raises:
+        InvalidArgumentError, UnsupportedFeatureError: as `WriterProperties.to_request`; a size below 1.
+    """
+    if target_file_size is not None and target_file_size < 1:
+        raise InvalidArgumentError(f"target_file_size is a number of bytes, not {target_file_size}")
+    return {"target_file_size": target_file_size, **(writer or WriterProperties()).to_request()}
+
+
+def commit_request(commit: CommitProperties | None, hook: PostCommitHookProperties | None) -> dict[str, Any]:
+    """What a commit carries, as a part of a write request.
+
+    Raises:
+        InvalidArgumentError: as `CommitProperties.to_request`.
+    """
+    return {**(commit or CommitProperties()).to_request(), **(hook or PostCommitHookProperties()).to_request()}

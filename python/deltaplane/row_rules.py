@@ -1,6 +1,7 @@
 """What a table's expressions ask of written rows, applied to a stream: defaults, then generated columns, then checks.
 
-Takes the rules from a write job's spec and evaluates them in DuckDB; Spark does so itself. Called by `deltaplane.write`.
+Takes the rules from a write job's spec and evaluates them in DuckDB; a Spark frame has Spark do it. Called by
+`deltaplane.write` and the Spark data source's tasks.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from deltaplane.arrow_io import KeptErrors
 from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidArgumentError
 from deltaplane.expr.program import Check, Program, compile_boolean, compile_expressions
 from deltaplane.expr.types import of_json
@@ -18,7 +20,7 @@ from deltaplane.expr.types import of_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RowRules", "RuledRows", "violation"]
+__all__ = ["BatchRules", "RowRules", "RuledRows", "violation"]
 
 # Rows evaluated at once: bounds what DuckDB holds, large enough that planning doesn't count.
 _ROWS_AT_ONCE = 1 << 17
@@ -71,35 +73,15 @@ def violation(what: str, name: str, sql: str, values: str) -> str:
     return f"[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] {what} {name} ({sql}) violated by row with values:{values}"
 
 
-class RuledRows:
-    """A stream of rows with the rules applied; without rules it is the data's own.
+class BatchRules:
+    """Rules compiled, to be applied to batches of one schema.
 
-    An Arrow stream carries only the text of an error: after a failure `raise_error` raises what happened.
+    Raises:
+        UnsupportedExpressionError: a rule that can't be evaluated as Spark does here, by name.
     """
 
-    def __init__(self, spec: str, data: pa.RecordBatchReader, location: str) -> None:
-        import pyarrow as pa
-
-        self._location = location
-        self._error: DeltaError | None = None
-        rules = RowRules.of_spec(spec, data.schema.names)
-        if not rules:
-            self.reader = data
-            return
-        try:
-            self._compile(rules)
-        except DeltaError as e:
-            e.table = location
-            raise
-        empty = self._ruled(pa.RecordBatch.from_pylist([], schema=data.schema))
-        self.reader = pa.RecordBatchReader.from_batches(empty.schema, self._batches(data))
-
-    def raise_error(self) -> None:
-        """Raises the error that ended the stream, if one did."""
-        if self._error is not None:
-            raise self._error
-
-    def _compile(self, rules: RowRules) -> None:
+    def __init__(self, rules: RowRules, *, zone: str = "UTC", now_us: int | None = None) -> None:
+        now_us = time.time_ns() // 1000 if now_us is None else now_us
         fields = {f["name"]: f["type"] for f in json.loads(rules.schema_json)["fields"]}
 
         def converted(column: str, sql: str) -> str:
@@ -108,47 +90,76 @@ class RuledRows:
 
         none = json.dumps({"type": "struct", "fields": []})
         texts = [converted(*rule) for rule in rules.defaults]
-        defaults = compile_expressions(texts, none, now_us=time.time_ns() // 1000)
-        generated = compile_expressions([converted(*rule) for rule in rules.generated], rules.schema_json)
+        defaults = compile_expressions(texts, none, zone=zone, now_us=now_us)
+        texts = [converted(*rule) for rule in rules.generated]
+        generated = compile_expressions(texts, rules.schema_json, zone=zone)
         self._added: list[tuple[list[str], Program]] = [
             ([c for c, _ in rules.defaults], defaults),
             ([c for c, _ in rules.generated], generated),
         ]
         self._checks: list[tuple[tuple[str, str, str], Check]] = [
-            (rule, compile_boolean(rule[2], rules.schema_json)) for rule in rules.checks
+            (rule, compile_boolean(rule[2], rules.schema_json, zone=zone)) for rule in rules.checks
         ]
 
-    def _batches(self, data: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        try:
-            for batch in data:
-                for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-                    yield self._ruled(batch.slice(start, _ROWS_AT_ONCE))
-        except DeltaError as e:
-            e.table = self._location
-            self._error = e
-            raise
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with all columns that the rules give.
 
-    def _ruled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        Raises:
+            ConstraintViolationError: a row that breaks a check, or whose value can't be computed.
+        """
         for columns, program in self._added:
             if columns:
-                batch = self._with(batch, columns, program)
+                batch = _with(batch, columns, program)
         for rule, check in self._checks:
             broken = check.broken(batch)
             if broken.num_rows:
-                self._break(rule, check, broken)
+                raise ConstraintViolationError(violation(*rule, check.shown(broken.slice(0, 1))))
         return batch
 
-    def _with(self, batch: pa.RecordBatch, columns: Sequence[str], program: Program) -> pa.RecordBatch:
+
+def _with(batch: pa.RecordBatch, columns: Sequence[str], program: Program) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    try:
+        values: list[Any] = program.evaluate(batch)
+    except InvalidArgumentError as e:
+        raise ConstraintViolationError(f"the value of {', '.join(map(_name, columns))} can't be computed: {e}") from e
+    names = [*batch.schema.names, *columns]
+    return pa.RecordBatch.from_arrays([*batch.columns, *values], names=names)
+
+
+class RuledRows:
+    """A stream of rows with the rules applied; without rules it is the data's own.
+
+    An Arrow stream carries only the text of an error: after a failure `raise_error` raises what happened. `zone` and
+    `now_us` are those of the session that writes.
+    """
+
+    def __init__(
+        self, spec: str, data: pa.RecordBatchReader, location: str, *, zone: str = "UTC", now_us: int | None = None
+    ) -> None:
         import pyarrow as pa
 
+        self._kept = KeptErrors((), location)
+        rules = RowRules.of_spec(spec, data.schema.names)
+        if not rules:
+            self.reader = data
+            return
         try:
-            values: list[Any] = program.evaluate(batch)
-        except InvalidArgumentError as e:
-            raise ConstraintViolationError(
-                f"the value of {', '.join(map(_name, columns))} can't be computed: {e}"
-            ) from e
-        names = [*batch.schema.names, *columns]
-        return pa.RecordBatch.from_arrays([*batch.columns, *values], names=names)
+            ruled = BatchRules(rules, zone=zone, now_us=now_us)
+        except DeltaError as e:
+            e.table = location
+            raise
+        empty = ruled(pa.RecordBatch.from_pylist([], schema=data.schema))
+        self._kept = KeptErrors(_ruled(data, ruled), location)
+        self.reader = pa.RecordBatchReader.from_batches(empty.schema, iter(self._kept))
 
-    def _break(self, rule: tuple[str, str, str], check: Check, rows: pa.RecordBatch) -> NoReturn:
-        raise ConstraintViolationError(violation(*rule, check.shown(rows.slice(0, 1))))
+    def raise_error(self) -> None:
+        """Raises the error that ended the stream, if one did."""
+        self._kept.raise_error()
+
+
+def _ruled(data: pa.RecordBatchReader, ruled: BatchRules) -> Iterator[pa.RecordBatch]:
+    for batch in data:
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            yield ruled(batch.slice(start, _ROWS_AT_ONCE))

@@ -15,12 +15,15 @@ from deltaplane.alter import AlterPlan, TableAlterer
 from deltaplane.arrow_io import Scan
 from deltaplane.changes import change_range
 from deltaplane.compat import Compatibility
+from deltaplane.declarations import check_declared
+from deltaplane.dml import RowCommands
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.expr.tree import all_of
 from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Schema
+from deltaplane.serializable_reads import SerializableReads
 from deltaplane.write import write_request
 
 if TYPE_CHECKING:
@@ -34,16 +37,13 @@ __all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
 
 _INSTEAD = {
     "create_write_transaction": "use write_deltalake",
-    "delete": "use write_deltalake(mode='overwrite', predicate=...) for whole partitions",
-    "deletion_vectors": "",
     "generate": "",
-    "merge": "use write_deltalake(mode='overwrite', predicate=...) for whole partitions",
+    "merge": "use update, delete and write_deltalake",
     "optimize": "",
     "repair": "",
     "restore": "load the old version and write it with mode='overwrite'",
     "table_config": "",
     "to_pyarrow_dataset": "use scan(columns, predicate), which any Arrow library reads",
-    "update": "use write_deltalake(mode='overwrite', predicate=...) for whole partitions",
     "vacuum": "",
 }
 
@@ -69,7 +69,7 @@ class ProtocolVersions(NamedTuple):
     reader_features: list[str] | None
 
 
-class DeltaTable:
+class DeltaTable(RowCommands, SerializableReads):
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:
@@ -166,7 +166,8 @@ class DeltaTable:
 
         Raises:
             TableAlreadyExistsError: mode error and a table is there.
-            InvalidArgumentError, SchemaMismatchError: columns or properties that no table can have.
+            InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no table can have.
+            UnsupportedExpressionError: an expression that isn't evaluated as Spark does, by name.
 
         >>> import pyarrow as pa
         >>> DeltaTable.create("memory://doc-create/t", pa.schema({"id": pa.int64()})).version()
@@ -184,7 +185,10 @@ class DeltaTable:
             schema_json=schema.to_json() if isinstance(schema, Schema) else None,
             commit_properties=commit_properties,
             post_commithook_properties=post_commithook_properties,
+            applies_row_rules=True,
         )
+        if mode != "append":
+            _plan(location, options, schema, request)
         _native.create_table(location, options, schema, request)
         return cls(location, storage_options=options)
 
@@ -218,7 +222,7 @@ class DeltaTable:
             applies_row_rules=True,
         )
         location, options = location_text(table_uri), storage_options_text(storage_options)
-        job = _native.WriteJob.begin(location, options, schema, request)
+        job = _plan(location, options, schema, request)
         return AlterPlan.of(
             {**json.loads(job.protocols), "operation": "CREATE TABLE", "changed": True, "version": None}
         )
@@ -360,6 +364,9 @@ class DeltaTable:
 
         Cost: proportional to the number of files and of columns with statistics.
 
+        Raises:
+            CorruptLogError: a partition value that isn't one of its column's type.
+
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
         >>> _ = write_deltalake("memory://doc-adds/t", pa.table({"x": [1, 2, None]}))
@@ -367,16 +374,34 @@ class DeltaTable:
         >>> files.select(["num_records", "null_count.x", "min.x", "max.x"]).to_pylist()
         [{'num_records': 3, 'null_count.x': 1, 'min.x': 1, 'max.x': 2}]
         """
-        import pyarrow as pa
-
-        actions = pa.table(self._snapshot.add_actions(statistics=True))
+        actions = Scan(self._snapshot.add_actions(statistics=True)).to_arrow()
         return _flattened(actions) if flatten else actions
+
+    def deletion_vectors(self) -> pa.RecordBatchReader:
+        """The files that have a deletion vector: `filepath`, a URI, and `selection_vector`, for each row of the file whether
+        it is kept (P120).
+
+        Cost: one read for each vector, and memory for the rows of one batch of files.
+
+        Raises:
+            CorruptFileError: a vector whose size, checksum or number of rows isn't what the log says.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> on = {"delta.enableDeletionVectors": "true"}
+        >>> _ = write_deltalake("memory://doc-vectors/t", pa.table({"x": [1, 2, 3]}), configuration=on)
+        >>> table = DeltaTable("memory://doc-vectors/t")
+        >>> table.deletion_vectors().read_all().num_rows
+        0
+        >>> _ = table.delete("x = 2")
+        >>> table.deletion_vectors().read_all()["selection_vector"].to_pylist()
+        [[True, False, True]]
+        """
+        return Scan(self._snapshot.deletion_vectors()).to_reader()
 
     def _files(self) -> pa.Table:
         """The add actions without statistics, whose cost doesn't grow with the columns."""
-        import pyarrow as pa
-
-        return pa.table(self._snapshot.add_actions(statistics=False))
+        return Scan(self._snapshot.add_actions(statistics=False)).to_arrow()
 
     def partitions(
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
@@ -634,5 +659,24 @@ def _distinct_texts(actions: pa.Table, columns: list[str]) -> list[dict[str, str
 
     values = pa.table({c: actions[f"partition.{c}"] for c in columns})
     distinct = values.group_by(columns).aggregate([]).sort_by([(c, "ascending") for c in columns])
-    texts = {c: distinct[c].cast(pa.string()).to_pylist() for c in columns}
+    texts = {c: _texts(distinct[c]) for c in columns}
     return [dict(zip(columns, row, strict=True)) for row in zip(*texts.values(), strict=True)]
+
+
+def _texts(values: pa.ChunkedArray) -> list[str | None]:
+    """Partition values as the log has them: bytes that are no text by the protocol's escapes (section 9)."""
+    import pyarrow as pa
+
+    try:
+        texts: list[str | None] = values.cast(pa.string()).to_pylist()
+    except pa.ArrowInvalid:
+        return [None if v is None else "".join(f"\\u{byte:04x}" for byte in v) for v in values.to_pylist()]
+    return texts
+
+
+def _plan(location: str, options: dict[str, str] | None, schema: Any, request: str) -> _native.WriteJob:
+    """The plan of a new table, whose expressions may be declared."""
+    job = _native.WriteJob.begin(location, options, schema, request)
+    if job.skip is None:
+        check_declared(job.spec, location)
+    return job

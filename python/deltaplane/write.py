@@ -12,32 +12,23 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from deltaplane import _native, expr
 from deltaplane.arrow_io import as_reader
-from deltaplane.exceptions import (
-    ConstraintViolationError,
-    DeltaConcurrentModificationException,
-    DeltaError,
-    InvalidArgumentError,
-    SchemaMismatchError,
-    TableAlreadyExistsError,
-)
+from deltaplane.declarations import check_declared
+from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError
 from deltaplane.expr import Predicate
 from deltaplane.options import location_text, storage_options_text
-from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
+from deltaplane.properties import (
+    CommitProperties,
+    PostCommitHookProperties,
+    WriterProperties,
+    commit_request,
+    file_request,
+)
 from deltaplane.row_rules import RuledRows
 
 if TYPE_CHECKING:
     from deltaplane.options import TableUri
 
 __all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request"]
-
-# The commit certainly didn't happen, so its files can go. After any other failure it may have: they stay for vacuum.
-_NOT_COMMITTED = (
-    ConstraintViolationError,
-    DeltaConcurrentModificationException,
-    InvalidArgumentError,
-    SchemaMismatchError,
-    TableAlreadyExistsError,
-)
 
 
 @dataclass(frozen=True)
@@ -157,6 +148,7 @@ def _write(location: str, options: dict[str, str] | None, data: Any, request: st
     job = _native.WriteJob.begin(location, options, reader.schema, request)
     if job.skip is not None:
         return WriteResult(version=None, skipped=job.skip)
+    check_declared(job.spec, location)
     rows = RuledRows(job.spec, reader, location)
     try:
         adds = _native.write_files(location, options, job.spec, rows.reader)
@@ -170,7 +162,7 @@ def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
     """Commits a job's files; deletes them where the commit certainly didn't happen."""
     try:
         committed = json.loads(job.commit(adds))
-    except _NOT_COMMITTED:
+    except NOT_COMMITTED:
         job.abort(adds)
         raise
     if "skipped" in committed:
@@ -212,8 +204,6 @@ def write_request(
         raise InvalidArgumentError("schema_mode='overwrite' replaces all rows too: it needs mode='overwrite'")
     if predicate is not None and mode != "overwrite":
         raise InvalidArgumentError("a predicate says which rows to replace: it needs mode='overwrite'")
-    if target_file_size is not None and target_file_size < 1:
-        raise InvalidArgumentError(f"target_file_size is a number of bytes, not {target_file_size}")
     if isinstance(partition_by, str):
         partition_by = [partition_by]
     if isinstance(cluster_by, str):
@@ -231,10 +221,8 @@ def write_request(
             "name": name,
             "description": description,
             "configuration": {k: v for k, v in (configuration or {}).items() if v is not None},
-            "target_file_size": target_file_size,
             "applies_row_rules": applies_row_rules,
-            **(writer_properties or WriterProperties()).to_request(),
-            **(commit_properties or CommitProperties()).to_request(),
-            **(post_commithook_properties or PostCommitHookProperties()).to_request(),
+            "files": file_request(writer_properties, target_file_size),
+            "commit": commit_request(commit_properties, post_commithook_properties),
         }
     )

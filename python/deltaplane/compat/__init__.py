@@ -51,7 +51,8 @@ class Engine:
     """One program in a range of versions: the protocols it can read and write.
 
     `reads` and `writes` are feature names; a version below 3 and 7 means that the program knows no lists of features.
-    `source` is the page that says so, or `measured`.
+    `misreads` and `miswrites` name features that it doesn't refuse and gets wrong. `source` is the page that says so, or
+    `measured`, and `reads_by` then the program's way to read that did best.
     """
 
     name: str
@@ -61,6 +62,9 @@ class Engine:
     reads: frozenset[str]
     writes: frozenset[str]
     source: str
+    misreads: frozenset[str] = frozenset()
+    miswrites: frozenset[str] = frozenset()
+    reads_by: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} {self.versions}"
@@ -169,6 +173,9 @@ def _engine(value: Mapping[str, Any]) -> Engine:
         reads=frozenset(value["reads"]),
         writes=frozenset(value["writes"]),
         source=value["source"],
+        misreads=frozenset(value.get("misreads", ())),
+        miswrites=frozenset(value.get("miswrites", ())),
+        reads_by=value.get("reads_by", ""),
     )
 
 

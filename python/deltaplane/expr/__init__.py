@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["Predicate", "parse"]
+__all__ = ["Predicate", "necessary", "parse"]
 
 Predicate = str | list[tuple[str, str, Any]] | list[list[tuple[str, str, Any]]]
 
@@ -34,3 +34,15 @@ def parse(predicate: Predicate | None) -> str | None:
 
     tree = from_tuples(predicate)
     return None if tree is None else json.dumps(tree)
+
+
+def necessary(condition: str) -> tuple[list[str], bool]:
+    """JSON trees that every row meets which meets a condition in Spark SQL, and whether they are all of it.
+
+    >>> necessary("day = '2024-01-01' AND length(name) > 3")[1]
+    False
+    """
+    from deltaplane.expr.sql import understood
+
+    found, complete = understood(condition)
+    return [json.dumps(tree) for tree in found], complete

@@ -131,7 +131,7 @@ def compile_expressions(
     [[4], [None]]
     """
     from deltaplane.expr.bind import Binder
-    from deltaplane.expr.syntax import parse
+    from deltaplane.expr.syntax import parse, shown
 
     schema_json = schema if isinstance(schema, str) else schema.to_json()
     columns = {f["name"]: of_json(f["type"]) for f in json.loads(schema_json)["fields"]}
@@ -141,7 +141,11 @@ def compile_expressions(
         try:
             bound.append(binder.bind(parse(sql)))
         except (InvalidArgumentError, UnsupportedExpressionError) as e:
-            raise type(e)(f"{e} (in the expression `{sql}`)") from e
+            raise type(e)(f"{e} (in the expression `{shown(sql)}`)") from e
+        except RecursionError as e:
+            raise UnsupportedExpressionError(
+                f"the expression is nested too deeply for the embedded engine: use the Spark engine for it ({shown(sql)})"
+            ) from e
     return Program(bound, binder.used, schema_json)
 
 
@@ -156,6 +160,16 @@ class Check:
     def columns(self) -> list[str]:
         """The columns that the condition names."""
         return list(self.program.columns)
+
+    def met(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that meet it.
+
+        Raises:
+            InvalidArgumentError: a row for which Spark can't compute the condition either.
+        """
+        (met,) = self.program.evaluate(batch)
+        # A null doesn't meet it.
+        return batch.filter(met)
 
     def broken(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that break it.
@@ -182,13 +196,14 @@ class Check:
         return "".join(lines)
 
 
-def compile_boolean(sql: str, schema: SchemaLike | str, *, zone: str = "UTC") -> Check:
+def compile_boolean(sql: str, schema: SchemaLike | str, *, zone: str = "UTC", now_us: int | None = None) -> Check:
     """Compiles a condition over a table's columns.
 
     Args:
         sql: the condition, as Spark SQL.
         schema: the table's schema, or its JSON.
         zone: the session's time zone.
+        now_us: the current time in microseconds since the epoch, where the condition may ask for it.
 
     Raises:
         InvalidArgumentError: not a condition over these columns.
@@ -198,7 +213,7 @@ def compile_boolean(sql: str, schema: SchemaLike | str, *, zone: str = "UTC") ->
     >>> compile_boolean("amount > 0 AND Day IS NOT NULL", Schema([Field("amount", "long"), Field("day", "date")])).columns
     ['amount', 'day']
     """
-    program = compile_expressions([sql], schema, zone=zone)
+    program = compile_expressions([sql], schema, zone=zone, now_us=now_us)
     if program.types[0].name != "boolean":
         raise InvalidArgumentError(f"`{sql}` is no condition: its type is {program.types[0]}")
     return Check(sql, program)

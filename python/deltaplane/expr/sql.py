@@ -6,10 +6,10 @@ Owns the list of what is understood: everything else is refused with its name. C
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.expr import strings, tree
+from deltaplane.expr import lists, strings, tree
 from deltaplane.expr.tree import Node
 
 if TYPE_CHECKING:
@@ -17,26 +17,54 @@ if TYPE_CHECKING:
 
 _ADVICE = "use the Spark engine for it"
 
+T = TypeVar("T")
+
 
 def from_sql(text: str) -> Node:
     """The tree of a condition."""
+    return _parsed(text, lambda reader, condition: reader.read(condition))
+
+
+def understood(text: str) -> tuple[list[Node], bool]:
+    """The trees of those parts of a condition, joined by AND, that are understood, and whether that is all of it.
+
+    A row that meets the condition meets each of them.
+    """
+
+    def read(reader: _Reader, condition: exp.Expr) -> tuple[list[Node], bool]:
+        found, complete = [], True
+        for part in reader.conjuncts(condition):
+            try:
+                found.append(reader.read(part))
+            except UnsupportedExpressionError:
+                complete = False
+        return found, complete
+
+    return _parsed(text, read)
+
+
+def _parsed(text: str, read: Callable[[_Reader, exp.Expr], T]) -> T:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
     if not text.strip():
         raise InvalidArgumentError("the predicate is empty: write a condition such as \"day = '2024-01-01'\", or None")
-    lifted, found = strings.lift(text)
+    without_strings, found = strings.lift(text)
+    lifted, long_lists = lists.lift(without_strings)
     try:
         parsed = sqlglot.parse(lifted, dialect="spark")
         if len(parsed) != 1 or parsed[0] is None:
             raise InvalidArgumentError(f"the predicate isn't one condition: {_shown(text)}")
-        return _Reader(text, found).read(parsed[0])
+        return read(_Reader(text, found, long_lists), parsed[0])
     except SqlglotError as e:
         errors = getattr(e, "errors", None)
         reason = errors[0].get("description") if errors else str(e).splitlines()[0]
         raise InvalidArgumentError(f"the predicate isn't a condition of Spark SQL ({reason}): {_shown(text)}") from e
     except RecursionError as e:
-        raise InvalidArgumentError(f"the predicate is nested too deeply: {_shown(text)}") from e
+        raise InvalidArgumentError(
+            f"the predicate is nested too deeply: write it flatter, such as IN for many values, or {_ADVICE}. "
+            f"The predicate: {_shown(text)}"
+        ) from e
 
 
 def _shown(text: str) -> str:
@@ -44,13 +72,14 @@ def _shown(text: str) -> str:
 
 
 class _Reader:
-    """Reads one parsed condition; `found` are its string literals."""
+    """Reads one parsed condition; `found` are its string literals, `long_lists` those of its lists that were lifted."""
 
-    def __init__(self, text: str, found: list[str]) -> None:
+    def __init__(self, text: str, found: list[str], long_lists: list[list[str]]) -> None:
         from sqlglot import exp
 
         self.text = text
         self.found = found
+        self.long_lists = long_lists
         self.exp = exp
         comparisons = {
             exp.EQ: "=",
@@ -99,6 +128,14 @@ class _Reader:
         reader = self.readers.get(type(node))
         return reader(node) if reader else self._refuse(node)
 
+    def conjuncts(self, node: exp.Expr) -> list[exp.Expr]:
+        """The conditions that a condition joins by AND."""
+        while isinstance(node, self.exp.Paren):
+            node = node.this
+        if isinstance(node, self.exp.And):
+            return [*self.conjuncts(node.this), *self.conjuncts(node.expression)]
+        return [node]
+
     def _refuse(self, node: exp.Expr) -> NoReturn:
         exp = self.exp
         if isinstance(node, exp.Anonymous):
@@ -141,14 +178,14 @@ class _Reader:
 
     def _literal(self, node: exp.Expr) -> Node:
         text = str(node.this)
-        return tree.literal(self._string(node), "string") if node.is_string else self._number(text, node)
+        return tree.literal(self._string(node), "string") if node.is_string else self._number(text)
 
-    def _number(self, text: str, node: exp.Expr) -> Node:
+    def _number(self, text: str) -> Node:
         if "e" in text.lower():
             return tree.literal(text, "double")
         type_name = tree.exact_type(text)
         if type_name is None:
-            raise InvalidArgumentError(f"the predicate's number {text} has more than {tree.MAX_DIGITS} digits")
+            raise InvalidArgumentError(f"the predicate's number {_shown(text)} has more than {tree.MAX_DIGITS} digits")
         return tree.literal(text, type_name)
 
     def _negative(self, node: exp.Expr) -> Node:
@@ -160,7 +197,7 @@ class _Reader:
         if not isinstance(number, exp.Literal) or self._is_text(number):
             self._refuse(node)
         text = ("-" if negative else "") + str(number.this)
-        value = tree.literal(text, "string") if number.is_string else self._number(text, number)
+        value = tree.literal(text, "string") if number.is_string else self._number(text)
         return tree.cast(value, self._type(inner)) if isinstance(inner, exp.Cast) else value
 
     def _is_text(self, node: exp.Expr) -> bool:
@@ -198,7 +235,16 @@ class _Reader:
     def _in(self, node: exp.Expr) -> Node:
         if not node.expressions or any(node.args.get(k) for k in ("query", "unnest", "field")):
             self._refuse(node)
+        first = node.expressions[0]
+        values = lists.lower(str(first.this), self.long_lists) if isinstance(first, self.exp.Literal) else None
+        if values is not None:
+            return tree.is_in(self.read(node.this), [self._plain(value) for value in values])
         return tree.is_in(self.read(node.this), [self.read(e) for e in node.expressions])
+
+    def _plain(self, value: str) -> Node:
+        if value.startswith("'"):
+            return tree.literal(strings.lower(value[1:-1], self.found), "string")
+        return self._number(value)
 
     def _like(self, node: exp.Expr) -> Node:
         escape = "\\"
@@ -220,13 +266,14 @@ class _Reader:
         to = node.args["to"]
         name = to.this.name if hasattr(to.this, "name") else str(to.this)
         if name == "DECIMAL":
-            sizes = [int(str(p.this.this)) for p in to.expressions]
-            precision, scale = (*sizes, *(10, 0)[len(sizes) :])
-            return f"decimal({precision},{scale})"
+            sizes = [str(p.this.this) for p in to.expressions]
+            if all(size.isdecimal() and len(size) < 3 for size in sizes):
+                precision, scale = (*map(int, sizes), *(10, 0)[len(sizes) :])
+                return f"decimal({precision},{scale})"
         known = _TYPES.get(name)
         if known is None or to.expressions:
             raise UnsupportedExpressionError(
-                f"the predicate casts to {to.sql('spark')}, which the embedded engine doesn't do: {_ADVICE}. "
+                f"the predicate casts to {_shown(to.sql('spark'))}, which the embedded engine doesn't do: {_ADVICE}. "
                 f"The predicate: {_shown(self.text)}"
             )
         return known

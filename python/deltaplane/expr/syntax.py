@@ -28,8 +28,9 @@ from deltaplane.expr.types import (
     named,
 )
 
-# Deeper text is no expression that a person wrote; the bound keeps Python's stack safe.
+# Deeper text is no expression that a person wrote. Calls of functions reach Python's own bound before.
 _MAX_DEPTH = 60
+_TOO_DEEP = "nested too deeply: compute parts of it in columns of their own, or use the Spark engine for it"
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ _TOKEN = re.compile(
     (?P<space>\s+|--[^\n]*|/\*.*?\*/)
   | (?P<hex>[xX]'[^']*')
   | (?P<raw>[rR](?:'[^']*'|"[^"]*"))
-  | (?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
-  | (?P<quoted>`(?:[^`]|``)*`)
+  | (?P<string>'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*")
+  | (?P<quoted>`[^`]*(?:``[^`]*)*`)
   | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYFD])?(?![A-Za-z_0-9]))
   | (?P<name>[A-Za-z_][A-Za-z_0-9]*)
   | (?P<op><=>|>>>|<<|>>|<>|!=|<=|>=|==|\|\||->|::|[-+*/%&|^~!<>=().,\[\]])
@@ -91,6 +92,9 @@ _BINARY: list[dict[str, str]] = [
 # Words that end an operand, so they can't be an unquoted column there.
 _RESERVED = {"and", "or", "not", "then", "else", "end", "when", "case", "between", "in", "is", "like", "as", "from"}
 _UNITS = {"year", "quarter", "month", "week", "day", "hour", "minute", "second"}
+_INTERVAL_UNITS = {"year", "month", "day", "hour", "minute", "second"}
+# What would go on with the interval itself.
+_TIGHTER = {"*", "/", "%", "div", ".", "[", "::", "to", "collate"}
 _SUFFIXES = {"l": LONG, "s": SHORT, "y": BYTE, "f": FLOAT, "d": DOUBLE}
 
 
@@ -101,7 +105,30 @@ def parse(sql: str) -> Syntax:
         InvalidArgumentError: not an expression of Spark SQL.
         UnsupportedExpressionError: a construct that has no place here, by name.
     """
-    return _Parser(sql).whole()
+    parser = _Parser(sql)
+    try:
+        return parser.whole()
+    except RecursionError:
+        parser.wrong(_TOO_DEEP)
+
+
+def called(node: Syntax) -> set[str]:
+    """The functions and operators of a tree, by name."""
+    # A loop, since long sums lean deep to the left.
+    found, left = set(), [node]
+    while left:
+        match left.pop():
+            case Call(name, args):
+                found.add(name)
+                left.extend(args)
+            case Cast(arg):
+                left.append(arg)
+    return found
+
+
+def shown(sql: str) -> str:
+    """A text as errors show it."""
+    return sql if len(sql) <= 200 else sql[:200] + "…"
 
 
 class _Parser:
@@ -123,8 +150,7 @@ class _Parser:
         return found
 
     def wrong(self, why: str) -> NoReturn:
-        shown = self.sql if len(self.sql) <= 200 else self.sql[:200] + "…"
-        raise InvalidArgumentError(f"not an expression of Spark SQL ({why}): {shown}")
+        raise InvalidArgumentError(f"not an expression of Spark SQL ({shown(why)}): {shown(self.sql)}")
 
     def refuse(self, what: str) -> NoReturn:
         raise UnsupportedExpressionError(f"the expression uses {what}, which the embedded engine doesn't evaluate")
@@ -166,7 +192,7 @@ class _Parser:
     def expression(self) -> Syntax:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            self.wrong("nested too deeply")
+            self.wrong(_TOO_DEEP)
         made = self.chain("or", lambda: self.chain("and", self.negation))
         self.depth -= 1
         return made
@@ -237,8 +263,25 @@ class _Parser:
         left = self.binary(level + 1)
         while (op := _BINARY[level].get(self.peek())) is not None:
             self.at += 1
-            left = Call(op, (left, self.binary(level + 1)))
+            interval = self.interval() if op in ("+", "-") else None
+            left = Call(f"{op} interval", (left, *interval)) if interval else Call(op, (left, self.binary(level + 1)))
         return left
+
+    def interval(self) -> tuple[Syntax, Syntax] | None:
+        """A whole number of one unit; other intervals are left to be refused."""
+        if self.peek() != "interval":
+            return None
+        signed = self.peek(1) == "-" and self.kind(2) == "number"
+        at = self.at + 1 + signed
+        kind, text = self.tokens[at] if at < len(self.tokens) else ("end", "")
+        count = text[1:-1].strip() if kind == "string" else text
+        unit = self.peek(2 + signed).removesuffix("s")
+        whole = kind in ("string", "number") and re.fullmatch(r"[+-]?\d{1,9}", count)
+        behind = self.kind(3 + signed) in ("end", "op", "name") and self.peek(3 + signed) not in _TIGHTER
+        if not whole or unit not in _INTERVAL_UNITS or not behind:
+            return None
+        self.at = at + 2
+        return Literal(f"-{count}" if signed else count, LONG), Literal(unit, STRING)
 
     def unary(self) -> Syntax:
         if self.peek() == "-" and self.kind(1) == "number":
@@ -248,7 +291,7 @@ class _Parser:
             if self.take(sign):
                 self.depth += 1
                 if self.depth > _MAX_DEPTH:
-                    self.wrong("nested too deeply")
+                    self.wrong(_TOO_DEEP)
                 made = Call(name, (self.unary(),))
                 self.depth -= 1
                 return made
@@ -425,7 +468,7 @@ class _Parser:
             word = f"{word}({','.join(sizes)})"
         found = named(word)
         if found is None:
-            self.refuse(f"the type {word}")
+            self.refuse(f"the type {shown(word)}")
         if found.name == "decimal" and not (found.scale <= found.precision <= MAX_PRECISION and found.precision > 0):
             self.wrong(f"{word} isn't a decimal type")
         return found
@@ -488,7 +531,9 @@ class _Parser:
     @staticmethod
     def fits(digits: str, to: SparkType) -> bool:
         bound = 1 << (to.bits - 1)
-        return re.fullmatch(r"-?\d+", digits) is not None and -bound <= int(digits) < bound
+        # At most as many digits as a long has: Python refuses to make a number of thousands.
+        number = re.fullmatch(r"(-?)0*(\d{1,19})", digits)
+        return number is not None and -bound <= int(number[1] + number[2]) < bound
 
     def exact(self, sign: str, digits: str) -> Literal:
         if "e" in digits:

@@ -54,11 +54,15 @@ def cast(arg: Node, type_name: str) -> Node:
 def exact_type(text: str) -> str | None:
     """Spark's type of a number without exponent, `None` if it has too many digits."""
     digits, _, fraction = text.lstrip("+-").partition(".")
+    digits = digits.lstrip("0")
+    # Python refuses to make a number of thousands of digits.
+    if len(digits) > MAX_DIGITS:
+        return None
     if "." not in text:
-        value = int(text)
+        value = int(digits or "0") * (-1 if text.startswith("-") else 1)
         if -INT_MAX - 1 <= value <= INT_MAX:
             return "integer"
         if -LONG_MAX - 1 <= value <= LONG_MAX:
             return "long"
-    precision = max(len(digits.lstrip("0")) + len(fraction), len(fraction), 1)
+    precision = max(len(digits) + len(fraction), len(fraction), 1)
     return f"decimal({precision},{len(fraction)})" if precision <= MAX_DIGITS else None

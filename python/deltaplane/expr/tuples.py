@@ -85,11 +85,14 @@ def _value(value: Any, name: str) -> Node:
         case bool():
             return tree.literal("true" if value else "false", "boolean")
         case int():
-            return _exact(str(int(value)), name)
+            # More bits are more than 38 digits, and Python refuses to write thousands of them.
+            return _exact(str(int(value)) if value.bit_length() <= 128 else None, name)
         case float():
             return tree.literal(_double(float(value)), "double")
         case decimal.Decimal() if value.is_finite():
-            return _exact(f"{value:f}", name)
+            # An exponent can stand for more zeros than memory holds.
+            plain = abs(value.adjusted()) <= tree.MAX_DIGITS and len(value.as_tuple().digits) <= 2 * tree.MAX_DIGITS
+            return _exact(f"{value:f}" if plain else None, name)
         case bytes():
             return tree.literal(value.hex(), "binary")
         case datetime.datetime():
@@ -111,8 +114,8 @@ def _double(value: float) -> str:
     return ("Infinity" if value > 0 else "-Infinity") if math.isinf(value) else repr(value)
 
 
-def _exact(text: str, name: str) -> Node:
-    type_name = tree.exact_type(text)
-    if type_name is None:
+def _exact(text: str | None, name: str) -> Node:
+    type_name = None if text is None else tree.exact_type(text)
+    if text is None or type_name is None:
         raise InvalidArgumentError(f"the predicate on `{name}` has a number of more than {tree.MAX_DIGITS} digits")
     return tree.literal(text, type_name)

@@ -121,7 +121,7 @@ def text(value: str) -> str:
 def named(name: str) -> SparkType | None:
     """The type that a word of Spark SQL names; decimals give their size in parentheses."""
     lower = re.sub(r"\s+", "", name.lower())
-    if sized := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,(\d+))?\))?", lower):
+    if sized := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d{1,9})(?:,(\d{1,9}))?\))?", lower):
         return decimal(int(sized[1] or 10), int(sized[2] or 0))
     return _WORDS.get(lower)
 

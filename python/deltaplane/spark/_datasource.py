@@ -7,6 +7,7 @@ takes no pushed filters: all queries on one frame, and all scans within one, sha
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,13 +24,15 @@ from pyspark.sql.types import StructType
 
 from deltaplane import _native, expr
 from deltaplane.changes import ChangeRange, change_range
+from deltaplane.declarations import check_declared
 from deltaplane.exceptions import InvalidArgumentError, MetadataChangedException
 from deltaplane.options import version_arguments
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
+from deltaplane.row_rules import RuledRows
 from deltaplane.spark._internals import arrow_schema
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._schema import delta_schema_json, shown
-from deltaplane.spark._tasks import raise_refusal, write_files
+from deltaplane.spark._tasks import raise_refusal, write_unjudged
 from deltaplane.write import write_request
 
 if TYPE_CHECKING:
@@ -63,7 +66,8 @@ class DeltaplaneDataSource(DataSource):
     Spark sees them (it applies the filters of a query to the rows, but doesn't tell this source). `readChangeFeed` with
     `startingVersion` or `startingTimestamp`, and optionally an end, shows the rows that changed instead. Write options: `partitionBy` (names separated by commas), `mergeSchema`,
     `overwriteSchema`, `replaceWhere`, `txnAppId` with `txnVersion`, `userMetadata`, `compression`, `targetFileSize`. The
-    others reach the store.
+    others reach the store. Constraints, generated columns and defaults are evaluated in the tasks by the embedded engine,
+    which refuses by name what it doesn't do as Spark does; `deltaplane.spark.write` has Spark evaluate them.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -158,6 +162,7 @@ class DeltaplaneDataSource(DataSource):
                 custom_metadata=None if user_metadata is None else {"userMetadata": user_metadata},
                 app_transactions=transactions,
             ),
+            applies_row_rules=True,
         )
 
 
@@ -228,6 +233,8 @@ class _Writer(DataSourceArrowWriter):
     """One write. The job can't travel to the committing process, so commit begins it again from the same request."""
 
     def __init__(self, location: str, store: dict[str, str] | None, schema_json: str, request: str) -> None:
+        import pyarrow as pa
+
         self._location = location
         self._store = store
         self._schema_json = schema_json
@@ -235,6 +242,12 @@ class _Writer(DataSourceArrowWriter):
         job = self._begin()
         self._skip = job.skip
         self._spec = None if job.skip else job.spec
+        self._now_us = time.time_ns() // 1000
+        if self._spec is not None:
+            # An expression that the embedded engine doesn't have is refused before any task runs.
+            check_declared(self._spec, location)
+            none = pa.schema(_native.schema_to_arrow(schema_json)).empty_table().to_reader()
+            RuledRows(self._spec, none, location)
 
     def _begin(self) -> _native.WriteJob:
         return _native.WriteJob.begin(
@@ -245,7 +258,7 @@ class _Writer(DataSourceArrowWriter):
         """One task's rows to files."""
         if self._spec is None:
             return _Written([], None)
-        return _Written(*write_files(self._location, self._store, self._spec, iterator))
+        return _Written(*write_unjudged(self._location, self._store, self._spec, iterator, self._now_us))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits the files of every task at once."""
@@ -262,7 +275,7 @@ class _Writer(DataSourceArrowWriter):
         if _layout(job.spec) != _layout(self._spec):
             self._discard(adds)
             raise MetadataChangedException(
-                "the table's columns or partitioning changed while the rows were written: write them again",
+                "the table's columns, partitioning or rules for rows changed while the rows were written: write them again",
                 table=self._location,
             )
         job.commit(adds)
@@ -275,6 +288,8 @@ class _Writer(DataSourceArrowWriter):
         _native.discard_files(self._location, self._store, adds)
 
 
-def _layout(spec: str) -> tuple[Any, Any]:
+def _layout(spec: str) -> list[Any]:
+    """What the files that were written depend on: also how far identity columns went, and the rules of the rows."""
     parts = json.loads(spec)
-    return parts["schema"], parts["partition_columns"]
+    keys = ("schema", "partition_columns", "mapping", "partition_columns_in_files", "identity", "row_rules")
+    return [parts[key] for key in keys]

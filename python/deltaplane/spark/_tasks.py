@@ -1,4 +1,4 @@
-"""What runs on executors: rows of one task to data files. No driver, no session, no commit.
+"""What runs on executors: rows of one task, judged by the table's rules, to data files. No driver, no commit.
 
 Called by the functions that `deltaplane.spark._write` and `_datasource` hand to Spark.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
@@ -15,60 +15,120 @@ from deltaplane.exceptions import (
     ConstraintViolationError,
     DeltaError,
     SchemaMismatchError,
+    UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
+from deltaplane.row_rules import RuledRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["REFUSED", "TaskResult", "raise_refusal", "write_files", "write_result_batches"]
+__all__ = ["REFUSED", "TaskResult", "raise_refusal", "write_judged", "write_unjudged"]
 
 # What is wrong with the rows themselves: trying again would find the same, so the driver is told instead of Spark.
 REFUSED: dict[str, type[DeltaError]] = {
-    cls.default_kind: cls for cls in (ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError)
+    cls.default_kind: cls
+    for cls in (ConstraintViolationError, SchemaMismatchError, UnsupportedExpressionError, UnsupportedFeatureError)
 }
 
 # A task's adds, and why it refused its rows, if it did.
 TaskResult = tuple[list[str], "str | None"]
 
 
-def write_files(
+class _Judged:
+    """Rows of which Spark has judged each: the last column says what is wrong with it, and isn't written."""
+
+    def __init__(self, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> None:
+        import pyarrow as pa
+
+        self._error: ConstraintViolationError | None = None
+        batches = map(self._passed, itertools.chain([first], others))
+        self.reader = pa.RecordBatchReader.from_batches(pa.schema(list(first.schema)[:-1]), batches)
+
+    def raise_error(self) -> None:
+        """Raises what ended the stream, if something did."""
+        if self._error is not None:
+            raise self._error
+
+    def _passed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        told = batch.column(batch.num_columns - 1).drop_null()
+        if len(told):
+            self._error = ConstraintViolationError(told[0].as_py())
+            raise self._error
+        return batch.select(range(batch.num_columns - 1))
+
+
+def write_judged(
     location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch]
-) -> TaskResult:
-    """Writes one task's rows; an attempt that fails leaves files that no log names."""
+) -> Iterator[pa.RecordBatch]:
+    """Writes one task's rows, judged by Spark, in the shape of `mapInArrow`: columns `add` and `refusal`, one of them
+    set in each row."""
     import pyarrow as pa
+
+    adds, refusal = _written(location, options, spec, batches, _Judged)
+    rows = [(add, None) for add in adds] + ([(None, refusal)] if refusal else [])
+    columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(2)]
+    yield pa.RecordBatch.from_arrays(columns, names=["add", "refusal"])
+
+
+def write_unjudged(
+    location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch], now_us: int
+) -> TaskResult:
+    """Writes one task's rows as they came; the table's rules are evaluated here, at the session's time zone as far as
+    the rows tell it. `now_us` is the time of the whole write."""
+    import pyarrow as pa
+
+    def rows(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> RuledRows:
+        reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], others))
+        return RuledRows(spec, reader, location, zone=_zone(first.schema), now_us=now_us)
+
+    return _written(location, options, spec, batches, rows)
+
+
+def _zone(schema: pa.Schema) -> str:
+    """The session's time zone: as Spark tells its tasks where somebody has set it, else as the rows' instants have it.
+    Where neither knows, what depends on it is refused."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    told = context.getLocalProperty("spark.sql.session.timeZone") if context else None
+    zones = [f.type.tz for f in schema if pa.types.is_timestamp(f.type) and f.type.tz is not None]
+    return told or (zones[0] if zones else "unknown")
+
+
+def _written(
+    location: str,
+    options: dict[str, str] | None,
+    spec: str,
+    batches: Iterator[pa.RecordBatch],
+    rows_of: Callable[[pa.RecordBatch, Iterator[pa.RecordBatch]], _Judged | RuledRows],
+) -> TaskResult:
+    """An attempt that fails leaves files that no log names."""
     from pyspark import TaskContext
 
     first = next(batches, None)
     if first is None:
         return [], None
-    reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
+    context = TaskContext.get()
+    # The rows of a partition get the same identity values in every attempt, of which one is committed.
+    task = context.partitionId() if context else 0
     try:
-        context = TaskContext.get()
-        # The rows of a partition get the same identity values in every attempt, of which one is committed.
-        task = context.partitionId() if context else 0
-        return _native.write_files(location, options, spec, reader, task), None
+        rows = rows_of(first, batches)
+        try:
+            return _native.write_files(location, options, spec, rows.reader, task), None
+        except DeltaError:
+            rows.raise_error()
+            raise
     except tuple(REFUSED.values()) as e:
         return [], json.dumps({"kind": e.kind, "message": str(e)})
-
-
-def write_result_batches(
-    location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """`write_files` in the shape of `mapInArrow`: columns `add` and `refusal`, one of them set in each row."""
-    import pyarrow as pa
-
-    adds, refusal = write_files(location, options, spec, batches)
-    rows = [(add, None) for add in adds] + ([(None, refusal)] if refusal else [])
-    columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(2)]
-    yield pa.RecordBatch.from_arrays(columns, names=["add", "refusal"])
 
 
 def raise_refusal(refusals: list[str], location: str) -> None:
     """Raises the first task's refusal on the driver.
 
     Raises:
-        ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError: as the task did.
+        ConstraintViolationError, SchemaMismatchError, UnsupportedExpressionError, UnsupportedFeatureError: as the task did.
     """
     for text in refusals[:1]:
         refusal = json.loads(text)

@@ -10,16 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane import _native
+from deltaplane.declarations import check_declared
 from deltaplane.options import TableUri, storage_options_text
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
 from deltaplane.spark._location import absolute_location
+from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json
 from deltaplane.spark._tasks import raise_refusal
 from deltaplane.write import WriteResult, commit_files, write_request
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["write"]
 
@@ -72,7 +74,9 @@ def write(
     Raises:
         TableAlreadyExistsError: mode error and a table is there.
         SchemaMismatchError: the frame's columns don't fit; the message names each one, expected and found.
-        ConstraintViolationError: a null in a column without nulls.
+        ConstraintViolationError: a null in a column without nulls, or a row that breaks a constraint, an invariant or a
+            generated column's expression; the message shows the row's values (P101-P105). Where an expression fails for
+            a row (overflow, division by zero), Spark's own error comes through.
         DeltaConcurrentModificationException: another writer won; nothing was committed.
         InvalidArgumentError, UnsupportedFeatureError, UnsupportedExpressionError: the call is wrong, or not possible yet.
         ImportError: the workers' Python doesn't have deltaplane.
@@ -103,14 +107,17 @@ def write(
             max_commit_retries=max_commit_retries,
             app_transactions=None if txn is None else [Transaction(*txn)],
         ),
+        applies_row_rules=True,
     )
     job = _native.WriteJob.begin(location, store_options, _native.schema_to_arrow(schema_json), request)
     if job.skip is not None:
         return WriteResult(version=None, skipped=job.skip)
+    check_declared(job.spec, location)
+    df, broken = ruled(df, job.spec, location)
     partition_columns = json.loads(job.spec)["partition_columns"]
     if rebalance and partition_columns:
         df = _rebalanced(df, partition_columns)
-    adds, refusals = _run(df, location, store_options, job.spec)
+    adds, refusals = _run(df, broken, location, store_options, job.spec)
     if refusals:
         job.abort(adds)
         raise_refusal(refusals, location)
@@ -125,20 +132,24 @@ def _rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     return df.hint("rebalance", *quoted)
 
 
-def _run(df: DataFrame, location: str, options: dict[str, str] | None, spec: str) -> tuple[list[str], list[str]]:
+def _run(
+    df: DataFrame, broken: Column | None, location: str, options: dict[str, str] | None, spec: str
+) -> tuple[list[str], list[str]]:
     """Runs the writing tasks; their adds, and the reasons of those that refused their rows."""
     from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
 
-    names = df.columns
+    names = [*df.columns, ""]
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Imported where it runs: a worker without the package then says so by name.
-        from deltaplane.spark._tasks import write_result_batches
+        from deltaplane.spark._tasks import write_judged
 
-        yield from write_result_batches(location, options, spec, (b.rename_columns(names) for b in batches))
+        yield from write_judged(location, options, spec, (b.rename_columns(names) for b in batches))
 
+    told = (F.lit(None) if broken is None else broken).cast("string")
     # PySpark looks columns up by their unquoted names here, which fails for some: they travel under plain ones.
-    plain = df.toDF(*[f"c{i}" for i in range(len(names))])
+    plain = df.select("*", told).toDF(*[f"c{i}" for i in range(len(names))])
     try:
         rows: list[Any] = plain.mapInArrow(task, "add string, refusal string").collect()
     except PySparkException as e:

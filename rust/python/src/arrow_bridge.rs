@@ -1,6 +1,7 @@
 //! Arrow across the boundary by PyCapsules: the Arrow PyCapsule interface, both ways.
 
 use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
@@ -16,6 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::errors::to_python;
+use crate::log_store::waiting;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const STREAM: &CStr = c"arrow_array_stream";
@@ -38,14 +40,28 @@ struct Pulled {
     error: LastError,
 }
 
+impl Pulled {
+    /// The next batch. A C stream's caller can't be unwound into: a panic, in a decoder that meets hostile bytes, would
+    /// end the process, so it becomes an error here.
+    fn pull(&mut self) -> Option<Result<RecordBatch>> {
+        let next = || waiting(|| deltaplane_store::block_on(self.stream.next()));
+        catch_unwind(AssertUnwindSafe(next)).unwrap_or_else(|_| {
+            let what =
+                "rows can't be decoded: a decoder gave up (its message is on standard error); please report this";
+            Some(Err(Error::internal(what)))
+        })
+    }
+}
+
 impl Iterator for Pulled {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match deltaplane_store::block_on(self.stream.next())? {
+        match self.pull()? {
             Ok(batch) => Some(Ok(batch)),
             Err(e) => {
-                let text = e.to_string();
+                // A C string ends at its first NUL, and arrow would end the process: hostile paths hold some.
+                let text = e.to_string().replace('\0', "\\0");
                 if let Ok(mut last) = self.error.lock() {
                     *last = Some(e);
                 }
@@ -148,6 +164,7 @@ impl ArrowSchema {
 pub(crate) struct ArrowStream {
     schema: SchemaRef,
     stream: Mutex<Option<BoxStream<'static, Result<RecordBatch>>>>,
+    error: LastError,
 }
 
 impl ArrowStream {
@@ -155,6 +172,7 @@ impl ArrowStream {
         ArrowStream {
             schema,
             stream: Mutex::new(Some(stream)),
+            error: LastError::default(),
         }
     }
 }
@@ -175,10 +193,15 @@ impl ArrowStream {
             .map_err(|_| PyValueError::new_err("the stream was left by a failed reader"))?
             .take();
         let stream = taken.ok_or_else(|| PyValueError::new_err("this stream was read already: ask for a new one"))?;
-        stream_capsule(py, self.schema.clone(), stream, LastError::default())
+        stream_capsule(py, self.schema.clone(), stream, self.error.clone())
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         schema_capsule(py, &self.schema)
+    }
+
+    /// Raises the error that ended the stream, as its own class.
+    fn raise_error(&self) -> PyResult<()> {
+        raise_last(&self.error)
     }
 }

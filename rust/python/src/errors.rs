@@ -1,6 +1,6 @@
 //! Errors of the core as Python exceptions: one exhaustive match from kind to class.
 
-use deltaplane_error::{Error, Kind};
+use deltaplane_error::{Error, Kind, OtherCommit};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -33,6 +33,11 @@ fn class_name(kind: Kind) -> &'static str {
     }
 }
 
+fn other_commit<'py>(py: Python<'py>, c: &OtherCommit) -> PyResult<Bound<'py, PyAny>> {
+    let class = py.import("deltaplane.exceptions")?.getattr("ConflictingCommit")?;
+    class.call1((c.version, &c.operation, &c.engine_info, &c.user_name, c.timestamp_ms))
+}
+
 fn build(py: Python<'_>, e: &Error) -> PyResult<PyErr> {
     let class = py.import("deltaplane.exceptions")?.getattr(class_name(e.kind()))?;
     let details = PyDict::new(py);
@@ -40,7 +45,26 @@ fn build(py: Python<'_>, e: &Error) -> PyResult<PyErr> {
     details.set_item("table", e.table())?;
     details.set_item("version", e.version())?;
     details.set_item("path", e.path())?;
+    if let Some(other) = e.other_commit() {
+        details.set_item("conflicting_commit", other_commit(py, other)?)?;
+    }
     Ok(PyErr::from_value(class.call((e.to_string(),), Some(&details))?))
+}
+
+/// The kind that an exception of ours tells, where a store written in Python raises it; `None` for all others.
+pub(crate) fn kind_of(py: Python<'_>, e: &PyErr) -> Option<Kind> {
+    const TOLD: &[Kind] = &[
+        Kind::StoreDenied,
+        Kind::StoreUnavailable,
+        Kind::ObjectNotFound,
+        Kind::InvalidArgument,
+        Kind::UnsupportedFeature,
+    ];
+    let is = |kind: &Kind| {
+        let class = py.import("deltaplane.exceptions")?.getattr(class_name(*kind))?;
+        e.value(py).is_instance(&class)
+    };
+    TOLD.iter().copied().find(|kind| is(kind).unwrap_or(false))
 }
 
 /// The exception for an error of the core.

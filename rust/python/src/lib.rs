@@ -6,10 +6,13 @@ mod arrow_bridge;
 mod changes;
 mod errors;
 mod events;
-mod marks;
+mod log_store;
+mod raw_store;
+mod rewrite;
 mod scan;
 mod snapshot;
 mod spark_plan;
+mod vectors;
 mod write;
 
 use pyo3::prelude::*;
@@ -23,9 +26,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow_bridge::ArrowSchema>()?;
     module.add_class::<arrow_bridge::ArrowStream>()?;
     module.add_class::<snapshot::Snapshot>()?;
+    module.add_class::<raw_store::RawStore>()?;
     module.add_class::<scan::Scan>()?;
     module.add_class::<changes::Changes>()?;
-    module.add_function(wrap_pyfunction!(marks::mark_deleted, module)?)?;
+    module.add_class::<rewrite::Rewrite>()?;
     module.add_class::<write::WriteJob>()?;
     module.add_function(wrap_pyfunction!(write::write_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;
@@ -33,6 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(write::is_table, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_from_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_to_arrow, module)?)?;
+    module.add_function(wrap_pyfunction!(log_store::register_log_store, module)?)?;
     module.add_function(wrap_pyfunction!(alter::alter_table, module)?)?;
     module.add_function(wrap_pyfunction!(alter::features_json, module)?)?;
     module.add_function(wrap_pyfunction!(alter::properties_json, module)?)?;

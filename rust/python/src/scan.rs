@@ -24,8 +24,27 @@ use crate::errors::run;
 pub(crate) struct Scan {
     snapshot: Snapshot,
     spec: Arc<ReadSpec>,
-    pruner: Option<Arc<Pruner>>,
+    files: Files,
     error: LastError,
+}
+
+/// The files of a scan.
+enum Files {
+    /// Those that may hold rows which the pruner keeps.
+    Planned(Option<Arc<Pruner>>),
+    /// These.
+    Listed(Vec<FileRead>),
+}
+
+/// All rows of a version with these columns.
+pub(crate) fn read_spec(snapshot: &Snapshot, columns: Option<Vec<String>>) -> Result<ReadSpec> {
+    let state = snapshot.state();
+    refuse_missing_ids(snapshot, columns.as_deref())?;
+    let mut spec = ReadSpec::new(state.schema().clone(), state.partition_columns().to_vec());
+    spec.mapping = state.mapping();
+    spec.columns = columns;
+    (spec.stored_row_ids, spec.stored_row_commit_versions) = row_tracking::materialised(state.metadata());
+    Ok(spec)
 }
 
 /// Binds predicate text to a snapshot.
@@ -77,13 +96,7 @@ impl Scan {
     ) -> Result<Self> {
         let bound = bind(snapshot, predicate)?;
         let (predicate, pruner) = bound.unzip();
-        let state = snapshot.state();
-        let mut spec = ReadSpec::new(state.schema().clone(), state.partition_columns().to_vec());
-        spec.mapping = state.mapping();
-        refuse_missing_ids(snapshot, columns.as_deref())?;
-        spec.columns = columns;
-        (spec.stored_row_ids, spec.stored_row_commit_versions) =
-            row_tracking::materialised(snapshot.state().metadata());
+        let mut spec = read_spec(snapshot, columns)?;
         spec.predicate = predicate;
         if let Some(n) = batch_rows {
             spec.batch_rows = n.max(1);
@@ -92,19 +105,37 @@ impl Scan {
         Ok(Scan {
             snapshot: snapshot.clone(),
             spec: Arc::new(spec),
-            pruner,
+            files: Files::Planned(pruner),
             error: LastError::default(),
         })
     }
 
-    fn stream(&self) -> BoxStream<'static, Result<RecordBatch>> {
-        let files = self
-            .snapshot
-            .plan(self.pruner.clone(), PlanColumns::Logged)
-            .map(|b| file_reads(&b?))
-            .map_ok(|files| stream::iter(files.into_iter().map(Ok)))
-            .try_flatten()
-            .boxed();
+    /// The rows of these files of a version.
+    pub(crate) fn of_files(snapshot: &Snapshot, files: Vec<FileRead>, columns: Vec<String>) -> Result<Self> {
+        Ok(Scan {
+            snapshot: snapshot.clone(),
+            spec: Arc::new(read_spec(snapshot, Some(columns))?),
+            files: Files::Listed(files),
+            error: LastError::default(),
+        })
+    }
+
+    fn file_stream(&self) -> BoxStream<'static, Result<FileRead>> {
+        match &self.files {
+            Files::Listed(files) => stream::iter(files.clone().into_iter().map(Ok)).boxed(),
+            Files::Planned(pruner) => self
+                .snapshot
+                .plan(pruner.clone(), PlanColumns::Logged)
+                .map(|b| file_reads(&b?))
+                .map_ok(|files| stream::iter(files.into_iter().map(Ok)))
+                .try_flatten()
+                .boxed(),
+        }
+    }
+
+    /// The rows.
+    pub(crate) fn stream(&self) -> BoxStream<'static, Result<RecordBatch>> {
+        let files = self.file_stream();
         let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
         let (table, version) = (
             self.snapshot.store().location().as_str().to_owned(),

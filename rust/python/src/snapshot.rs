@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, StructArray, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{PlanColumns, Snapshot as Inner, now_ms, versions_between};
+use deltaplane_log::{PlanColumns, ReadRequest, Snapshot as Inner, now_ms, versions_between};
 use deltaplane_protocol::arrow_types::{primitive_to_arrow, to_arrow_schema};
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
@@ -26,6 +26,7 @@ use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::changes::Changes;
 use crate::errors::run;
 use crate::scan::{Scan, bind};
+use crate::vectors::masks;
 
 /// One immutable version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -162,6 +163,19 @@ impl Snapshot {
         Ok(Snapshot { inner: done.snapshot })
     }
 
+    fn files_before_drop(&self, py: Python<'_>, feature: &str) -> PyResult<usize> {
+        run(py, || block_on(self.inner.files_before_drop(feature)))
+    }
+
+    fn commit_read(&self, py: Python<'_>, request: &str) -> PyResult<Self> {
+        let done = run(py, || {
+            let request: ReadRequest = serde_json::from_str(request)
+                .map_err(|e| Error::invalid_argument(format!("not a read request: {e}")))?;
+            block_on(self.inner.commit_read(&request))
+        })?;
+        Ok(Snapshot { inner: done.snapshot })
+    }
+
     #[pyo3(signature = (predicate = None))]
     fn file_paths(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Vec<String>> {
         run(py, || self.paths(predicate))
@@ -191,10 +205,7 @@ impl Snapshot {
     fn num_records(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         let of_batch = |sum: Option<i64>, batch: RecordBatch| {
             let rows = FileRows::new(&batch);
-            (0..batch.num_rows()).try_fold(sum?, |sum, row| {
-                let deleted = rows.deletion_vector(row).map_or(0, |dv| dv.cardinality);
-                Some(sum + rows.num_records(row)? - deleted)
-            })
+            (0..batch.num_rows()).try_fold(sum?, |sum: i64, row| sum.checked_add(rows.live_records(row)?))
         };
         run(py, || {
             let plan = self.inner.plan(None, PlanColumns::Logged);
@@ -212,6 +223,10 @@ impl Snapshot {
         };
         let stream = self.inner.plan(None, columns).map(move |b| view.rows(&b?)).boxed();
         ArrowStream::new(schema, stream)
+    }
+
+    fn deletion_vectors(&self) -> ArrowStream {
+        masks(&self.inner, &self.location())
     }
 
     #[pyo3(signature = (columns = None, predicate = None, batch_rows = None))]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deltaplane_data::{Compression, FileWriter, IdentityValues, StatsConfig, WriteSpec, cast_batch, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_log::{PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write, protocol_json};
+use deltaplane_log::{FileTarget, PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write, protocol_json};
 use deltaplane_protocol::actions::{Add, PartitionValues};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
 use deltaplane_protocol::features::RowRules;
@@ -25,7 +25,7 @@ use crate::snapshot::store;
 
 /// What writers of files must know, as text that travels to any machine.
 #[derive(Serialize, Deserialize)]
-struct Spec {
+pub(crate) struct Spec {
     schema: String,
     partition_columns: Vec<String>,
     mapping: String,
@@ -38,31 +38,39 @@ struct Spec {
     identity: Vec<Fill>,
     /// For whoever feeds the writer: it has evaluated them before the rows come here.
     row_rules: RowRules,
+    /// Whether the commit declares them, so that they are to be judged themselves.
+    declares: bool,
 }
 
 impl Spec {
-    fn of(p: &PlannedWrite) -> Self {
-        let (properties, request) = (p.properties(), p.request());
+    pub(crate) fn of(target: &FileTarget<'_>, identity: &[Fill], row_rules: &RowRules, declares: bool) -> Self {
+        let (properties, request) = (target.properties, target.request);
         Spec {
-            schema: p.schema().to_json(),
-            partition_columns: p.partition_columns().to_vec(),
-            mapping: p.mapping().as_str().to_owned(),
-            partition_columns_in_files: p.partition_columns_in_files(),
+            schema: target.schema.to_json(),
+            partition_columns: target.partition_columns.to_vec(),
+            mapping: target.mapping.as_str().to_owned(),
+            partition_columns_in_files: target.partition_columns_in_files,
             target_file_size_bytes: request.target_file_size.or(properties.target_file_size_bytes),
             row_group_rows: request.row_group_rows,
             compression: request.compression.clone().or_else(|| properties.compression.clone()),
             stats_columns: StatsColumns::of(properties),
             string_prefix_length: properties.string_prefix_length,
-            identity: p.fills().to_vec(),
-            row_rules: p.row_rules().clone(),
+            identity: identity.to_vec(),
+            row_rules: row_rules.clone(),
+            declares,
         }
+    }
+
+    /// As text that travels to any machine.
+    pub(crate) fn to_json(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write the spec: {e}")))
     }
 
     fn parse(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a write job: {e}")))
     }
 
-    fn write_spec(&self) -> Result<WriteSpec> {
+    pub(crate) fn write_spec(&self) -> Result<WriteSpec> {
         let schema = Arc::new(StructType::from_json(&self.schema)?);
         let mut spec = WriteSpec::new(schema, self.partition_columns.clone(), now_ms());
         spec.mapping = Mapping::parse(&self.mapping)?;
@@ -134,8 +142,13 @@ fn parse_adds(adds: &[String]) -> Result<Vec<Add>> {
 
 /// Deletes data files that won't be committed (texts of add actions); what is gone already is fine.
 pub(crate) fn delete_files(store: &Store, adds: &[String]) -> Result<()> {
-    for add in parse_adds(adds)? {
-        block_on(store.delete(&paths::decode(&add.path)?))?;
+    delete_paths(store, parse_adds(adds)?.iter().map(|a| a.path.as_str()))
+}
+
+/// Deletes files by their paths in the log.
+pub(crate) fn delete_paths<'a>(store: &Store, logged: impl Iterator<Item = &'a str>) -> Result<()> {
+    for path in logged {
+        block_on(store.delete(&paths::decode(path)?))?;
     }
     Ok(())
 }
@@ -187,9 +200,15 @@ impl WriteJob {
     #[getter]
     fn spec(&self, py: Python<'_>) -> PyResult<String> {
         run(py, || {
-            let spec = Spec::of(self.planned()?);
+            let planned = self.planned()?;
+            let spec = Spec::of(
+                &planned.target(),
+                planned.fills(),
+                planned.row_rules(),
+                planned.declares(),
+            );
             spec.write_spec()?;
-            serde_json::to_string(&spec).map_err(|e| Error::internal(format!("can't write the spec: {e}")))
+            spec.to_json()
         })
     }
 

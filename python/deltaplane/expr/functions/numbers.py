@@ -162,10 +162,23 @@ def remainder(a: Typed, b: Typed) -> str:
 
 @admit(_FAMILY, "%", "mod")
 def _mod(context: Context, args: list[Typed]) -> Typed:
-    a, b = _alike(context, "%", *_pair("%", args))
-    if a.type.name == "decimal":
-        refuse("`%` on decimals")
+    a, b = _pair("%", args)
+    if _decimals(a, b):
+        return _decimal_remainder(*_as_decimals(context, a, b))
+    a, b = _alike(context, "%", a, b)
     return _divided(a, b, a.type, remainder(a, b))
+
+
+def _decimal_remainder(a: Typed, b: Typed) -> Typed:
+    scale = max(a.type.scale, b.type.scale)
+    to = _sized(min(x.type.precision - x.type.scale for x in (a, b)) + scale, scale, "%")
+
+    def digits(x: Typed) -> str:
+        zeros = scale - x.type.scale
+        _sized(x.type.precision + zeros, scale, "%")
+        return f"({unscaled(x)} * CAST('1{'0' * zeros}' AS HUGEINT))"
+
+    return _divided(a, b, to, rescaled(f"({digits(a)} % nullif({digits(b)}, 0))", to))
 
 
 @admit(_FAMILY, "pmod")

@@ -1,13 +1,14 @@
-"""LIKE with a constant pattern, and splitting at a constant text without the signs of regular expressions."""
+"""LIKE and RLIKE with a constant pattern, and splitting at a constant text without the signs of regular expressions."""
 
 from __future__ import annotations
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import takes
+from deltaplane.expr.regex import LAST_TERMINATOR, translated
 from deltaplane.expr.registry import admit
 from deltaplane.expr.typed import Context, Typed, made, mistyped, refuse
-from deltaplane.expr.types import BOOLEAN, STRING, array
+from deltaplane.expr.types import BOOLEAN, STRING, array, text
 
 _FAMILY = "patterns"
 
@@ -42,3 +43,18 @@ def _split(context: Context, args: list[Typed]) -> Typed:
         refuse("`split` at a regular expression")
     subject = cast(context, args[0], STRING)
     return made(array(STRING), f"string_split({subject.sql}, {args[1].sql})", subject)
+
+
+@admit(_FAMILY, "rlike", "regexp", "regexp_like")
+def _rlike(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 2 or not takes(STRING, args[0].type):
+        mistyped("rlike", args)
+    if args[1].literal is None or args[1].type != STRING:
+        refuse("RLIKE with a pattern that isn't a constant")
+    pattern = translated(args[1].literal)
+    subject, found = cast(context, args[0], STRING), text(pattern.text)
+    sql = f"regexp_matches({subject.sql}, {found})"
+    if pattern.at_end:
+        before = f"regexp_replace({subject.sql}, {text(LAST_TERMINATOR)}, '')"
+        sql = f"({sql} OR regexp_matches({before}, {found}))"
+    return made(BOOLEAN, sql, subject)

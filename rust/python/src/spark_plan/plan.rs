@@ -119,7 +119,7 @@ async fn bits(snapshot: &Snapshot, wanted: &[DeletionVector]) -> Result<Vec<Vec<
     let load = |dv: DeletionVector| {
         let vectors = &vectors;
         async move {
-            let mut bits = vectors.load(&dv).await?.bits();
+            let mut bits = vectors.load(&dv).await?.bits()?;
             bits.resize(bits.len().max(8), 0);
             Ok(bits)
         }
@@ -166,6 +166,9 @@ pub fn spark_uri(location: &Location) -> Result<String> {
         Scheme::Memory => Err(Error::unsupported_feature(
             "a table in this process's memory can't be scanned by Spark: write it to a directory or an object store",
         )),
+        Scheme::Plugin => Err(Error::unsupported_feature(format!(
+            "Spark has no file system for {location}, whose store is registered in this Python process only: read the table without Spark"
+        ))),
         // The file system that Hadoop has for S3 goes by this name.
         Scheme::S3 => Ok(uri.replacen("s3://", "s3a://", 1)),
         _ => Ok(uri),

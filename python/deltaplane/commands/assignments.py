@@ -1,0 +1,208 @@
+"""What columns become: Spark SQL over a row's old values, or plain Python values, stored as Spark stores them.
+
+Columns are found ignoring case; a field of a struct may be assigned by its path. Called by the commands.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
+from deltaplane.expr.program import Program, compile_expressions
+from deltaplane.expr.types import SparkType, of_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Assignments", "stores"]
+
+
+def stores(given: SparkType, to: SparkType) -> bool:
+    """Whether Spark puts values of a type into a column of another one by itself (store assignment, ANSI).
+
+    Source: https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html#store-assignment
+
+    >>> from deltaplane.expr.types import INT, LONG, STRING
+    >>> stores(INT, STRING), stores(LONG, INT), stores(STRING, INT)
+    (True, True, False)
+    """
+    if given == to or given.name == "void":
+        return True
+    if given.numeric and to.numeric:
+        return True
+    moments = ("date", "timestamp", "timestamp_ntz")
+    if given.name in moments and to.name in moments:
+        return True
+    return given.atomic and to.name == "string" and given.name != "binary"
+
+
+@dataclass
+class Node:
+    """A column or field to be assigned: a value's number, or fields below it."""
+
+    value: int | None = None
+    below: dict[str, Node] = field(default_factory=dict)
+
+
+class Assignments:
+    """New values for columns of one version of a table, computed batch by batch.
+
+    Args:
+        schema_json: the table's schema.
+        updates: column → expression.
+        new_values: column → Python value.
+
+    Raises:
+        InvalidArgumentError: nothing to assign, an unknown column, one that is assigned twice or that the table fills
+            by itself, a wrong expression.
+        SchemaMismatchError: a value of a type that the column doesn't take.
+        UnsupportedExpressionError: what DuckDB can't evaluate as Spark does, by name.
+
+    >>> import pyarrow as pa
+    >>> from deltaplane.schema import Field, Schema
+    >>> schema = Schema([Field("x", "long"), Field("y", "long")]).to_json()
+    >>> new = Assignments(schema, {"x": "x + 1"}, {"Y": 7})
+    >>> new.apply(pa.record_batch({"x": [1, 2], "y": [None, 3]})).to_pylist()
+    [{'x': 2, 'y': 7}, {'x': 3, 'y': 7}]
+    """
+
+    def __init__(self, schema_json: str, updates: Mapping[str, str], new_values: Mapping[str, Any]) -> None:
+        import pyarrow as pa
+
+        if not updates and not new_values:
+            raise InvalidArgumentError("nothing is assigned: give updates or new_values")
+        self._fields: list[dict[str, Any]] = json.loads(schema_json)["fields"]
+        self._arrow = pa.schema(_native.schema_to_arrow(schema_json))
+        self._tree: dict[str, Node] = {}
+        targets = [self._target(name, i) for i, name in enumerate([*updates, *new_values])]
+        self._program = _program(list(updates.values()), targets, schema_json)
+        self._constants = [
+            _constant(name, value, self._arrow, target[0])
+            for (name, value), target in zip(new_values.items(), targets[len(updates) :], strict=True)
+        ]
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that get new values, in whole or in part."""
+        return set(self._tree)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the new values.
+
+        Raises:
+            InvalidArgumentError: a row for which Spark can't compute a value either.
+        """
+        import pyarrow as pa
+
+        values = self._program.evaluate(batch) if self._program is not None else []
+        values += [pa.repeat(scalar, batch.num_rows) for scalar in self._constants]
+        for name, node in self._tree.items():
+            at = batch.schema.get_field_index(name)
+            new = _assigned(batch.column(at), node, values)
+            batch = batch.set_column(at, name, new)
+        return batch
+
+    def _target(self, name: str, number: int) -> tuple[list[str], Any]:
+        """Notes where a value goes; returns the path and its type in the schema."""
+        path: list[str] = []
+        fields, below = self._fields, self._tree
+        parts = _parts(name, {f["name"].lower() for f in fields})
+        for depth, part in enumerate(parts):
+            found = [f for f in fields if f["name"].lower() == part.lower()]
+            if not found:
+                raise InvalidArgumentError(f"the table has no column `{name}` that could be updated")
+            if any(key.startswith("delta.identity.") for key in found[0].get("metadata", {})):
+                raise InvalidArgumentError(f"`{name}` is an identity column, whose values can't be updated (P108)")
+            path.append(found[0]["name"])
+            node = below.setdefault(found[0]["name"], Node())
+            last = depth == len(parts) - 1
+            if node.value is not None or (last and node.below):
+                raise InvalidArgumentError(f"`{name}` is assigned twice: give each column one value")
+            of = found[0]["type"]
+            if last:
+                node.value = number
+                return path, of
+            if not isinstance(of, dict) or of["type"] != "struct":
+                raise InvalidArgumentError(f"`{'.'.join(path)}` isn't a struct, so `{name}` is no field of it")
+            fields, below = of["fields"], node.below
+        raise InvalidArgumentError("an assignment needs the name of a column")
+
+
+def _parts(name: str, columns: set[str]) -> Sequence[str]:
+    if name.lower() in columns:
+        return [name]
+    from deltaplane.expr.syntax import Name, parse
+
+    parsed = parse(name)
+    if not isinstance(parsed, Name):
+        raise InvalidArgumentError(f"`{name}` is no column: put names with signs in backticks")
+    return parsed.parts
+
+
+def _program(texts: list[str], targets: Sequence[tuple[list[str], Any]], schema_json: str) -> Program | None:
+    if not texts:
+        return None
+    now_us = time.time_ns() // 1000
+    types = compile_expressions(texts, schema_json, now_us=now_us).types
+    stored = []
+    for sql, given, (path, of) in zip(texts, types, targets, strict=False):
+        to = of_json(of)
+        if to is None:
+            raise UnsupportedExpressionError(
+                f"the column `{'.'.join(path)}` of type {of} takes no expressions yet: give a value by new_values"
+            )
+        if not stores(given, to):
+            raise SchemaMismatchError(
+                f"`{sql}` is of type {given}, which a column of type {to} (`{'.'.join(path)}`) doesn't take: cast it"
+            )
+        stored.append(sql if given == to or not to.atomic else f"CAST(({sql}) AS {to})")
+    return compile_expressions(stored, schema_json, now_us=now_us)
+
+
+def _constant(name: str, value: Any, schema: pa.Schema, path: list[str]) -> pa.Scalar:
+    import pyarrow as pa
+
+    of: Any = schema
+    for part in path:
+        of = of.field(part) if isinstance(of, pa.Schema) else of.type.field(part)
+    try:
+        plain = pa.scalar(value)
+        given, to = _spark_type(plain.type), _spark_type(of.type)
+        if given is None or to is None or not given.atomic:
+            return pa.scalar(value, of.type)
+        if not stores(given, to):
+            raise TypeError(f"it is of type {given}")
+        # Unlike `scalar`, a cast doesn't cut values off.
+        return plain.cast(of.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+        raise SchemaMismatchError(f"the column `{name}` of type {of.type} doesn't take the value {value!r}: {e}") from e
+
+
+def _spark_type(of: pa.DataType) -> SparkType | None:
+    import pyarrow as pa
+
+    if pa.types.is_null(of):
+        return None
+    return of_json(json.loads(_native.schema_from_arrow(pa.schema([("v", of)])))["fields"][0]["type"])
+
+
+def _assigned(old: pa.Array, node: Node, values: list[pa.Array]) -> pa.Array:
+    """A column with the new values in it; a struct that was null gets its other fields as nulls, as in Spark."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if node.value is not None:
+        new = values[node.value]
+        return pa.nulls(len(new), old.type) if pa.types.is_null(new.type) else new
+    parts = []
+    for field_ in old.type:
+        part = pc.struct_field(old, field_.name)
+        below = node.below.get(field_.name)
+        parts.append(part if below is None else _assigned(part, below, values))
+    named = [pa.field(f.name, p.type) for f, p in zip(old.type, parts, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=named)

@@ -1,0 +1,30 @@
+"""DELETE: takes the rows out for which a condition is true.
+
+Whole files go without being read; of others the rows are marked in a deletion vector, or the rest is written anew, as
+`delta.enableDeletionVectors` says. Called by `deltaplane.table`.
+"""
+
+from __future__ import annotations
+
+from deltaplane.commands.condition import Condition
+from deltaplane.commands.rewriting import Rewriting, Settings, Target, rewriting
+from deltaplane.expr import Predicate
+
+__all__ = ["delete"]
+
+
+def delete(target: Target, predicate: Predicate | None, settings: Settings) -> dict[str, int]:
+    """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+    condition = Condition(target.snapshot, predicate)
+
+    def run(job: Rewriting) -> dict[str, int] | None:
+        rows = job.pick(condition)
+        if job.native.picked_files == 0:
+            return None
+        # Vectors and whole files tell by themselves what was deleted (P130, P131).
+        if job.native.copies_rows:
+            job.native.record_picked("delete")
+            job.native.copy_others()
+        return job.commit({"numDeletedRows": rows})
+
+    return rewriting(target, "DELETE", condition, settings, run)

@@ -1,0 +1,29 @@
+"""REORG … APPLY (PURGE): writes files anew that still hold what the table has no more.
+
+Those are rows that a deletion vector deletes, columns that were dropped, and values in a type that was widened since.
+No row changes, so no other writer is in the way unless it touches the same files. Called by `deltaplane.table`.
+"""
+
+from __future__ import annotations
+
+from deltaplane.commands.condition import Condition
+from deltaplane.commands.rewriting import Rewriting, Settings, Target, rewriting
+from deltaplane.exceptions import UnsupportedExpressionError
+from deltaplane.expr import Predicate
+
+__all__ = ["purge"]
+
+
+def purge(target: Target, partitions: Predicate | None, settings: Settings) -> dict[str, int]:
+    """Rewrites files in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+    condition = Condition(target.snapshot, partitions)
+
+    def run(job: Rewriting) -> dict[str, int] | None:
+        if condition.check is not None or not job.native.selects_files:
+            raise UnsupportedExpressionError("files are chosen by partition columns alone: leave others out")
+        if job.native.pick_outdated() == 0:
+            return None
+        job.native.copy_others()
+        return job.commit({})
+
+    return rewriting(target, "REORG", condition, settings, run, {"applyPurge": "true"}, data_change=False)

@@ -1,0 +1,152 @@
+"""The steps that commands on rows share: pick rows, write what becomes of them, take the old ones out, commit.
+
+A failure before the commit, or one that says that the commit didn't happen, takes the new files back. Called by the
+commands; the core's half is `_native.Rewrite`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.arrow_io import KeptErrors
+from deltaplane.exceptions import NOT_COMMITTED, DeltaError
+from deltaplane.properties import (
+    CommitProperties,
+    PostCommitHookProperties,
+    WriterProperties,
+    commit_request,
+    file_request,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane.commands.condition import Condition
+
+__all__ = ["Rewriting", "Settings", "Target", "rewriting"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table that a command changes, at the version that it reads."""
+
+    location: str
+    snapshot: _native.Snapshot
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a caller may set of any command."""
+
+    writer: WriterProperties | None = None
+    commit: CommitProperties | None = None
+    hook: PostCommitHookProperties | None = None
+
+
+class Rewriting:
+    """One command on its way. Times in the metrics are in milliseconds."""
+
+    def __init__(
+        self,
+        target: Target,
+        operation: str,
+        condition: Condition,
+        settings: Settings,
+        parameters: Mapping[str, str],
+        data_change: bool,
+    ) -> None:
+        request = {
+            "operation": operation,
+            "operation_parameters": parameters,
+            "data_change": data_change,
+            "predicate": condition.tree,
+            "files": file_request(settings.writer),
+            "commit": commit_request(settings.commit, settings.hook),
+        }
+        self.native = _native.Rewrite.begin(target.snapshot, json.dumps(request))
+        self.location = target.location
+        self.skipped = self.native.skip is not None
+        self._committing = False
+        self._began = self._scanned = time.monotonic()
+
+    def pick(self, condition: Condition) -> int | None:
+        """Picks the rows that the condition means; returns their number, None if the log doesn't tell it."""
+        if condition.check is None and self.native.selects_files:
+            rows = self.native.pick_files()
+        else:
+            rows = self._streamed(condition.rows, self.native.pick)
+        self._scanned = time.monotonic()
+        return rows
+
+    def write(self, rows: Callable[[], Iterator[pa.RecordBatch]], change: str) -> None:
+        """Writes rows that come instead of picked ones, recorded as this change."""
+        self._streamed(rows, lambda reader: self.native.write(reader, change))
+
+    def commit(self, own: Mapping[str, int | None]) -> dict[str, int]:
+        """Commits; returns the metrics, `own` among them, under delta-spark's names."""
+        summary: dict[str, int] = json.loads(self.native.finish())
+        ended = time.monotonic()
+        summary["scanTimeMs"] = _ms(self._scanned - self._began)
+        summary["rewriteTimeMs"] = _ms(ended - self._scanned)
+        summary["executionTimeMs"] = _ms(ended - self._began)
+        summary |= {k: v for k, v in own.items() if v is not None}
+        said = {k: str(v) for k, v in summary.items()}
+        self._committing = True
+        summary["version"] = self.native.commit(json.dumps(said))
+        return summary
+
+    def take_back(self, failure: BaseException) -> None:
+        """Deletes what was written, unless the commit may have happened."""
+        if not self._committing or isinstance(failure, NOT_COMMITTED):
+            self.native.abort()
+
+    def _streamed(self, rows: Callable[[], Iterator[pa.RecordBatch]], take: Callable[[Any], Any]) -> Any:
+        """Hands a stream to the core; an error of the stream is raised as it was."""
+        import pyarrow as pa
+
+        batches = rows()
+        first = next(batches, None)
+        if first is None:
+            return 0
+        kept = KeptErrors(chain([first], batches), self.location)
+        try:
+            return take(pa.RecordBatchReader.from_batches(first.schema, iter(kept)))
+        except DeltaError:
+            kept.raise_error()
+            raise
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def rewriting(
+    target: Target,
+    operation: str,
+    condition: Condition,
+    settings: Settings,
+    run: Callable[[Rewriting], dict[str, int] | None],
+    parameters: Mapping[str, str] | None = None,
+    *,
+    data_change: bool = True,
+) -> dict[str, int]:
+    """Runs a command; nothing is left behind where it fails before its commit. Returns its metrics, or none.
+
+    `parameters` go to the history, the condition alone unless told; without `data_change` rows only move.
+    """
+    said = {"predicate": json.dumps([] if condition.sql is None else [condition.sql])}
+    job = Rewriting(target, operation, condition, settings, {**said, **(parameters or {})}, data_change)
+    if job.skipped:
+        return {}
+    try:
+        done = run(job)
+    except BaseException as failure:
+        job.take_back(failure)
+        raise
+    return {} if done is None else done

@@ -1,0 +1,51 @@
+"""UPDATE: gives columns new values in the rows for which a condition is true.
+
+Old rows are marked in deletion vectors, or their files' other rows written anew, as `delta.enableDeletionVectors`
+says; changed rows keep their ids (P142). Called by `deltaplane.table`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from deltaplane.arrow_io import Scan
+from deltaplane.commands.assignments import Assignments
+from deltaplane.commands.condition import Condition
+from deltaplane.commands.rewriting import Rewriting, Settings, Target, rewriting
+from deltaplane.expr import Predicate
+from deltaplane.row_rules import BatchRules, RowRules
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["update"]
+
+
+def update(target: Target, assignments: Assignments, predicate: Predicate | None, settings: Settings) -> dict[str, int]:
+    """Updates rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+    condition = Condition(target.snapshot, predicate)
+
+    def run(job: Rewriting) -> dict[str, int] | None:
+        job.pick(condition)
+        if job.native.picked_files == 0:
+            return None
+        job.native.record_picked("update_preimage")
+        job.native.copy_others()
+        job.write(lambda: _changed(job, assignments), "update_postimage")
+        return job.commit({"numUpdatedRows": job.native.written_rows})
+
+    return rewriting(target, "UPDATE", condition, settings, run)
+
+
+def _changed(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatch]:
+    """The picked rows with their new values, as the table's rules want them."""
+    old = Scan(job.native.picked())
+    # A generated column follows those that it is made of; a changed row gets the version of this commit.
+    generated = {rule["column"] for rule in json.loads(job.native.spec)["row_rules"]["generated"]}
+    anew = (generated - assignments.columns) | {"_row_commit_version"}
+    kept = [name for name in old.schema.names if name not in anew]
+    rules = BatchRules(RowRules.of_spec(job.native.spec, kept))
+    for batch in old:
+        yield rules(assignments.apply(batch).select(kept))

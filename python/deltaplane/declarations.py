@@ -1,0 +1,129 @@
+"""Which expressions a table may declare: what delta-spark refuses when it creates or alters a table is refused here too.
+
+Judges names, types and constants; rows are `row_rules`' matter. Called where tables are made and by `deltaplane.alter`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.program import Program, compile_boolean, compile_expressions
+from deltaplane.expr.syntax import called, parse
+from deltaplane.expr.types import SparkType, of_json
+
+__all__ = ["check_declared", "check_default"]
+
+# What delta-spark 4.4.0 has no place for in generated columns, of what the embedded engine evaluates: as measured.
+NOT_GENERATED = frozenset(
+    """
+    array_size between bit_get btrim contains date_from_unix_date dayname endswith equal_null get getbit
+    map_contains_key monthname nullif nullifzero split_part startswith timestamp_micros timestamp_millis
+    timestamp_seconds try_add try_divide try_mod try_multiply try_subtract unix_date unix_micros unix_millis
+    unix_seconds zeroifnull
+    """.split()
+) | {"+ interval", "- interval"}
+_NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+
+
+def check_declared(spec: str, location: str) -> None:
+    """Refuses the rules of a write job that makes a table, or takes over its columns, where no table may have them.
+
+    Raises:
+        InvalidArgumentError: an unknown column, a wrong type, a generated column over another one, a default that isn't
+            constant.
+        UnsupportedExpressionError: something that isn't evaluated as Spark does, by name: subqueries, aggregates, what
+            isn't deterministic.
+    """
+    parsed = json.loads(spec)
+    rules = parsed["row_rules"]
+    if not parsed["declares"] or not any(rules.values()):
+        return
+    schema = parsed["schema"]
+    types = {f["name"]: of_json(f["type"]) for f in json.loads(schema)["fields"]}
+    generated = [r["column"] for r in rules["generated"]]
+    try:
+        for rule in rules["generated"]:
+            _about(f"the generated column `{rule['column']}`", _check_generated, rule, schema, types, generated)
+        for rule in rules["defaults"]:
+            _about(f"the default of `{rule['column']}`", check_default, rule["sql"], types[rule["column"]])
+        for rule in rules["checks"]:
+            _about(f"the constraint `{rule['name']}`", compile_boolean, rule["sql"], schema)
+    except DeltaError as e:
+        e.table = location
+        raise
+
+
+def _about(what: str, judge: Callable[..., object], *args: Any) -> None:
+    try:
+        judge(*args)
+    except (InvalidArgumentError, UnsupportedExpressionError) as e:
+        raise type(e)(f"{what} can't be declared: {e}") from e
+
+
+def _check_generated(
+    rule: Mapping[str, str], schema: str, types: Mapping[str, SparkType | None], generated: Sequence[str]
+) -> None:
+    sql = rule["sql"]
+    if unfit := sorted(called(parse(sql)) & NOT_GENERATED):
+        raise UnsupportedExpressionError(
+            f"`{unfit[0]}` can't be used in a generated column, as delta-spark has it "
+            f"(DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN): write `{sql}` with other functions"
+        )
+    program = compile_expressions([sql], schema)
+    if others := [c for c in program.columns if c in generated]:
+        raise InvalidArgumentError(
+            f"`{sql}` refers to `{others[0]}`, which is generated itself: refer to the columns that one is made of"
+        )
+    found, wanted = program.types[0], types[rule["column"]]
+    if found != wanted:
+        raise InvalidArgumentError(
+            f"`{sql}` is {found}, the column is {wanted or 'of a type that expressions have no form of'} "
+            "(DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH): cast the expression"
+        )
+
+
+def check_default(sql: str, to: SparkType | None) -> None:
+    """Refuses a default that isn't one constant value of its column's type, of a type that goes into it by itself, or
+    text of such a value.
+
+    Raises:
+        InvalidArgumentError: a column, a type or a value that doesn't fit.
+        UnsupportedExpressionError: something that isn't evaluated as Spark does, by name.
+
+    >>> from deltaplane.expr.types import BYTE
+    >>> check_default("1 + 1", BYTE)
+    >>> check_default("300", BYTE)
+    Traceback (most recent call last):
+    deltaplane.exceptions.InvalidArgumentError: ...
+    """
+    found = _constant(sql).types[0]
+    if to is None or not _goes_into(found, to):
+        raise InvalidArgumentError(
+            f"`{sql}` is {found}, which doesn't go into {to or 'a type that expressions have no form of'}"
+        )
+    program = _constant(f"CAST(({sql}) AS {to})") if to.atomic else _constant(sql)
+    import pyarrow as pa
+
+    try:
+        program.evaluate(pa.record_batch({"one": [None]}))
+    except InvalidArgumentError as e:
+        raise InvalidArgumentError(f"`{sql}` has no value as {to}: {e}") from e
+
+
+def _constant(sql: str) -> Program:
+    return compile_expressions([sql], _NO_COLUMNS, now_us=time.time_ns() // 1000)
+
+
+def _goes_into(found: SparkType, to: SparkType) -> bool:
+    if (
+        found in (to, SparkType("void"))
+        or (found.numeric and to.numeric)
+        or (found.name in _TIMES and to.name in _TIMES)
+    ):
+        return True
+    return "string" in (found.name, to.name) and found.atomic and to.atomic

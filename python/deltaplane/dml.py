@@ -1,0 +1,172 @@
+"""The methods of `DeltaTable` that change rows, under deltalake's names; the commands do the work.
+
+Called by users, through `DeltaTable`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.commands.assignments import Assignments
+from deltaplane.commands.delete import delete
+from deltaplane.commands.purge import purge
+from deltaplane.commands.rewriting import Settings, Target
+from deltaplane.commands.update import update
+from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.expr import Predicate
+from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
+
+if TYPE_CHECKING:
+    from deltaplane import _native
+
+__all__ = ["RowCommands"]
+
+# What every command's metrics have, also where nothing was to do.
+_COMMON = ("num_added_files", "num_removed_files", "num_copied_rows", "execution_time_ms", "scan_time_ms")
+
+
+class RowCommands:
+    """DELETE, UPDATE and purge. Each call is one commit; a failed one leaves the table as it was."""
+
+    _location: str
+    _snapshot: _native.Snapshot
+
+    def delete(
+        self,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> dict[str, Any]:
+        """Deletes the rows for which a condition is true, all rows without one; the object shows the new version.
+
+        A condition over partition columns removes whole files and reads none. Else, where
+        `delta.enableDeletionVectors` is true, rows are marked and no other row is written; where it isn't, the files
+        that hold such rows are written anew without them.
+
+        Args:
+            predicate: Spark SQL, or tuples as in `scan`.
+            writer_properties, commit_properties, post_commithook_properties: see these classes.
+
+        Returns:
+            `num_deleted_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and
+            more: what the commit's metrics hold. Without a matching row nothing is committed.
+
+        Raises:
+            InvalidArgumentError: a wrong condition, an append-only table (P100), or a row for which the condition can't
+                be computed.
+            UnsupportedExpressionError: something that isn't evaluated here as Spark does, by name.
+            DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-delete/t", pa.table({"x": [1, 2, 3]}))
+        >>> table = DeltaTable("memory://doc-delete/t")
+        >>> table.delete("x > 1")["num_deleted_rows"], table.to_pyarrow_table()["x"].to_pylist()
+        (2, [1])
+        """
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties)
+        return self._did(delete(self._target(), predicate, settings), "num_deleted_rows")
+
+    def update(
+        self,
+        updates: Mapping[str, str] | None = None,
+        new_values: Mapping[str, Any] | None = None,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        error_on_type_mismatch: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> dict[str, Any]:
+        """Gives columns new values in the rows for which a condition is true, in all rows without one.
+
+        Expressions see a row's old values. Columns are found ignoring case, fields of structs by their path. Generated
+        columns that aren't assigned are computed anew; constraints are checked; rows keep their ids where the table
+        tracks rows.
+
+        Args:
+            updates: column → expression in Spark SQL.
+            new_values: column → Python value.
+            predicate: Spark SQL, or tuples as in `scan`.
+            writer_properties, commit_properties, post_commithook_properties: see these classes.
+            error_on_type_mismatch: must be True: a value that a column doesn't take is never stored as null.
+
+        Returns:
+            `num_updated_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and
+            more: what the commit's metrics hold. Without a matching row nothing is committed.
+
+        Raises:
+            InvalidArgumentError: nothing to assign, an unknown column, a wrong expression, an append-only table (P100),
+                or a row for which a value can't be computed.
+            SchemaMismatchError: a value of a type that the column doesn't take.
+            ConstraintViolationError: a new value breaks a constraint (P101-P105).
+            UnsupportedExpressionError: something that isn't evaluated here as Spark does, by name.
+            DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-update/t", pa.table({"x": [1, 2], "y": ["a", "b"]}))
+        >>> table = DeltaTable("memory://doc-update/t")
+        >>> table.update({"x": "x * 10"}, predicate="y = 'b'")["num_updated_rows"]
+        1
+        >>> sorted(table.to_pyarrow_table()["x"].to_pylist())
+        [1, 20]
+        """
+        if not error_on_type_mismatch:
+            raise UnsupportedFeatureError(
+                "error_on_type_mismatch=False would store nulls for values that a column doesn't take: use try_cast"
+            )
+        assignments = Assignments(self._snapshot.schema_json(), updates or {}, new_values or {})
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties)
+        return self._did(update(self._target(), assignments, predicate, settings), "num_updated_rows")
+
+    def purge(
+        self,
+        partition_filters: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> dict[str, Any]:
+        """Writes files anew that still hold what the table has no more: rows deleted by vectors, dropped columns, values
+        in a type that was widened since (`REORG TABLE … APPLY (PURGE)`). Rows stay as they are, and so do their ids.
+
+        The old files stay for time travel until they are vacuumed. Costs the footer of each file.
+
+        Args:
+            partition_filters: which partitions, as Spark SQL or tuples over partition columns; all unless given.
+            writer_properties, commit_properties, post_commithook_properties: see these classes.
+
+        Returns:
+            `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and more. Where no file is
+            to be written anew nothing is committed.
+
+        Raises:
+            UnsupportedExpressionError: a condition over other columns.
+            DeltaConcurrentModificationException: another writer changed one of the files first.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> vectors = {"delta.enableDeletionVectors": "true"}
+        >>> _ = write_deltalake("memory://doc-purge/t", pa.table({"x": [1, 2, 3]}), configuration=vectors)
+        >>> table = DeltaTable("memory://doc-purge/t")
+        >>> _ = table.delete("x = 2")
+        >>> table.purge()["num_copied_rows"], table.purge()["num_removed_files"]
+        (2, 0)
+        """
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties)
+        return self._did(purge(self._target(), partition_filters, settings))
+
+    def _target(self) -> Target:
+        return Target(self._location, self._snapshot)
+
+    def _did(self, metrics: dict[str, int], *own: str) -> dict[str, Any]:
+        """Shows the version that a command made; its metrics under deltalake's names."""
+        if metrics:
+            self._snapshot = self._snapshot.update()
+        snake = {re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): value for name, value in metrics.items()}
+        return {**dict.fromkeys((*own, *_COMMON), 0), **snake}

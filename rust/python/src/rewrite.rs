@@ -1,0 +1,449 @@
+//! Commands that change rows, step by step: find the rows, write what becomes of them, take the old ones out, commit.
+//! The checks and the commit are the log's, files the data crate's. Boundary.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type};
+use deltaplane_data::{
+    FILE, FileRead, Marked, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, RowSink, Written, is_outdated, take_out,
+    take_out_again,
+};
+use deltaplane_error::{Error, Result};
+use deltaplane_log::{Marks, Rewrite as Plan, RewriteRequest, Rewritten, now_ms};
+use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
+use deltaplane_protocol::deletion_vectors::Positions;
+use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::paths;
+use deltaplane_store::{Store, block_on};
+use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt, stream};
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use crate::arrow_bridge::reader_of;
+use crate::errors::run;
+use crate::scan::{Scan, read_spec};
+use crate::snapshot::Snapshot;
+use crate::write::{Spec, delete_paths};
+
+/// A command on one version of a table.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct Rewrite {
+    plan: Plan,
+    by_vector: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    files: Vec<PickedFile>,
+    sink: Option<RowSink>,
+    written: Written,
+    taken_out: Marked,
+    /// Files of vectors that were written for later attempts of the commit.
+    vector_files: Vec<String>,
+    copied_rows: usize,
+    added_rows: usize,
+}
+
+/// The rows that a command deletes by vectors.
+struct MarkedRows {
+    store: Store,
+    files: Vec<PickedFile>,
+    vector_files: Mutex<Vec<String>>,
+}
+
+impl MarkedRows {
+    fn locked(&self) -> MutexGuard<'_, Vec<String>> {
+        self.vector_files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Marks for MarkedRows {
+    fn paths(&self) -> HashSet<String> {
+        // Those of files of the log: they were decoded when rows of them were found.
+        self.files
+            .iter()
+            .filter_map(|f| paths::decode(&f.add.path).ok())
+            .collect()
+    }
+
+    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<(Vec<Remove>, Vec<Add>)>> {
+        Box::pin(async move {
+            let marked = take_out_again(&self.store, &self.files, files, now_ms()).await?;
+            self.locked().extend(marked.vector_file);
+            Ok((marked.removes, marked.adds))
+        })
+    }
+}
+
+/// Footers that are read at once.
+const PARALLEL_FOOTERS: usize = 16;
+
+/// Rows by the decoded path of their file.
+type Found = HashMap<String, Positions>;
+
+#[pymethods]
+impl Rewrite {
+    #[staticmethod]
+    fn begin(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyResult<Self> {
+        let plan = run(py, || {
+            let request: RewriteRequest = serde_json::from_str(request)
+                .map_err(|e| Error::invalid_argument(format!("not a request to rewrite rows: {e}")))?;
+            block_on(Plan::plan(&snapshot.inner, request))
+        })?;
+        Ok(Rewrite {
+            by_vector: plan.may_mark(),
+            plan,
+            state: Mutex::default(),
+        })
+    }
+
+    #[getter]
+    fn skip(&self) -> Option<&'static str> {
+        self.plan.was_done().then_some("txn")
+    }
+
+    /// The number of files with picked rows.
+    #[getter]
+    fn picked_files(&self) -> usize {
+        self.locked().files.len()
+    }
+
+    /// Whether other rows of the picked rows' files have to be written anew.
+    #[getter]
+    fn copies_rows(&self) -> bool {
+        self.locked().files.iter().any(|f| self.is_rewritten(f))
+    }
+
+    /// The rows that were written, without copied ones.
+    #[getter]
+    fn written_rows(&self) -> usize {
+        self.locked().added_rows
+    }
+
+    #[getter]
+    fn selects_files(&self) -> bool {
+        self.plan.selects_files()
+    }
+
+    #[getter]
+    fn spec(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || self.spec_of().to_json())
+    }
+
+    /// Picks the rows that a stream names by `_file` and `_row`; returns how many.
+    fn pick(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let reader = reader_of(rows)?;
+        run(py, || {
+            let mut found = Found::new();
+            for batch in reader {
+                collect(&batch.map_err(|e| stream_failed(&e))?, &mut found)?;
+            }
+            let rows = found.values().map(Positions::len).sum();
+            self.locked().files = block_on(self.files_of(found))?;
+            Ok(rows)
+        })
+    }
+
+    /// Picks all rows of the files that the command's condition selects; returns how many, if the log tells.
+    fn pick_files(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        run(py, || {
+            let (files, rows) = block_on(self.plan.candidates().try_fold(
+                (Vec::new(), Some(0)),
+                |(mut files, mut sum), batch| async move {
+                    let adds = FileRows::new(&batch);
+                    for row in 0..batch.num_rows() {
+                        sum = sum.zip(adds.live_records(row)).map(|(s, n): (i64, i64)| s + n);
+                        files.push(PickedFile {
+                            add: adds.add(row)?,
+                            rows: None,
+                        });
+                    }
+                    Ok((files, sum))
+                },
+            ))?;
+            self.locked().files = files;
+            Ok(rows)
+        })
+    }
+
+    /// Picks no row of the files that still hold what the table has no more, so that all their rows are copied;
+    /// returns the number of files.
+    fn pick_outdated(&self, py: Python<'_>) -> PyResult<usize> {
+        run(py, || {
+            let base = self.plan.base();
+            let spec = read_spec(base, None)?;
+            let adds = self.plan.candidates().map(|b| adds_of(&b?));
+            let adds = adds.map_ok(|adds| stream::iter(adds.into_iter().map(Ok))).try_flatten();
+            let judged = adds.map(async |add: Result<Add>| {
+                let add = add?;
+                let outdated = is_outdated(base.store(), &FileRead::of(&add)?, &spec).await?;
+                Result::Ok(outdated.then(|| PickedFile {
+                    add,
+                    rows: Some(Arc::default()),
+                }))
+            });
+            let found = judged.buffered(PARALLEL_FOOTERS).try_filter_map(async |f| Ok(f));
+            let found = block_on(found.try_collect())?;
+            let mut state = self.locked();
+            state.files = found;
+            Ok(state.files.len())
+        })
+    }
+
+    /// The picked rows, with their ids where they have some.
+    fn picked(&self, py: Python<'_>) -> PyResult<Scan> {
+        run(py, || {
+            let reads = self
+                .locked()
+                .files
+                .iter()
+                .map(PickedFile::picked)
+                .collect::<Result<_>>()?;
+            Scan::of_files(self.plan.base(), reads, self.columns()?)
+        })
+    }
+
+    /// Writes the rows that stand in the picked rows' files and stay, where their files are written anew.
+    fn copy_others(&self, py: Python<'_>) -> PyResult<()> {
+        run(py, || {
+            let mut state = self.locked();
+            let rewritten = state.files.iter().filter(|f| self.is_rewritten(f));
+            let reads = rewritten.map(PickedFile::others);
+            let reads = reads.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+            let mut rows = Scan::of_files(self.plan.base(), reads, self.columns()?)?.stream();
+            block_on(async {
+                while let Some(batch) = rows.try_next().await? {
+                    state.copied_rows += batch.num_rows();
+                    self.sink(&mut state)?.write(&batch).await?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Writes rows that the table has from now on, and records them as this change.
+    #[pyo3(signature = (rows, change = None))]
+    fn write(&self, py: Python<'_>, rows: &Bound<'_, PyAny>, change: Option<&str>) -> PyResult<()> {
+        let reader = reader_of(rows)?;
+        run(py, || {
+            let mut state = self.locked();
+            for batch in reader {
+                let batch = batch.map_err(|e| stream_failed(&e))?;
+                state.added_rows += batch.num_rows();
+                let sink = self.sink(&mut state)?;
+                block_on(async {
+                    sink.write(&batch).await?;
+                    match change {
+                        Some(change) => sink.record(&batch, change).await,
+                        None => Ok(()),
+                    }
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Records the picked rows as this change.
+    fn record_picked(&self, py: Python<'_>, change: &str) -> PyResult<()> {
+        if !self.plan.records_changes() {
+            return Ok(());
+        }
+        let mut rows = self.picked(py)?.stream();
+        run(py, || {
+            let mut state = self.locked();
+            block_on(async {
+                while let Some(batch) = rows.try_next().await? {
+                    self.sink(&mut state)?.record(&batch, change).await?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Ends the new files and takes the picked rows out of the old ones; returns what that comes to.
+    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || {
+            let mut state = self.locked();
+            if let Some(sink) = state.sink.take() {
+                state.written = block_on(sink.finish())?;
+            }
+            let out = take_out(self.plan.base().store(), &state.files, self.by_vector, now_ms());
+            state.taken_out = block_on(out)?;
+            Ok(summary(&state).to_string())
+        })
+    }
+
+    /// Commits with these metrics; returns the version.
+    fn commit(&self, py: Python<'_>, metrics: &str) -> PyResult<u64> {
+        run(py, || {
+            let metrics: BTreeMap<String, Value> =
+                serde_json::from_str(metrics).map_err(|e| Error::invalid_argument(format!("not metrics: {e}")))?;
+            let mut state = self.locked();
+            let marked: HashSet<&str> = state.taken_out.adds.iter().map(|a| a.path.as_str()).collect();
+            let files = state.files.iter().filter(|f| marked.contains(f.add.path.as_str()));
+            let marks = Arc::new(MarkedRows {
+                store: self.plan.base().store().clone(),
+                files: files.cloned().collect(),
+                vector_files: Mutex::default(),
+            });
+            let done = Rewritten {
+                adds: [state.written.adds.as_slice(), &state.taken_out.adds].concat(),
+                removes: state.taken_out.removes.clone(),
+                cdc: state.written.cdc.clone(),
+                marks: Some(marks.clone()),
+                metrics,
+            };
+            let committed = block_on(self.plan.commit(done));
+            state.vector_files.append(&mut marks.locked());
+            Ok(committed?.version)
+        })
+    }
+
+    /// Deletes what was written for a commit that didn't happen.
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        run(py, || {
+            let mut state = self.locked();
+            if let Some(sink) = state.sink.take() {
+                block_on(sink.abort());
+            }
+            let store = self.plan.base().store();
+            let vectors = state.taken_out.vector_file.iter().chain(&state.vector_files);
+            for file in vectors {
+                block_on(store.delete(file))?;
+            }
+            delete_paths(store, state.written.adds.iter().map(|a| a.path.as_str()))?;
+            delete_paths(store, state.written.cdc.iter().map(|a| a.path.as_str()))
+        })
+    }
+}
+
+impl Rewrite {
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a file's other rows move to new files.
+    fn is_rewritten(&self, file: &PickedFile) -> bool {
+        file.rows.is_some() && !(self.by_vector && file.takes_vector())
+    }
+
+    fn spec_of(&self) -> Spec {
+        Spec::of(&self.plan.target(), &[], self.plan.row_rules(), false)
+    }
+
+    /// The columns of rows that are written anew.
+    fn columns(&self) -> Result<Vec<String>> {
+        let fields = self.plan.target().schema.fields().iter();
+        let mut names: Vec<String> = fields.map(|f| f.name.clone()).collect();
+        if self.plan.stored_ids()?.is_some() {
+            names.extend([ROW_ID.to_owned(), ROW_COMMIT_VERSION.to_owned()]);
+        }
+        Ok(names)
+    }
+
+    fn sink<'a>(&self, state: &'a mut State) -> Result<&'a mut RowSink> {
+        match &mut state.sink {
+            Some(sink) => Ok(sink),
+            empty => {
+                let store = self.plan.base().store();
+                let spec = self.spec_of().write_spec()?;
+                let ids = self.plan.stored_ids()?;
+                Ok(empty.insert(RowSink::new(store, spec, ids, self.plan.records_changes())?))
+            }
+        }
+    }
+
+    /// The live files of these rows.
+    async fn files_of(&self, mut found: Found) -> Result<Vec<PickedFile>> {
+        let mut files = Vec::with_capacity(found.len());
+        let mut batches = self.plan.candidates();
+        while let Some(batch) = batches.try_next().await? {
+            let adds = FileRows::new(&batch);
+            for row in 0..batch.num_rows() {
+                if let Some(rows) = found.remove(&paths::decode(adds.path(row)?)?) {
+                    files.push(PickedFile::new(adds.add(row)?, rows));
+                }
+            }
+        }
+        match found.into_keys().next() {
+            None => Ok(files),
+            Some(path) => Err(Error::invalid_argument(
+                "rows can be changed only in files of the version that the command reads",
+            )
+            .with_path(path)),
+        }
+    }
+}
+
+fn adds_of(batch: &RecordBatch) -> Result<Vec<Add>> {
+    let adds = FileRows::new(batch);
+    (0..batch.num_rows()).map(|row| adds.add(row)).collect()
+}
+
+fn stream_failed(e: &arrow::error::ArrowError) -> Error {
+    Error::invalid_argument(format!("the stream of rows failed: {e}"))
+}
+
+/// Adds the rows that a batch names.
+fn collect(batch: &RecordBatch, found: &mut Found) -> Result<()> {
+    let wrong = || {
+        Error::invalid_argument(format!(
+            "rows are picked by the columns {FILE} (string) and {ROW} (long)"
+        ))
+    };
+    let column = |name: &str| batch.column_by_name(name).ok_or_else(wrong);
+    let files = arrow::compute::cast(column(FILE)?, &DataType::Utf8).map_err(|_| wrong())?;
+    let files = files.as_string::<i32>();
+    let rows = column(ROW)?.as_primitive_opt::<Int64Type>().ok_or_else(wrong)?;
+    let mut at = 0;
+    while at < batch.num_rows() {
+        // Rows of a file stand together: one look-up for each run.
+        let file = files.value(at);
+        let end = (at..batch.num_rows())
+            .find(|i| files.value(*i) != file)
+            .unwrap_or(batch.num_rows());
+        let positions = found.entry(file.to_owned()).or_default();
+        for row in at..end {
+            if files.is_null(row) || rows.is_null(row) {
+                return Err(wrong());
+            }
+            positions.insert(u64::try_from(rows.value(row)).map_err(|_| wrong())?);
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+/// What a command did to files and rows, under delta-spark's names.
+fn summary(state: &State) -> Value {
+    let out = &state.taken_out;
+    let bytes = |adds: &[Add]| claimed_sum(adds.iter().map(|a| a.size));
+    let old: HashMap<&str, bool> = state
+        .files
+        .iter()
+        .map(|f| (f.add.path.as_str(), f.add.deletion_vector.is_some()))
+        .collect();
+    let had_vector = |path: &str| old.get(path).copied().unwrap_or_default();
+    let marked: Vec<&str> = out.adds.iter().map(|a| a.path.as_str()).collect();
+    let updated = marked.iter().filter(|p| had_vector(p)).count();
+    let gone: Vec<_> = out
+        .removes
+        .iter()
+        .filter(|r| !marked.contains(&r.path.as_str()))
+        .collect();
+    json!({
+        "numRemovedFiles": gone.len(),
+        "numRemovedBytes": claimed_sum(gone.iter().filter_map(|r| r.size)),
+        "numAddedFiles": state.written.adds.len(),
+        "numAddedBytes": bytes(&state.written.adds),
+        "numAddedChangeFiles": state.written.cdc.len(),
+        "numDeletionVectorsAdded": marked.len() - updated,
+        "numDeletionVectorsUpdated": updated,
+        "numDeletionVectorsRemoved": gone.iter().filter(|r| had_vector(&r.path)).count(),
+        "numCopiedRows": state.copied_rows,
+    })
+}
