@@ -1,52 +1,48 @@
-"""Several processes append to one local table at once: nothing is lost, nothing is written twice, nobody fails."""
+"""Several processes append to one table at once: nothing is lost, nothing is written twice, nobody fails. And what is synced."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
+import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
+from conftest import S3Server
+from crash.processes import check_synced, race, synced_before
 from deltaplane import DeltaTable, write_deltalake
 from interop.verifier import verify
 
-PROCESSES, APPENDS = 4, 25
+PROCESSES, APPENDS = 8, 10
 
 
+@pytest.mark.slow
 def test_racing_processes_lose_nothing(tmp_table: Callable[[], str]) -> None:
     table = tmp_table()
-    write_deltalake(table, pa.table({"id": pa.array([], pa.int64())}))
-    script = str(Path(__file__).with_name("appender.py"))
-    processes = [
-        subprocess.Popen(
-            [sys.executable, script, table, str(n * APPENDS), str(APPENDS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for n in range(PROCESSES)
-    ]
-    try:
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        for process in processes:
-            assert process.stdin is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
-        ended = [process.communicate(timeout=240) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert [err for _, err in ended if err] == []
-    assert [process.returncode for process in processes] == [0] * PROCESSES
-    versions = sorted(int(line) for out, _ in ended for line in out.split())
-    assert versions == list(range(1, PROCESSES * APPENDS + 1))
+    done = race("deltaplane", table, {}, PROCESSES, APPENDS)
+    assert (done.failures, done.succeeded, done.wrong_rows) == ([], PROCESSES * APPENDS, 0)
     opened = DeltaTable(table)
     assert opened.version() == PROCESSES * APPENDS
     assert sorted(opened.to_pyarrow_table()["id"].to_pylist()) == list(range(PROCESSES * APPENDS))
     verify(table)
+
+
+@pytest.mark.slow
+def test_racing_processes_on_s3_lose_nothing(moto_server: S3Server) -> None:
+    done = race("deltaplane", f"{moto_server.new_bucket()}/t", moto_server.options, 4, 5)
+    assert (done.failures, done.succeeded, done.wrong_rows) == ([], 20, 0)
+
+
+@pytest.mark.skipif(
+    shutil.which("strace") is None and not os.environ.get("CI"), reason="strace isn't installed; CI must have it"
+)
+def test_a_commit_is_synced_before_it_is_acknowledged(tmp_table: Callable[[], str]) -> None:
+    table = tmp_table()
+    write_deltalake(table, pa.table({"id": [1]}))
+    order = synced_before(table)
+    check_synced(order, 1)
+    # The check sees each of the syncs: without one it fails.
+    for missing in {call for call in order if call.startswith("sync")} - {"sync _delta_log/draft"}:
+        with pytest.raises(AssertionError):
+            check_synced([call for call in order if call != missing], 1)

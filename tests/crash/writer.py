@@ -1,13 +1,15 @@
 """Owns the process that the crash tests kill: it writes to one table until it is ended.
 
 Each attempt is told to a journal before it begins and after it returned, so that the test knows what must be there.
-Started by `test_kill.py` with the table, the journal, the first number to use and a seed.
+Started by `killing.py`.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
+import os
 import random
 import sys
 from pathlib import Path
@@ -17,25 +19,50 @@ import pyarrow as pa
 from deltaplane import CommitProperties, DeltaTable, write_deltalake
 
 ROWS = 5
+VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
-def main(table: str, journal: str, first: int, seed: int) -> None:
-    """Appends, now and then overwrites or writes a checkpoint, for ever."""
+def main(table: str, journal: str, first: int, seed: int, options: dict[str, str], errors: str) -> None:
+    """Appends, now and then overwrites, updates, deletes or writes a checkpoint, for ever; its last words go to `errors`."""
+    with Path(errors).open("w") as said:
+        os.dup2(said.fileno(), sys.stderr.fileno())
     choose = random.Random(seed)
     with Path(journal).open("a") as file:
         for number in itertools.count(first):
-            what = choose.choices(["append", "overwrite"], [20, 2])[0]
-            if choose.random() < 0.1 and DeltaTable.is_deltatable(table):
-                DeltaTable(table).create_checkpoint()
+            # Whoever kills may have been killed.
+            if (killer := multiprocessing.parent_process()) is None or not killer.is_alive():
+                return
+            what = choose.choices(["append", "overwrite", "update", "delete"], [20, 2, 4, 4])[0]
+            if not DeltaTable.is_deltatable(table, options):
+                what = "append"
+            if choose.random() < 0.1 and DeltaTable.is_deltatable(table, options):
+                DeltaTable(table, storage_options=options).create_checkpoint()
             print(json.dumps({"begun": number, "mode": what}), file=file, flush=True)
-            result = write_deltalake(
-                table,
-                batch(number),
-                mode=what,
-                partition_by=["p"],
-                commit_properties=CommitProperties(custom_metadata={"userMetadata": str(number)}),
-            )
-            print(json.dumps({"done": number, "version": result.version}), file=file, flush=True)
+            version = run(what, table, number, options)
+            print(json.dumps({"done": number, "version": version}), file=file, flush=True)
+
+
+def run(what: str, table: str, number: int, options: dict[str, str]) -> int | None:
+    """One commit that names itself; its version, None where there was nothing to do."""
+    named = CommitProperties(custom_metadata={"userMetadata": str(number)})
+    if what in ("delete", "update"):
+        opened = DeltaTable(table, storage_options=options)
+    if what == "delete":
+        return opened.delete("text LIKE '%/1'", commit_properties=named).get("version")
+    if what == "update":
+        changed = {"text": "concat(text, '.')", "p": "1 - p"}
+        where = f"write % 3 = {number % 3}"
+        return opened.update(changed, predicate=where, commit_properties=named).get("version")
+    modes = {"append": "append", "overwrite": "overwrite"}
+    return write_deltalake(
+        table,
+        batch(number),
+        mode=modes[what],
+        partition_by=["p"],
+        commit_properties=named,
+        configuration=VECTORS,
+        storage_options=options,
+    ).version
 
 
 def batch(number: int) -> pa.Table:
@@ -43,7 +70,3 @@ def batch(number: int) -> pa.Table:
     return pa.table(
         {"write": [number] * ROWS, "p": [i % 2 for i in range(ROWS)], "text": [f"{number}/{i}" for i in range(ROWS)]}
     )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,119 @@
+"""Writes docs/reliability.md from docs/reliability/*.json: one file a proof, each written by the program that ran it.
+
+`--run` repeats every proof first, by the command that its file names; `--check` only says whether the page is up to
+date. Run by `make reliability`, checked by the tests. Knows no proof.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PROOFS = ROOT / "docs" / "reliability"
+PAGE = ROOT / "docs" / "reliability.md"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One file: what it claims, what was seen, the command that repeats it; tables where figures are many, and what is
+    promised of each store (store → aspect → text)."""
+
+    title: str
+    claims: list[str]
+    figures: dict[str, Any]
+    how: str
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    promises: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Proof:
+        """A file's proof; members that are none of these are figures."""
+        said = json.loads(path.read_text(encoding="utf-8"))
+        known = {f.name for f in fields(cls)}
+        others = {name: value for name, value in said.items() if name not in known}
+        return cls(**{k: v for k, v in said.items() if k in known} | {"figures": said.get("figures", {}) | others})
+
+
+def proofs() -> list[Proof]:
+    return [Proof.read(path) for path in sorted(PROOFS.glob("*.json"))]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(shown(cell) for cell in cells)} |" for cells in lines) + "\n"
+
+
+def shown(value: object) -> str:
+    """A figure as a cell of a table."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(shown, value))
+    return str(value).replace("|", "\\|")
+
+
+def flat(figures: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Figures below figures, named by their path."""
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{above}{name}: ")
+        else:
+            yield above + name, value
+
+
+def section(proof: Proof) -> str:
+    parts = [f"## {proof.title}\n", "".join(f"- {claim}\n" for claim in proof.claims)]
+    if proof.figures:
+        parts.append(table(["figure", "value"], list(flat(proof.figures))))
+    parts += [(f"**{t['title']}**\n\n" if "title" in t else "") + table(t["head"], t["rows"]) for t in proof.tables]
+    return "\n".join([*parts, f"Repeat it: `{proof.how}`\n"])
+
+
+def promised() -> str:
+    """What is promised per store, of all proofs that say so."""
+    promises = {store: told for proof in proofs() for store, told in proof.promises.items()}
+    aspects = list(dict.fromkeys(aspect for told in promises.values() for aspect in told))
+    rows = [[store, *(told.get(aspect, "") for aspect in aspects)] for store, told in promises.items()]
+    return f"## What is promised, per store\n\n{table(['store', *aspects], rows)}"
+
+
+def page() -> str:
+    head = """# Reliability
+
+What is claimed, what was run to show it, and what was seen. This page is generated from `docs/reliability/*.json`, each of
+which its proof wrote: don't edit it. `make reliability` repeats every proof and writes the page anew; CI runs each of them
+shorter.
+"""
+    return "\n".join([head, promised(), *map(section, proofs())])
+
+
+def run() -> int:
+    """Every command once, though several files may come of it; how many failed."""
+    failed = 0
+    for how in dict.fromkeys(proof.how for proof in proofs()):
+        print(f"== {how}", flush=True)
+        failed += subprocess.run(how, shell=True, cwd=ROOT).returncode != 0
+    return failed
+
+
+def main() -> int:
+    if "--check" in sys.argv[1:]:
+        old = not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page()
+        if old:
+            print(f"{PAGE.relative_to(ROOT)} is out of date: run docs/generate_reliability.py")
+        return int(old)
+    failed = run() if "--run" in sys.argv[1:] else 0
+    PAGE.write_text(page(), encoding="utf-8")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

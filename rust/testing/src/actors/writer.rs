@@ -1,0 +1,357 @@
+//! Writers: appends, overwrites, deletes, updates by deletion vectors, moves of rows, changes of properties and appends
+//! that an application must make once. Everything goes through the product's planning and commit.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_log::{
+    AlterRequest, Marks, Rewrite, RewriteRequest, Rewritten, WritePlan, WriteRequest, alter, plan_write,
+};
+use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
+use deltaplane_protocol::deletion_vectors;
+use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::schema::{Field, Primitive, StructType};
+use futures::TryStreamExt;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::files::{add_of, new_add};
+use super::{Context, Weather, wrong};
+use crate::book::{Fate, IntentId, Operation, Row, SharedBook, read};
+use crate::planted::Bug;
+use crate::world::lock;
+
+/// Partitions of the table.
+const PARTITIONS: usize = 2;
+/// How often a transaction that lost is run again.
+const TRIES: usize = 4;
+
+/// Commits until all turns are done.
+pub async fn act(mut me: Context) {
+    loop {
+        let turn = {
+            let mut book = read(&me.book);
+            let turn = book.progress.entry(me.place).or_default();
+            *turn += 1;
+            *turn
+        };
+        if turn > me.turns {
+            return;
+        }
+        let is_application = me.chance.happens(250);
+        if is_application {
+            application(&mut me, turn).await;
+        } else {
+            transaction(&mut me).await;
+        }
+    }
+}
+
+/// The schema of simulated tables.
+pub fn schema() -> StructType {
+    StructType::new(vec![
+        Field::new("id", Primitive::Long, true),
+        Field::new("p", Primitive::Integer, true),
+    ])
+}
+
+/// The condition that a row is in this partition.
+fn in_partition(partition: u8) -> String {
+    json!({
+        "op": "compare", "cmp": "=",
+        "left": {"op": "column", "name": ["p"]},
+        "right": {"op": "literal", "value": partition.to_string(), "type": "integer"},
+    })
+    .to_string()
+}
+
+/// How a try ended.
+enum Ended {
+    /// It is in the table.
+    Done(u64),
+    /// There was nothing to do.
+    Idle,
+    /// It lost, or nobody knows.
+    Not(Error),
+}
+
+async fn transaction(me: &mut Context) {
+    let partition = me.chance.below(PARTITIONS) as u8;
+    let operation = match (me.newest(), me.chance.below(12)) {
+        (None, _) | (_, 0..=3) => Operation::Append,
+        (_, 4) => Operation::Overwrite,
+        (_, 5) => Operation::Replace(partition),
+        (_, 6) => Operation::Delete(partition),
+        (_, 7..=9) => Operation::Update(0),
+        (_, 10) => Operation::Compact(partition),
+        _ => Operation::Alter,
+    };
+    for _ in 0..TRIES {
+        let intent = read(&me.book).begin(operation.clone(), None);
+        let weather = me.weather();
+        let ended = attempt(me, intent, partition).await;
+        let fate = settle(me, intent, weather, ended);
+        if fate == Fate::Unclear && me.bug() == Some(Bug::UnclearRepeated) {
+            wrong::repeat(me, intent).await;
+        }
+        if !matches!(fate, Fate::Failed(_)) {
+            return;
+        }
+    }
+}
+
+async fn attempt(me: &mut Context, intent: IntentId, partition: u8) -> Result<Ended> {
+    let operation = read(&me.book).intents[intent].operation.clone();
+    match operation {
+        Operation::Append => write(me, intent, partition, json!({"mode": "append"})).await,
+        Operation::Overwrite => write(me, intent, partition, json!({"mode": "overwrite"})).await,
+        Operation::Replace(p) => {
+            let request =
+                json!({"mode": "overwrite", "predicate": in_partition(p), "predicate_sql": format!("p = {p}")});
+            write(me, intent, p, request).await
+        }
+        Operation::Delete(p) => rewrite(me, intent, p, "DELETE").await,
+        Operation::Update(_) => rewrite(me, intent, partition, "UPDATE").await,
+        Operation::Compact(p) => rewrite(me, intent, p, "OPTIMIZE").await,
+        Operation::Alter | Operation::Create => change(me, intent).await,
+    }
+}
+
+/// The end of a try as its caller must take it; accuses where the product had no right to fail.
+fn settle(me: &Context, intent: IntentId, weather: Weather, ended: Result<Ended>) -> Fate {
+    let created = read(&me.book).intents[intent].began.is_none();
+    let fate = match ended {
+        Ok(Ended::Done(version)) => Fate::Committed(version),
+        Ok(Ended::Idle) => Fate::Open,
+        Ok(Ended::Not(e)) | Err(e) => {
+            let excused = match e.kind() {
+                Kind::ConcurrentWrite => me.weather().jumps > weather.jumps,
+                Kind::TableAlreadyExists => created,
+                kind => kind.is_conflict() || me.excuses(weather, &e),
+            };
+            if !excused {
+                me.accuse(format!("transaction {intent} failed without a reason: {e}"));
+            }
+            match e.kind() {
+                Kind::StoreUnavailable => Fate::Unclear,
+                kind => Fate::Failed(kind),
+            }
+        }
+    };
+    read(&me.book).settle(intent, fate);
+    fate
+}
+
+/// Appends under an application's version until that is in the table, whatever happens.
+async fn application(me: &mut Context, turn: usize) {
+    let app = match me.scenario.shared_application {
+        true => "app".to_owned(),
+        false => format!("app{}", me.place),
+    };
+    let txn = (app.clone(), turn as i64);
+    for _ in 0..TRIES {
+        let intent = read(&me.book).begin(Operation::Append, Some(txn.clone()));
+        let weather = me.weather();
+        let mut request = json!({"mode": "append", "commit": {"txn": [{"app_id": app, "version": turn}]}});
+        if me.bug() == Some(Bug::ApplicationUnchecked) {
+            request["commit"] = json!({});
+        }
+        let ended = write(me, intent, 0, request).await;
+        let idle = matches!(ended, Ok(Ended::Idle));
+        let fate = settle(me, intent, weather, ended);
+        let newest = read(&me.book).versions.last().and_then(|v| v.txns.get(&app).copied());
+        if idle && newest.is_none_or(|n| n < turn as i64) {
+            me.accuse(format!("{app} {turn} was skipped and was never done"));
+        }
+        if idle || matches!(fate, Fate::Committed(_)) {
+            return;
+        }
+    }
+}
+
+async fn write(me: &mut Context, intent: IntentId, partition: u8, mut request: Value) -> Result<Ended> {
+    request["partition_by"] = json!(["p"]);
+    request["configuration"] = me.scenario.properties.iter().cloned().collect();
+    request["commit"]["commit_info"] = json!({"simIntent": intent});
+    let request: WriteRequest = serde_json::from_value(request).expect("a request");
+    let planned = match plan_write(&me.store, schema(), request).await? {
+        WritePlan::Skip(_) => return Ok(Ended::Idle),
+        WritePlan::Go(planned) => planned,
+    };
+    let adds = vec![new_add(me, intent, partition)];
+    Ok(match planned.commit(adds).await {
+        Ok(done) => Ended::Done(done.version),
+        Err(e) => Ended::Not(e),
+    })
+}
+
+async fn change(me: &Context, intent: IntentId) -> Result<Ended> {
+    let request = json!({
+        "change": "set_properties",
+        "properties": {"turn": intent.to_string()},
+        "commit": {"commit_info": {"simIntent": intent}},
+    });
+    let request: AlterRequest = serde_json::from_value(request).expect("a request");
+    Ok(match alter(&me.store, &request).await {
+        Ok(done) => done.version.map_or(Ended::Idle, Ended::Done),
+        Err(e) => Ended::Not(e),
+    })
+}
+
+async fn rewrite(me: &mut Context, intent: IntentId, partition: u8, operation: &str) -> Result<Ended> {
+    let request = json!({
+        "operation": operation,
+        "data_change": operation != "OPTIMIZE",
+        "predicate": in_partition(partition),
+        "commit": {"commit_info": {"simIntent": intent}},
+    });
+    let request: RewriteRequest = serde_json::from_value(request).expect("a request");
+    let base = deltaplane_log::Snapshot::open(&me.store, None).await?;
+    let plan = Rewrite::plan(&base, request.clone()).await?;
+    let files = candidates(&plan).await?;
+    let done = match operation {
+        "DELETE" => take_all(me, &files),
+        "UPDATE" => change_row(me, intent, &files)?,
+        _ => compact(me, intent, partition, &files),
+    };
+    let Some(done) = done else { return Ok(Ended::Idle) };
+    let committed = match me.bug() {
+        Some(bug @ (Bug::WinnersUnchecked | Bug::OneWinnerChecked)) => {
+            wrong::commit(me, bug, request, base.version(), done).await
+        }
+        _ => plan.commit(done).await,
+    };
+    Ok(match committed {
+        Ok(done) => Ended::Done(done.version),
+        Err(e) => Ended::Not(e),
+    })
+}
+
+async fn candidates(plan: &Rewrite) -> Result<Vec<Add>> {
+    let mut batches = plan.candidates();
+    let mut out = Vec::new();
+    while let Some(batch) = batches.try_next().await? {
+        let rows = FileRows::new(&batch);
+        for row in 0..batch.num_rows() {
+            out.push(rows.add(row)?);
+        }
+    }
+    Ok(out)
+}
+
+fn take_all(me: &Context, files: &[Add]) -> Option<Rewritten> {
+    let now = lock(&me.world).now_ms;
+    (!files.is_empty()).then(|| Rewritten {
+        removes: files.iter().map(|f| f.to_remove(now, true)).collect(),
+        ..Rewritten::default()
+    })
+}
+
+fn compact(me: &Context, intent: IntentId, partition: u8, files: &[Add]) -> Option<Rewritten> {
+    let done = take_all(me, files).filter(|_| files.len() > 1)?;
+    let rows: Vec<Row> = {
+        let book = read(&me.book);
+        files
+            .iter()
+            .flat_map(|f| book.rows_of(&f.path, vector_of(f).as_deref()))
+            .collect()
+    };
+    let count = rows.len();
+    let path = read(&me.book).file_of(intent, partition, rows);
+    Some(Rewritten {
+        adds: vec![add_of(me, path, partition, count)],
+        ..done
+    })
+}
+
+fn change_row(me: &mut Context, intent: IntentId, files: &[Add]) -> Result<Option<Rewritten>> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let file = &files[me.chance.below(files.len())];
+    let partition = file.partition_values["p"]
+        .as_deref()
+        .and_then(|p| p.parse().ok())
+        .unwrap_or(0);
+    let position = {
+        let book = read(&me.book);
+        let left = book.rows_of(&file.path, vector_of(file).as_deref());
+        let row = left[me.chance.below(left.len())];
+        drop(book);
+        let mut book = read(&me.book);
+        book.intents[intent].operation = Operation::Update(row);
+        book.files[&file.path].rows.iter().position(|r| *r == row).unwrap_or(0)
+    };
+    let marked = Marked {
+        book: Arc::clone(&me.book),
+        path: file.path.clone(),
+        position,
+        now_ms: lock(&me.world).now_ms,
+    };
+    let (removes, mut adds) = marked.mark(file)?;
+    let path = read(&me.book).new_file(intent, partition, 1);
+    adds.push(add_of(me, path, partition, 1));
+    Ok(Some(Rewritten {
+        adds,
+        removes,
+        marks: Some(Arc::new(marked)),
+        ..Rewritten::default()
+    }))
+}
+
+fn vector_of(add: &Add) -> Option<String> {
+    add.deletion_vector.as_ref().map(DeletionVector::unique_id)
+}
+
+/// One row of a file, deleted by a vector, on whatever vector the file has by then.
+struct Marked {
+    book: SharedBook,
+    path: String,
+    position: usize,
+    now_ms: i64,
+}
+
+impl Marked {
+    fn mark(&self, file: &Add) -> Result<(Vec<Remove>, Vec<Add>)> {
+        let mut book = read(&self.book);
+        let old = vector_of(file)
+            .and_then(|v| book.vectors.get(&v).cloned())
+            .unwrap_or_default();
+        let mut gone: BTreeSet<usize> = old;
+        if !gone.insert(self.position) {
+            return Err(Error::new(Kind::ConcurrentDeleteDelete, "the row has gone"));
+        }
+        if gone.len() == book.files[&file.path].rows.len() {
+            return Ok((vec![file.to_remove(self.now_ms, true)], Vec::new()));
+        }
+        let vector = DeletionVector {
+            storage_type: "u".to_owned(),
+            path_or_inline_dv: format!("{:020}", book.vectors.len()),
+            offset: Some(1),
+            size_in_bytes: 34,
+            cardinality: gone.len() as i64,
+        };
+        book.vectors.insert(vector.unique_id(), gone);
+        let (remove, add) = deletion_vectors::replace(file, vector, self.now_ms);
+        Ok((vec![remove], vec![add]))
+    }
+}
+
+impl Marks for Marked {
+    fn paths(&self) -> std::collections::HashSet<String> {
+        [self.path.clone()].into()
+    }
+
+    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<(Vec<Remove>, Vec<Add>)>> {
+        Box::pin(async move {
+            let (mut removes, mut adds) = (Vec::new(), Vec::new());
+            for file in &files {
+                let (r, a) = self.mark(file)?;
+                removes.extend(r);
+                adds.extend(a);
+            }
+            Ok((removes, adds))
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! `make sim`: many seeded schedules on every core, and the planted bugs; one schedule again, step by step, with `--seed`.
+//! `make model`: every state of the protocol in the small. Both write down what they counted.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use deltaplane_testing::{Bug, Mistake, Outcome, Report, explore, run};
+use serde_json::{Value, json};
+
+/// Schedules unless another number is asked for.
+const SCHEDULES: u64 = 100_000;
+/// Schedules within which a planted bug has to be found.
+const PATIENCE: u64 = 5_000;
+/// Checkpoints that the whole model begins.
+const CHECKPOINTS: u8 = 2;
+
+struct Arguments {
+    schedules: u64,
+    first: u64,
+    seed: Option<u64>,
+    threads: usize,
+    bug: Option<Bug>,
+}
+
+fn main() -> ExitCode {
+    let mut given = std::env::args().skip(1);
+    let done = match given.next().as_deref() {
+        Some("sim") => arguments(given).and_then(|a| match a.seed {
+            Some(seed) => Ok(replay(seed, a.bug)),
+            None => simulate(&a),
+        }),
+        Some("model") => model(),
+        _ => Err("say sim or model".to_owned()),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let mut out = Arguments {
+        schedules: SCHEDULES,
+        first: 0,
+        seed: None,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        bug: None,
+    };
+    while let Some(name) = given.next() {
+        let value = given.next().ok_or_else(|| format!("{name} needs a value"))?;
+        let number = || value.parse::<u64>().map_err(|e| format!("{name} {value}: {e}"));
+        match name.as_str() {
+            "--schedules" => out.schedules = number()?,
+            "--first" => out.first = number()?,
+            "--seed" => out.seed = Some(number()?),
+            "--threads" => out.threads = number()? as usize,
+            "--bug" => out.bug = Some(Bug::named(&value).ok_or_else(|| format!("no bug is called {value}"))?),
+            other => return Err(format!("unknown option {other}")),
+        }
+    }
+    Ok(out)
+}
+
+/// Runs one schedule and shows its steps.
+fn replay(seed: u64, bug: Option<Bug>) -> bool {
+    let outcome = run(seed, bug, true);
+    for line in &outcome.trace {
+        println!("{line}");
+    }
+    let wrong = outcome.violation.as_deref();
+    println!("seed {seed}: {}", wrong.unwrap_or("nothing is wrong"));
+    wrong.is_none()
+}
+
+#[derive(Default)]
+struct Sum {
+    steps: u64,
+    commits: u64,
+    events: BTreeMap<&'static str, u64>,
+    wrong: Vec<Outcome>,
+}
+
+impl Sum {
+    fn add(&mut self, outcome: Outcome) {
+        self.steps += outcome.steps;
+        self.commits += outcome.commits;
+        for (name, n) in &outcome.events {
+            *self.events.entry(name).or_default() += n;
+        }
+        if outcome.violation.is_some() {
+            self.wrong.push(outcome);
+        }
+    }
+}
+
+fn simulate(arguments: &Arguments) -> Result<bool, String> {
+    let began = Instant::now();
+    let (next, sum) = (AtomicU64::new(0), Mutex::new(Sum::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..arguments.threads {
+            scope.spawn(|| {
+                loop {
+                    let k = next.fetch_add(1, Ordering::Relaxed);
+                    if k >= arguments.schedules {
+                        break;
+                    }
+                    let outcome = run(arguments.first + k, arguments.bug, false);
+                    sum.lock().unwrap_or_else(|e| e.into_inner()).add(outcome);
+                }
+            });
+        }
+    });
+    let sum = sum.into_inner().unwrap_or_else(|e| e.into_inner());
+    let seconds = began.elapsed().as_secs_f64();
+    let rate = (arguments.schedules as f64 / seconds).round();
+    println!("{} schedules in {seconds:.0} s, {rate} a second", arguments.schedules);
+    println!("{} steps, {} commits, {:?}", sum.steps, sum.commits, sum.events);
+    for o in sum.wrong.iter().take(10) {
+        println!("seed {}: {}", o.seed, o.violation.as_deref().unwrap_or_default());
+        println!("  its steps: make sim SIM_ARGS=\"--seed {}\"", o.seed);
+    }
+    println!("{} violations", sum.wrong.len());
+    if arguments.bug.is_some() {
+        return Ok(sum.wrong.is_empty());
+    }
+    let planted = find_planted();
+    let all_found = planted.iter().all(|(_, found)| found.is_some());
+    if arguments.schedules >= 1000 {
+        let report = simulation_report(arguments, &sum, seconds, rate, &planted);
+        report.write("simulation").map_err(|e| e.to_string())?;
+    }
+    Ok(sum.wrong.is_empty() && all_found)
+}
+
+/// How many schedules each planted bug took to be found.
+fn find_planted() -> Vec<(Bug, Option<u64>)> {
+    let find = |bug| {
+        let found = (0..PATIENCE).find(|seed| run(*seed, Some(bug), false).violation.is_some());
+        let found = found.map(|seed| seed + 1);
+        println!("planted {bug:?}: found after {found:?} schedules");
+        (bug, found)
+    };
+    Bug::ALL.into_iter().map(find).collect()
+}
+
+fn simulation_report(
+    arguments: &Arguments,
+    sum: &Sum,
+    seconds: f64,
+    rate: f64,
+    planted: &[(Bug, Option<u64>)],
+) -> Report {
+    let number = |n: u64| Value::from(n);
+    let mut figures = vec![
+        ("schedules".to_owned(), number(arguments.schedules)),
+        ("first seed".to_owned(), number(arguments.first)),
+        ("seconds".to_owned(), json!(seconds.round())),
+        ("schedules a second".to_owned(), json!(rate)),
+        ("threads".to_owned(), number(arguments.threads as u64)),
+        (
+            "calls of the store, each a choice of the scheduler".to_owned(),
+            number(sum.steps),
+        ),
+        ("commits".to_owned(), number(sum.commits)),
+        ("violations".to_owned(), number(sum.wrong.len() as u64)),
+    ];
+    figures.extend(sum.events.iter().map(|(name, n)| ((*name).to_owned(), number(*n))));
+    for (bug, found) in planted {
+        let name = format!("schedules until the planted bug {bug:?} was found");
+        figures.push((name, found.map_or(Value::Null, number)));
+    }
+    Report {
+        title: "Deterministic simulation",
+        claims: [
+            "Three writers, readers, checkpointers and cleaners run the product's own code over a simulated store that loses, doubles and delays writes, leaves their outcome open, fails reads and lists page by page, while actors crash between any two calls and days pass.",
+            "After every step: versions are contiguous and never change; no acknowledged commit is lost; none that was reported as failed is visible, unless the store's failure was reported, which leaves it open; the history is serial; an application's version is done once; a checkpoint is what the replay of all commits is; the hint follows its checkpoint; every version within its retention can be rebuilt; readers see whole versions, the newest one at least.",
+            "Every schedule is repeated by its seed, step by step.",
+            "Transactions may sleep for days, in which the log is cleaned up. Assumed: no single request takes as long as the log's retention.",
+        ]
+        .map(str::to_owned)
+        .into(),
+        figures,
+        how: match arguments.schedules {
+            SCHEDULES => "make sim".to_owned(),
+            n => format!("make sim SIM_ARGS=\"--schedules {n}\""),
+        },
+    }
+}
+
+fn model() -> Result<bool, String> {
+    let began = Instant::now();
+    let whole = explore(CHECKPOINTS, None);
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{} states, {} steps, depth {}, {} ends in {seconds:.0} s",
+        whole.states, whole.steps, whole.depth, whole.ends
+    );
+    let mut good = whole.violation.is_none();
+    if let Some((what, way)) = &whole.violation {
+        println!("{what}\n  {}", way.join("\n  "));
+    }
+    let mut figures = vec![
+        ("states".to_owned(), json!(whole.states)),
+        ("steps between them".to_owned(), json!(whole.steps)),
+        ("depth".to_owned(), json!(whole.depth)),
+        ("states in which all is done".to_owned(), json!(whole.ends)),
+        ("seconds".to_owned(), json!(seconds.round())),
+        ("violations".to_owned(), json!(usize::from(!good))),
+    ];
+    for mistake in Mistake::ALL {
+        let found = explore(CHECKPOINTS, Some(mistake)).violation;
+        good &= found.is_some();
+        let steps = found.as_ref().map(|(_, way)| way.len());
+        println!("planted {mistake:?}: {found:?}");
+        figures.push((
+            format!("steps of the shortest way to what {mistake:?} breaks"),
+            json!(steps),
+        ));
+    }
+    let claims = [
+        "Every state that three writers (two that read all rows and replace them, one blind append), a checkpointer and a cleaner can reach was visited: with puts that are lost, late, doubled or of unknown outcome, and a death of anybody at any moment.",
+        "In each: versions are contiguous and not written twice; a writer is where it was told to be, once; one that was told of a failure isn't there; who read all rows has seen every version before its own; checkpoints hold their version; the hint names one that is there; the newest version can be rebuilt; and from each all can come to an end.",
+        "Assumed: clean-up takes nothing that a transaction or request under way began with (the log's retention); without that, the search finds a version that is written anew.",
+    ];
+    let report = Report {
+        title: "Model of the commit and checkpoint protocol",
+        claims: claims.map(str::to_owned).into(),
+        figures,
+        how: "make model".to_owned(),
+    };
+    report.write("model").map_err(|e| e.to_string())?;
+    Ok(good)
+}

@@ -1,0 +1,86 @@
+//! What a schedule is made of, as its seed decides: who takes part, how the table is set up, how bad the store is.
+
+use crate::chance::Chance;
+use crate::planted::Bug;
+
+/// What an actor does, again whenever it crashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Commits.
+    Writer,
+    /// Opens versions and compares them with the model.
+    Reader,
+    /// Writes checkpoints and compactions.
+    Checkpointer,
+    /// Deletes what the log no longer promises.
+    Cleaner,
+}
+
+/// The settings of one schedule.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The actors and how many turns each has.
+    pub actors: Vec<(Role, usize)>,
+    /// Failures of the store in a thousand calls.
+    pub failures: u64,
+    /// Crashes in a thousand calls.
+    pub crashes: u64,
+    /// Jumps of the clock by a day in a thousand calls.
+    pub jumps: u64,
+    /// Objects of a page of a listing.
+    pub page: usize,
+    /// Whether writers share an application's id, as a zombie and its successor do.
+    pub shared_application: bool,
+    /// Whether the table is there before the actors begin.
+    pub begun: bool,
+    /// Properties of the table.
+    pub properties: Vec<(&'static str, String)>,
+    /// The bug that is planted in this schedule.
+    pub bug: Option<Bug>,
+}
+
+/// How long tombstones and old versions are kept in simulations, as the tables' properties say.
+pub const RETENTION_MS: i64 = 24 * 3600 * 1000;
+
+impl Scenario {
+    /// What this stream of chance decides.
+    pub fn draw(chance: &mut Chance, bug: Option<Bug>) -> Self {
+        let mut actors = vec![(Role::Writer, 3); 3];
+        actors.push((Role::Reader, 3));
+        if chance.happens(200) {
+            actors.push((Role::Checkpointer, 3));
+        }
+        let cleans = chance.happens(200);
+        if cleans {
+            actors.push((Role::Cleaner, 3));
+            actors.push((Role::Checkpointer, 2));
+        }
+        let day = || "interval 1 days".to_owned();
+        let mut properties = vec![
+            ("delta.enableDeletionVectors", "true".to_owned()),
+            ("delta.logRetentionDuration", day()),
+            ("delta.deletedFileRetentionDuration", day()),
+            (
+                "delta.checkpointInterval",
+                chance.one(&["3", "5", "100", "100"]).to_owned(),
+            ),
+        ];
+        if chance.happens(500) {
+            properties.push(("delta.checkpointPolicy", "v2".to_owned()));
+        }
+        if chance.happens(200) {
+            properties.push(("delta.enableInCommitTimestamps", "true".to_owned()));
+        }
+        Scenario {
+            actors,
+            failures: chance.one(&[0, 10, 30, 80]),
+            crashes: chance.one(&[0, 3, 10]),
+            jumps: if cleans { chance.one(&[5, 15, 50]) } else { 0 },
+            page: chance.one(&[1, 3, 1000]),
+            shared_application: chance.happens(300),
+            begun: !chance.happens(120),
+            properties,
+            bug,
+        }
+    }
+}

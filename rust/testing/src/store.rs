@@ -1,0 +1,219 @@
+//! `SimStore`: a backend whose every call waits until the scheduler serves it, and the surroundings of the core in a
+//! simulation: the world's clock and chance.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use deltaplane_error::{Error, Result};
+use deltaplane_log::{Surrounded, Surroundings, surround};
+use deltaplane_store::{Backend, Listing, Location, ObjectInfo, Options, PutOutcome, Sink, Store};
+use futures::channel::oneshot;
+use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use crate::planted::{Bug, Faulty};
+use crate::world::{Answer, Call, Pending, Shared, Who, lock};
+
+tokio::task_local! {
+    /// Whose code runs.
+    pub static ACTOR: Who;
+}
+
+/// One actor's way to the world.
+#[derive(Clone)]
+pub struct SimStore {
+    world: Shared,
+    who: Who,
+}
+
+/// The table as an actor opens it, with a planted bug between it and the store, if any.
+pub fn open(world: &Shared, who: Who, bug: Option<Bug>) -> Store {
+    let backend = SimStore {
+        world: Arc::clone(world),
+        who,
+    };
+    let location = Location::parse("memory://simulation/table").expect("a location");
+    let opener = move |_: &Location, _: &Options| -> Result<Arc<dyn Backend>> {
+        Ok(match bug {
+            None => Arc::new(backend.clone()),
+            Some(bug) => Arc::new(Faulty::new(Arc::new(backend.clone()), bug)),
+        })
+    };
+    Store::open_with(&location, &Options::default(), Arc::new(opener)).expect("a store")
+}
+
+impl SimStore {
+    async fn ask(&self, call: Call) -> Result<Answer> {
+        ask(&self.world, self.who, call).await
+    }
+
+    async fn page(&self, dir: String, from: String, after: Option<String>) -> Result<(Vec<ObjectInfo>, bool)> {
+        match self.ask(Call::List { dir, from, after }).await? {
+            Answer::Page(page, more) => Ok((page, more)),
+            other => Err(mixed_up(&other)),
+        }
+    }
+}
+
+/// Puts a call before the scheduler and waits for its answer.
+pub async fn ask(world: &Shared, who: Who, call: Call) -> Result<Answer> {
+    let (answer, wait) = oneshot::channel();
+    {
+        let mut world = lock(world);
+        if !world.dead.contains(&who) {
+            world.pending.push(Pending { who, call, answer });
+        }
+    }
+    match wait.await {
+        Ok(answer) => answer,
+        // Its caller crashed: what would come next never happens.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+fn mixed_up(answer: &Answer) -> Error {
+    Error::internal(format!("the simulation answered {answer:?} to another call"))
+}
+
+#[async_trait]
+impl Backend for SimStore {
+    fn local_path(&self, _: &str) -> Option<PathBuf> {
+        None
+    }
+
+    async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing> {
+        let (dir, from) = (dir.to_owned(), from_name.to_owned());
+        // Pages are fetched as the caller gets there: the store changes between them.
+        let first = self.page(dir.clone(), from.clone(), None).await?;
+        let state = (self.clone(), dir, from, first.0, first.1);
+        let rest = stream::try_unfold(
+            Some(state),
+            async |state| -> Result<Option<(Vec<ObjectInfo>, Option<_>)>> {
+                let Some((store, dir, from, page, more)) = state else {
+                    return Ok(None);
+                };
+                let (Some(last), true) = (page.last().map(|o: &ObjectInfo| o.key.clone()), more) else {
+                    return Ok(Some((page, None)));
+                };
+                let (next, more) = store.page(dir.clone(), from.clone(), Some(last)).await?;
+                Ok(Some((page, Some((store, dir, from, next, more)))))
+            },
+        );
+        Ok(rest
+            .map_ok(|page| stream::iter(page.into_iter().map(Ok)))
+            .try_flatten()
+            .boxed())
+    }
+
+    async fn list_all(&self, dir: &str) -> Result<Listing> {
+        match self.ask(Call::ListAll(dir.to_owned())).await? {
+            Answer::Page(page, _) => Ok(stream::iter(page.into_iter().map(Ok)).boxed()),
+            other => Err(mixed_up(&other)),
+        }
+    }
+
+    async fn read(&self, key: &str) -> Result<Bytes> {
+        match self.ask(Call::Read(key.to_owned())).await? {
+            Answer::Bytes(bytes) => Ok(bytes),
+            other => Err(mixed_up(&other)),
+        }
+    }
+
+    async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
+        match self.ask(Call::ReadRange(key.to_owned(), range)).await? {
+            Answer::Bytes(bytes) => Ok(bytes),
+            other => Err(mixed_up(&other)),
+        }
+    }
+
+    async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        match self.ask(Call::Head(key.to_owned())).await? {
+            Answer::Info(info) => Ok(info),
+            other => Err(mixed_up(&other)),
+        }
+    }
+
+    async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
+        self.ask(Call::Put(key.to_owned(), bytes)).await.map(drop)
+    }
+
+    async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
+        match self.ask(Call::PutIfAbsent(key.to_owned(), bytes)).await? {
+            Answer::Put(outcome) => Ok(outcome),
+            other => Err(mixed_up(&other)),
+        }
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        self.ask(Call::Delete(key.to_owned())).await.map(drop)
+    }
+
+    fn object(&self, _: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
+        Err(Error::invalid_argument("the simulated store holds no rows"))
+    }
+
+    async fn upload(&self, key: &str) -> Result<Box<dyn Sink>> {
+        Ok(Box::new(SimUpload {
+            store: self.clone(),
+            key: key.to_owned(),
+            bytes: BytesMut::new(),
+        }))
+    }
+}
+
+/// Nobody sees it before its end, so its end is its only step.
+struct SimUpload {
+    store: SimStore,
+    key: String,
+    bytes: BytesMut,
+}
+
+#[async_trait]
+impl Sink for SimUpload {
+    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        self.bytes.extend_from_slice(&bytes);
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>) -> Result<()> {
+        self.store.put(&self.key, self.bytes.freeze()).await
+    }
+
+    async fn abort(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct Simulated(Shared);
+
+/// Gives this thread the world's time and chance.
+pub fn surround_by(world: &Shared) -> Surrounded {
+    surround(Rc::new(Simulated(Arc::clone(world))))
+}
+
+impl Surroundings for Simulated {
+    fn now_ms(&self) -> i64 {
+        let world = lock(&self.0);
+        let ahead = ACTOR.try_with(|who| world.ahead_ms.get(who).copied());
+        world.now_ms + ahead.ok().flatten().unwrap_or(0)
+    }
+
+    fn random(&self) -> u128 {
+        let mut world = lock(&self.0);
+        (u128::from(world.chance.next()) << 64) | u128::from(world.chance.next())
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        let (world, who) = (Arc::clone(&self.0), ACTOR.try_with(|who| *who).unwrap_or_default());
+        Box::pin(async move {
+            let _ = ask(&world, who, Call::Sleep).await;
+        })
+    }
+}

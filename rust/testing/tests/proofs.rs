@@ -1,0 +1,54 @@
+//! The proofs in the small, as every build runs them; `make sim` and `make model` run them at large.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use deltaplane_testing::{Bug, Mistake, explore, run};
+
+/// A thousandth of what `make sim` explores.
+const SCHEDULES: u64 = 100;
+/// Schedules within which a planted bug has to be found.
+const PATIENCE: u64 = 1_000;
+
+#[test]
+fn no_schedule_breaks_the_table() {
+    // P003, P009, P013, P041, P044, P050, P063, P070, P072, P076
+    for seed in 0..SCHEDULES {
+        let outcome = run(seed, None, false);
+        if let Some(wrong) = outcome.violation {
+            let trace = run(seed, None, true).trace.join("\n");
+            panic!("{trace}\nseed {seed}: {wrong}; again: make sim SIM_ARGS=\"--seed {seed}\"");
+        }
+    }
+}
+
+#[test]
+fn a_seed_repeats_its_schedule() {
+    for seed in [3, 14, 159] {
+        let (once, again) = (run(seed, None, true), run(seed, None, true));
+        assert!(once.trace.len() > 50 && once.commits > 1, "{once:?}");
+        assert_eq!(once, again);
+    }
+    assert_ne!(run(3, None, true).trace, run(4, None, true).trace);
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    for bug in Bug::ALL {
+        let found = (0..PATIENCE).find(|seed| run(*seed, Some(bug), false).violation.is_some());
+        assert!(found.is_some(), "{bug:?} was not found in {PATIENCE} schedules");
+    }
+}
+
+#[test]
+fn no_state_of_the_protocol_is_wrong() {
+    let all = explore(1, None);
+    assert_eq!(all.violation, None);
+    assert!(all.states > 100_000 && all.ends > 1_000, "{all:?}");
+}
+
+#[test]
+fn every_mistake_in_the_protocol_is_found() {
+    for mistake in Mistake::ALL {
+        let found = explore(1, Some(mistake)).violation;
+        assert!(found.is_some(), "{mistake:?} was not found");
+    }
+}

@@ -1,0 +1,245 @@
+"""Owns the proofs that need real processes: killed writers, racing writers with deltalake beside, and which files are synced
+before a commit is acknowledged. `python -m crash.processes kills` and `races` from `tests/` run them in full and write
+docs/reliability/kills.json and processes.json; the tests beside it run them shorter.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from conftest import S3Server, moto
+from crash.killing import Place, Seen, kill_loop, on_disk
+from deltaplane import DeltaTable, write_deltalake
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "reliability"
+APPENDER = Path(__file__).with_name("appender.py")
+ROUNDS, PROCESSES, APPENDS = 200, 8, 100
+RACE_SECONDS = 1500
+
+
+def on_s3(server: S3Server) -> Place:
+    """A bucket of its own, whose tables are copied to be looked at."""
+    bucket = server.new_bucket()
+    client = server.client()
+
+    def files(table: str, scratch: Path) -> Path:
+        name, prefix = bucket.removeprefix("s3://"), table.removeprefix(f"{bucket}/") + "/"
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=name, Prefix=prefix):
+            for found in page.get("Contents", ()):
+                path = scratch / found["Key"].removeprefix(prefix)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                client.download_file(name, found["Key"], str(path))
+        return scratch
+
+    return Place(bucket, server.options, 6, 0.3, files)
+
+
+# --- racing writers ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Race:
+    """How many appends of several processes succeeded and what the others failed with."""
+
+    library: str
+    appends: int
+    succeeded: int
+    failures: list[str]
+    seconds: float
+    # Rows that are in the table twice, or that belong to an append that returned and aren't there.
+    wrong_rows: int
+
+
+def race(library: str, table: str, options: dict[str, str], processes: int, appends: int) -> Race:
+    """Each process appends rows of its own, one a commit; all begin together."""
+    write_deltalake(table, pa.table({"id": pa.array([], pa.int64())}), storage_options=options)
+    command = [sys.executable, str(APPENDER), library, table, json.dumps(options), str(appends)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    running = [subprocess.Popen([*command, str(n * appends)], text=True, **pipes) for n in range(processes)]
+    try:
+        for process in running:
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            assert first == "ready\n", process.communicate()
+        began = time.monotonic()
+        for process in running:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        ended = [process.communicate(timeout=RACE_SECONDS) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    seconds = time.monotonic() - began
+    assert [process.returncode for process in running] == [0] * processes, [said for _, said in ended]
+    told = [json.loads(line) for said, _ in ended for line in said.splitlines()]
+    done = {line["id"] for line in told if "failed" not in line}
+    opened = DeltaTable(table, storage_options=options)
+    found = opened.to_pyarrow_table()["id"].to_pylist()
+    wrong = len(found) - len(set(found)) + len(done - set(found))
+    failures = sorted(line["failed"] for line in told if "failed" in line)
+    return Race(library, processes * appends, len(done), failures, seconds, wrong)
+
+
+# --- what is synced ---------------------------------------------------------------------------------------------------
+
+_APPEND = """
+import os, sys
+import pyarrow as pa
+from deltaplane import write_deltalake
+write_deltalake(sys.argv[1], pa.table({"id": [1]}), mode="append")
+os.write(1, b"acknowledged")
+"""
+_CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?P<arguments>.*)\) += \d")
+
+
+def synced_before(table: str) -> list[str]:
+    """What one append asks of the system, in order: syncs and links of the table's files, until it returns.
+
+    From strace: `sync NAME` and `link NAME`, names relative to the table, drafts by their directory.
+    """
+    calls = "trace=fsync,fdatasync,link,linkat,rename,renameat,renameat2,write"
+    command = ["strace", "-f", "-y", "-s", "32", "-e", calls, "-o", f"{table}.strace"]
+    subprocess.run([*command, sys.executable, "-c", _APPEND, table], check=True, capture_output=True, timeout=120)
+    said = [order for line in Path(f"{table}.strace").read_text().splitlines() if (order := _order(line, table))]
+    return said[: said.index("acknowledged")]
+
+
+def _order(line: str, table: str) -> str | None:
+    found = _CALL.match(re.sub(r"<\.\.\. (\w+) resumed>", "", line))
+    if found is None:
+        return None
+    name, arguments = found["name"], found["arguments"]
+    if name == "write":
+        return "acknowledged" if '"acknowledged"' in arguments else None
+    paths = [path for path in re.findall(r'[<"](/[^>"]*)[>"]', arguments) if path.startswith(table)]
+    if not paths:
+        return None
+    relative = str(Path(paths[-1]).relative_to(table))
+    verb = "sync" if name in ("fsync", "fdatasync") else "link"
+    return f"{verb} {re.sub(r'[^/]*.tmp$', 'draft', relative)}"
+
+
+def check_synced(order: list[str], version: int) -> None:
+    """A commit is in place only when its bytes and its data files are safe, and acknowledged when its name is, too."""
+    commit = f"link _delta_log/{version:020}.json"
+    placed = order.index(commit)
+    data = next(i for i, call in enumerate(order) if call.startswith("link ") and call.endswith(".parquet"))
+    assert "sync draft" in order[:data], "the data file is synced before it has its name"
+    assert "sync ." in order[data:placed], "the data file's directory is synced before the commit"
+    assert "sync _delta_log/draft" in order[:placed], "the commit is synced before it has its name"
+    assert "sync _delta_log" in order[placed:], "the commit's directory is synced before the call returns"
+
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+
+
+def killed(name: str, place: Place, scratch: Path, rounds: int) -> dict[str, object]:
+    began = time.monotonic()
+    seen: Seen = kill_loop(place, scratch, rounds)
+    return {
+        f"{name}: writers killed": seen.kills,
+        f"{name}: of these inside a write": seen.kills_inside,
+        f"{name}: writes begun": seen.writes,
+        f"{name}: commits": seen.commits,
+        f"{name}: commits in place whose writer didn't live to say so": seen.untold,
+        f"{name}: seconds": round(time.monotonic() - began),
+    }
+
+
+def raced(name: str, root: str, options: dict[str, str]) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for library in ("deltaplane", "deltalake"):
+        done = race(library, f"{root}/{library}", options, PROCESSES, APPENDS)
+        print(done, flush=True)
+        assert done.wrong_rows == 0 or library != "deltaplane"
+        assert not done.failures or library != "deltaplane", done.failures
+        rows.append(
+            [name, library, done.appends, done.succeeded, len(done.failures), done.wrong_rows, round(done.seconds)]
+        )
+    return rows
+
+
+@contextmanager
+def servers() -> Iterator[tuple[S3Server, Path]]:
+    with tempfile.TemporaryDirectory() as scratch, moto(Path(scratch) / "moto.log") as server:
+        yield server, Path(scratch)
+
+
+def kills(rounds: int = ROUNDS) -> None:
+    with servers() as (server, scratch):
+        figures = killed("local disk", on_disk(scratch), scratch, rounds)
+        print(figures, flush=True)
+        # Journals of its own.
+        (scratch / "s3").mkdir()
+        figures |= killed("S3 (moto)", on_s3(server), scratch / "s3", rounds)
+    report(
+        "kills",
+        "Killed writers",
+        [
+            "Writers that append, overwrite, update, delete and write checkpoints are killed (SIGKILL) at random instants."
+            " After each kill the table opens, its versions have no gap, every write that returned is there, none is there"
+            " twice, its rows are those of a serial history, and an independent verifier finds no fault.",
+        ],
+        figures,
+        [],
+    )
+
+
+def races() -> None:
+    with servers() as (server, scratch):
+        rows = raced("local disk", str(scratch), {})
+        rows += raced("S3 (moto)", server.new_bucket(), server.options)
+        table = str(scratch / "synced")
+        write_deltalake(table, pa.table({"id": [1]}))
+        order = synced_before(table)
+        check_synced(order, 1)
+    report(
+        "processes",
+        "Racing writers, synced commits",
+        [
+            f"{PROCESSES} processes append {APPENDS} times each to one table: none of deltaplane's appends fails. deltalake"
+            " runs the same loop with its own defaults, to compare.",
+            "On local disk, before a write returns, its data file, the file's directory, the commit and the log's"
+            " directory are synced, in this order, and the commit gets its name only when its bytes are safe (strace).",
+        ],
+        {},
+        [
+            {
+                "title": f"{PROCESSES} processes, {APPENDS} appends each",
+                "head": ["store", "library", "appends", "succeeded", "failed", "rows lost or doubled", "seconds"],
+                "rows": rows,
+            },
+            {
+                "title": "What one append asks of the system before it returns",
+                "head": ["call", "file"],
+                "rows": [call.split(" ", 1) for call in order],
+            },
+        ],
+    )
+
+
+def report(name: str, title: str, claims: list[str], figures: dict[str, object], tables: list[object]) -> None:
+    found = {"title": title, "claims": claims, "figures": figures, "tables": tables}
+    found["how"] = f"cd tests && ../.venv/bin/python -m crash.processes {'kills' if name == 'kills' else 'races'}"
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    logging.getLogger("deltaplane").setLevel(logging.CRITICAL)
+    {"kills": kills, "races": races}[sys.argv[1]](*map(int, sys.argv[2:]))

@@ -1,0 +1,95 @@
+"""Owns the running of a victim over tables and what is asked of it: no end, no panic, no `Internal`, bounded time and memory.
+
+Called by the tests of this folder and by its proof.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).resolve().parents[1]
+# Of addresses: threads' stacks and allocators' arenas reserve much more than they use.
+LIMIT_MB = 6000
+SECONDS = 20.0
+# Above what the process has before: the largest hostile file is read whole, and decoded once.
+MEMORY_MB = 1500
+
+
+@dataclass(frozen=True)
+class Met:
+    """A table that a victim is to meet; `everything` is done with it, or only a few things."""
+
+    path: Path
+    everything: bool = True
+
+
+@dataclass
+class Outcomes:
+    """What a victim told of one table."""
+
+    did: dict[str, dict[str, Any]] = field(default_factory=dict)
+    died_at: str | None = None
+
+    def faults(self) -> list[str]:
+        """What must not happen with any table."""
+        found = [] if self.died_at is None else [f"the process ended at {self.died_at}"]
+        for action, told in self.did.items():
+            if told["outcome"].startswith("untyped") or told["outcome"] == "Internal":
+                found.append(f"{action}: {told['outcome']}: {told['text'][:300]}")
+            if told["seconds"] > SECONDS:
+                found.append(f"{action}: {told['seconds']:.1f} s")
+            if told["mb"] > MEMORY_MB:
+                found.append(f"{action}: {told['mb']} MB")
+        return found
+
+
+def meet(tables: Sequence[Met], limit_mb: int = LIMIT_MB) -> dict[Path, Outcomes]:
+    """What a victim does with each table; a new one takes over where one died."""
+    left, met = list(tables), dict[Path, Outcomes]()
+    while left:
+        done = _victim(left, limit_mb)
+        met |= done
+        left = left[len(done) :]
+    return met
+
+
+def _victim(tables: list[Met], limit_mb: int) -> dict[Path, Outcomes]:
+    command = [sys.executable, "-m", "robustness.victim", str(limit_mb)]
+    # Arenas of each thread would reserve addresses that nobody uses.
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "2", "OMP_NUM_THREADS": "2", "PYTHONPATH": str(TESTS)}
+    with subprocess.Popen(
+        command,
+        cwd=TESTS,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        # A victim that hangs is ended, and found at what it did last.
+        guard = threading.Timer(60 + 30 * len(tables), process.kill)
+        guard.start()
+        lines = (json.dumps({"path": str(table.path), "all": table.everything}) + "\n" for table in tables)
+        said, _ = process.communicate("".join(lines))
+        guard.cancel()
+    met: dict[Path, Outcomes] = {}
+    current, doing = Outcomes(), "start"
+    for told in map(json.loads, said.splitlines()):
+        if "table" in told:
+            current = met[Path(told["table"])] = Outcomes()
+        elif "starts" in told:
+            doing = told["starts"]
+        else:
+            current.did[told["did"]] = told
+    if process.returncode != 0:
+        assert met, f"the victim didn't start ({process.returncode})"
+        current.died_at = f"{doing} ({process.returncode})"
+    return met

@@ -1,0 +1,41 @@
+"""Tables made to exhaust, overflow, confuse or lead elsewhere, and tables with a file damaged at random: whatever is done with
+them ends in rows or in a typed error, in bounded time and memory (`damage.py` says it in full).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from robustness import damage
+from robustness.hostile import Outcomes
+
+
+def test_every_hostile_table_ends_in_rows_or_a_typed_error(tmp_path: Path) -> None:
+    found = damage.hostile(tmp_path, files_in_a_log=3_000, zeros=128 << 20)
+    assert found.faults == {}
+    assert found.outcomes["ok"] > 100
+
+
+def test_every_damaged_file_ends_in_rows_or_a_typed_error(tmp_path: Path) -> None:
+    found = damage.at_random(tmp_path, range(60))
+    assert found.faults == {}
+    # Neither is all of the damage without effect, nor is a table lost by any damage.
+    assert found.outcomes["ok"] > found.outcomes["CorruptFile"] + found.outcomes["CorruptLog"] > 10
+
+
+@pytest.mark.parametrize(
+    ("outcome", "what"),
+    [
+        ({"outcome": "untyped PanicException"}, "PanicException"),
+        ({"seconds": 99.0}, "99.0 s"),
+        ({"mb": 9999}, "9999 MB"),
+    ],
+)
+def test_faults_are_told(outcome: dict[str, object], what: str) -> None:
+    told = {"did": "rows", "outcome": "ok", "text": "", "seconds": 0.0, "mb": 0, **outcome}
+    assert what in str(Outcomes({"rows": told}).faults())
+    found = damage.Found()
+    found.add("a table", Outcomes({"rows": {**told, "seconds": 0.0, "mb": 0, "outcome": "ok"}}), must_refuse_rows=True)
+    assert found.faults == {"a table": ["rows from elsewhere were read"]}
