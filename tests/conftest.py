@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stores.servers import MOTO, saying_its_port
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# Serves until its standard input closes, so it cannot outlive the tests, however they end. A port of 0 is chosen by
-# the system, so two runs never want the same one.
-_MOTO = """
-import logging, sys
-from moto.server import ThreadedMotoServer
-logging.getLogger("werkzeug").setLevel(logging.ERROR)
-server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-server.start()
-print(server.get_host_and_port()[1], flush=True)
-sys.stdin.read()
-server.stop()
-"""
 
 
 @dataclass(frozen=True)
@@ -51,19 +40,22 @@ class S3Server:
             "AWS_ALLOW_HTTP": "true",
         }
 
-    def new_bucket(self) -> str:
-        """The `s3://` location of a bucket that is empty and nobody else's."""
+    def client(self) -> Any:
+        """boto3's client of this server."""
         import boto3
 
-        client = boto3.client(
+        return boto3.client(
             "s3",
             endpoint_url=self.endpoint,
             aws_access_key_id=self.access_key_id,
             aws_secret_access_key=self.secret_access_key,
             region_name=self.region,
         )
+
+    def new_bucket(self) -> str:
+        """The `s3://` location of a bucket that is empty and nobody else's."""
         name = f"bucket-{uuid.uuid4().hex}"
-        client.create_bucket(Bucket=name)
+        self.client().create_bucket(Bucket=name)
         return f"s3://{name}"
 
 
@@ -92,24 +84,15 @@ def _group(item: pytest.Item) -> str:
 @pytest.fixture(scope="session")
 def moto_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """moto's S3 in a process of its own, one for the whole run."""
-    log = tmp_path_factory.mktemp("moto") / "log"
-    with log.open("w") as errors:
-        command = [sys.executable, "-c", _MOTO]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        port = process.stdout.readline().strip()
-        assert port, f"moto did not start:\n{log.read_text()}"
-        yield S3Server(f"http://127.0.0.1:{port}")
-    finally:
-        process.stdin.close()
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(timeout=10)
-        process.stdout.close()
+    with moto(tmp_path_factory.mktemp("moto") / "log") as server:
+        yield server
+
+
+@contextmanager
+def moto(log: Path) -> Iterator[S3Server]:
+    """moto's S3 in a process of its own, which writes its errors to a file."""
+    with saying_its_port([sys.executable, "-c", MOTO], log) as endpoint:
+        yield S3Server(endpoint)
 
 
 @pytest.fixture
@@ -131,6 +114,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf: dict[str, Any] = {
         "spark__sql__shuffle__partitions": 2,
         "spark__driver__memory": "2g",
+        # A test's JVM mostly loads classes and compiles: what serves longer runs is off.
+        "spark__driver__extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
         "spark__local__dir": scratch,
         "spark__sql__warehouse__dir": scratch / "warehouse",
         "spark__ui__showConsoleProgress": "false",

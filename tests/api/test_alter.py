@@ -296,11 +296,47 @@ def test_features_are_dropped_where_that_is_safe(table: DeltaTable) -> None:
         table.alter.drop_feature("changeDataFeed")
 
 
-def test_features_in_files_or_history_are_not_dropped(table: DeltaTable) -> None:
-    # P098
-    table.alter.set_table_properties({"delta.enableDeletionVectors": "true"})
-    with pytest.raises(UnsupportedFeatureError, match="DROP FEATURE deletionVectors"):
-        table.alter.drop_feature("deletionVectors")
+def test_features_in_files_or_history_are_dropped_with_care(table: DeltaTable) -> None:
+    # P098: protected, or after a day
+    table.alter.set_table_properties({"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"})
+    with pytest.raises(InvalidArgumentError, match="DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD"):
+        table.alter.drop_feature("deletionVectors", truncate_history=True)
+    version = DeltaTable(table.location).version()
+    plan = table.alter.drop_feature("deletionVectors", dry_run=True)
+    assert (plan.removed_features, plan.added_features) == (["deletionVectors"], ["checkpointProtection"])
+    assert DeltaTable(table.location).version() == version
+    assert table.alter.drop_feature("deletionVectors").version == version + 4
+    assert [e["operation"] for e in table.history(2)] == ["DROP FEATURE", "Empty Commit"]
+    table.alter.set_table_properties({"delta.feature.timestampNtz": "supported"})
+    with pytest.raises(UnsupportedFeatureError, match="timestampNtz"):
+        table.alter.drop_feature("timestampNtz")
+
+
+def test_files_are_written_anew_before_their_feature_goes(table: DeltaTable) -> None:
+    # P098: marked rows and old types
+    table.alter.set_table_properties({"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"})
+    write_deltalake(table.location, table.to_pyarrow_table(), mode="append")
+    table = DeltaTable(table.location)
+    table.delete("id = 1")
+    table.alter.change_column_type("s.x", "long")
+    rows, version = DeltaTable(table.location).to_pyarrow_table(), DeltaTable(table.location).version()
+    for feature in ("deletionVectors", "typeWidening"):
+        assert table.alter.drop_feature(feature, dry_run=True).removed_features == [feature]
+    assert DeltaTable(table.location).version() == version
+    why = CommitProperties(custom_metadata={"why": "readers"})
+    table.alter.drop_feature("typeWidening", commit_properties=why)
+    after = DeltaTable(table.location)
+    assert after.to_pyarrow_table().equals(rows)
+    assert "typeChanges" not in after.schema().to_json()
+    assert "typeWidening" not in after.compatibility().protocol.features
+    operations = [e["operation"] for e in after.history(7)]
+    assert operations == ["DROP FEATURE", *["Empty Commit"] * 3, "SET TBLPROPERTIES", "REORG", "CHANGE COLUMN"]
+    assert {e["why"] for e in after.history(6)} == {"readers"}
+    # The purge took the marked rows out too: what is left of them is in old versions.
+    table.alter.drop_feature("deletionVectors")
+    assert "ADD DELETION VECTORS TOMBSTONES" in [e["operation"] for e in DeltaTable(table.location).history()]
+    assert DeltaTable(table.location).to_pyarrow_table().equals(rows)
+    assert DeltaTable(table.location, version=version).to_pyarrow_table().equals(rows)
 
 
 def test_constraints_that_are_not_there(table: DeltaTable) -> None:

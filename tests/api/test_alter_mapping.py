@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, Field, write_deltalake
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError
 
 ROWS = pa.table(
     {
@@ -84,8 +84,6 @@ def test_what_is_refused(table: DeltaTable) -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=says):
             call()
-    with pytest.raises(UnsupportedFeatureError, match="DROP FEATURE columnMapping"):
-        table.alter.drop_feature("columnMapping")
 
 
 def test_listed_statistics_follow(table: DeltaTable) -> None:

@@ -165,6 +165,27 @@ def test_two_writers_never_hand_out_a_value_twice(counted: str) -> None:
     assert sorted(DeltaTable(counted).to_pyarrow_table()["id"].to_pylist()) == [10, 15, 20, 25]
 
 
+def test_who_hands_out_no_value_follows_a_commit_of_marks(counted: str) -> None:
+    """5.1 rule 2: metadata that says only how far identity columns went is no conflict for who changes none."""
+    from deltaplane import _native
+    from deltaplane.write import write_request
+
+    schema = Schema([Field("back", "long", metadata=identity(-1, -3, explicit=True)), Field("v", "string")])
+    table = str(DeltaTable.create(counted + "2", schema).table_uri.removeprefix("file://"))
+    rows = pa.table({"back": [7], "v": ["x"]})
+    job = _native.WriteJob.begin(table, None, rows.schema, write_request(mode="append"))
+    adds = _native.write_files(table, None, job.spec, rows)
+    write_deltalake(table, letters("a"), mode="append")
+    job.commit(adds)
+    assert sorted(DeltaTable(table).to_pyarrow_table()["back"].to_pylist()) == [-1, 7]
+    assert marks(table) == [-1, None]
+    infos = [json.loads((Path(table) / "_delta_log" / f"{v:020}.json").read_text().splitlines()[0]) for v in (1, 2)]
+    assert [i["commitInfo"].get("tags") for i in infos] == [{"delta.identity.schemaUpdate": "true"}, None]
+    write_deltalake(table, pa.table({"v": ["b"], "new": [1]}), mode="append", schema_mode="merge")
+    line = (Path(table) / "_delta_log" / f"{3:020}.json").read_text().splitlines()[0]
+    assert "schemaUpdate" not in line
+
+
 def test_tasks_have_ranges_of_their_own(counted: str) -> None:
     from deltaplane import _native
     from deltaplane.write import write_request

@@ -38,6 +38,9 @@ def test_the_data_is_consistent(engine: Engine) -> None:
     known = {f["name"] for f in json.loads(_native.features_json())}
     assert engine.reads <= known
     assert engine.writes <= known
+    # What a program gets wrong it can't do.
+    assert engine.misreads <= known - engine.reads
+    assert engine.miswrites <= known - engine.writes
     assert engine.source in ("measured", "its own features") or engine.source.startswith("https://")
     if engine.writer_version < 7:
         assert engine.reader_version < 3 or not engine.is_writer
@@ -77,8 +80,8 @@ def test_a_table_is_asked(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found.to_dict()))["after"]["min_writer_version"] == 7
 
 
-def test_the_pages_are_up_to_date() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True
-    )
+@pytest.mark.parametrize("generator", ["generate.py", "generate_reliability.py"])
+def test_the_pages_are_up_to_date(generator: str) -> None:
+    command = [sys.executable, str(ROOT / "docs" / generator), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ import pytest
 
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.schema import Field, Schema
 from interop.verifier import verify
 
 MAPPED = {"delta.columnMapping.mode": "name"}
@@ -49,6 +51,80 @@ def test_what_stands_in_the_way_is_named(
     with pytest.raises(UnsupportedFeatureError, match=why):
         write_deltalake(path, data, configuration=configuration)
     assert not Path(path).exists() or not DeltaTable.is_deltatable(path)
+
+
+V3 = {**MAPPED, "delta.enableRowTracking": "true", "delta.enableIcebergCompatV3": "true"}
+
+
+def test_defaults_of_version_3_are_literals(tmp_table: Callable[[], str]) -> None:
+    """P155, P107"""
+    schema = Schema([Field("a", "long"), Field("d", "date", metadata={"CURRENT_DEFAULT": "current_date()"})])
+    with pytest.raises(UnsupportedFeatureError, match=r"icebergCompatV3.*`d` is `current_date\(\)`"):
+        DeltaTable.create(tmp_table(), schema, configuration=V3)
+    DeltaTable.create(tmp_table(), schema, configuration={**MAPPED, "delta.enableIcebergCompatV2": "true"})
+    schema = Schema([Field("a", "long"), Field("d", "date", metadata={"CURRENT_DEFAULT": "DATE'2024-01-01'"})])
+    table = DeltaTable.create(tmp_table(), schema, configuration=V3)
+    with pytest.raises(UnsupportedFeatureError, match="literals as defaults only"):
+        table.alter.set_default("a", "1 + 1")
+    table.alter.set_default("a", "-1")
+
+
+@pytest.mark.parametrize("version", ["V1", "V2"])
+def test_existing_tables_become_compatible(tmp_table: Callable[[], str], version: str) -> None:
+    """P155: as delta-spark 4.4.0 lets them."""
+    path = tmp_table()
+    write_deltalake(path, LIST.select(["p"]) if version == "V1" else LIST)
+    table, key = DeltaTable(path), f"delta.enableIcebergCompat{version}"
+    with pytest.raises(UnsupportedFeatureError, match="needs column mapping"):
+        table.alter.set_table_properties({key: "true"})
+    plan = table.alter.set_table_properties({**MAPPED, key: "true"})
+    assert plan.added_features == ["columnMapping", f"icebergCompat{version}"]
+    write_deltalake(path, pa.table({"p": ["c"]}), mode="append")
+    assert sorted(DeltaTable(path).to_pyarrow_table()["p"].to_pylist()) == ["a", "b", "c"]
+    if version == "V2":
+        nested = [f.metadata.get("delta.columnMapping.nested.ids") for f in table.schema().fields]
+        assert nested == [None, {"l.element": 3}]
+        assert table.metadata().configuration["delta.columnMapping.maxColumnId"] == "3"
+    other = f"delta.enableIcebergCompat{'V1' if version == 'V2' else 'V2'}"
+    with pytest.raises(UnsupportedFeatureError, match=r"are both on|no lists"):
+        table.alter.set_table_properties({other: "true"})
+    with pytest.raises(UnsupportedFeatureError, match="no deletion vectors"):
+        table.alter.set_table_properties({"delta.enableDeletionVectors": "true"})
+    table.alter.set_table_properties({key: "false"})
+    verify(path)
+
+
+def test_what_stands_in_the_way_of_an_existing_table(tmp_table: Callable[[], str]) -> None:
+    """P155"""
+
+    def refused(why: str, version: str, **options: Any) -> DeltaTable:
+        write_deltalake(path := tmp_table(), LIST.select(["p"]).append_column("v", pa.array([1, 2])), **options)
+        table = DeltaTable(path)
+        change = {**MAPPED, f"delta.enableIcebergCompat{version}": "true"}
+        with pytest.raises(UnsupportedFeatureError, match=why):
+            table.alter.set_table_properties(change)
+        return table
+
+    refused("icebergCompatV1 .* without the partition columns", "V1", partition_by="p")
+    # The protocol asks it of new files alone.
+    write_deltalake(path := tmp_table(), LIST, partition_by="p", configuration=MAPPED)
+    DeltaTable(path).alter.set_table_properties({"delta.enableIcebergCompatV2": "true"})
+    write_deltalake(path, LIST, mode="append")
+    with pytest.raises(UnsupportedFeatureError, match=r"keeps its partition columns \(\[p\]\)"):
+        write_deltalake(path, LIST.select(["p"]), mode="overwrite", schema_mode="overwrite", partition_by=[])
+    off = {"delta.enableDeletionVectors": "false"}
+    listed = {"delta.feature.deletionVectors": "supported"}
+    refused("icebergCompatV1, which has no deletion vectors, but the table's protocol", "V1", configuration=listed)
+    refused("icebergCompatV3 can't be switched on", "V3", configuration=off)
+    write_deltalake(path := tmp_table(), LIST, configuration=MAPPED)
+    commit = Path(path, "_delta_log", f"{0:020}.json")
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        action.get("add", {}).pop("stats", None)
+    commit.write_text("\n".join(map(json.dumps, actions)))
+    commit.with_suffix(".crc").unlink(missing_ok=True)
+    with pytest.raises(UnsupportedFeatureError, match="has no number of rows"):
+        DeltaTable(path).alter.set_table_properties({"delta.enableIcebergCompatV2": "true"})
 
 
 def test_version_2_gives_ids_to_elements(tmp_table: Callable[[], str]) -> None:

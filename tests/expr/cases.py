@@ -137,6 +137,8 @@ EXPRESSIONS: list[str] = [
     "dt1 - k",
     *(f"{a} div {b}" for a, b in zip(_WHOLE, _OTHER_WHOLE, strict=True)),
     *(f"{a} % {b}" for a, b in zip(_NUMBERS[:6], _OTHERS[:6], strict=True)),
+    *("m1 % m2", "m2 % m1", "m1 % m4", "m4 % m1", "m1 % 3", "m1 % 0.3", "m4 % i1", "i1 % m1", "m3 % m1", "m1 % m3"),
+    *("try_mod(m1, m2)", "try_mod(m4, m3)"),
     "mod(i1, k)",
     "l1 % k",
     *(f"pmod({a}, {b})" for a, b in zip(_WHOLE, _OTHER_WHOLE, strict=True)),
@@ -285,8 +287,47 @@ EXPRESSIONS: list[str] = [
     # --- patterns ---
     *(f"t1 {w} '{p}'" for w in ("like", "not like") for p in ("a%", "%b%", "_", "a\\\\%b%", "", "%", "__a%")),
     "t1 like 'a!%b%' escape '!'",
+    *(
+        f"{subject} rlike r'{pattern}'"
+        for subject in ("t1", "t2", "tl")
+        for pattern in (
+            *("a", "^a", "a$", "^a$", "", "^$", "$", "a|b$", "^(a|é)+$", "^.$", "a.b", ".", "[abc]{2,3}", "(?:a,?)+b"),
+            *(r"^\d+$", r"\D", r"\w+\W", r"^\s", r"\S$", r"[\s,]", r"[^\w ]", "[^a]$", "[a-c-]", "[.]"),
+            *(
+                r"\.",
+                r"\t x\n",
+                r"\r$",
+                r"\n$",
+                "x?$",
+                "日.*",
+                "[à-ÿ]",
+                "^(?:[A-Z]{3}|[a-z]{3})( .*)?$",
+                "a{2}",
+                "a*?b",
+            ),
+        )
+    ),
+    "t1 regexp '^a'",
+    "regexp(t1, '^a')",
+    "regexp_like(tl, '^[a-z0-9]+@[a-z]+\\\\.(com|org)$')",
     "split(t1, ',')",
     "split(t1, 'a')",
+    # --- intervals ---
+    *(
+        f"{value} {sign} interval {count} {unit}"
+        for value in ("dt1", "ts1", "nz1")
+        for sign, count, unit in (
+            *(
+                ("+", "1", "day"),
+                ("-", "'400'", "DAYS"),
+                ("+", "-3", "month"),
+                ("-", "1", "month"),
+                ("+", "'-4'", "years"),
+            ),
+            *(("+", "25", "hours"), ("-", "1", "minute"), ("+", "86401", "seconds"), ("+", "11", "months")),
+        )
+    ),
+    "ts1 + interval 1 month - interval 1 day > ts2",
     # --- collections ---
     *(f"{f}({a})" for f in ("size", "cardinality") for a in ("ai", "mp")),
     "array_size(at)",

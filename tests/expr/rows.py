@@ -64,6 +64,27 @@ _TEXT = [
     "aaa",
     "b",
 ]
+# What `.` and `$` of a regular expression tell apart.
+_LINES = [
+    *(
+        "a",
+        "a\n",
+        "a\r",
+        "a\r\n",
+        "a\n\n",
+        "a\n\r",
+        "a\u0085",
+        "a\u2028",
+        "a\u2029b",
+        "b\na",
+        "\r\n",
+        "\n",
+        "\x0b",
+        "\x1c",
+        "\xa0x",
+    ),
+    *("x@y.com", "x@yzcom", "X@y.org", "x@y.org\n", "١", "ｄ", "aab", "a b", "a-b", "a^b", "à", "A"),
+]
 _NUMBERS = [
     "0",
     " 12 ",
@@ -184,6 +205,7 @@ COLUMNS: dict[str, tuple[pa.DataType, tuple[list[Any], st.SearchStrategy[Any]]]]
     "y": (pa.int32(), ([2024, 1900, 1, 9999, 2023], st.integers(1, 9999))),
     **{f"t{i}": (pa.string(), (_TEXT, st.text(st.sampled_from(_LETTERS), max_size=8))) for i in (1, 2)},
     "c": (pa.string(), (["a", "b", ",", " ", "", "é", "ab", "x"], st.text(st.sampled_from("ab, xé"), max_size=2))),
+    "tl": (pa.string(), _chosen(_LINES)),
     "tn": (pa.string(), _chosen(_NUMBERS)),
     "to": (pa.string(), _chosen(_BOOLEANS)),
     "td": (pa.string(), _chosen(_DATES)),

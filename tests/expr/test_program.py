@@ -33,7 +33,7 @@ def one(sql: str, zone: str = "UTC", **columns: pa.Array) -> object:
     ("sql", "named"),
     [
         ("soundex(name) = 'a'", "`soundex`"),
-        ("name rlike 'a+'", "`rlike`"),
+        ("name rlike '(?i)a'", "`(?i`"),
         ("rand() > 0.5", "`rand`"),
         ("my_udf(id)", "`my_udf`"),
         ("exists(array(1), x -> x > 1)", "a lambda function in exists"),
@@ -42,7 +42,9 @@ def one(sql: str, zone: str = "UTC", **columns: pa.Array) -> object:
         ("cast(d as string) = '1'", "CAST(double AS string)"),
         ("at > current_timestamp()", "the current time"),
         ("name collate UNICODE", "COLLATE"),
-        ("at + interval 1 day > at", "an interval"),
+        ("at + interval '1-2' year to month > at", "an interval"),
+        ("at + interval 1 day * 2 > at", "an interval"),
+        ("interval 1 day + at > at", "an interval"),
     ],
 )
 def test_what_is_not_exact_is_refused_by_name(sql: str, named: str) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from interop.delta_spark import DeltaSpark
-from interop.verifier import ROOT, SHARED
+from interop.peers import Append, Peer, Read, peers
+from interop.verifier import ROOT, SHARED, tool, verdict
 
 DATA = ROOT / "python" / "deltaplane" / "compat" / "engines.json"
 # Values that writers make themselves are left out of the row that is appended.
@@ -55,8 +56,13 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "checkpointProtection": ("ref-drop-feature-checkpoint-protection",),
 }
 
-Read = Callable[[str], int]
-Append = Callable[[str, pa.Table], None]
+
+class Outcome(IntEnum):
+    """How it went; of several tables the worst counts."""
+
+    WRONG = 0
+    REFUSED = 1
+    RIGHT = 2
 
 
 def expected(case: str) -> dict[str, Any]:
@@ -64,161 +70,149 @@ def expected(case: str) -> dict[str, Any]:
     return found
 
 
-def copied(case: str, into: Path) -> str:
-    target = into / case
+def expected_rows(case: str) -> pa.Table:
+    return pq.read_table(SHARED / "corpus" / case / "expected" / f"v{expected(case)['latest_version']}.parquet")
+
+
+def schema_fields(case: str) -> list[dict[str, Any]]:
+    said = expected(case)["schema"]
+    fields: list[dict[str, Any]] = (said if isinstance(said, dict) else json.loads(said))["fields"]
+    return fields
+
+
+def copied(case: str, scratch: Path) -> str:
+    target = Path(tempfile.mkdtemp(dir=scratch)) / case
     shutil.copytree(SHARED / "corpus" / case / "table", target)
     return str(target)
 
 
-def can_read(read: Read, cases: tuple[str, ...], scratch: Path) -> bool:
-    """Whether every row comes out of each table."""
-    for case in cases:
-        try:
-            if read(copied(case, Path(tempfile.mkdtemp(dir=scratch)))) != expected(case)["num_rows"]:
-                return False
-        except Exception as e:  # noqa: BLE001 - a peer's refusal is an answer
-            print("   ", case, type(e).__name__, " ".join(str(e).split())[:160])
-            return False
-    return True
+def of_case(case: str, what: str, outcome: Outcome, why: str) -> Outcome:
+    print(f"    {what} {outcome.name} {case}: {' '.join(why.split())[:200]}")
+    return outcome
 
 
-def can_append(append: Append, judge: DeltaSpark, cases: tuple[str, ...], scratch: Path) -> bool:
+def read_one(read: Read, case: str, without: set[str], scratch: Path) -> Outcome:
+    """Whether every row comes out of a table as delta-spark sees it."""
+    try:
+        rows = read(copied(case, scratch))
+    except Exception as e:  # noqa: BLE001 - a peer's refusal is an answer
+        return of_case(case, "read", Outcome.REFUSED, f"{type(e).__name__} {e}")
+    wrong = tool("corpuslib").compare(*(shown(table, without) for table in (rows, expected_rows(case))))
+    return of_case(case, "read", Outcome.WRONG, wrong) if wrong else Outcome.RIGHT
+
+
+def append_one(append: Append, judge: Read, case: str, scratch: Path) -> Outcome:
     """Whether a row of the table can be appended again, so that delta-spark and the verifier find it right."""
-    for case in cases:
-        table = copied(case, Path(tempfile.mkdtemp(dir=scratch)))
-        try:
-            append(table, one_row(case))
-            if (
-                judge.sql(f"select count(*) as n from delta.`{table}`")["n"][0].as_py()
-                != expected(case)["num_rows"] + 1
-            ):
-                return False
-        except Exception as e:  # noqa: BLE001 - a peer's refusal is an answer
-            print("   ", case, type(e).__name__, " ".join(str(e).split())[:160])
-            return False
-        tool = [sys.executable, str(SHARED / "tools" / "verify_table.py"), table, "--no-spark"]
-        done = subprocess.run(tool, capture_output=True, text=True, timeout=300)
-        # Arrow's view types are strings in the file as any; the tool knows them not.
-        problems = [line for line in done.stdout.splitlines() if line.startswith("PROBLEM")]
-        if [line for line in problems if "_view" not in line]:
-            print("   ", case, *problems)
-            return False
-    return True
+    table = copied(case, scratch)
+    try:
+        append(table, one_row(case))
+    except Exception as e:  # noqa: BLE001 - a peer's refusal is an answer
+        return of_case(case, "append", Outcome.REFUSED, f"{type(e).__name__} {e}")
+    try:
+        wrong = one_more(judge(table), case) or problems(table)
+    except Exception as e:  # noqa: BLE001 - a table that the judge can't read is spoilt
+        wrong = f"{type(e).__name__} {e}"
+    return of_case(case, "append", Outcome.WRONG, wrong) if wrong else Outcome.RIGHT
+
+
+def one_more(rows: pa.Table, case: str) -> str:
+    """What is wrong with the rows of a table to which one of its own was appended."""
+    without = {f["name"] for f in schema_fields(case) if is_made(f)} | variants(case)
+    library = tool("corpuslib")
+    found, before = (
+        Counter(library.canonical_rows(*library.normalise(shown(table, without))))
+        for table in (rows, expected_rows(case))
+    )
+    lost, added = before - found, list((found - before).elements())
+    if lost or len(added) != 1:
+        return f"{lost.total()} rows lost, {len(added)} added"
+    return "" if added[0] in before else f"the new row is {added[0]}"
+
+
+def problems(table: str) -> str:
+    # Arrow's view types are strings in the file as any; the tool knows them not.
+    found = [line for line in verdict(table).splitlines() if line.startswith("PROBLEM")]
+    return "; ".join(line for line in found if "_view" not in line)
 
 
 def one_row(case: str) -> pa.Table:
     """A row that the table holds already, without the columns that writers fill."""
-    said = expected(case)
-    rows = pq.read_table(SHARED / "corpus" / case / "expected" / f"v{said['latest_version']}.parquet").slice(0, 1)
-    schema = said["schema"] if isinstance(said["schema"], dict) else json.loads(said["schema"])
-    made = [f["name"] for f in schema["fields"] if any(key in f["metadata"] for key in MADE)]
-    return rows.drop_columns([name for name in made if name in rows.column_names])
+    made = [f["name"] for f in schema_fields(case) if is_made(f)]
+    return shown(expected_rows(case).slice(0, 1), set(made))
 
 
-def deltalake_read(table: str) -> int:
-    import deltalake
-
-    opened = deltalake.DeltaTable(table)
-    return sum(b.num_rows for b in deltalake.QueryBuilder().register("t", opened).execute("select * from t"))
+def is_made(field: Mapping[str, Any]) -> bool:
+    return any(key in field["metadata"] for key in MADE)
 
 
-def deltalake_append(table: str, rows: pa.Table) -> None:
-    import deltalake
-
-    deltalake.write_deltalake(table, rows, mode="append")
-
-
-def polars_read(table: str) -> int:
-    import polars as pl
-
-    return pl.scan_delta(table).collect().height
+def variants(case: str) -> set[str]:
+    """Columns that are variants or hold some."""
+    return {f["name"] for f in schema_fields(case) if '"variant"' in json.dumps(f["type"])}
 
 
-def polars_append(table: str, rows: pa.Table) -> None:
-    import polars as pl
-
-    frame = pl.from_arrow(rows)
-    assert isinstance(frame, pl.DataFrame)
-    frame.write_delta(table, mode="append")
+def shown(table: pa.Table, without: set[str]) -> pa.Table:
+    return table.drop_columns([name for name in table.column_names if name in without])
 
 
-# DuckDB's extension comes as a Python package: its file is loaded where it lies.
-_DUCKDB = """
-import glob, os, sys
-import duckdb, duckdb_extension_delta
-here = os.path.dirname(duckdb_extension_delta.__file__)
-connection = duckdb.connect()
-connection.execute("set enable_progress_bar = false")
-connection.execute(f"load '{glob.glob(here + '/extensions/*/*.duckdb_extension')[0]}'")
-print(connection.sql(f"select count(cast(t as varchar)) from delta_scan('{sys.argv[1]}') t").fetchone()[0])
-"""
+def features_by(outcomes: Mapping[str, Outcome], outcome: Outcome) -> list[str]:
+    return sorted(feature for feature, found in outcomes.items() if found == outcome)
 
 
-def duckdb_read(python: str) -> Read:
-    def read(table: str) -> int:
-        done = subprocess.run([python, "-c", _DUCKDB, table], capture_output=True, text=True, timeout=120)
-        if done.returncode:
-            raise RuntimeError(done.stderr.strip().splitlines()[-1])
-        return int(done.stdout)
-
-    return read
-
-
-def versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {"delta-spark": "4.4.0", "deltalake": version("deltalake"), "Polars": version("polars")}
-
-
-def measure(duckdb: str | None, only: list[str], scratch: Path) -> list[dict[str, Any]]:
-    """One entry for each engine that is here."""
-    spark = DeltaSpark(scratch)
-
-    # In SQL, because variants don't cross as Arrow; the text of each row needs every column.
-    def spark_read(table: str) -> int:
-        return int(spark.sql(f"select count(to_json(struct(*))) as n from delta.`{table}`")["n"][0].as_py())
-
-    def spark_append(table: str, rows: pa.Table) -> None:
-        columns = ", ".join(f"`{name}`" for name in rows.column_names)
-        spark.sql(f"insert into delta.`{table}` ({columns}) select {columns} from delta.`{table}` limit 1")
-
-    peers: list[tuple[str, str, Read, Append | None]] = [
-        ("delta-spark", versions()["delta-spark"], spark_read, spark_append),
-        ("deltalake", versions()["deltalake"], deltalake_read, deltalake_append),
-        ("Polars", versions()["Polars"], polars_read, polars_append),
-    ]
-    if duckdb:
-        ask = [duckdb, "-c", "import duckdb;print(duckdb.__version__)"]
-        version = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-        peers.append(("DuckDB", version, duckdb_read(duckdb), None))
-    found = []
-    for name, version, read, append in [p for p in peers if not only or p[0] in only]:
-        print(name, version)
-        entry: dict[str, Any] = {
-            "name": name,
-            "versions": version,
-            "reader_version": 3,
-            "writer_version": 7 if append else 0,
+def measured_reads(peer: Peer, scratch: Path) -> tuple[str, dict[str, Outcome]]:
+    """What comes of reading in the way that does best, and which way that is."""
+    found: dict[str, dict[str, Outcome]] = {}
+    for way, read in peer.reads.items():
+        print("  by", way)
+        found[way] = {
+            feature: min(
+                read_one(read, case, variants(case) if peer.variants_as_json else set(), scratch) for case in cases
+            )
+            for feature, cases in TABLES.items()
         }
-        entry["reads"] = sorted(f for f, cases in TABLES.items() if can_read(read, cases, scratch))
-        readable = [(f, cases) for f, cases in TABLES.items() if f in entry["reads"]]
-        entry["writes"] = sorted(f for f, cases in readable if append and can_append(append, spark, cases, scratch))
-        found.append({**entry, "source": "measured"})
-    spark.stop()
-    return found
+    best = max(found, key=lambda way: sum(found[way].values()))
+    return best, found[best]
+
+
+def measure(peer: Peer, judge: Read, scratch: Path) -> dict[str, Any]:
+    """The entry of one program."""
+    print(peer.name, peer.version)
+    way, reads = measured_reads(peer, scratch)
+    writes: dict[str, Outcome] = {}
+    # A program that reads a feature wrongly or not at all has nothing to append to.
+    for feature in features_by(reads, Outcome.RIGHT) if peer.append else []:
+        writes[feature] = min(append_one(peer.append, judge, case, scratch) for case in TABLES[feature])
+    return {
+        "name": peer.name,
+        "versions": peer.version,
+        "reader_version": 3,
+        "writer_version": 7 if peer.append else 0,
+        "reads_by": way,
+        "reads": features_by(reads, Outcome.RIGHT),
+        "misreads": features_by(reads, Outcome.WRONG),
+        "writes": features_by(writes, Outcome.RIGHT),
+        "miswrites": features_by(writes, Outcome.WRONG),
+        "source": "measured",
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--duckdb", help="an interpreter that has duckdb and duckdb-extension-delta")
+    parser.add_argument("--duckdb", help="an interpreter that has duckdb, duckdb-extension-delta and pyarrow")
     parser.add_argument("--only", action="append", default=[], help="an engine's name; may be given again")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        measured = measure(arguments.duckdb, arguments.only, Path(scratch))
+    with tempfile.TemporaryDirectory() as place:
+        scratch = Path(place)
+        spark = DeltaSpark(scratch)
+        everyone = peers(spark, arguments.duckdb)
+        judge = everyone[0].reads["Spark SQL"]
+        chosen = [peer for peer in everyone if not arguments.only or peer.name in arguments.only]
+        measured = [measure(peer, judge, scratch) for peer in chosen]
+        spark.stop()
     data = json.loads(DATA.read_text())
-    names = {entry["name"] for entry in measured}
-    kept = [e for e in data["engines"] if e["source"] != "measured" or e["name"] not in names]
-    data["engines"] = kept + measured
+    entries = {e["name"]: e for e in [*data["engines"], *measured] if e["source"] == "measured"}
+    documented = [e for e in data["engines"] if e["source"] != "measured"]
+    order = [peer.name for peer in everyone]
+    data["engines"] = documented + sorted(entries.values(), key=lambda e: order.index(e["name"]))
     DATA.write_text(json.dumps(data, indent=1) + "\n")
 
 

@@ -98,6 +98,39 @@ def test_row_ids_go_on(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) ->
     verify(table)
 
 
+def test_row_ids_that_come_late(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
+    # P140, P141: files that were there get ids, delta-spark reads them and goes on; a vector and a partition stay
+    table = tmp_table()
+    write_deltalake(table, numbered(0, 2), configuration={"delta.enableDeletionVectors": "true"})
+    append(table, 2)
+    delta_spark.sql(f"delete from delta.`{table}` where id = 1")
+    plan = DeltaTable(table).alter.set_table_properties({"delta.enableRowTracking": "true"})
+    assert plan.added_features == ["domainMetadata", "rowTracking"]
+    assert [e["operation"] for e in DeltaTable(table).history(3)] == [
+        "SET TBLPROPERTIES",
+        "ROW TRACKING BACKFILL",
+        "UPGRADE PROTOCOL",
+    ]
+    before = row_ids(delta_spark, table)
+    assert [(i, v) for i, _, v in before] == [(0, 4), (2, 4), (3, 4)]
+    assert sorted(r for _, r, _ in before) in ([0, 2, 3], [0, 1, 2])
+    delta_spark.execute(f"update delta.`{table}` set name = 'new' where id = 2")
+    append(table, 4)
+    after = row_ids(delta_spark, table)
+    assert [r for _, r, _ in after[:3]] == [r for _, r, _ in before]
+    assert len({r for _, r, _ in after}) == 5
+    verify(table)
+    # P098: both write on without it. The verifier doesn't know that writers give no ids while they are suspended.
+    plan = DeltaTable(table).alter.drop_feature("rowTracking")
+    assert plan.removed_features == ["rowTracking"]
+    delta_spark.execute(f"delete from delta.`{table}` where id = 4")
+    append(table, 6)
+    rows = DeltaTable(table).to_pyarrow_table()
+    assert sorted(rows["id"].to_pylist()) == [0, 2, 3, 5, 6, 7]
+    assert_same(delta_spark.read(table), rows)
+    assert not any("baseRowId" in a for a in actions(table, DeltaTable(table).version(), "add"))
+
+
 def test_clustering_and_domains(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
     # P151, P152
     table = tmp_table()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, write_deltalake
-from deltaplane.exceptions import ConstraintViolationError
+from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.schema import Field, Schema
 from interop.delta_spark import DeltaSpark, DeltaSparkError
 from interop.verifier import verify
@@ -95,3 +95,44 @@ def test_both_take_and_refuse_the_same_rows(delta_spark: DeltaSpark, tmp_path: P
         "note": "none",
     }
     verify(path)
+
+
+# Column, and whether delta-spark 4.4.0 and deltaplane take it.
+DECLARED = [
+    ("g INT GENERATED ALWAYS AS (a + 1)", True),
+    ("g BIGINT GENERATED ALWAYS AS (a + 1)", False),
+    ("g INT GENERATED ALWAYS AS (b + 1)", False),
+    ("g INT GENERATED ALWAYS AS (nope)", False),
+    ("g DOUBLE GENERATED ALWAYS AS (rand())", False),
+    ("g DATE GENERATED ALWAYS AS (current_date())", False),
+    ("g BOOLEAN GENERATED ALWAYS AS (startswith(s, 'x'))", False),
+    ("g STRING GENERATED ALWAYS AS (upper(s))", True),
+    ("g DATE DEFAULT current_date()", True),
+    ("g INT DEFAULT '1'", True),
+    ("g TINYINT DEFAULT 300", False),
+    ("g BOOLEAN DEFAULT 1", False),
+    ("g INT DEFAULT a", False),
+]
+
+
+def test_both_declare_the_same(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    keys = {"GENERATED": "delta.generationExpression", "DEFAULT": "CURRENT_DEFAULT"}
+    names = {"INT": "integer", "BIGINT": "long", "TINYINT": "byte"}
+    base = [Field("a", "integer"), Field("b", "integer", metadata={keys["GENERATED"]: "a"}), Field("s", "string")]
+    for i, (text, taken) in enumerate(DECLARED):
+        _, of, kind, expression = text.replace("GENERATED ALWAYS AS", "GENERATED").split(" ", 3)
+        rule = {keys[kind]: expression.removeprefix("(").removesuffix(")") if kind == "GENERATED" else expression}
+        columns = "a INT, b INT GENERATED ALWAYS AS (a), s STRING"
+        sql = (
+            f"CREATE TABLE delta.`{tmp_path}/{i}` ({columns}, {text}) USING delta "
+            "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+        )
+        fields = [*base, Field("g", names.get(of, of.lower()), metadata=rule)]
+        if taken:
+            delta_spark.execute(sql)
+            DeltaTable.create(str(tmp_path / f"{i}-ours"), Schema(fields))
+            continue
+        with pytest.raises(DeltaSparkError):
+            delta_spark.execute(sql)
+        with pytest.raises((InvalidArgumentError, UnsupportedExpressionError)):
+            DeltaTable.create(str(tmp_path / f"{i}-ours"), Schema(fields))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -105,20 +104,3 @@ def test_odd_column_names(delta_spark: DeltaSpark, tmp_table: Callable[[], str])
     delta_spark.write(table, rows)
     assert_same(engine("deltaplane", delta_spark).read(table), pa.concat_tables([rows, rows]))
     verify(table)
-
-
-@pytest.mark.slow
-def test_the_reference_engine_finds_no_fault(tmp_table: Callable[[], str]) -> None:
-    """The verifier's other half: every version, history and writes by delta-spark on a copy, in its own session."""
-    from deltaplane import DeltaTable, write_deltalake
-
-    table = tmp_table()
-    # A checkpoint of its own accord, and commits after it, as in a table with the default interval of 10.
-    interval = {"delta.checkpointInterval": "2"}
-    for n in range(4):
-        rows = datasets.numbered(10 * n, 10)
-        write_deltalake(table, rows, mode="append", partition_by=["day"], configuration=interval if n == 0 else None)
-    assert Path(table, "_delta_log", "00000000000000000002.checkpoint.parquet").exists()
-    write_deltalake(table, datasets.numbered(0, 5), mode="overwrite")
-    DeltaTable(table).create_checkpoint()
-    verify(table, reference=True)

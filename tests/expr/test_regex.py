@@ -1,0 +1,48 @@
+"""Regular expressions that Java and RE2 don't share are refused by name; the others are compared in `test_parity.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.regex import Pattern, translated
+
+
+@pytest.mark.parametrize(
+    ("pattern", "named"),
+    [
+        (r"\bword", r"`\\b`"),
+        (r"\p{L}", r"`\\p`"),
+        (r"(a)\1", r"`\\1`"),
+        ("(?i)a", r"`\(\?i`"),
+        ("a(?=b)", r"`\(\?=`"),
+        ("a++", "behind a quantifier"),
+        ("a{2}{3}", "behind a quantifier"),
+        ("[a&&b]", "in brackets"),
+        ("[a[b]]", "in brackets"),
+        (r"[\d-z]", "odd range"),
+        ("[z-a]", "odd range"),
+        ("a$b", "before the end"),
+        ("(a$)", "before the end"),
+        ("a{", "no regular expression"),
+        ("a}", "bare"),
+        ("(a{100}){100}", "repetitions"),
+        ("a\0", "zero byte"),
+    ],
+)
+def test_what_is_not_shared_is_named(pattern: str, named: str) -> None:
+    # P104
+    with pytest.raises((UnsupportedExpressionError, InvalidArgumentError), match=named):
+        translated(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(a", "a)", "*a", "[a", "a{3,2}", "\\"])
+def test_what_java_refuses_too(pattern: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="no regular expression"):
+        translated(pattern)
+
+
+def test_what_is_written_otherwise() -> None:
+    assert translated(r"\s[\s]$") == Pattern(r"[\t\n\x0B\f\r ][\t\n\x0B\f\r ]\z", True)
+    assert translated("a.b") == Pattern(r"a[^\n\r\x{85}\x{2028}\x{2029}]b", False)
+    assert translated(r"[^a-c\-^]") == Pattern(r"[^a-c\-\^]", False)

@@ -1,0 +1,143 @@
+"""Owns the programs whose support of features is measured: how each reads a table, and how it appends to one.
+
+Knows no case and no judgement; what a program refuses leaves here as its own exception.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+
+from interop.delta_spark import DeltaSpark
+
+Read = Callable[[str], pa.Table]
+Append = Callable[[str, pa.Table], None]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One program: its ways to read, of which the best one counts, and its way to append."""
+
+    name: str
+    version: str
+    reads: Mapping[str, Read]
+    append: Append | None = None
+    # Whether a variant leaves it as JSON text instead of the two binary parts.
+    variants_as_json: bool = field(default=False)
+
+
+def peers(spark: DeltaSpark, duckdb: str | None) -> list[Peer]:
+    """Every program that is here; `duckdb` is an interpreter that has it, with its Delta extension."""
+    found = [
+        Peer("delta-spark", "4.4.0", {"Spark SQL": spark_read(spark)}, spark_append(spark), variants_as_json=True),
+        Peer(
+            "deltalake",
+            version("deltalake"),
+            {"QueryBuilder": deltalake_query, "to_pyarrow_table": deltalake_pyarrow},
+            deltalake_append,
+        ),
+        Peer("Polars", version("polars"), {"scan_delta": polars_read}, polars_append),
+    ]
+    if duckdb:
+        ask = [duckdb, "-c", "import duckdb;print(duckdb.__version__)"]
+        own = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+        found.append(Peer("DuckDB", own, {"delta_scan": duckdb_read(duckdb)}, variants_as_json=True))
+    return found
+
+
+def spark_read(spark: DeltaSpark) -> Read:
+    def read(table: str) -> pa.Table:
+        columns = spark.sql(f"describe table delta.`{table}`").to_pylist()
+        kinds = {c["col_name"]: c["data_type"] for c in columns[: _of_partitions(columns)]}
+        # Variants, alone or in other values, don't cross as Arrow.
+        shown = (f"to_json(`{n}`) as `{n}`" if "variant" in kind else f"`{n}`" for n, kind in kinds.items())
+        return spark.sql(f"select {', '.join(shown)} from delta.`{table}`")
+
+    return read
+
+
+def _of_partitions(described: list[dict[str, str]]) -> int:
+    """Where the columns end and the remarks begin."""
+    return next(
+        (i for i, c in enumerate(described) if c["col_name"].startswith("#") or not c["col_name"]), len(described)
+    )
+
+
+def spark_append(spark: DeltaSpark) -> Append:
+    def append(table: str, rows: pa.Table) -> None:
+        # From the table itself: variants don't cross as Arrow.
+        columns = ", ".join(f"`{name}`" for name in rows.column_names)
+        spark.execute(f"insert into delta.`{table}` ({columns}) select {columns} from delta.`{table}` limit 1")
+
+    return append
+
+
+def deltalake_query(table: str) -> pa.Table:
+    import deltalake
+
+    opened = deltalake.DeltaTable(table)
+    rows = pa.table(deltalake.QueryBuilder().register("t", opened).execute("select * from t").read_all())
+    return rows.select([f.name for f in opened.schema().fields])
+
+
+def deltalake_pyarrow(table: str) -> pa.Table:
+    import deltalake
+
+    return pa.table(deltalake.DeltaTable(table).to_pyarrow_table())
+
+
+def deltalake_append(table: str, rows: pa.Table) -> None:
+    import deltalake
+
+    deltalake.write_deltalake(table, rows, mode="append")
+
+
+def polars_read(table: str) -> pa.Table:
+    import polars as pl
+
+    return pl.scan_delta(table).collect().to_arrow()
+
+
+def polars_append(table: str, rows: pa.Table) -> None:
+    import polars as pl
+
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    frame.write_delta(table, mode="append")
+
+
+# DuckDB's extension comes as a Python package: its file is loaded where it lies.
+_DUCKDB = """
+import glob, os, sys
+import duckdb, duckdb_extension_delta, pyarrow as pa
+here = os.path.dirname(duckdb_extension_delta.__file__)
+connection = duckdb.connect()
+connection.execute("set enable_progress_bar = false; set timezone = 'UTC'")
+connection.execute(f"load '{glob.glob(here + '/extensions/*/*.duckdb_extension')[0]}'")
+scan = connection.sql(f"select * from delta_scan('{sys.argv[1]}')")
+variants = [name for name, kind in zip(scan.columns, scan.types) if 'VARIANT' in str(kind)]
+if variants:
+    texts = ", ".join(f'to_json("{name}")::varchar as "{name}"' for name in variants)
+    scan = connection.sql(f"select * replace ({texts}) from delta_scan('{sys.argv[1]}')")
+rows = scan.fetch_arrow_table()
+with pa.OSFile(sys.argv[2], "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+    writer.write_table(rows)
+"""
+
+
+def duckdb_read(python: str) -> Read:
+    def read(table: str) -> pa.Table:
+        with tempfile.TemporaryDirectory() as scratch:
+            out = Path(scratch) / "rows"
+            done = subprocess.run([python, "-c", _DUCKDB, table, str(out)], capture_output=True, text=True, timeout=120)
+            if done.returncode:
+                raise RuntimeError(done.stderr.strip().splitlines()[-1])
+            return pa.ipc.open_file(out.read_bytes()).read_all()
+
+    return read

@@ -1,0 +1,44 @@
+"""One table on HDFS under two engines: delta-spark's commits and ours are one history, also while both race for versions."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+
+from deltaplane import DeltaTable, write_deltalake
+from interop.delta_spark import DeltaSpark
+from stores.servers import SERVERS
+
+APPENDS = 5
+
+
+def rows(first: int, count: int = 1) -> pa.Table:
+    return pa.table({"id": pa.array(range(first, first + count), pa.int64())})
+
+
+def test_delta_spark_and_we_on_hdfs(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    """P070: both commit by a rename that doesn't overwrite, so neither loses a version to the other."""
+    with SERVERS["hdfs"](tmp_path) as server:
+        table = f"{server.new_bucket()}/both"
+        write_deltalake(table, rows(0, 3), configuration={"delta.enableDeletionVectors": "true"})
+        delta_spark.write(table, rows(3, 3))
+        delta_spark.checkpoint(table)
+        DeltaTable(table).delete("id = 1")
+        delta_spark.execute(f"DELETE FROM delta.`{table}` WHERE id = 4")
+
+        def ours() -> None:
+            for n in range(APPENDS):
+                write_deltalake(table, rows(100 + n), mode="append")
+
+        with ThreadPoolExecutor(1) as pool:
+            appended = pool.submit(ours)
+            theirs = [f"INSERT INTO delta.`{table}` VALUES ({200 + n})" for n in range(APPENDS)]
+            delta_spark.side_by_side([theirs])
+            appended.result()
+        opened = DeltaTable(table)
+        expected = [0, 2, 3, 5, *range(100, 100 + APPENDS), *range(200, 200 + APPENDS)]
+        assert sorted(opened.to_pyarrow_table()["id"].to_pylist()) == expected
+        assert sorted(delta_spark.read(table)["id"].to_pylist()) == expected
+        assert opened.version() == 3 + 2 * APPENDS

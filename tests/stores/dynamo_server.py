@@ -1,0 +1,155 @@
+"""A lock table in moto's DynamoDB, and a proxy before the server that lets a writer crash after any of its requests."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from tests.conftest import S3Server
+
+KEYS = (("tablePath", "HASH"), ("fileName", "RANGE"))
+
+
+@dataclass(frozen=True)
+class LockTable:
+    """A lock table that is empty and nobody else's, on a server that serves S3 too."""
+
+    server: S3Server
+    name: str
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Storage options by which deltaplane and deltalake use the lock table."""
+        return {
+            **self.server.options,
+            "AWS_S3_LOCKING_PROVIDER": "dynamodb",
+            "DELTA_DYNAMO_TABLE_NAME": self.name,
+            "AWS_ENDPOINT_URL_DYNAMODB": self.server.endpoint,
+        }
+
+    def behind(self, endpoint: str) -> LockTable:
+        """The same table, reached through another address."""
+        return replace(self, server=replace(self.server, endpoint=endpoint))
+
+    def client(self, service: str) -> Any:
+        """boto3's client of `s3` or `dynamodb`."""
+        import boto3
+
+        return boto3.client(
+            service,
+            endpoint_url=self.server.endpoint,
+            aws_access_key_id=self.server.access_key_id,
+            aws_secret_access_key=self.server.secret_access_key,
+            region_name=self.server.region,
+        )
+
+    def items(self) -> list[dict[str, Any]]:
+        """Every item, in the order of the file names."""
+        found = self.client("dynamodb").scan(TableName=self.name, ConsistentRead=True)["Items"]
+        return sorted(found, key=lambda item: str(item["fileName"]["S"]))
+
+    def keys(self, table: str, prefix: str) -> list[str]:
+        """The names below a table's directory, relative to it."""
+        bucket, _, path = table.removeprefix("s3://").partition("/")
+        listed = self.client("s3").list_objects_v2(Bucket=bucket, Prefix=f"{path}/{prefix}")
+        return sorted(str(entry["Key"]).removeprefix(f"{path}/") for entry in listed.get("Contents", ()))
+
+
+def new_lock_table(server: S3Server) -> LockTable:
+    """Makes a lock table with the keys that delta-spark's has."""
+    table = LockTable(server, f"locks-{uuid.uuid4().hex}")
+    table.client("dynamodb").create_table(
+        TableName=table.name,
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name, _ in KEYS],
+        KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in KEYS],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return table
+
+
+class Cut:
+    """Which request of a commit is the last: after it, or after it arrived but before its answer, the line is dead.
+
+    A commit's first request looks whether its name is free; those before it aren't counted.
+    """
+
+    def __init__(self, after: int | None, *, answered: bool = True) -> None:
+        self.after, self.answered = after, answered
+        self.seen: list[str] = []
+        self._lock = threading.Lock()
+
+    def count(self, what: str) -> tuple[bool, bool]:
+        """Whether this request is passed on, and whether its answer is."""
+        with self._lock:
+            if self.seen or what.startswith("HEAD 0"):
+                self.seen.append(what)
+            number = len(self.seen)
+        if self.after is None or number < self.after:
+            return True, True
+        return number == self.after, number == self.after and self.answered
+
+
+@contextmanager
+def proxy(server: S3Server, cut: Cut) -> Iterator[str]:
+    """The address of a proxy that passes requests on until the cut."""
+    upstream = urlsplit(server.endpoint).netloc
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            target = self.headers.get("x-amz-target", "").rpartition(".")[2]
+            passed, answered = cut.count(f"{target or self.command} {urlsplit(self.path).path.rpartition('/')[2]}")
+            status, headers, content = self.ask(body) if passed else (0, [], b"")
+            if not (passed and answered):
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            self.send_response_only(status)
+            for name, value in headers:
+                if name.lower() not in ("transfer-encoding", "connection", "content-length"):
+                    self.send_header(name, value)
+            length = {name.lower(): value for name, value in headers}.get("content-length", str(len(content)))
+            self.send_header("Content-Length", length if self.command == "HEAD" else str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+            connection = http.client.HTTPConnection(upstream, timeout=30)
+            try:
+                connection.request(self.command, self.path, body, dict(self.headers))
+                response = connection.getresponse()
+                return response.status, response.getheaders(), response.read()
+            finally:
+                connection.close()
+
+        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = pass_on
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """A writer whose line is dead goes away in the midst of an answer."""
+
+    running = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{running.server_address[1]}"
+    finally:
+        running.shutdown()
+        thread.join()
+        running.server_close()

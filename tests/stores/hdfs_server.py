@@ -1,0 +1,67 @@
+"""A real HDFS on loopback: NameNode and DataNode of Hadoop's mini cluster, from one jar beside those that pyspark ships.
+
+Called by `make servers` (as a script, which fetches the jar) and by `servers`, which runs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import urllib.request
+from pathlib import Path
+
+# The version of the client jars that pyspark 4.2 ships.
+HADOOP = "3.5.0"
+JAR = f"hadoop-client-minicluster-{HADOOP}.jar"
+SHA512 = (
+    "0f97b282f6af3f8cb2bed25645a091c0c4ee3e8892ca30701f131c8251f1fe12"
+    "9e6df67c86007de464724c73154ad08d70b6aa9c58e4e813b7ff1bc3502d8586"
+)
+URL = f"https://repo1.maven.org/maven2/org/apache/hadoop/hadoop-client-minicluster/{HADOOP}/{JAR}"
+FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "hadoop"
+LAUNCHER = Path(__file__).with_name("HdfsServer.java")
+FETCH_SECONDS = 300
+CHUNK_BYTES = 1 << 20
+# HdfsServer.java sets it, so that a listing of several pages is a short one.
+LISTED_AT_ONCE = 100
+
+
+def jar() -> Path:
+    """The mini cluster's jar; raises FileNotFoundError naming the remedy when it has not been fetched."""
+    found = FOLDER / JAR
+    if not found.is_file():
+        raise FileNotFoundError(f"no {JAR} under {FOLDER}: run `make servers`")
+    return found
+
+
+def fetch() -> None:
+    """Fetches the jar; it appears under its name when it is whole and the one that is meant."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=FOLDER, suffix=".part") as arriving:
+        digest = hashlib.sha512()
+        with urllib.request.urlopen(URL, timeout=FETCH_SECONDS) as response:
+            while chunk := response.read(CHUNK_BYTES):
+                digest.update(chunk)
+                arriving.write(chunk)
+        arriving.flush()
+        if digest.hexdigest() != SHA512:
+            raise SystemExit(f"{URL} has the checksum {digest.hexdigest()}, not {SHA512}")
+        os.link(arriving.name, FOLDER / JAR)
+
+
+def command(folder: Path) -> list[str]:
+    """What runs a new file system that keeps its files in a folder, and prints its NameNode's port."""
+    import pyspark
+
+    shipped = Path(pyspark.__file__).parent / "jars"
+    wanted = (f"hadoop-client-api-{HADOOP}", f"hadoop-client-runtime-{HADOOP}", "slf4j-api-*", "jcl-over-slf4j-*")
+    jars = [jar(), *(found for name in wanted for found in shipped.glob(f"{name}.jar"))]
+    # A short life: what the JVM compiles and how it collects garbage doesn't matter.
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+    return ["java", *quick, "-cp", os.pathsep.join(map(str, jars)), str(LAUNCHER), str(folder)]
+
+
+if __name__ == "__main__":
+    if not (FOLDER / JAR).is_file():
+        fetch()

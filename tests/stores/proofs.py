@@ -1,0 +1,18 @@
+"""Writes what a run has shown to docs/reliability/<name>.json, where a run is asked to: DELTAPLANE_PROOFS=1."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reliability"
+
+
+def tell(name: str, *, title: str, claims: list[str], figures: dict[str, object], how: str) -> None:
+    """Keeps a proof's claims and figures, if this run is one that is to be kept."""
+    if os.environ.get("DELTAPLANE_PROOFS") != "1":
+        return
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"title": title, "claims": claims, "figures": figures, "how": how}, indent=2, ensure_ascii=False)
+    (FOLDER / f"{name}.json").write_text(text + "\n")
