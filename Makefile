@@ -26,6 +26,7 @@ PYTEST_ARGS ?=
 # Two: each may have a JVM, which uses every core at times.
 PYTEST_WORKERS ?= 2
 BENCH_ARGS ?=
+SIM_ARGS ?=
 
 .PHONY: help
 help: ## list the commands
@@ -63,6 +64,19 @@ $(STAMPS)/jars: tests/interop/jars.py | $(STAMPS)/venv
 .PHONY: jars
 jars: $(STAMPS)/jars ## the delta-spark jars that the interop tests compare with
 
+# Two toolchains and their downloads serve the build alone: some 2 minutes, once.
+$(STAMPS)/servers: tests/stores/install_servers.py requirements/servers.lock $(wildcard tests/stores/pinned/*) | $(STAMPS)/venv
+	rm -rf .cache/servers && $(BIN)/python tests/stores/install_servers.py
+	@mkdir -p $(@D) && touch $@
+
+# One jar; the others that it needs pyspark ships.
+$(STAMPS)/hadoop: tests/stores/hdfs_server.py | $(STAMPS)/venv
+	$(BIN)/python tests/stores/hdfs_server.py
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: servers
+servers: $(STAMPS)/servers $(STAMPS)/hadoop ## the stores' servers that tests run against: versitygw (S3), Azurite and HDFS
+
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 # The dev profile (dependencies optimised) is ready sooner than the release profile, and the tests use the same build.
@@ -72,7 +86,7 @@ demo: develop ## set up from nothing, then load ten days of bank transactions th
 
 # The boundary crate has no Rust tests (rust/python/Cargo.toml says why); pytest runs it.
 .PHONY: test
-test: develop jars ## every test, Rust and Python
+test: develop jars servers ## every test, Rust and Python
 	cargo test --workspace --exclude deltaplane-python --locked --no-fail-fast
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
@@ -91,6 +105,15 @@ check: develop ## formatting, lints, types, stubs, structure
 		--allowlist tests/structure/stubtest-allowlist.txt --ignore-unused-allowlist
 	$(BIN)/python -m pytest -q -m "not slow" tests/structure
 
+# No Python is needed for these: they run over a simulated store, and write docs/reliability/*.json.
+.PHONY: sim
+sim: ## 100,000 seeded schedules of writers, readers and faults (SIM_ARGS="--seed N" shows one again, step by step)
+	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- sim $(SIM_ARGS)
+
+.PHONY: model
+model: ## every state of the commit and checkpoint protocol in the small
+	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- model
+
 .PHONY: bench
 bench: release ## each measure beside its peers, with peak memory; BENCH_ARGS="--quick" for a look
 	for measure in benches/bench_*.py; do $(BIN)/python "$$measure" $(BENCH_ARGS); done
@@ -99,9 +122,18 @@ bench: release ## each measure beside its peers, with peak memory; BENCH_ARGS="-
 tables: develop ## docs/compatibility.md, docs/properties.md and README's support table anew from their data
 	$(BIN)/python docs/generate.py
 
+.PHONY: prove-stores
+prove-stores: develop servers ## the store contract over every server, into docs/reliability/stores.json
+	cd tests && ../$(BIN)/python -m stores.contract
+
 .PHONY: engines
 engines: develop jars ## measure what other engines read and write (ENGINES_ARGS="--duckdb PYTHON")
 	cd tests && ../$(BIN)/python -m interop.measure_engines $(ENGINES_ARGS)
+
+# Long: each proof in full, one after the other.
+.PHONY: reliability
+reliability: develop ## repeat every proof of docs/reliability and write docs/reliability.md anew
+	$(BIN)/python docs/generate_reliability.py --run
 
 .PHONY: docs
 docs: develop ## the API reference, into site/
@@ -117,10 +149,12 @@ fmt: $(STAMPS)/venv ## format everything
 
 # uv lives outside .venv: only whoever changes the locked set needs it.
 .PHONY: lock
-lock: ## requirements/dev.lock from requirements/dev.in
+lock: ## requirements/*.lock from requirements/*.in
 	test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv; }
 	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-emit-index-url requirements/dev.in --output-file requirements/dev.lock
+	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url requirements/servers.in --output-file requirements/servers.lock
 
 .PHONY: clean
 clean: ## everything that was built, fetched or cached

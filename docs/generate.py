@@ -22,9 +22,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def mark(engine: Engine, feature: str, reader: bool) -> str:
-    reads = feature in engine.reads or (not reader and engine.source != "measured" and engine.reader_version > 0)
-    words = [word for word, has in (("R", reads), ("W", feature in engine.writes)) if has]
-    return " ".join(words) or "–"
+    unknown = engine.source not in ("measured", "its own features")
+    reads = feature in engine.reads or (not reader and unknown and engine.reader_version > 0)
+    words = (
+        ("R", reads),
+        ("W", feature in engine.writes),
+        ("reads wrong", feature in engine.misreads),
+        ("writes wrong", feature in engine.miswrites),
+    )
+    return " ".join(word for word, has in words if has) or "–"
 
 
 def support(shown: Sequence[Engine]) -> str:
@@ -35,6 +41,10 @@ def support(shown: Sequence[Engine]) -> str:
 
 def measured() -> list[Engine]:
     return [e for e in engines() if e.source in ("measured", "its own features")]
+
+
+def ways() -> str:
+    return ", ".join(f"{e.name} by `{e.reads_by}`" for e in measured() if e.reads_by)
 
 
 def compatibility() -> str:
@@ -51,9 +61,11 @@ Which programs read (R) and write (W) tables with each feature of the Delta prot
 
 ## Measured
 
-Each program reads tables that use the feature, every row, and appends to them; then delta-spark reads the result and
-the protocol verifier looks at it (`tests/interop/measure_engines.py`). deltaplane's column is what its core says of
-itself, which the tests hold it to.
+Each program reads tables that use the feature, and every value is compared; then it appends to them, delta-spark reads
+the result and the protocol verifier looks at it (`tests/interop/measure_engines.py`). `reads wrong` and `writes wrong`:
+the program doesn't refuse the feature, and the rows or the table are not right; `–`: it refuses. deltaplane's column is
+what its core says of itself, which the tests hold it to. Of several ways to read the best counts:
+{ways()}.
 
 {support(measured())}
 ## From documentation
