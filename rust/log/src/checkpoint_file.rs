@@ -13,12 +13,17 @@ use futures::future::BoxFuture;
 use parquet::arrow::async_writer::{AsyncArrowWriter, AsyncFileWriter};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
+use crate::checkpoint_runs::{BOUNDS_KEY, BOUNDS_VALUE};
 use crate::parquet_file::ParquetFile;
 
 /// Rows of a row group: small enough that a reader can skip most of a large checkpoint.
 const ROW_GROUP_ROWS: usize = 100_000;
+
+/// Rows of a page: what a reader has to decode at least. Each page costs some hundred bytes of index in all columns.
+const PAGE_ROWS: usize = 4_096;
 
 /// A file that isn't finished.
 pub(crate) struct CheckpointFile {
@@ -52,6 +57,11 @@ impl CheckpointFile {
         let properties = WriterProperties::builder()
             .set_compression(compression)
             .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+            .set_data_page_row_count_limit(PAGE_ROWS)
+            .set_key_value_metadata(Some(vec![KeyValue::new(
+                BOUNDS_KEY.to_owned(),
+                BOUNDS_VALUE.to_owned(),
+            )]))
             .set_created_by(format!("deltaplane {}", env!("CARGO_PKG_VERSION")))
             .build();
         Ok(CheckpointFile {

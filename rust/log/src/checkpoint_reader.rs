@@ -1,6 +1,8 @@
 //! Reading checkpoints: classic, multi-part and V2 with sidecars (P050–P057). Opening reads footers
 //! only; state actions come from their few non-null rows, file actions are streamed.
 
+use std::panic::AssertUnwindSafe;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
 use arrow::compute::{filter_record_batch, is_not_null};
 use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, Schema, SchemaRef};
@@ -8,6 +10,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Action, DomainMetadata, Format, Metadata, Protocol, SetTransaction, parse_line};
 use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, adds_to_batch, conform, map_at, removes_to_batch};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile};
+use deltaplane_protocol::prune::RunPruner;
 use deltaplane_protocol::segment::CheckpointFiles;
 use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
@@ -15,8 +18,10 @@ use futures::{StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
+use crate::checkpoint_runs::{self, Chosen};
 use crate::parquet_file::ParquetFile;
 
 /// Rows of a batch of file actions: large enough for columnar speed, small enough to stream.
@@ -145,14 +150,18 @@ impl CheckpointReader {
         Ok(())
     }
 
-    /// Fails unless the state and every file's path can be read.
-    pub(crate) async fn check(&self) -> Result<()> {
+    /// Fails unless the state and every file's path can be read; gives the number of live files.
+    pub(crate) async fn check(&self) -> Result<u64> {
         self.state_actions().await?;
+        let mut adds = 0;
         for part in &self.parts {
             let mut keys = self.keys(part);
-            while keys.try_next().await?.is_some() {}
+            while let Some(batch) = keys.try_next().await? {
+                let is_remove = batch.column_by_name("deletionTimestamp").is_some();
+                adds += if is_remove { 0 } else { batch.num_rows() as u64 };
+            }
         }
-        Ok(())
+        Ok(adds)
     }
 
     /// The files that it consists of.
@@ -170,7 +179,7 @@ impl CheckpointReader {
             "tags",
         ];
         let of = move |what: FileActions| {
-            stream::once(part_column(part, what.column(), OTHERS))
+            stream::once(part_column(part, what.column(), OTHERS, None))
                 .try_flatten()
                 .map(move |s| conform(&s?, &what.schema(), &[]))
         };
@@ -198,7 +207,7 @@ impl CheckpointReader {
     /// Non-null rows of one action column, with all its fields but these.
     fn column(&self, name: &'static str, without: &'static [&'static str]) -> BoxStream<'_, Result<StructArray>> {
         stream::iter(&self.parts)
-            .then(move |p| part_column(p, name, without))
+            .then(move |p| part_column(p, name, without, None))
             .try_flatten()
             .boxed()
     }
@@ -222,10 +231,15 @@ impl CheckpointReader {
         Ok(out)
     }
 
-    /// File actions as batches of the protocol's file schemas; adds keep `stats_parsed` and
+    /// File actions as batches of the protocol's file schemas, without runs of adds that the pruner shows can't match; adds keep `stats_parsed` and
     /// `partitionValues_parsed` when `parsed` asks and the writer wrote them.
-    pub(crate) fn files(&self, what: FileActions, parsed: bool) -> BoxStream<'_, Result<RecordBatch>> {
-        let from_parquet = stream::iter(&self.parts).flat_map(move |p| Self::part_files(p, what, parsed));
+    pub(crate) fn files<'a>(
+        &'a self,
+        what: FileActions,
+        parsed: bool,
+        pruner: Option<&'a RunPruner>,
+    ) -> BoxStream<'a, Result<RecordBatch>> {
+        let from_parquet = stream::iter(&self.parts).flat_map(move |p| Self::part_files(p, what, parsed, pruner));
         match self.manifest_files(what) {
             Ok(Some(batch)) => stream::once(async { Ok(batch) }).chain(from_parquet).boxed(),
             Ok(None) => from_parquet.boxed(),
@@ -241,21 +255,26 @@ impl CheckpointReader {
         parsed: bool,
     ) -> BoxStream<'a, Result<RecordBatch>> {
         if without.is_empty() {
-            return self.files(what, parsed);
+            return self.files(what, parsed, None);
         }
         // Only a checkpoint with sidecars has parts to leave out, and it has all its file actions there.
         let parts = self.parts.iter().enumerate().filter(|(i, _)| !without.contains(i));
         stream::iter(parts)
-            .flat_map(move |(_, p)| Self::part_files(p, what, parsed))
+            .flat_map(move |(_, p)| Self::part_files(p, what, parsed, None))
             .boxed()
     }
 
     /// The same of one of its files.
-    pub(crate) fn part_files(part: &Part, what: FileActions, parsed: bool) -> BoxStream<'_, Result<RecordBatch>> {
+    fn part_files<'a>(
+        part: &'a Part,
+        what: FileActions,
+        parsed: bool,
+        pruner: Option<&'a RunPruner>,
+    ) -> BoxStream<'a, Result<RecordBatch>> {
         const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
         let (without, extra): (&'static [&'static str], &'static [&'static str]) =
             if parsed { (&[], PARSED) } else { (PARSED, &[]) };
-        stream::once(part_column(part, what.column(), without))
+        stream::once(part_column(part, what.column(), without, pruner))
             .try_flatten()
             .map(move |s| conform(&s?, &what.schema(), extra))
             .boxed()
@@ -318,6 +337,7 @@ async fn part_column<'a>(
     part: &'a Part,
     name: &'static str,
     without: &'static [&'static str],
+    pruner: Option<&'a RunPruner>,
 ) -> Result<BoxStream<'a, Result<StructArray>>> {
     let schema = part.footer.schema();
     let Ok(field) = schema.field_with_name(name) else {
@@ -335,17 +355,30 @@ async fn part_column<'a>(
         .collect();
     let mask = ProjectionMask::columns(part.footer.parquet_schema(), wanted.iter().map(String::as_str));
     let groups = groups_with(part.footer.metadata(), name);
+    let Chosen { footer, groups, rows } = match pruner {
+        Some(p) => checkpoint_runs::choose(&part.file, &part.footer, groups, p, &mask).await?,
+        None => Chosen {
+            footer: part.footer.clone(),
+            groups,
+            rows: None,
+        },
+    };
     if groups.is_empty() {
         return Ok(stream::empty().boxed());
     }
     let batch_rows = batch_rows(part, &groups, &mask)?;
-    let rows = ParquetRecordBatchStreamBuilder::new_with_metadata(part.file.clone(), part.footer.clone())
+    let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(part.file.clone(), footer)
         .with_projection(mask)
         .with_row_groups(groups)
-        .with_batch_size(batch_rows)
-        .build()
-        .map_err(|e| part.file.unreadable(e))?;
+        .with_batch_size(batch_rows);
+    if let Some(rows) = rows {
+        builder = builder.with_row_selection(rows);
+    }
+    let rows = builder.build().map_err(|e| part.file.unreadable(e))?;
+    // The decoder panics on some damage.
+    let rows = AssertUnwindSafe(rows).catch_unwind();
     Ok(rows
+        .map(|row| row.unwrap_or_else(|_| Err(ParquetError::General("the decoder gave up".to_owned()))))
         .map_err(|e| part.file.unreadable(e))
         .try_filter_map(move |batch| async move { present(&batch) })
         .boxed())

@@ -3,13 +3,16 @@
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::claimed_sum;
+use deltaplane_protocol::features::clustering;
+use deltaplane_protocol::segment::{CheckpointFiles, LogName};
 use deltaplane_protocol::{features, paths};
 use futures::TryStreamExt;
 use parquet::basic::{Compression, ZstdLevel};
 use tracing::{info, warn};
 
 use crate::checkpoint_file::{CheckpointFile, WrittenFile};
-use crate::checkpoint_reader::SidecarFile;
+use crate::checkpoint_order::{Ordered, Sorted};
+use crate::checkpoint_reader::{CheckpointReader, SidecarFile};
 use crate::checkpoint_rows::{
     AddRows, classic_schema, domain_array, manifest_schema, metadata_array, protocol_array, sidecar_array,
     sidecar_schema, txn_array, unchanged, version_array,
@@ -98,6 +101,9 @@ impl Snapshot {
 
     async fn write_classic(&self) -> Result<CheckpointReport> {
         let (now, key) = (now_ms(), paths::classic_checkpoint(self.version()));
+        if let Some(report) = self.classic_there(&key).await? {
+            return Ok(report);
+        }
         let rows = AddRows::of(self.state());
         let mut out =
             CheckpointFile::create(self.store(), key, classic_schema(rows.schema()), self.compression()).await?;
@@ -113,6 +119,40 @@ impl Snapshot {
             sidecars: 0,
             kept_sidecars: 0,
         })
+    }
+
+    /// A sound checkpoint that another writer put there: it holds the same, and whoever is reading it would get a mixture
+    /// if it were written again.
+    async fn classic_there(&self, key: &str) -> Result<Option<CheckpointReport>> {
+        let found = match self.store().head(key).await {
+            Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
+            found => found?,
+        };
+        let name = key.rsplit('/').next().unwrap_or_default();
+        let files = CheckpointFiles {
+            version: self.version(),
+            files: Vec::from_iter(LogName::parse(name, found.size_bytes, found.modified_ms)),
+        };
+        let checked = async {
+            let reader = CheckpointReader::open(self.store(), &files).await?;
+            let actions = reader.parts().iter().map(|p| p.rows() as u64).sum();
+            Ok(CheckpointReport {
+                version: self.version(),
+                kind: "classic",
+                actions,
+                adds: reader.check().await?,
+                size_bytes: found.size_bytes,
+                sidecars: 0,
+                kept_sidecars: 0,
+            })
+        };
+        match checked.await {
+            Err(e) if is_damage(&e) => {
+                warn!(path = key, error = %e, "the checkpoint of this version is damaged, writing it anew");
+                Ok(None)
+            }
+            there => there.map(Some),
+        }
     }
 
     async fn write_v2(&self) -> Result<(CheckpointReport, TopFile)> {
@@ -196,6 +236,14 @@ impl Snapshot {
         now.saturating_sub(self.state().properties().deleted_file_retention_ms)
     }
 
+    /// The columns that the table is clustered by; none where its domain can't be read, which is no reason to go without a
+    /// checkpoint.
+    async fn clustering(&self) -> Result<Vec<Vec<String>>> {
+        let domains = self.domains().await?;
+        let found = domains.iter().find(|d| d.domain == clustering::DOMAIN);
+        Ok(found.and_then(|d| clustering::columns(d).ok()).unwrap_or_default())
+    }
+
     /// Everything but file actions.
     async fn write_state(&self, out: &mut CheckpointFile, now: i64) -> Result<()> {
         out.write("protocol", protocol_array(self.state().protocol())?).await?;
@@ -207,11 +255,15 @@ impl Snapshot {
     /// The live files and tombstones outside of the kept sidecars; returns the number of live files.
     async fn write_files(&self, out: &mut Target<'_>, rows: &AddRows, now: i64, kept: &[usize]) -> Result<u64> {
         let mut adds = 0;
+        let mut ordered = Ordered::new(self.clustering().await?);
         let mut batches = self.live_beside(kept, rows.plan_columns())?;
         while let Some(batch) = batches.try_next().await? {
             adds += batch.num_rows() as u64;
-            out.write("add", rows.rows(&batch)?).await?;
+            if ordered.push(rows.rows(&batch)?) {
+                out.write_all("add", ordered.take()?).await?;
+            }
         }
+        out.write_all("add", ordered.take()?).await?;
         for batch in self.tombstones(self.tombstone_cutoff(now), kept).await? {
             out.write("remove", unchanged(&batch)?).await?;
         }
@@ -231,5 +283,12 @@ impl Target<'_> {
             Target::File(f) => f.write(name, rows).await,
             Target::Sidecars(s) => s.write(name, rows).await,
         }
+    }
+
+    async fn write_all(&mut self, name: &str, slices: Sorted) -> Result<()> {
+        for rows in slices {
+            self.write(name, rows?).await?;
+        }
+        Ok(())
     }
 }

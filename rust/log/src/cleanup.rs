@@ -84,7 +84,7 @@ impl Snapshot {
             // What goes can't be had back: the checkpoint must be sound before the commits behind it are deleted.
             let sound = async { CheckpointReader::open(self.store(), &files).await?.check().await };
             match sound.await {
-                Ok(()) => return Ok(Some(files)),
+                Ok(_) => return Ok(Some(files)),
                 Err(e) if is_damage(&e) => warn!(version = files.version, error = %e, "a checkpoint can't be used"),
                 Err(e) => return Err(e),
             }

@@ -4,8 +4,10 @@
 mod alter;
 mod changes;
 mod checkpoint_file;
+mod checkpoint_order;
 mod checkpoint_reader;
 mod checkpoint_rows;
+mod checkpoint_runs;
 mod checkpoint_writer;
 mod checksum;
 mod cleanup;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_store::Store;
+use deltaplane_store::{ObjectInfo, Store};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ColumnChunkMask, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
 /// How much of a file's end is read at once for its footer: most footers fit.
 const FOOTER_BYTES: usize = 64 * 1024;
@@ -21,27 +21,42 @@ const FOOTER_BYTES: usize = 64 * 1024;
 pub(crate) struct ParquetFile {
     store: Store,
     pub key: String,
-    size_bytes: u64,
+    /// What was there when it was opened: a mixture with what another writer puts there later would be no file at all.
+    shown: ObjectInfo,
 }
 
 impl ParquetFile {
     /// Asks for the file's size.
     pub(crate) async fn open(store: &Store, key: String) -> Result<Self> {
-        let size_bytes = store.head(&key).await?.size_bytes;
+        let shown = store.head(&key).await?;
         Ok(ParquetFile {
             store: store.clone(),
             key,
-            size_bytes,
+            shown,
         })
     }
 
-    /// Reads the footer. The types come from the Parquet schema alone: writers differ in what
-    /// Arrow schema they embed.
+    /// Reads the footer.
     pub(crate) async fn footer(&self) -> Result<ArrowReaderMetadata> {
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        ArrowReaderMetadata::load_async(&mut self.clone(), options)
+        ArrowReaderMetadata::load_async(&mut self.clone(), options())
             .await
             .map_err(|e| self.unreadable(e))
+    }
+
+    /// The footer with page indexes as far as they are there: the bounds of some columns' pages, and the places of some.
+    pub(crate) async fn page_index(
+        &self,
+        footer: &ArrowReaderMetadata,
+        bounds: ColumnChunkMask,
+        places: ColumnChunkMask,
+    ) -> Result<ArrowReaderMetadata> {
+        let mut reader = ParquetMetaDataReader::new_with_metadata(footer.metadata().as_ref().clone())
+            .with_page_index_policy(PageIndexPolicy::Optional)
+            .with_column_index_mask(bounds)
+            .with_offset_index_mask(places);
+        let loaded = reader.load_page_index(&mut self.clone()).await;
+        let loaded = loaded.and_then(|()| reader.finish()).map_err(|e| self.unreadable(e))?;
+        ArrowReaderMetadata::try_new(Arc::new(loaded), options()).map_err(|e| self.unreadable(e))
     }
 
     /// What a failure to read this file means: the store's own error, or a damaged file.
@@ -50,7 +65,7 @@ impl ParquetFile {
             ParquetError::External(inner) => match inner.downcast::<Error>() {
                 // It was there when its size was asked for.
                 Ok(own) if own.kind() == Kind::ObjectNotFound => Error::version_not_found(
-                    "a checkpoint vanished while the table was being read: log cleanup removed it; open the table again",
+                    "a checkpoint vanished or was replaced while the table was being read, by log cleanup or another writer: open the table again",
                 )
                 .with_path(&self.key)
                 .with_source(*own),
@@ -60,6 +75,11 @@ impl ParquetFile {
             e => damaged(&e).with_path(&self.key),
         }
     }
+}
+
+/// The types come from the Parquet schema alone: writers differ in what Arrow schema they embed.
+fn options() -> ArrowReaderOptions {
+    ArrowReaderOptions::new().with_skip_arrow_metadata(true)
 }
 
 fn damaged(e: &dyn std::fmt::Display) -> Error {
@@ -77,12 +97,12 @@ fn external(e: Error) -> ParquetError {
 
 impl AsyncFileReader for ParquetFile {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, ParquetResult<Bytes>> {
-        async move { self.store.read_range(&self.key, range).await.map_err(external) }.boxed()
+        async move { self.store.read_part(&self.shown, range).await.map_err(external) }.boxed()
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
         async move {
-            let reads = ranges.into_iter().map(|r| self.store.read_range(&self.key, r));
+            let reads = ranges.into_iter().map(|r| self.store.read_part(&self.shown, r));
             futures::future::try_join_all(reads).await.map_err(external)
         }
         .boxed()
@@ -93,7 +113,7 @@ impl AsyncFileReader for ParquetFile {
         _options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
         async move {
-            let size = self.size_bytes;
+            let size = self.shown.size_bytes;
             let reader = ParquetMetaDataReader::new().with_prefetch_hint(Some(FOOTER_BYTES));
             reader.load_and_finish(self, size).await.map(Arc::new)
         }

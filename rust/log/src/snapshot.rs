@@ -440,7 +440,8 @@ impl Snapshot {
                 return Ok(());
             };
             let parsed = columns == PlanColumns::Parsed || pruner.is_some();
-            let mut batches = checkpoint.files(FileActions::Adds, parsed);
+            let runs = pruner.map(Pruner::runs);
+            let mut batches = checkpoint.files(FileActions::Adds, parsed, runs);
             let mut done = 0;
             let damage = loop {
                 match batches.try_next().await {
@@ -460,7 +461,7 @@ impl Snapshot {
             let other = from.beside_checkpoint(damage).await?;
             // Reading the sound part again costs no memory while all is well.
             sent.absorb(&tail.replay);
-            let mut again = checkpoint.files(FileActions::Adds, parsed).take(done);
+            let mut again = checkpoint.files(FileActions::Adds, parsed, runs).take(done);
             while let Some(batch) = again.try_next().await? {
                 sent.remember(&batch)?;
             }

@@ -10,6 +10,7 @@ pub mod conflict;
 pub mod deletion_vectors;
 pub mod expr;
 pub mod features;
+pub mod file_order;
 pub mod files;
 pub mod hint;
 pub mod mapping;

@@ -122,7 +122,10 @@ impl LogSegment {
             (None, Some(c)) => c.version,
             (None, None) => return Err(nothing_to_start_from(names, target)),
         };
-        check_contiguous(&commits, first_needed, checkpoint.is_some())?;
+        check_contiguous(&commits, first_needed, checkpoint.is_some()).map_err(|e| match target {
+            Some(t) => behind_checkpoint(names, t, e),
+            None => e,
+        })?;
         if let Some(t) = target.filter(|t| *t != reached) {
             return Err(Error::version_not_found(format!(
                 "version {t} doesn't exist: the newest version is {reached}"
@@ -233,6 +236,19 @@ fn check_contiguous(commits: &[LogName], first_needed: u64, after_checkpoint: bo
     Ok(())
 }
 
+/// A hole in the commits of an old version is what log cleanup leaves, when a checkpoint behind it stands in for them.
+fn behind_checkpoint(names: &[LogName], target: u64, hole: Error) -> Error {
+    match complete_checkpoints(names, None).first() {
+        Some(newer) if newer.version > target => Error::version_not_found(format!(
+            "version {target} can't be rebuilt any more: commits before the checkpoint of version {} were cleaned up",
+            newer.version
+        ))
+        .with_version(target)
+        .with_source(hole),
+        _ => hole,
+    }
+}
+
 /// Commit times made strictly increasing (P081): t(v) = max(mtime(v), t(v-1) + 1).
 /// `commits` ascend by version; the result has one time in ms for each.
 pub fn monotone_times(commits: &[LogName]) -> Vec<(u64, i64)> {
@@ -312,6 +328,13 @@ mod tests {
         let left = names(&["00000000000000000004.checkpoint.parquet"]);
         let kind = |target| LogSegment::build(&left, None, target).unwrap_err().kind();
         assert_eq!((kind(None), kind(Some(3))), (Kind::CorruptLog, Kind::VersionNotFound));
+        // What clean-up has begun to take of an old version is no damage.
+        let mut cleaned = commits([1, 2, 4, 5, 6]);
+        let kind = |n: &[LogName], t| LogSegment::build(n, None, t).unwrap_err().kind();
+        assert_eq!(kind(&cleaned, Some(4)), Kind::CorruptLog);
+        cleaned.extend(names(&["00000000000000000005.checkpoint.parquet"]));
+        assert_eq!(kind(&cleaned, Some(4)), Kind::VersionNotFound);
+        assert_eq!(kind(&cleaned, Some(6)), Kind::CorruptLog);
         let cp = CheckpointFiles {
             version: 5,
             files: vec![],

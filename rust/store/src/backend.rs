@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use deltaplane_error::Result;
+use deltaplane_error::{Error, Kind, Result};
 use futures::stream::BoxStream;
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -23,6 +23,27 @@ pub struct ObjectInfo {
     pub modified_ms: i64,
     /// A value that changes whenever the content does, where the store has one.
     pub etag: Option<String>,
+}
+
+impl ObjectInfo {
+    /// Whether the other one shows the same bytes: by their tags, else by size and time.
+    pub fn is_same(&self, other: &ObjectInfo) -> bool {
+        match (&self.etag, &other.etag) {
+            (Some(one), Some(two)) => one == two,
+            _ => (self.size_bytes, self.modified_ms) == (other.size_bytes, other.modified_ms),
+        }
+    }
+
+    /// Fails with `ObjectNotFound` unless it is what is there now.
+    pub fn expect(&self, now: &ObjectInfo) -> Result<()> {
+        match self.is_same(now) {
+            true => Ok(()),
+            false => Err(Error::new(
+                Kind::ObjectNotFound,
+                "another writer replaced the object while it was being read: read it again from the start",
+            )),
+        }
+    }
 }
 
 /// The answer of a put-if-absent: a lost race is a value, not an error.
@@ -53,6 +74,14 @@ pub trait Backend: Send + Sync {
     async fn read(&self, key: &str) -> Result<Bytes>;
     /// A part of an object, shorter where the object ends; `InvalidArgument` if it ends before the range begins.
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes>;
+    /// A part of the very object that `head` showed, shorter where it ends; `ObjectNotFound` if another one has its name
+    /// now. A file read in parts would be a mixture otherwise.
+    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        let read = self.read_range(&of.key, range).await;
+        // After reading: what is the same now was the same then.
+        of.expect(&self.head(&of.key).await?)?;
+        read
+    }
     /// Size and time of an object; `ObjectNotFound` if there is none.
     async fn head(&self, key: &str) -> Result<ObjectInfo>;
     /// Writes an object, over one that is there: readers see the old or the new one, whole, and it is durable.

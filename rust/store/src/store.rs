@@ -101,6 +101,13 @@ impl Store {
         read.map_err(|e| self.at(key, e))
     }
 
+    /// The same of the very object that [`head`](Self::head) showed: `ObjectNotFound` if another one has its name now, so
+    /// that what is read in several parts is one object's.
+    pub async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        let read = self.backend()?.read_part(of, range).await;
+        read.map_err(|e| self.at(&of.key, e))
+    }
+
     /// Size and time of an object. `ObjectNotFound` if there is none.
     pub async fn head(&self, key: &str) -> Result<ObjectInfo> {
         let head = self.backend()?.head(key).await;

@@ -162,6 +162,10 @@ impl Backend for Faulty {
         self.inner.read_range(key, range).await
     }
 
+    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        self.inner.read_part(of, range).await
+    }
+
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
         self.inner.head(key).await
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use deltaplane_error::Result;
 use deltaplane_log::{Snapshot, create_table};
 use deltaplane_store::PutOutcome;
+use futures::FutureExt;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use tokio::task::{JoinHandle, yield_now};
@@ -205,7 +206,7 @@ impl Simulation {
     /// One call is served; false when nobody is left.
     async fn step(&mut self) -> bool {
         yield_now().await;
-        self.running.retain(|_, r| !r.task.is_finished());
+        self.take_finished();
         self.out.violation = read(&self.book).wrong.clone();
         if self.out.violation.is_some() {
             return false;
@@ -227,6 +228,22 @@ impl Simulation {
             self.serve(pending, treatment);
         }
         true
+    }
+
+    /// Forgets the actors that came to their end; one that panicked did wrong.
+    fn take_finished(&mut self) {
+        let book = &self.book;
+        self.running.retain(|who, r| {
+            if !r.task.is_finished() {
+                return true;
+            }
+            if let Some(Err(e)) = (&mut r.task).now_or_never()
+                && e.is_panic()
+            {
+                read(book).accuse(format!("actor {who} panicked: {e}"));
+            }
+            false
+        });
     }
 
     fn pass_time(&mut self) {

@@ -54,6 +54,13 @@ impl SimStore {
         ask(&self.world, self.who, call).await
     }
 
+    async fn bytes(&self, call: Call) -> Result<Bytes> {
+        match self.ask(call).await? {
+            Answer::Bytes(bytes) => Ok(bytes),
+            other => Err(mixed_up(&other)),
+        }
+    }
+
     async fn page(&self, dir: String, from: String, after: Option<String>) -> Result<(Vec<ObjectInfo>, bool)> {
         match self.ask(Call::List { dir, from, after }).await? {
             Answer::Page(page, more) => Ok((page, more)),
@@ -120,17 +127,16 @@ impl Backend for SimStore {
     }
 
     async fn read(&self, key: &str) -> Result<Bytes> {
-        match self.ask(Call::Read(key.to_owned())).await? {
-            Answer::Bytes(bytes) => Ok(bytes),
-            other => Err(mixed_up(&other)),
-        }
+        self.bytes(Call::Read(key.to_owned())).await
     }
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
-        match self.ask(Call::ReadRange(key.to_owned(), range)).await? {
-            Answer::Bytes(bytes) => Ok(bytes),
-            other => Err(mixed_up(&other)),
-        }
+        self.bytes(Call::ReadRange(key.to_owned(), None, range)).await
+    }
+
+    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        self.bytes(Call::ReadRange(of.key.clone(), Some(of.clone()), range))
+            .await
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {

@@ -22,6 +22,8 @@ pub struct Object {
     pub bytes: Bytes,
     /// When it was written, ms since the epoch.
     pub modified_ms: i64,
+    /// Which write of all it was.
+    pub written: u64,
 }
 
 /// What an actor wants of the store.
@@ -40,8 +42,8 @@ pub enum Call {
     ListAll(String),
     /// A whole object.
     Read(String),
-    /// A part of an object.
-    ReadRange(String, Range<u64>),
+    /// A part of an object, of this writing of it if one is named.
+    ReadRange(String, Option<ObjectInfo>, Range<u64>),
     /// Size and time.
     Head(String),
     /// Writes over what is there: a put, or the end of an upload.
@@ -70,7 +72,7 @@ impl Call {
             },
             Call::ListAll(dir) => format!("list all of {dir}"),
             Call::Read(key) => format!("read {}", short(key)),
-            Call::ReadRange(key, range) => format!("read {}..{} of {}", range.start, range.end, short(key)),
+            Call::ReadRange(key, _, range) => format!("read {}..{} of {}", range.start, range.end, short(key)),
             Call::Head(key) => format!("head {}", short(key)),
             Call::Put(key, bytes) => format!("put {} ({} bytes)", short(key), bytes.len()),
             Call::PutIfAbsent(key, bytes) => format!("put-if-absent {} ({} bytes)", short(key), bytes.len()),
@@ -109,6 +111,8 @@ pub struct Pending {
 pub struct World {
     /// The objects by key.
     pub objects: BTreeMap<String, Object>,
+    /// How many writes were served.
+    pub writes: u64,
     /// Calls that wait, in the order of their coming.
     pub pending: Vec<Pending>,
     /// Changes whose callers were told that the store failed, and that arrive later or never.
@@ -149,6 +153,7 @@ impl World {
     pub fn new(now_ms: i64, page: usize, chance: Chance) -> Self {
         World {
             objects: BTreeMap::new(),
+            writes: 0,
             pending: Vec::new(),
             late: Vec::new(),
             dead: HashSet::new(),
@@ -168,7 +173,7 @@ impl World {
             Call::List { dir, from, after } => Ok(self.list(dir, from, after.as_deref())),
             Call::ListAll(dir) => Ok(Answer::Page(self.below(dir).map(|(k, o)| info(k, o)).collect(), false)),
             Call::Read(key) => Ok(Answer::Bytes(self.object(key)?.bytes.clone())),
-            Call::ReadRange(key, range) => self.part(key, range),
+            Call::ReadRange(key, of, range) => self.part(key, of.as_ref(), range),
             Call::Head(key) => Ok(Answer::Info(info(key, self.object(key)?))),
             Call::Put(key, bytes) => {
                 self.write(key, bytes);
@@ -191,7 +196,9 @@ impl World {
         let object = Object {
             bytes: bytes.clone(),
             modified_ms: self.now_ms,
+            written: self.writes,
         };
+        self.writes += 1;
         self.objects.insert(key.to_owned(), object);
     }
 
@@ -200,8 +207,12 @@ impl World {
         found.ok_or_else(|| Error::new(Kind::ObjectNotFound, "the simulated store holds no such object"))
     }
 
-    fn part(&self, key: &str, range: &Range<u64>) -> Result<Answer> {
-        let bytes = &self.object(key)?.bytes;
+    fn part(&self, key: &str, of: Option<&ObjectInfo>, range: &Range<u64>) -> Result<Answer> {
+        let object = self.object(key)?;
+        if let Some(of) = of {
+            of.expect(&info(key, object))?;
+        }
+        let bytes = &object.bytes;
         let (start, end) = (range.start as usize, (range.end as usize).min(bytes.len()));
         if start > end {
             return Err(Error::invalid_argument("the object ends before the range"));
@@ -231,6 +242,6 @@ fn info(key: &str, object: &Object) -> ObjectInfo {
         key: key.to_owned(),
         size_bytes: object.bytes.len() as u64,
         modified_ms: object.modified_ms,
-        etag: None,
+        etag: Some(object.written.to_string()),
     }
 }

@@ -160,6 +160,45 @@ fn a_checkpoint_whose_damage_shows_while_it_is_read() {
 }
 
 #[test]
+fn a_checkpoint_that_another_writer_replaces_is_never_mixed_with_it() {
+    // P050: footer and pages are read one by one.
+    run(async |store, dir| {
+        for f in ["a", "b", "c"] {
+            append(&store, f).await;
+        }
+        let key = log(dir, &format!("{:020}.checkpoint.parquet", 2));
+        Snapshot::open(&store, None).await.unwrap().checkpoint().await.unwrap();
+        let kept = Snapshot::open(&store, None).await.unwrap();
+        assert_eq!(kept.tail_length(), 0);
+        let mut other = std::fs::read(&key).unwrap();
+        // Of the same length, and valid for whoever trusts the old footer's places.
+        let end = other.len() - 4;
+        other[4..end].fill(0);
+        std::fs::write(&key, other).unwrap();
+        assert_eq!(files(&kept).await, ["a", "b", "c"], "from the commits");
+    });
+}
+
+#[test]
+fn a_sound_checkpoint_is_left_alone_and_a_damaged_one_written_anew() {
+    // P061
+    run(async |store, dir| {
+        append(&store, "a").await;
+        let s = append(&store, "b").await.snapshot;
+        let key = log(dir, &format!("{:020}.checkpoint.parquet", 1));
+        let first = s.checkpoint().await.unwrap();
+        let written = || std::fs::metadata(&key).unwrap().modified().unwrap();
+        let (bytes, then) = (std::fs::read(&key).unwrap(), written());
+        assert_eq!(s.checkpoint().await.unwrap(), first);
+        assert_eq!(written(), then);
+        std::fs::write(&key, &bytes[..bytes.len() / 2]).unwrap();
+        assert_eq!(s.checkpoint().await.unwrap(), first);
+        let mended = Snapshot::open(&store, None).await.unwrap();
+        assert_eq!((mended.tail_length(), files(&mended).await.len()), (0, 2));
+    });
+}
+
+#[test]
 fn a_newer_checkpoint_stands_in_for_one_that_was_cleaned_up() {
     // P063: the older snapshot's checkpoint and the commits before the newer one are gone when it is updated and read.
     run(async |store, dir| {

@@ -114,7 +114,7 @@ impl LeafBounds {
 }
 
 /// NaN bounds say nothing: writers differ in where NaN stands (P168, Q4).
-fn without_nan(array: ArrayRef) -> Result<ArrayRef> {
+pub(super) fn without_nan(array: ArrayRef) -> Result<ArrayRef> {
     let array = normalise_floats(array);
     let nan: BooleanArray = if let Some(a) = array.as_primitive_opt::<Float64Type>() {
         a.iter().map(|v| Some(v.is_some_and(f64::is_nan))).collect()
@@ -204,7 +204,7 @@ pub(super) fn from_structs(leaves: &[Leaf], stats: &ArrayRef) -> Result<Bounds> 
 }
 
 /// A bound of a parsed struct as the leaf's type; `None` where the conversion isn't certain to keep a bound.
-fn convert(array: &ArrayRef, ty: Primitive, up: bool) -> Result<Option<ArrayRef>> {
+pub(super) fn convert(array: &ArrayRef, ty: Primitive, up: bool) -> Result<Option<ArrayRef>> {
     let target = primitive_to_arrow(ty);
     if let Primitive::Decimal { precision, scale } = ty {
         return decimals(array, precision, scale, up);

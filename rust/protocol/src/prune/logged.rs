@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StructArray, new_null_array};
 use arrow::buffer::NullBuffer;
+use arrow::compute::kernels::cmp;
 use arrow::compute::kernels::zip::zip;
-use arrow::compute::{cast, is_not_null};
+use arrow::compute::{cast, is_not_null, is_null, nullif};
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields, Int64Type};
 use serde_json::value::RawValue;
 
-use super::bounds::{Leaf, at};
+use super::bounds::{Leaf, at, without_nan};
 use super::json_stats::{self, Column};
-use super::{failed, int64};
+use super::{certain, failed, int64};
 use crate::Result;
 use crate::arrow_types::primitive_to_arrow;
 use crate::expr::scalar::{Scalar, exact_range, to_array};
@@ -80,6 +81,27 @@ struct Values {
     min: Option<ArrayRef>,
     max: Option<ArrayRef>,
     nulls: ArrayRef,
+}
+
+impl Values {
+    /// Without what can't be bounds: NaN, and a minimum above its maximum. So the least and greatest of many files' bounds
+    /// are bounds too, however they are found.
+    fn sound(self) -> Result<Values> {
+        let (Some(min), Some(max)) = (&self.min, &self.max) else {
+            return Ok(self);
+        };
+        let numbers = |bound: &ArrayRef| -> Result<ArrayRef> {
+            let not = is_null(&without_nan(bound.clone())?).map_err(failed)?;
+            nullif(bound, &not).map_err(failed)
+        };
+        let (min, max) = (numbers(min)?, numbers(max)?);
+        let wrong = certain(&cmp::gt(&min, &max).map_err(failed)?);
+        Ok(Values {
+            min: Some(nullif(&min, &wrong).map_err(failed)?),
+            max: Some(nullif(&max, &wrong).map_err(failed)?),
+            nulls: self.nulls,
+        })
+    }
 }
 
 impl LoggedStats {
@@ -219,7 +241,8 @@ impl LoggedStats {
         own.into_iter().chain(sections).collect()
     }
 
-    /// The rows of [`LoggedStats::parsed_fields`] for a batch of adds; null for a file without statistics.
+    /// The rows of [`LoggedStats::parsed_fields`] for a batch of adds; null for a file without statistics. Bounds that
+    /// can't be bounds (NaN, a minimum above its maximum) are left out.
     ///
     /// # Errors
     /// `Internal` if arrays of one file list don't fit together.
@@ -244,6 +267,7 @@ impl LoggedStats {
             Arc::new(BooleanArray::from_iter(tight_bounds)),
         ];
         let values = self.values(files)?;
+        let values = values.into_iter().map(Values::sound).collect::<Result<Vec<_>>>()?;
         for (_, section) in PARSED {
             let fields = self.fields_of(&self.columns, section);
             if !fields.is_empty() {

@@ -10,6 +10,7 @@ mod model;
 mod partitions;
 #[cfg(test)]
 mod properties;
+mod runs;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -22,6 +23,7 @@ use arrow::error::ArrowError;
 use self::bounds::{Bounds, Leaf};
 pub use self::logged::LoggedStats;
 use self::partitions::PartitionColumn;
+pub use self::runs::{RunBounds, RunPruner, RunRange};
 use self::tree::{Known, Tree, TreeBuilder};
 use crate::expr::{Predicate, child};
 use crate::mapping::Mapping;
@@ -36,6 +38,7 @@ pub struct Pruner {
     leaf_paths: Vec<Vec<String>>,
     partitions: Vec<PartitionColumn>,
     partition_names: Vec<String>,
+    runs: RunPruner,
 }
 
 impl Pruner {
@@ -55,7 +58,13 @@ impl Pruner {
             leaves,
             partition_names: partitions.iter().map(|p| p.physical.clone()).collect(),
             partitions,
+            runs: RunPruner::new(predicate, schema, partition_columns, mapping)?,
         })
+    }
+
+    /// The same predicate for whole runs of files.
+    pub fn runs(&self) -> &RunPruner {
+        &self.runs
     }
 
     /// Physical names of the partition columns that decide.

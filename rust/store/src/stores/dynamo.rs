@@ -232,6 +232,10 @@ impl Backend for Dynamo {
         }
     }
 
+    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        self.objects.read_part(of, range).await
+    }
+
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
         match self.objects.head(key).await {
             Err(e) if self.recovered(key, &e).await? => self.objects.head(key).await,

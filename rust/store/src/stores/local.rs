@@ -46,6 +46,30 @@ struct Local {
     root: Root,
 }
 
+impl Local {
+    /// A part of a file, which has to be this one if one is given.
+    async fn part(&self, key: String, of: Option<ObjectInfo>, range: Range<u64>) -> Result<Bytes> {
+        let (root, path) = (self.root.clone(), self.root.file(&key)?);
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        blocking(move || {
+            let err = |e: io::Error| root.read_err(&e, "reading a part of a file");
+            let file = File::open(path).map_err(err)?;
+            let found = info(key, &file.metadata().map_err(err)?);
+            if let Some(of) = of {
+                of.expect(&found)?;
+            }
+            let end = found.size_bytes.min(range.end);
+            if range.start >= end {
+                return Err(Error::invalid_argument(OUT_OF_RANGE));
+            }
+            read_at(&file, range.start..end).map_err(err)
+        })
+        .await
+    }
+}
+
 fn info(key: String, meta: &Metadata) -> ObjectInfo {
     ObjectInfo {
         key,
@@ -267,20 +291,11 @@ impl Backend for Local {
     }
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
-        let (root, path) = (self.root.clone(), self.root.file(key)?);
-        if range.is_empty() {
-            return Ok(Bytes::new());
-        }
-        blocking(move || {
-            let err = |e: io::Error| root.read_err(&e, "reading a part of a file");
-            let file = File::open(path).map_err(err)?;
-            let end = file.metadata().map_err(err)?.len().min(range.end);
-            if range.start >= end {
-                return Err(Error::invalid_argument(OUT_OF_RANGE));
-            }
-            read_at(&file, range.start..end).map_err(err)
-        })
-        .await
+        self.part(key.to_owned(), None, range).await
+    }
+
+    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        self.part(of.key.clone(), Some(of.clone()), range).await
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {

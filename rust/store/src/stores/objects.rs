@@ -12,7 +12,7 @@ use deltaplane_error::{Error, Kind, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use tokio::io::AsyncWriteExt;
 
 use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink, join_key};
@@ -243,6 +243,28 @@ impl Backend for Objects {
             return Ok(Bytes::new());
         }
         self.store.get_range(&path, range).await.map_err(|e| self.err(&e))
+    }
+
+    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        let path = self.file(&of.key)?;
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        match self
+            .store
+            .get_opts(&path, GetOptions::new().with_range(Some(range)))
+            .await
+        {
+            Ok(found) => {
+                of.expect(&self.info(found.meta.clone()))?;
+                found.bytes().await.map_err(|e| self.err(&e))
+            }
+            // A shorter object may be there now, which ends before the range.
+            Err(e) => {
+                of.expect(&self.head(&of.key).await?)?;
+                Err(self.err(&e))
+            }
+        }
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {

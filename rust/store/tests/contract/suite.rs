@@ -138,6 +138,17 @@ async fn ranges(store: Store) {
     assert_eq!(store.read_range("f", 2..5).await.unwrap(), "234");
     assert_eq!(store.read_range("f", 8..50).await.unwrap(), "89");
     assert_eq!(store.read_range("f", 3..3).await.unwrap(), "");
+    let shown = store.head("f").await.unwrap();
+    assert_eq!(store.read_part(&shown, 2..5).await.unwrap(), "234");
+    assert_eq!(store.read_part(&shown, 8..50).await.unwrap(), "89");
+    store.put("f", text("0123456789 and more")).await.unwrap();
+    let mixed = |range| store.read_part(&shown, range);
+    assert_eq!(mixed(2..5).await.unwrap_err().kind(), Kind::ObjectNotFound);
+    store.put("f", text("01")).await.unwrap();
+    assert_eq!(mixed(8..50).await.unwrap_err().kind(), Kind::ObjectNotFound);
+    store.delete("f").await.unwrap();
+    assert_eq!(mixed(2..5).await.unwrap_err().kind(), Kind::ObjectNotFound);
+    store.put("f", text("0123456789")).await.unwrap();
     assert_eq!(
         store.read_range("f", 10..12).await.unwrap_err().kind(),
         Kind::InvalidArgument
