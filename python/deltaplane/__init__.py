@@ -7,6 +7,7 @@ other library: pyarrow, pandas, Polars, DuckDB and PySpark come in when they are
 from deltaplane._native import __version__
 from deltaplane.alter import AlterPlan, TableAlterer
 from deltaplane.exceptions import DeltaError
+from deltaplane.explanation import PlanExplanation
 from deltaplane.log_store import LogStore, StoredObject, register_log_store
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.schema import Field, Schema
@@ -21,6 +22,7 @@ __all__ = [
     "Field",
     "LogStore",
     "Metadata",
+    "PlanExplanation",
     "PostCommitHookProperties",
     "ProtocolVersions",
     "Schema",

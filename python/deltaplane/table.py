@@ -18,6 +18,7 @@ from deltaplane.compat import Compatibility
 from deltaplane.declarations import check_declared
 from deltaplane.dml import RowCommands
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.explanation import PlanExplanation
 from deltaplane.expr import Predicate
 from deltaplane.expr.tree import all_of
 from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
@@ -376,6 +377,41 @@ class DeltaTable(RowCommands, SerializableReads):
         """
         actions = Scan(self._snapshot.add_actions(statistics=True)).to_arrow()
         return _flattened(actions) if flatten else actions
+
+    def plan(self, predicate: Predicate | None = None) -> pa.RecordBatchReader:
+        """The files that may hold a row for which the predicate is true, as a stream: the columns of `get_add_actions` and
+        `deletion_vector`, a struct as the log has it, null for most.
+
+        Cost: of a checkpoint that deltaplane wrote only the row groups and pages are decoded whose bounds meet the predicate,
+        of others the columns that decide; memory for some batches of files. Source: protocol section 8, P164 to P170.
+
+        Raises:
+            InvalidArgumentError: a predicate that isn't Spark SQL or names no column of the table.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> for x in (1, 2, 3):
+        ...     _ = write_deltalake("memory://doc-plan-files/t", pa.table({"x": [x]}), mode="append")
+        >>> DeltaTable("memory://doc-plan-files/t").plan("x > 1").read_all()["max"].to_pylist()
+        [{'x': 3}, {'x': 2}]
+        """
+        return Scan(self._snapshot.plan(expr.parse(predicate))).to_reader()
+
+    def explain(self, predicate: Predicate | None = None) -> PlanExplanation:
+        """How `plan` comes to its files: what each stage looked at and left out, and why the rest stayed. Printed, it is a
+        text of one line for each stage.
+
+        Cost and errors: those of `plan`.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> for x in (1, 2, 3):
+        ...     _ = write_deltalake("memory://doc-explain/t", pa.table({"x": [x]}), mode="append")
+        >>> why = DeltaTable("memory://doc-explain/t").explain("x > 1")
+        >>> why.in_commits, why.skipped_by_statistics, why.kept
+        (3, 1, 2)
+        """
+        return PlanExplanation.of(self._snapshot.explain_json(expr.parse(predicate)))
 
     def deletion_vectors(self) -> pa.RecordBatchReader:
         """The files that have a deletion vector: `filepath`, a URI, and `selection_vector`, for each row of the file whether

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StructArray, new_null_array};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use bytes::Bytes;
-use deltaplane_error::{Error, Result};
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::files::conform_array;
 use deltaplane_store::{Store, Upload};
 use futures::future::BoxFuture;
@@ -15,6 +15,7 @@ use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
 
 use crate::checkpoint_runs::{BOUNDS_KEY, BOUNDS_VALUE};
 use crate::parquet_file::ParquetFile;
@@ -54,18 +55,21 @@ impl CheckpointFile {
             upload: Some(store.upload(&key).await?),
             size: size.clone(),
         };
-        let properties = WriterProperties::builder()
+        let mut properties = WriterProperties::builder()
             .set_compression(compression)
+            .set_dictionary_enabled(false)
             .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
             .set_data_page_row_count_limit(PAGE_ROWS)
             .set_key_value_metadata(Some(vec![KeyValue::new(
                 BOUNDS_KEY.to_owned(),
                 BOUNDS_VALUE.to_owned(),
             )]))
-            .set_created_by(format!("deltaplane {}", env!("CARGO_PKG_VERSION")))
-            .build();
+            .set_created_by(format!("deltaplane {}", env!("CARGO_PKG_VERSION")));
+        for column in repeated_columns(&schema) {
+            properties = properties.set_column_dictionary_enabled(column, true);
+        }
         Ok(CheckpointFile {
-            parquet: AsyncArrowWriter::try_new(file, schema.clone(), Some(properties)).map_err(write_error)?,
+            parquet: AsyncArrowWriter::try_new(file, schema.clone(), Some(properties.build())).map_err(write_error)?,
             schema,
             store: store.clone(),
             key,
@@ -107,9 +111,19 @@ impl CheckpointFile {
     /// Ends the file and reads its footer back: one with another number of rows than was written goes (P061).
     pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
         self.parquet.finish().await.map_err(write_error)?;
-        let footer = ParquetFile::open(&self.store, self.key.clone()).await?.footer().await?;
+        let size_bytes = self.size.load(Ordering::Acquire);
+        let written = WrittenFile {
+            actions: self.actions,
+            size_bytes,
+        };
+        let file = ParquetFile::open(&self.store, self.key.clone()).await?;
+        let footer = match file.footer().await {
+            // Another writer's file of the same version has its place: that one looks after it.
+            Err(e) if e.kind() == Kind::VersionNotFound => return Ok(written),
+            footer => footer?,
+        };
         let found = footer.metadata().file_metadata().num_rows();
-        if u64::try_from(found) != Ok(self.actions) {
+        if file.size_bytes() == size_bytes && u64::try_from(found) != Ok(self.actions) {
             self.store.delete(&self.key).await?;
             return Err(Error::internal(format!(
                 "the checkpoint holds {found} actions instead of {}: it was deleted",
@@ -117,11 +131,33 @@ impl CheckpointFile {
             ))
             .with_path(&self.key));
         }
-        Ok(WrittenFile {
-            actions: self.actions,
-            size_bytes: self.size.load(Ordering::Acquire),
-        })
+        Ok(written)
     }
+}
+
+/// The columns whose values come again and again: names and values of partitions. A dictionary of any other column is as
+/// long as the column, and has to be read whole before any page is.
+fn repeated_columns(schema: &SchemaRef) -> Vec<ColumnPath> {
+    let mut found = Vec::new();
+    for action in ["add", "remove"] {
+        let below = |path: &[&str]| {
+            let parts = std::iter::once(action).chain(path.iter().copied());
+            ColumnPath::from(parts.map(str::to_owned).collect::<Vec<_>>())
+        };
+        for map in ["partitionValues", "tags"] {
+            found.extend(["key", "value"].map(|part| below(&[map, "key_value", part])));
+        }
+        let parsed = schema.field_with_name(action).ok().and_then(|f| match f.data_type() {
+            DataType::Struct(children) => children
+                .find("partitionValues_parsed")
+                .map(|(_, f)| f.data_type().clone()),
+            _ => None,
+        });
+        if let Some(DataType::Struct(columns)) = parsed {
+            found.extend(columns.iter().map(|c| below(&["partitionValues_parsed", c.name()])));
+        }
+    }
+    found
 }
 
 /// What a failure to write means: the store's own error, or a mistake of ours.

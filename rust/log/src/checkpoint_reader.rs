@@ -10,17 +10,18 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Action, DomainMetadata, Format, Metadata, Protocol, SetTransaction, parse_line};
 use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, adds_to_batch, conform, map_at, removes_to_batch};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile};
-use deltaplane_protocol::prune::RunPruner;
 use deltaplane_protocol::segment::CheckpointFiles;
 use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
+use tokio::sync::OnceCell;
 
+use crate::checkpoint_filter::{self, Skipping};
 use crate::checkpoint_runs::{self, Chosen};
 use crate::parquet_file::ParquetFile;
 
@@ -32,12 +33,21 @@ const BATCH_BYTES: usize = 64 << 20;
 /// holds each several times.
 const COLUMN_BYTES: i64 = 128 << 20;
 const ROW_BYTES: i64 = 16 << 10;
+/// Sidecars that are opened at a time.
+const OPENED_AHEAD: usize = 8;
 
+/// A file of a checkpoint. Sidecars are opened when something is read of them: a table may have thousands.
 pub(crate) struct Part {
-    file: ParquetFile,
-    footer: ArrowReaderMetadata,
+    store: Store,
+    key: String,
+    opened: OnceCell<Opened>,
     /// How the top file names it, if it does.
     pub sidecar: Option<SidecarFile>,
+}
+
+struct Opened {
+    file: ParquetFile,
+    footer: ArrowReaderMetadata,
 }
 
 /// A sidecar as the top file of a V2 checkpoint names it.
@@ -94,12 +104,12 @@ impl FileActions {
 }
 
 impl CheckpointReader {
-    /// Reads the footers, and those of the sidecars. A part that can't be opened makes the
-    /// checkpoint unusable (P057): the caller falls back to an older one.
+    /// Reads the footers, but for those of sidecars. A file that can't be opened makes the checkpoint unusable (P057): the
+    /// caller falls back to an older one. A sidecar that can't is damage that shows while it is read.
     pub(crate) async fn open(store: &Store, files: &CheckpointFiles) -> Result<Self> {
         let (mut reader, sidecars) = Self::open_top(store, files).await?;
         for s in sidecars {
-            reader.parts.push(open_part(store, s.key()?, Some(s)).await?);
+            reader.parts.push(Part::new(store, s.key()?, Some(s)));
         }
         Ok(reader)
     }
@@ -120,7 +130,9 @@ impl CheckpointReader {
                 manifest.extend(actions);
                 sidecars.extend(named);
             } else {
-                parts.push(open_part(store, key, None).await?);
+                let part = Part::new(store, key, None);
+                part.open().await?;
+                parts.push(part);
             }
         }
         let reader = CheckpointReader { parts, manifest };
@@ -204,9 +216,9 @@ impl CheckpointReader {
         Ok(out)
     }
 
-    /// Non-null rows of one action column, with all its fields but these.
+    /// Non-null rows of one action column but file actions, which sidecars may have too, with all its fields but these.
     fn column(&self, name: &'static str, without: &'static [&'static str]) -> BoxStream<'_, Result<StructArray>> {
-        stream::iter(&self.parts)
+        stream::iter(self.parts.iter().filter(|p| p.sidecar.is_none()))
             .then(move |p| part_column(p, name, without, None))
             .try_flatten()
             .boxed()
@@ -231,15 +243,24 @@ impl CheckpointReader {
         Ok(out)
     }
 
-    /// File actions as batches of the protocol's file schemas, without runs of adds that the pruner shows can't match; adds keep `stats_parsed` and
-    /// `partitionValues_parsed` when `parsed` asks and the writer wrote them.
+    /// The files in their order, some of them opened ahead: a store answers many at a time.
+    fn opened_ahead(&self) -> impl Stream<Item = Result<&Part>> {
+        let open = |p| async move { Part::open(p).await.map(|_| p) };
+        stream::iter(&self.parts).map(open).buffered(OPENED_AHEAD)
+    }
+
+    /// File actions as batches of the protocol's file schemas; adds keep `stats_parsed` and `partitionValues_parsed` when
+    /// `parsed` asks and the writer wrote them. Adds that can be seen not to match are left out, not all of them.
     pub(crate) fn files<'a>(
         &'a self,
         what: FileActions,
         parsed: bool,
-        pruner: Option<&'a RunPruner>,
+        skipping: Option<&'a Skipping>,
     ) -> BoxStream<'a, Result<RecordBatch>> {
-        let from_parquet = stream::iter(&self.parts).flat_map(move |p| Self::part_files(p, what, parsed, pruner));
+        let from_parquet = self.opened_ahead().flat_map(move |p| match p {
+            Ok(p) => Self::part_files(p, what, parsed, skipping),
+            Err(e) => stream::once(async { Err(e) }).boxed(),
+        });
         match self.manifest_files(what) {
             Ok(Some(batch)) => stream::once(async { Ok(batch) }).chain(from_parquet).boxed(),
             Ok(None) => from_parquet.boxed(),
@@ -269,12 +290,12 @@ impl CheckpointReader {
         part: &'a Part,
         what: FileActions,
         parsed: bool,
-        pruner: Option<&'a RunPruner>,
+        skipping: Option<&'a Skipping>,
     ) -> BoxStream<'a, Result<RecordBatch>> {
         const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
         let (without, extra): (&'static [&'static str], &'static [&'static str]) =
             if parsed { (&[], PARSED) } else { (PARSED, &[]) };
-        stream::once(part_column(part, what.column(), without, pruner))
+        stream::once(part_column(part, what.column(), without, skipping))
             .try_flatten()
             .map(move |s| conform(&s?, &what.schema(), extra))
             .boxed()
@@ -313,23 +334,39 @@ fn parse_manifest(text: &[u8]) -> Result<(Vec<Action>, Vec<SidecarFile>)> {
     Ok((actions, sidecars))
 }
 
-async fn open_part(store: &Store, key: String, sidecar: Option<SidecarFile>) -> Result<Part> {
-    let file = ParquetFile::open(store, key).await?;
-    let footer = file.footer().await?;
-    Ok(Part { file, footer, sidecar })
-}
-
 impl Part {
-    /// Whether an action of this name may stand in the file.
+    fn new(store: &Store, key: String, sidecar: Option<SidecarFile>) -> Self {
+        Part {
+            store: store.clone(),
+            key,
+            opened: OnceCell::new(),
+            sidecar,
+        }
+    }
+
+    async fn open(&self) -> Result<&Opened> {
+        let open = async {
+            let file = ParquetFile::open(&self.store, self.key.clone()).await?;
+            let footer = file.footer().await?;
+            Ok(Opened { file, footer })
+        };
+        self.opened.get_or_try_init(|| open).await
+    }
+
+    /// Whether an action of this name may stand in the file, which was opened.
     fn may_hold(&self, name: &str) -> bool {
-        let column = self.footer.schema().field_with_name(name);
+        let Some(Opened { footer, .. }) = self.opened.get() else {
+            return false;
+        };
+        let column = footer.schema().field_with_name(name);
         let is_action = column.is_ok_and(|f| matches!(f.data_type(), DataType::Struct(_)));
-        is_action && !groups_with(self.footer.metadata(), name).is_empty()
+        is_action && !groups_with(footer.metadata(), name).is_empty()
     }
 
     /// Rows of the file.
-    pub(crate) fn rows(&self) -> usize {
-        usize::try_from(self.footer.metadata().file_metadata().num_rows()).unwrap_or(0)
+    pub(crate) async fn rows(&self) -> Result<usize> {
+        let footer = &self.open().await?.footer;
+        Ok(usize::try_from(footer.metadata().file_metadata().num_rows()).unwrap_or(0))
     }
 }
 
@@ -337,15 +374,16 @@ async fn part_column<'a>(
     part: &'a Part,
     name: &'static str,
     without: &'static [&'static str],
-    pruner: Option<&'a RunPruner>,
+    skipping: Option<&'a Skipping>,
 ) -> Result<BoxStream<'a, Result<StructArray>>> {
-    let schema = part.footer.schema();
+    let Opened { file, footer } = part.open().await?;
+    let schema = footer.schema();
     let Ok(field) = schema.field_with_name(name) else {
         return Ok(stream::empty().boxed());
     };
     let DataType::Struct(children) = field.data_type() else {
         return Err(
-            Error::corrupt_file(format!("the checkpoint's column `{name}` isn't a struct")).with_path(&part.file.key),
+            Error::corrupt_file(format!("the checkpoint's column `{name}` isn't a struct")).with_path(&part.key),
         );
     };
     let wanted: Vec<String> = children
@@ -353,41 +391,49 @@ async fn part_column<'a>(
         .filter(|c| !without.contains(&c.name().as_str()))
         .map(|c| format!("{name}.{}", c.name()))
         .collect();
-    let mask = ProjectionMask::columns(part.footer.parquet_schema(), wanted.iter().map(String::as_str));
-    let groups = groups_with(part.footer.metadata(), name);
-    let Chosen { footer, groups, rows } = match pruner {
-        Some(p) => checkpoint_runs::choose(&part.file, &part.footer, groups, p, &mask).await?,
-        None => Chosen {
-            footer: part.footer.clone(),
-            groups,
-            rows: None,
-        },
+    let mask = ProjectionMask::columns(footer.parquet_schema(), wanted.iter().map(String::as_str));
+    let groups = groups_with(footer.metadata(), name);
+    let all = Chosen {
+        footer: footer.clone(),
+        groups,
+        rows: None,
+    };
+    let Chosen {
+        footer: indexed,
+        groups,
+        rows,
+    } = match skipping {
+        Some(skipping) => checkpoint_runs::choose(file, all, skipping, &mask).await?,
+        None => all,
     };
     if groups.is_empty() {
         return Ok(stream::empty().boxed());
     }
-    let batch_rows = batch_rows(part, &groups, &mask)?;
-    let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(part.file.clone(), footer)
+    let batch_rows = batch_rows(part, footer.metadata(), &groups, &mask)?;
+    let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(file.clone(), indexed)
         .with_projection(mask)
         .with_row_groups(groups)
         .with_batch_size(batch_rows);
     if let Some(rows) = rows {
         builder = builder.with_row_selection(rows);
     }
-    let rows = builder.build().map_err(|e| part.file.unreadable(e))?;
+    if let Some(filter) = skipping.and_then(|s| checkpoint_filter::filter(footer, s)) {
+        builder = builder.with_row_filter(filter);
+    }
+    let rows = builder.build().map_err(|e| file.unreadable(e))?;
     // The decoder panics on some damage.
     let rows = AssertUnwindSafe(rows).catch_unwind();
     Ok(rows
         .map(|row| row.unwrap_or_else(|_| Err(ParquetError::General("the decoder gave up".to_owned()))))
-        .map_err(|e| part.file.unreadable(e))
+        .map_err(|e| file.unreadable(e))
         .try_filter_map(move |batch| async move { present(&batch) })
         .boxed())
 }
 
 /// How many rows of these columns are decoded at once, so that memory is bounded.
-fn batch_rows(part: &Part, groups: &[usize], mask: &ProjectionMask) -> Result<usize> {
+fn batch_rows(part: &Part, footer: &ParquetMetaData, groups: &[usize], mask: &ProjectionMask) -> Result<usize> {
     let mut most = BATCH_ROWS;
-    for (at, group) in part.footer.metadata().row_groups().iter().enumerate() {
+    for (at, group) in footer.row_groups().iter().enumerate() {
         if !groups.contains(&at) {
             continue;
         }
@@ -405,7 +451,7 @@ fn batch_rows(part: &Part, groups: &[usize], mask: &ProjectionMask) -> Result<us
                     column.column_path(),
                     group.num_rows()
                 ))
-                .with_path(&part.file.key));
+                .with_path(&part.key));
             }
             bytes = bytes.saturating_add(usize::try_from(size).unwrap_or(0));
         }

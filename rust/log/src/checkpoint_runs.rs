@@ -16,6 +16,7 @@ use parquet::file::metadata::page_index::PageIndexProvider;
 use parquet::file::metadata::{ColumnChunkMask, ParquetMetaData};
 use parquet::schema::types::SchemaDescriptor;
 
+use crate::checkpoint_filter::Skipping;
 use crate::parquet_file::ParquetFile;
 
 /// Under this key a file says that its parsed bounds are bounds: no minimum above its maximum and no NaN, which Parquet's
@@ -25,6 +26,7 @@ pub(crate) const BOUNDS_KEY: &str = "deltaplane.bounds";
 pub(crate) const BOUNDS_VALUE: &str = "sound";
 
 /// What of a file is to be decoded.
+#[derive(Clone)]
 pub(crate) struct Chosen {
     pub footer: ArrowReaderMetadata,
     pub groups: Vec<usize>,
@@ -32,39 +34,59 @@ pub(crate) struct Chosen {
     pub rows: Option<RowSelection>,
 }
 
-/// The rows of these row groups whose adds may match; `read` are the columns that will be decoded.
+impl Chosen {
+    /// Row groups, and their rows.
+    fn size(&self) -> (usize, usize) {
+        let all = self.footer.metadata().row_groups();
+        let rows = self
+            .groups
+            .iter()
+            .filter_map(|g| usize::try_from(all.get(*g)?.num_rows()).ok());
+        (self.groups.len(), rows.fold(0, usize::saturating_add))
+    }
+}
+
+/// What of these row groups of adds may match; `read` are the columns that will be decoded.
 pub(crate) async fn choose(
     file: &ParquetFile,
-    footer: &ArrowReaderMetadata,
-    groups: Vec<usize>,
-    pruner: &RunPruner,
+    all: Chosen,
+    skipping: &Skipping,
     read: &ProjectionMask,
 ) -> Result<Chosen> {
-    let everything = |groups| Chosen {
-        footer: footer.clone(),
-        groups,
-        rows: None,
-    };
-    let Some(columns) = Columns::of(footer, pruner) else {
-        return Ok(everything(groups));
-    };
-    let ranges = columns.of_groups(footer.metadata(), &groups)?;
-    let keep = pruner.keep(groups.len(), &ranges)?;
-    let groups: Vec<usize> = groups
-        .into_iter()
-        .zip(keep.values())
-        .filter_map(|(g, k)| k.then_some(g))
-        .collect();
-    if groups.is_empty() {
-        return Ok(everything(groups));
+    let chosen = chosen(file, &all, skipping.pruner.runs(), read)
+        .await?
+        .unwrap_or_else(|| all.clone());
+    if let Some(trace) = &skipping.trace {
+        let (before, after) = (all.size(), chosen.size());
+        trace.row_groups(before, after);
+        let rows = chosen.rows.as_ref().map_or(after.1, RowSelection::row_count);
+        trace.skipped_by_pages(after.1.saturating_sub(rows));
     }
-    let (bounds, places) = (columns.mask(&groups, None), columns.mask(&groups, Some(read)));
-    let footer = file.page_index(footer, bounds, places).await?;
-    let rows = match footer.metadata().page_index() {
-        Some(index) => columns.rows(footer.metadata(), index.as_ref(), &groups, pruner)?,
-        None => None,
+    Ok(chosen)
+}
+
+/// The same; `None` where nothing can be told.
+async fn chosen(file: &ParquetFile, all: &Chosen, pruner: &RunPruner, read: &ProjectionMask) -> Result<Option<Chosen>> {
+    let Some(columns) = Columns::of(&all.footer, pruner) else {
+        return Ok(None);
     };
-    Ok(Chosen { footer, groups, rows })
+    let ranges = columns.of_groups(all.footer.metadata(), &all.groups)?;
+    let keep = pruner.keep(all.groups.len(), &ranges)?;
+    let kept = all
+        .groups
+        .iter()
+        .zip(keep.values())
+        .filter_map(|(g, k)| k.then_some(*g));
+    let groups: Vec<usize> = kept.collect();
+    let (mut footer, mut rows) = (all.footer.clone(), None);
+    if !groups.is_empty() {
+        let (bounds, places) = (columns.mask(&groups, None), columns.mask(&groups, Some(read)));
+        footer = file.page_index(&footer, bounds, places).await?;
+        if let Some(index) = footer.metadata().page_index() {
+            rows = columns.rows(footer.metadata(), index.as_ref(), &groups, pruner)?;
+        }
+    }
+    Ok(Some(Chosen { footer, groups, rows }))
 }
 
 /// A leaf of the file.

@@ -135,7 +135,10 @@ impl Snapshot {
         };
         let checked = async {
             let reader = CheckpointReader::open(self.store(), &files).await?;
-            let actions = reader.parts().iter().map(|p| p.rows() as u64).sum();
+            let mut actions = 0;
+            for part in reader.parts() {
+                actions += part.rows().await? as u64;
+            }
             Ok(CheckpointReport {
                 version: self.version(),
                 kind: "classic",
@@ -168,7 +171,7 @@ impl Snapshot {
         let (mut sidecars, mut actions): (Vec<SidecarFile>, u64) = (Vec::new(), new_actions);
         for part in kept.iter().filter_map(|i| parts.get(*i)) {
             sidecars.extend(part.sidecar.clone());
-            actions += part.rows() as u64;
+            actions += part.rows().await? as u64;
         }
         let new_bytes = claimed_sum(new.iter().map(|s| s.size_in_bytes));
         sidecars.extend(new);

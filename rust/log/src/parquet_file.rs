@@ -36,6 +36,11 @@ impl ParquetFile {
         })
     }
 
+    /// Its length.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.shown.size_bytes
+    }
+
     /// Reads the footer.
     pub(crate) async fn footer(&self) -> Result<ArrowReaderMetadata> {
         ArrowReaderMetadata::load_async(&mut self.clone(), options())

@@ -10,7 +10,6 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, DomainMetadata, SetTransaction};
 use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_protocol::paths;
-use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::replay::{Replay, Tombstones};
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::segment::{CheckpointFiles, LogName, LogSegment, complete_checkpoints};
@@ -70,9 +69,9 @@ struct SideState {
 }
 
 /// The commits after the checkpoint, reconciled.
-struct Tail {
-    live: Vec<RecordBatch>,
-    replay: Replay,
+pub(crate) struct Tail {
+    pub live: Vec<RecordBatch>,
+    pub replay: Replay,
 }
 
 impl Snapshot {
@@ -303,7 +302,7 @@ impl Snapshot {
 
     /// The same version without the checkpoint that turned out damaged: from the best other one that can be used, or from
     /// the commits alone. Errors: the damage when there is no other way to make it; what keeps from trying.
-    async fn beside_checkpoint(&self, damage: Error) -> Result<Snapshot> {
+    pub(crate) async fn beside_checkpoint(&self, damage: Error) -> Result<Snapshot> {
         let Some(bad) = &self.inner.segment.checkpoint else {
             return Err(damage);
         };
@@ -384,7 +383,8 @@ impl Snapshot {
         Ok(self.side().await?.domains.values().cloned().collect())
     }
 
-    fn tail(&self) -> Result<&Tail> {
+    /// The commits after the checkpoint, reconciled once.
+    pub(crate) fn tail(&self) -> Result<&Tail> {
         if let Some(t) = self.inner.tail.get() {
             return Ok(t);
         }
@@ -400,75 +400,6 @@ impl Snapshot {
             }
         }
         Ok(self.inner.tail.get_or_init(|| Tail { live, replay }))
-    }
-
-    /// The live files as batches of adds, newest commits first, then the checkpoint's: streamed,
-    /// and without the files that `pruner` shows can't match.
-    pub fn plan(&self, pruner: Option<Arc<Pruner>>, columns: PlanColumns) -> BoxStream<'static, Result<RecordBatch>> {
-        let this = self.clone();
-        let (send, receive) = futures::channel::mpsc::channel(2);
-        let task = async move {
-            let mut send = send;
-            if let Err(e) = this.stream_plan(pruner.as_deref(), columns, &mut send).await {
-                let e = e
-                    .with_table(this.inner.store.location().as_str())
-                    .with_version(this.version());
-                // A dropped receiver means that nobody wants the error either.
-                let _ = futures::SinkExt::send(&mut send, Err(e)).await;
-            }
-        };
-        // Driven by whoever polls the stream: no task outlives its reader.
-        stream::select(receive, stream::once(task).filter_map(|()| async { None })).boxed()
-    }
-
-    async fn stream_plan(
-        &self,
-        pruner: Option<&Pruner>,
-        columns: PlanColumns,
-        send: &mut futures::channel::mpsc::Sender<Result<RecordBatch>>,
-    ) -> Result<()> {
-        // What was sent before a checkpoint turned out damaged: its rest comes from elsewhere.
-        let (mut from, mut sent) = (self.clone(), Replay::new());
-        loop {
-            let tail = from.tail()?;
-            for batch in &tail.live {
-                if !emit(send, prune(filter(batch, &sent.checkpoint(batch)?)?, pruner)?).await {
-                    return Ok(());
-                }
-            }
-            let Some(checkpoint) = &from.inner.checkpoint else {
-                return Ok(());
-            };
-            let parsed = columns == PlanColumns::Parsed || pruner.is_some();
-            let runs = pruner.map(Pruner::runs);
-            let mut batches = checkpoint.files(FileActions::Adds, parsed, runs);
-            let mut done = 0;
-            let damage = loop {
-                match batches.try_next().await {
-                    Ok(Some(batch)) => {
-                        let untouched = filter(&batch, &tail.replay.checkpoint(&batch)?)?;
-                        let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
-                        if !emit(send, prune(unsent, pruner)?).await {
-                            return Ok(());
-                        }
-                        done += 1;
-                    }
-                    Ok(None) => return Ok(()),
-                    Err(e) if is_damage(&e) => break e,
-                    Err(e) => return Err(e),
-                }
-            };
-            let other = from.beside_checkpoint(damage).await?;
-            // Reading the sound part again costs no memory while all is well.
-            sent.absorb(&tail.replay);
-            let mut again = checkpoint.files(FileActions::Adds, parsed, runs).take(done);
-            while let Some(batch) = again.try_next().await? {
-                sent.remember(&batch)?;
-            }
-            drop(again);
-            drop(batches);
-            from = other;
-        }
     }
 
     /// The tombstones that a checkpoint of this version must carry: removed after `cutoff_ms` (P044, P050). Those in
@@ -524,7 +455,7 @@ impl Snapshot {
         let replay = &self.tail()?.replay;
         let mut out = Vec::new();
         for (i, part) in checkpoint.parts().iter().enumerate() {
-            if part.sidecar.is_none() || part.rows() < least_rows {
+            if part.sidecar.is_none() || part.rows().await? < least_rows {
                 continue;
             }
             let mut batches = checkpoint.keys(part);
@@ -615,22 +546,11 @@ async fn state_of(
     )?))
 }
 
-fn filter(batch: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch> {
+pub(crate) fn filter(batch: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch> {
     if mask.true_count() == batch.num_rows() {
         return Ok(batch.clone());
     }
     filter_record_batch(batch, mask).map_err(|e| Error::internal(format!("can't filter file actions: {e}")))
-}
-
-fn prune(batch: RecordBatch, pruner: Option<&Pruner>) -> Result<RecordBatch> {
-    match pruner {
-        Some(p) if batch.num_rows() > 0 => filter(&batch, &p.keep(&batch)?),
-        _ => Ok(batch),
-    }
-}
-
-async fn emit(send: &mut futures::channel::mpsc::Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
-    batch.num_rows() == 0 || futures::SinkExt::send(send, Ok(batch)).await.is_ok()
 }
 
 fn unexpired(removes: &RecordBatch, cutoff_ms: i64) -> Result<RecordBatch> {

@@ -98,8 +98,7 @@ impl Properties {
             target_file_size_bytes: get("targetFileSize").and_then(parse_bytes).filter(|n| *n > 0),
             compression: get("parquet.compression.codec").map(str::to_lowercase),
             stats_as_json: get("checkpoint.writeStatsAsJson").is_none_or(|v| !v.eq_ignore_ascii_case("false")),
-            stats_as_struct: is("checkpoint.writeStatsAsStruct", "true")
-                || (is("checkpoint.writeStatsAsJson", "false") && !is("checkpoint.writeStatsAsStruct", "false")),
+            stats_as_struct: !is("checkpoint.writeStatsAsStruct", "false"),
             v2_checkpoints: get("checkpointPolicy") == Some("v2"),
             log_retention_ms: get("logRetentionDuration")
                 .and_then(parse_interval_ms)

@@ -9,10 +9,10 @@ use deltaplane_log::{PlanColumns, ReadRequest, Snapshot as Inner, now_ms, versio
 use deltaplane_protocol::arrow_types::{primitive_to_arrow, to_arrow_schema};
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
-use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::files::{ADD_SCHEMA, FileRows};
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
-use deltaplane_protocol::prune::LoggedStats;
+use deltaplane_protocol::prune::{LoggedStats, Pruner};
 use deltaplane_protocol::schema::{DataType as DeltaType, Primitive};
 use deltaplane_protocol::state::TableState;
 use deltaplane_protocol::stats_columns::StatsColumns;
@@ -214,15 +214,30 @@ impl Snapshot {
     }
 
     fn add_actions(&self, statistics: bool) -> ArrowStream {
-        let view = AddView::new(&self.inner, statistics);
-        let schema = view.schema.clone();
-        let columns = if statistics {
-            PlanColumns::Parsed
-        } else {
-            PlanColumns::Logged
-        };
-        let stream = self.inner.plan(None, columns).map(move |b| view.rows(&b?)).boxed();
-        ArrowStream::new(schema, stream)
+        self.view(AddView::new(&self.inner, statistics), statistics, None)
+    }
+
+    /// The files that may hold a matching row, with their statistics and deletion vectors.
+    #[pyo3(signature = (predicate = None))]
+    fn plan(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<ArrowStream> {
+        let bound = run(py, || bind(&self.inner, predicate))?;
+        Ok(self.view(
+            AddView::new(&self.inner, true).with_vectors(),
+            true,
+            bound.map(|(_, p)| p),
+        ))
+    }
+
+    /// What such a plan looks at.
+    #[pyo3(signature = (predicate = None))]
+    fn explain_json(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<String> {
+        const ALL: &str = r#"{"op":"literal","value":"true","type":"boolean"}"#;
+        let report = run(py, || {
+            let bound = bind(&self.inner, Some(predicate.unwrap_or(ALL)))?;
+            let (_, pruner) = bound.ok_or_else(|| Error::internal("a predicate that isn't one"))?;
+            block_on(self.inner.explain(pruner, PlanColumns::Parsed))
+        })?;
+        Ok(json!(report).to_string())
     }
 
     fn deletion_vectors(&self) -> ArrowStream {
@@ -289,6 +304,18 @@ impl Snapshot {
 }
 
 impl Snapshot {
+    fn view(&self, view: AddView, statistics: bool, pruner: Option<Arc<Pruner>>) -> ArrowStream {
+        let columns = match statistics {
+            true => PlanColumns::Parsed,
+            false => PlanColumns::Logged,
+        };
+        let schema = view.schema.clone();
+        ArrowStream::new(
+            schema,
+            self.inner.plan(pruner, columns).map(move |b| view.rows(&b?)).boxed(),
+        )
+    }
+
     fn paths(&self, predicate: Option<&str>) -> Result<Vec<String>> {
         let pruner = bind(&self.inner, predicate)?.map(|(_, p)| p);
         let mut batches = self.inner.plan(pruner, PlanColumns::Logged);
@@ -311,6 +338,7 @@ struct AddView {
     statistics: Option<LoggedStats>,
     partitions: Vec<Partition>,
     partition_fields: Fields,
+    vectors: bool,
 }
 
 impl AddView {
@@ -356,7 +384,19 @@ impl AddView {
             statistics,
             partitions,
             partition_fields,
+            vectors: false,
         }
+    }
+
+    /// The same with the column `deletion_vector`, as the log has it (P120).
+    fn with_vectors(mut self) -> Self {
+        let mut fields: Vec<Arc<Field>> = self.schema.fields().iter().cloned().collect();
+        if let Ok(vector) = ADD_SCHEMA.field_with_name("deletionVector") {
+            fields.push(Arc::new(vector.clone().with_name("deletion_vector")));
+            self.vectors = true;
+        }
+        self.schema = Arc::new(Schema::new(fields));
+        self
     }
 
     fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
@@ -383,6 +423,9 @@ impl AddView {
                 .collect::<Result<Vec<_>>>()?;
             let partition = StructArray::try_new(self.partition_fields.clone(), values, None).map_err(layout)?;
             columns.push(Arc::new(partition));
+        }
+        if self.vectors {
+            columns.extend(batch.column_by_name("deletionVector").cloned());
         }
         RecordBatch::try_new(self.schema.clone(), columns).map_err(layout)
     }

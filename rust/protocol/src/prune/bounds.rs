@@ -72,6 +72,11 @@ impl Bounds {
 }
 
 impl LeafBounds {
+    /// Whether something is known of a file: both bounds, or that no row has a value.
+    pub(super) fn is_told(&self, file: usize) -> bool {
+        (self.min.is_valid(file) && self.max.is_valid(file)) || self.all_null.value(file)
+    }
+
     /// Makes bounds safe to compare with: `min` and `max` are of the leaf's type, decimals already widened.
     pub(super) fn new(
         leaf: &Leaf,

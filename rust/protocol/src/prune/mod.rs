@@ -102,6 +102,39 @@ impl Pruner {
         }
     }
 
+    /// For each file whether its partition values leave it, whatever its statistics say; never null.
+    pub fn keep_by_partitions(&self, files: &RecordBatch) -> Result<BooleanArray> {
+        let rows = files.num_rows();
+        let partitions = partitions::batch(&self.partitions, files)?;
+        self.tree.may_match(&Known {
+            rows,
+            exact: &self.tree.evaluate_exact(&partitions, rows)?,
+            bounds: &Bounds::unknown(&self.leaves, rows)?,
+        })
+    }
+
+    /// For each leaf that decides the number of these files that don't say a bound of it, by physical path; only leaves
+    /// with such files.
+    pub fn without_statistics(&self, files: &RecordBatch) -> Result<Vec<(Vec<String>, usize)>> {
+        let rows = files.num_rows();
+        let parsed = match files.column_by_name("stats_parsed") {
+            Some(stats) => bounds::from_structs(&self.leaves, stats)?,
+            None => Bounds::unknown(&self.leaves, rows)?,
+        };
+        let logged = match files.column_by_name("stats") {
+            Some(texts) => json_stats::bounds(&self.leaves, texts)?,
+            None => Bounds::unknown(&self.leaves, rows)?,
+        };
+        let found = parsed.leaves.iter().zip(&logged.leaves).zip(&self.leaf_paths);
+        Ok(found
+            .map(|((parsed, logged), path)| {
+                let told = |at: usize| [parsed, logged].iter().any(|b| b.is_told(at));
+                (path.clone(), (0..rows).filter(|at| !told(*at)).count())
+            })
+            .filter(|(_, count)| *count > 0)
+            .collect())
+    }
+
     /// The files whose JSON must decide: kept so far, and no parsed statistics to look at.
     fn json_rows<'a>(
         &self,

@@ -1,0 +1,88 @@
+"""Why a plan keeps the files that it keeps: the figures of `DeltaTable.explain`, and their text.
+
+It must not know how files are skipped. Called by `table`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["PlanExplanation"]
+
+
+@dataclass(frozen=True)
+class PlanExplanation:
+    """What the stages of a plan looked at and left out. All are numbers of files unless they say otherwise.
+
+    A file is counted by the stage that ended it. Stages follow each other as the attributes do; `replaced` are files of the
+    checkpoint that later commits removed or wrote again. `kept_without_statistics` says of how many kept files nothing is
+    known of a column that the predicate needs, by the column's physical path: better statistics could skip those.
+
+    >>> why = PlanExplanation.of('{"in_commits": 3, "kept": 1, "kept_bytes": 2048, "skipped_by_statistics": 2}')
+    >>> why.considered, why.skipped
+    (3, 2)
+    >>> print(why)
+    considered                                   3 files
+    skipped by their statistics                  2 files
+    kept                                         1 file, 2.0 KiB
+    """
+
+    in_commits: int = 0
+    in_checkpoint: int = 0
+    row_groups: int = 0
+    row_groups_skipped: int = 0
+    skipped_by_row_groups: int = 0
+    skipped_by_pages: int = 0
+    skipped_by_partition: int = 0
+    skipped_by_statistics: int = 0
+    replaced: int = 0
+    kept: int = 0
+    kept_bytes: int = 0
+    kept_without_statistics: Mapping[str, int] | None = None
+
+    @classmethod
+    def of(cls, text: str) -> PlanExplanation:
+        """From the core's JSON."""
+        return cls(**json.loads(text))
+
+    @property
+    def considered(self) -> int:
+        """Files of the checkpoint and of the commits after it."""
+        return self.in_commits + self.in_checkpoint
+
+    @property
+    def skipped(self) -> int:
+        """Files that were left out because they can't match."""
+        undecoded = self.skipped_by_row_groups + self.skipped_by_pages
+        return undecoded + self.skipped_by_partition + self.skipped_by_statistics
+
+    def __str__(self) -> str:
+        groups = f"{self.row_groups_skipped:,} of {self.row_groups:,} row groups, unopened"
+        lines = [
+            ("considered", self.considered, ""),
+            ("skipped by row groups' statistics", self.skipped_by_row_groups, groups),
+            ("skipped by pages' statistics", self.skipped_by_pages, "not decoded"),
+            ("skipped by their partition values", self.skipped_by_partition, ""),
+            ("skipped by their statistics", self.skipped_by_statistics, ""),
+            ("replaced by later commits", self.replaced, ""),
+            ("kept", self.kept, _size(self.kept_bytes)),
+        ]
+        shown = [line for line in lines if line[1] or line[0] in ("considered", "kept")]
+        for column, files in (self.kept_without_statistics or {}).items():
+            shown.append((f"  of which nothing is known of {column}", files, ""))
+        return "\n".join(_line(*line) for line in shown)
+
+
+def _line(what: str, files: int, more: str) -> str:
+    text = f"{what:<38}{files:>8,} file{'' if files == 1 else 's'}"
+    return f"{text}, {more}" if more else text
+
+
+def _size(size_bytes: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size_bytes < 1024 or unit == "TiB":
+            break
+        size_bytes /= 1024
+    return f"{size_bytes:,.0f} bytes" if unit == "bytes" else f"{size_bytes:,.1f} {unit}"

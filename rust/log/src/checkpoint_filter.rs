@@ -1,0 +1,100 @@
+//! Looks at the columns of a checkpoint that decide before any other is decoded: rows that a predicate rules out cost those
+//! columns alone.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::{filter_record_batch, is_not_null};
+use arrow::datatypes::{DataType, Fields, Schema};
+use arrow::error::ArrowError;
+use deltaplane_error::Error;
+use deltaplane_protocol::prune::Pruner;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, RowFilter};
+
+use crate::plan_trace::PlanTrace;
+
+/// A predicate, and what is counted while it leaves files out.
+#[derive(Clone)]
+pub(crate) struct Skipping {
+    pub pruner: Arc<Pruner>,
+    /// Only where somebody asked why.
+    pub trace: Option<Arc<PlanTrace>>,
+}
+
+impl Skipping {
+    /// What the pruner says of these files.
+    pub(crate) fn keep(&self, files: &RecordBatch) -> Result<BooleanArray, Error> {
+        match &self.trace {
+            Some(trace) => trace.judge(&self.pruner, files),
+            None => self.pruner.keep(files),
+        }
+    }
+}
+
+/// The filters of a file's rows by the column `add`, the cheaper first; `None` where none of its columns decides.
+pub(crate) fn filter(footer: &ArrowReaderMetadata, skipping: &Skipping) -> Option<RowFilter> {
+    let add = footer.schema().field_with_name("add").ok()?;
+    let DataType::Struct(children) = add.data_type() else {
+        return None;
+    };
+    let stages = deciding(children, &skipping.pruner)
+        .into_iter()
+        .filter(|s| !s.is_empty());
+    let predicates: Vec<Box<dyn ArrowPredicate>> = stages
+        .map(|columns| {
+            let mask = ProjectionMask::columns(footer.parquet_schema(), columns.iter().map(String::as_str));
+            let skipping = skipping.clone();
+            Box::new(ArrowPredicateFn::new(mask, move |batch| judge(&skipping, &batch))) as Box<dyn ArrowPredicate>
+        })
+        .collect();
+    (!predicates.is_empty()).then(|| RowFilter::new(predicates))
+}
+
+/// Paths of the columns that decide: typed ones, then text, which is parsed only of files that are left.
+fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<String>; 2] {
+    let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
+    let (mut typed, mut text) = (Vec::new(), Vec::new());
+    let partitions = pruner.partition_columns_needed();
+    let in_structs = match of("partitionValues_parsed") {
+        Some(DataType::Struct(inner)) => partitions.iter().all(|p| inner.find(p).is_some()),
+        _ => false,
+    };
+    if in_structs {
+        typed.extend(partitions.iter().map(|p| format!("add.partitionValues_parsed.{p}")));
+    } else if !partitions.is_empty() && matches!(of("partitionValues"), Some(DataType::Map(..))) {
+        typed.push("add.partitionValues".to_owned());
+    }
+    match (pruner.stats_leaves_needed(), of("stats_parsed"), of("stats")) {
+        ([], ..) => {}
+        (leaves, Some(DataType::Struct(_)), _) => {
+            typed.push("add.stats_parsed.numRecords".to_owned());
+            for leaf in leaves {
+                let below = |section: &str| format!("add.stats_parsed.{section}.{}", leaf.join("."));
+                typed.extend(["minValues", "maxValues", "nullCount"].map(below));
+            }
+        }
+        (_, _, Some(DataType::Utf8)) => text.push("add.stats".to_owned()),
+        _ => {}
+    }
+    [typed, text]
+}
+
+/// Whether each row is an add that may match by these columns. What can't be read is left to whoever reads the whole row.
+fn judge(skipping: &Skipping, batch: &RecordBatch) -> Result<BooleanArray, ArrowError> {
+    let Some(adds) = batch.columns().first().and_then(|c| c.as_struct_opt()) else {
+        return Ok(BooleanArray::from(vec![true; batch.num_rows()]));
+    };
+    let there = is_not_null(adds)?;
+    let schema = Arc::new(Schema::new(adds.fields().clone()));
+    let options = RecordBatchOptions::new().with_row_count(Some(adds.len()));
+    let files = RecordBatch::try_new_with_options(schema, adds.columns().to_vec(), &options)?;
+    let files = filter_record_batch(&files, &there)?;
+    let keep = skipping.keep(&files);
+    let mut verdicts = keep.iter().flat_map(|k| k.values().iter());
+    Ok(there
+        .values()
+        .iter()
+        .map(|t| Some(t && verdicts.next().unwrap_or(true)))
+        .collect())
+}

@@ -1,0 +1,123 @@
+//! Plans: the live files of a snapshot as a stream, without those that a predicate rules out.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use deltaplane_error::Result;
+use deltaplane_protocol::prune::Pruner;
+use deltaplane_protocol::replay::Replay;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+
+use crate::checkpoint_filter::Skipping;
+use crate::checkpoint_reader::FileActions;
+use crate::commit_reader::is_damage;
+use crate::plan_trace::{PlanReport, PlanTrace};
+use crate::snapshot::{PlanColumns, Snapshot, filter};
+
+impl Snapshot {
+    /// The live files as batches of adds, newest commits first, then the checkpoint's: streamed,
+    /// and without the files that `pruner` shows can't match.
+    pub fn plan(&self, pruner: Option<Arc<Pruner>>, columns: PlanColumns) -> BoxStream<'static, Result<RecordBatch>> {
+        self.skipping_plan(pruner.map(|pruner| Skipping { pruner, trace: None }), columns)
+    }
+
+    /// What a plan of these columns looks at, and why it leaves files out and keeps files.
+    pub async fn explain(&self, pruner: Arc<Pruner>, columns: PlanColumns) -> Result<PlanReport> {
+        let trace = Arc::new(PlanTrace::default());
+        let skipping = Skipping {
+            pruner: pruner.clone(),
+            trace: Some(trace.clone()),
+        };
+        let mut batches = self.skipping_plan(Some(skipping), columns);
+        while let Some(batch) = batches.try_next().await? {
+            trace.kept(&pruner, &batch)?;
+        }
+        Ok(trace.report())
+    }
+
+    fn skipping_plan(
+        &self,
+        skipping: Option<Skipping>,
+        columns: PlanColumns,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        let this = self.clone();
+        let (send, receive) = futures::channel::mpsc::channel(2);
+        let task = async move {
+            let mut send = send;
+            if let Err(e) = this.stream_plan(skipping.as_ref(), columns, &mut send).await {
+                let e = e
+                    .with_table(this.store().location().as_str())
+                    .with_version(this.version());
+                // A dropped receiver means that nobody wants the error either.
+                let _ = futures::SinkExt::send(&mut send, Err(e)).await;
+            }
+        };
+        // Driven by whoever polls the stream: no task outlives its reader.
+        stream::select(receive, stream::once(task).filter_map(|()| async { None })).boxed()
+    }
+
+    async fn stream_plan(
+        &self,
+        skipping: Option<&Skipping>,
+        columns: PlanColumns,
+        send: &mut futures::channel::mpsc::Sender<Result<RecordBatch>>,
+    ) -> Result<()> {
+        let trace = skipping.and_then(|s| s.trace.as_deref());
+        // What was sent before a checkpoint turned out damaged: its rest comes from elsewhere.
+        let (mut from, mut sent) = (self.clone(), Replay::new());
+        loop {
+            let tail = from.tail()?;
+            for batch in &tail.live {
+                let unsent = filter(batch, &sent.checkpoint(batch)?)?;
+                trace.inspect(|t| t.in_commits(unsent.num_rows()));
+                if !emit(send, prune(unsent, skipping)?).await {
+                    return Ok(());
+                }
+            }
+            let Some(checkpoint) = from.checkpoint_reader() else {
+                return Ok(());
+            };
+            let parsed = columns == PlanColumns::Parsed || skipping.is_some();
+            let mut batches = checkpoint.files(FileActions::Adds, parsed, skipping);
+            let mut done = 0;
+            let damage = loop {
+                match batches.try_next().await {
+                    Ok(Some(batch)) => {
+                        let untouched = filter(&batch, &tail.replay.checkpoint(&batch)?)?;
+                        trace.inspect(|t| t.replaced(batch.num_rows() - untouched.num_rows()));
+                        let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
+                        if !emit(send, prune(unsent, skipping)?).await {
+                            return Ok(());
+                        }
+                        done += 1;
+                    }
+                    Ok(None) => return Ok(()),
+                    Err(e) if is_damage(&e) => break e,
+                    Err(e) => return Err(e),
+                }
+            };
+            let other = from.beside_checkpoint(damage).await?;
+            // Reading the sound part again costs no memory while all is well.
+            sent.absorb(&tail.replay);
+            let mut again = checkpoint.files(FileActions::Adds, parsed, skipping).take(done);
+            while let Some(batch) = again.try_next().await? {
+                sent.remember(&batch)?;
+            }
+            drop(again);
+            drop(batches);
+            from = other;
+        }
+    }
+}
+
+fn prune(batch: RecordBatch, skipping: Option<&Skipping>) -> Result<RecordBatch> {
+    match skipping {
+        Some(p) if batch.num_rows() > 0 => filter(&batch, &p.keep(&batch)?),
+        _ => Ok(batch),
+    }
+}
+
+async fn emit(send: &mut futures::channel::mpsc::Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
+    batch.num_rows() == 0 || futures::SinkExt::send(send, Ok(batch)).await.is_ok()
+}
