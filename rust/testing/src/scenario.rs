@@ -45,12 +45,14 @@ pub const RETENTION_MS: i64 = 24 * 3600 * 1000;
 impl Scenario {
     /// What this stream of chance decides.
     pub fn draw(chance: &mut Chance, bug: Option<Bug>) -> Self {
-        let mut actors = vec![(Role::Writer, 3); 3];
+        // Days have to pass, and others to go on meanwhile, before it does any harm.
+        let nights = bug == Some(Bug::SleeperTrusted);
+        let mut actors = vec![(Role::Writer, if nights { 6 } else { 3 }); 3];
         actors.push((Role::Reader, 3));
         if chance.happens(200) {
             actors.push((Role::Checkpointer, 3));
         }
-        let cleans = chance.happens(200);
+        let cleans = chance.happens(200) || nights;
         if cleans {
             actors.push((Role::Cleaner, 3));
             actors.push((Role::Checkpointer, 2));
@@ -75,7 +77,11 @@ impl Scenario {
             actors,
             failures: chance.one(&[0, 10, 30, 80]),
             crashes: chance.one(&[0, 3, 10]),
-            jumps: if cleans { chance.one(&[5, 15, 50]) } else { 0 },
+            jumps: match (cleans, nights) {
+                (_, true) => chance.one(&[50, 100]),
+                (true, _) => chance.one(&[5, 15, 50]),
+                (false, _) => 0,
+            },
             page: chance.one(&[1, 3, 1000]),
             shared_application: chance.happens(300),
             begun: !chance.happens(120),

@@ -273,12 +273,22 @@ impl Simulation {
         drop(world);
         if days {
             if self.asleep.is_none() && self.chance.happens(400) {
-                let sleeper = self.chance.below(self.scenario.actors.len());
+                let sleeper = self
+                    .at_rest()
+                    .unwrap_or_else(|| self.chance.below(self.scenario.actors.len()));
                 self.asleep = Some((sleeper, jumps + self.chance.one(&NIGHTS)));
             }
             self.count("days", 1);
             self.note(|| "a day passes".to_owned());
         }
+    }
+
+    /// The place of a writer that is busy with something else than the store.
+    fn at_rest(&self) -> Option<usize> {
+        let world = lock(&self.world);
+        let mut resting = world.pending.iter().filter(|p| matches!(p.call, Call::Sleep));
+        let place = |p: &Pending| self.running.get(&p.who).map(|r| r.place);
+        resting.find_map(|p| place(p).filter(|at| self.scenario.actors[*at].0 == Role::Writer))
     }
 
     fn pick(&mut self) -> Option<Pending> {

@@ -94,6 +94,13 @@ impl Context {
         }
     }
 
+    /// Writes rows, which at times takes as long as the scheduler pleases: days may pass between a plan and its commit.
+    async fn write_rows(&mut self) {
+        if self.chance.happens(100) {
+            let _ = ask(&self.world, self.who, Call::Sleep).await;
+        }
+    }
+
     fn accuse(&self, what: String) {
         read(&self.book).accuse(format!("actor {}: {what}", self.who));
     }

@@ -180,6 +180,7 @@ async fn write(me: &mut Context, intent: IntentId, partition: u8, mut request: V
         WritePlan::Go(planned) => planned,
     };
     let adds = vec![new_add(me, intent, partition)];
+    me.write_rows().await;
     Ok(match planned.commit(adds).await {
         Ok(done) => Ended::Done(done.version),
         Err(e) => Ended::Not(e),
@@ -216,6 +217,7 @@ async fn rewrite(me: &mut Context, intent: IntentId, partition: u8, operation: &
         _ => compact(me, intent, partition, &files),
     };
     let Some(done) = done else { return Ok(Ended::Idle) };
+    me.write_rows().await;
     let committed = match me.bug() {
         Some(bug @ (Bug::WinnersUnchecked | Bug::OneWinnerChecked)) => {
             wrong::commit(me, bug, request, base.version(), done).await
