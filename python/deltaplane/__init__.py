@@ -7,6 +7,7 @@ other library: pyarrow, pandas, Polars, DuckDB and PySpark come in when they are
 from deltaplane._native import __version__
 from deltaplane.alter import AlterPlan, TableAlterer
 from deltaplane.exceptions import DeltaError
+from deltaplane.group_commit import GroupWriter
 from deltaplane.log_store import LogStore, StoredObject, register_log_store
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.schema import Field, Schema
@@ -19,6 +20,7 @@ __all__ = [
     "DeltaError",
     "DeltaTable",
     "Field",
+    "GroupWriter",
     "LogStore",
     "Metadata",
     "PostCommitHookProperties",
