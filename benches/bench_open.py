@@ -78,7 +78,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
             place = {"path": str(log.make()), "checkpoint": str(log.checkpoints[0])}
             expected = log.version + len(COLUMNS) + 1
             asked = sizes.asked(CONTESTANTS, files)
-            found.append(Case(log.name, asked, place, 5, expected, f"open, {kind}", files, "T1"))
+            found.append(Case(log.name, asked, place, 5, expected, f"open, {kind}", files, f"T1 {kind}"))
     return found
 
 

@@ -98,7 +98,7 @@ def _of_log(log: Log) -> list[Case]:
             query.files if plans else log.version + 1 + CALLS,
             series=f"{how}, {NAMES[log.kind]}",
             size=log.files,
-            target="" if plans else "T6",
+            target="" if plans else f"T6 {log.kind}",
         )
         found.append(case)
     return found

@@ -81,7 +81,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
                     expected=files,
                     series=f"all files, {NAMES[kind]}, {how}",
                     size=files,
-                    target=f"T2 {how}",
+                    target=f"T2 {kind} {how}",
                 )
                 found.append(case)
     return found

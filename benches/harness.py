@@ -81,19 +81,9 @@ def main(
     arguments: Callable[[argparse.ArgumentParser], None],
 ) -> None:
     """The command line of one measure."""
-    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true", help="smallest sizes, any build: shows only that it runs")
-    scale.add_argument("--full", action="store_true", help="the sizes that the targets speak of")
-    parser.add_argument("--rounds", type=int, help="runs of each contestant, after one that isn't counted")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
-    parser.add_argument("--only", default="", help="only cases whose name contains this")
-    parser.add_argument("--against", default="", help="only peers whose name contains this, beside deltaplane")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    arguments(parser)
-    options = parser.parse_args()
+    options = parser(arguments).parse_args()
     if options.child is not None:
-        print(json.dumps(_child(contestants, json.loads(options.child))), flush=True)
+        print(json.dumps(one_run(contestants, json.loads(options.child))), flush=True)
         # The figures are out: how a peer's threads take the end of the interpreter is no part of them.
         os._exit(0)
     _require_release(options.quick)
@@ -108,6 +98,21 @@ def main(
             results.keep(CACHE / "results", found, facts)
             lines += found
     results.show(lines, facts, options.json)
+
+
+def parser(arguments: Callable[[argparse.ArgumentParser], None]) -> argparse.ArgumentParser:
+    """What every measure understands, and its own arguments."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument("--quick", action="store_true", help="smallest sizes, any build: shows only that it runs")
+    scale.add_argument("--full", action="store_true", help="the sizes that the targets speak of")
+    parser.add_argument("--rounds", type=int, help="runs of each contestant, after one that isn't counted")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--against", default="", help="only peers whose name contains this, beside deltaplane")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments(parser)
+    return parser
 
 
 def scale_of(options: argparse.Namespace) -> str:
@@ -125,7 +130,10 @@ def _require_release(quick: bool) -> None:
 # --- one run ----------------------------------------------------------------------------------------------------------
 
 
-def _child(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> dict[str, Any]:
+def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> dict[str, Any]:
+    """Sets one contestant up and calls it, in this process. `order` is its name, the case's arguments and number of calls,
+    and the folder that it may use.
+    """
     task = contestants[order["contestant"]](order["arguments"], Path(order["scratch"]))
     prepare = task.prepare or (lambda: None)
     if order["calls"] > 1:
