@@ -15,7 +15,7 @@ from typing import Any
 import sizes
 from adds import COLUMNS
 from harness import Case, Task, main
-from logs import Kind, Log
+from logs import NAMES, Log
 
 
 def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
@@ -67,18 +67,16 @@ CONTESTANTS = {
     "deltalake without_files": deltalake_without_files,
     "by hand": by_hand,
 }
-KINDS: tuple[Kind, ...] = ("json", "own")
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
     found = []
-    for kind in KINDS:
-        for files in sizes.files(options):
-            log = Log(files, kind)
-            place = {"path": str(log.make()), "checkpoint": str(log.checkpoints[0])}
-            expected = log.version + len(COLUMNS) + 1
-            asked = sizes.asked(CONTESTANTS, files)
-            found.append(Case(log.name, asked, place, 5, expected, f"open, {kind}", files, f"T1 {kind}"))
+    for kind, files in sizes.logs(options, ["json", "own"], []):
+        log = Log(files, kind)
+        place = {"path": str(log.make()), "checkpoint": str(log.checkpoints[0])}
+        expected = log.version + len(COLUMNS) + 1
+        asked = sizes.asked(CONTESTANTS, files)
+        found.append(Case(log.name, asked, place, 5, expected, f"open, {NAMES[kind]}", files, f"T1 {kind}"))
     return found
 
 

@@ -20,17 +20,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partitions", type=int, nargs="+", help="numbers of partitions, instead of the scale's")
 
 
+def _numbers(options: argparse.Namespace, kind: Kind) -> list[int]:
+    """Those that were asked for; else the foreign checkpoint has the largest number only."""
+    numbers = PARTITIONS[scale_of(options)]
+    return sorted(options.partitions or (numbers if kind == "own" else numbers[-1:]))
+
+
 def cases(options: argparse.Namespace) -> list[Case]:
     found = []
     for kind in KINDS:
-        for partitions in sorted(options.partitions or PARTITIONS[scale_of(options)]):
+        for partitions in _numbers(options, kind):
             log = Log(partitions, kind, days=partitions)
             query = by_day(log)
             for opened in (False, True):
                 how = "warm" if opened else "cold"
                 case = Case(
                     f"{partitions:,} partitions, {NAMES[kind]}, {how}",
-                    list(CONTESTANTS),
+                    [n for n in CONTESTANTS if not (opened and n == "deltaplane, tuples")],
                     {**place(log), **query.arguments, "opened": opened},
                     calls=3 if opened else 1,
                     expected=query.files,

@@ -11,10 +11,8 @@ import argparse
 
 import sizes
 from harness import Case, main
-from logs import NAMES, Kind, Log
+from logs import NAMES, Log
 from planners import CONTESTANTS, by_day, by_id, place
-
-KINDS: tuple[Kind, ...] = ("json", "structs", "own")
 
 
 def _of_log(log: Log) -> list[Case]:
@@ -24,7 +22,7 @@ def _of_log(log: Log) -> list[Case]:
             how = "open table" if opened else "cold"
             case = Case(
                 f"{log.name}, {query.condition}, {how}",
-                sizes.asked(CONTESTANTS, log.files),
+                [n for n in sizes.asked(CONTESTANTS, log.files) if not (opened and n == "deltaplane, tuples")],
                 {**place(log), **query.arguments, "opened": opened},
                 calls=3 if opened else 1,
                 expected=query.files,
@@ -37,7 +35,8 @@ def _of_log(log: Log) -> list[Case]:
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    return [case for kind in KINDS for files in sizes.files(options) for case in _of_log(Log(files, kind))]
+    chosen = sizes.logs(options, ["own"], ["json", "structs"])
+    return [case for kind, files in chosen for case in _of_log(Log(files, kind))]
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import sizes
 from harness import Case, Task, main
-from logs import NAMES, Kind, Log, commit_by_hand
+from logs import NAMES, Log, commit_by_hand
 from planners import by_id
 
 CALLS = 5
@@ -81,7 +81,6 @@ def by_hand(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 CONTESTANTS = {"deltaplane": deltaplane, "deltalake": deltalake, "by hand": by_hand}
-KINDS: tuple[Kind, ...] = ("json", "own")
 
 
 def _of_log(log: Log) -> list[Case]:
@@ -105,7 +104,7 @@ def _of_log(log: Log) -> list[Case]:
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    return [case for kind in KINDS for files in sizes.files(options) for case in _of_log(Log(files, kind))]
+    return [case for kind, files in sizes.logs(options, ["own"], ["json"]) for case in _of_log(Log(files, kind))]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 import sizes
 from harness import Case, Task, main
-from logs import NAMES, Kind, Log
+from logs import NAMES, Log
 
 
 def _rows(batches: Iterable[Any]) -> int:
@@ -62,28 +62,26 @@ def bare_decode(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 CONTESTANTS = {"deltaplane": deltaplane, "deltalake": deltalake, "pyarrow, checkpoint only": bare_decode}
-KINDS: tuple[Kind, ...] = ("json", "structs", "own")
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
     found = []
-    for kind in KINDS:
-        for files in sizes.files(options):
-            log = Log(files, kind)
-            place = {"path": str(log.make()), "checkpoints": [str(path) for path in log.checkpoints]}
-            for streamed in (False, True):
-                how = "streamed" if streamed else "one table"
-                asked = [n for n in sizes.asked(CONTESTANTS, files) if not (streamed and n == "deltalake")]
-                case = Case(
-                    f"{log.name}, {how}",
-                    asked,
-                    {**place, "streamed": streamed},
-                    expected=files,
-                    series=f"all files, {NAMES[kind]}, {how}",
-                    size=files,
-                    target=f"T2 {kind} {how}",
-                )
-                found.append(case)
+    for kind, files in sizes.logs(options, ["own"], ["json", "structs"]):
+        log = Log(files, kind)
+        place = {"path": str(log.make()), "checkpoints": [str(path) for path in log.checkpoints]}
+        for streamed in (False, True):
+            how = "streamed" if streamed else "one table"
+            asked = [n for n in sizes.asked(CONTESTANTS, files) if not (streamed and n == "deltalake")]
+            case = Case(
+                f"{log.name}, {how}",
+                asked,
+                {**place, "streamed": streamed},
+                expected=files,
+                series=f"all files, {NAMES[kind]}, {how}",
+                size=files,
+                target=f"T2 {kind} {how}",
+            )
+            found.append(case)
     return found
 
 

@@ -59,8 +59,8 @@ def page(found: Sequence[tuple[Line, Facts]]) -> str:
         "<h1>deltaplane: measures</h1>",
         _measured_on([facts for _, facts in chosen]),
         "<h2>Targets</h2>",
-        "<p>Judged at the largest size that was measured, and open while that is below the target's own; ratios are of one run. x: deltaplane's figure over the other's, "
-        "or the greatest over the smallest.</p>",
+        "<p>Judged at the largest size that was measured, and open while that is below the target's own. Ratios are of "
+        "one run; x: deltaplane's figure over the other's, or its greatest over its smallest.</p>",
         _targets(lines),
         "<h2>Growth</h2>",
         "<p>Medians on two logarithmic axes. The exponent k of n<sup>k</sup> is fitted to each curve: 0 is flat, 1 is "
@@ -211,7 +211,7 @@ def _measure(measure: str, found: Sequence[tuple[Line, Facts]]) -> list[str]:
 
 def _described(measure: str) -> list[str]:
     """What the measure's file says of itself."""
-    path = BENCHES / f"bench_{measure}.py"
+    path = BENCHES / f"bench_{measure.replace(' ', '_')}.py"
     text = (ast.get_docstring(ast.parse(path.read_text())) or "") if path.exists() else ""
     return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph]
 

@@ -6,12 +6,13 @@ Called by the measures that grow with a table's files.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from harness import SUBJECT, scale_of
+from logs import Kind
 
 FILES = {"quick": [1_000], "small": [1_000, 10_000, 100_000], "full": [1_000, 10_000, 100_000, 1_000_000, 10_000_000]}
-# What a peer does for each file takes it minutes and tens of gigabytes above this.
+# What a peer does for each file takes it minutes and tens of gigabytes above this. The targets speak of this size too.
 PEER_FILES = 1_000_000
 
 
@@ -25,9 +26,13 @@ def files(options: argparse.Namespace) -> list[int]:
     return sorted(options.files or FILES[scale_of(options)])
 
 
-def largest(options: argparse.Namespace) -> int:
-    """The one size of measures that don't grow: the targets are for a million files."""
-    return max(options.files or FILES[scale_of(options)][:4])
+def logs(options: argparse.Namespace, growing: Sequence[Kind], others: Sequence[Kind]) -> Iterator[tuple[Kind, int]]:
+    """Kinds of logs with their sizes: some grow, the others have one size only, unless sizes were asked for."""
+    for kind in growing:
+        yield from ((kind, count) for count in files(options))
+    one = max(n for n in FILES[scale_of(options)] if n <= PEER_FILES)
+    for kind in others:
+        yield from ((kind, count) for count in (files(options) if options.files else [one]))
 
 
 def asked(contestants: Iterable[str], files: int, peer_files: int = PEER_FILES) -> list[str]:
