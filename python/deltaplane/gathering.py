@@ -68,7 +68,7 @@ class Gathering(Generic[Item, Result]):
         self._handled = threading.Condition(lock)
         self._inside: set[int] = set()
         self._queue: list[_Place[Item, Result]] = []
-        self._leading = False
+        self._leader: _Place[Item, Result] | None = None
         self._closed = False
 
     @property
@@ -84,14 +84,14 @@ class Gathering(Generic[Item, Result]):
             InvalidArgumentError: closed, also while this waited at the door; or this thread is inside already.
         """
         me = threading.get_ident()
-        with self._door:
-            self._refuse_nested(me)
-            while len(self._inside) >= self._most_inside and not self._closed:
-                self._door.wait()
-            if self._closed:
-                raise InvalidArgumentError("this writer is closed: open another one")
-            self._inside.add(me)
+        self._refuse_nested(me)
         try:
+            with self._door:
+                while len(self._inside) >= self._most_inside and not self._closed:
+                    self._door.wait()
+                if self._closed:
+                    raise InvalidArgumentError("this writer is closed: open another one")
+                self._inside.add(me)
             yield
         finally:
             with self._door:
@@ -112,10 +112,12 @@ class Gathering(Generic[Item, Result]):
         try:
             while self._my_turn(mine):
                 self._lead()
+                self._step_down(mine)
         except BaseException:
-            # Interrupted: an item that nobody has taken yet is taken back.
+            # Interrupted at any point: an item that nobody has taken yet is taken back, and somebody else leads.
             with self._arrived:
                 self._queue = [place for place in self._queue if place is not mine]
+            self._step_down(mine)
             raise
         if mine.failure is not None:
             raise InternalError(
@@ -130,8 +132,8 @@ class Gathering(Generic[Item, Result]):
         Raises:
             InvalidArgumentError: this thread is inside itself, so that it would wait for ever.
         """
+        self._refuse_nested(threading.get_ident())
         with self._door:
-            self._refuse_nested(threading.get_ident())
             self._closed = True
             self._door.notify_all()
             self._arrived.notify_all()
@@ -139,6 +141,7 @@ class Gathering(Generic[Item, Result]):
                 self._door.wait()
 
     def _refuse_nested(self, me: int) -> None:
+        # Without the lock: nobody but this thread puts itself in or out.
         if me in self._inside:
             raise InvalidArgumentError(
                 "this thread is in the middle of an append to the same writer, maybe in the stream of its data: "
@@ -148,12 +151,18 @@ class Gathering(Generic[Item, Result]):
     def _my_turn(self, mine: _Place[Item, Result]) -> bool:
         """Waits for the item's result (False), or until this thread is to lead (True)."""
         with self._handled:
-            while self._leading and not mine.done:
+            while self._leader is not None and not mine.done:
                 self._handled.wait()
             if mine.done:
                 return False
-            self._leading = True
+            self._leader = mine
             return True
+
+    def _step_down(self, mine: _Place[Item, Result]) -> None:
+        with self._handled:
+            if self._leader is mine:
+                self._leader = None
+                self._handled.notify_all()
 
     def _lead(self) -> None:
         """Handles one group, which needn't hold the leader's own item."""
@@ -172,10 +181,6 @@ class Gathering(Generic[Item, Result]):
                 if not place.done:
                     place.failure = e
             raise
-        finally:
-            with self._handled:
-                self._leading = False
-                self._handled.notify_all()
 
     def _gather(self) -> None:
         """Waits for company, as long as the first item may and others can come."""

@@ -234,6 +234,7 @@ class GroupWriter:
                 message says so: a `txn` makes it safe to try again.
             UnsupportedFeatureError: the rows need values of an identity column, which only single commits hand out.
             InvalidArgumentError: the writer is closed, or was opened in another process.
+            InternalError: the thread that was committing was interrupted, so whether the group is in the table is open.
         """
         if os.getpid() != self._process_id:
             raise InvalidArgumentError(

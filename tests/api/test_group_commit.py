@@ -315,29 +315,43 @@ def test_an_append_inside_of_an_append_is_refused(table: str) -> None:
 
 
 FORKING = """
-import os, sys
+import os, sys, threading
 import pyarrow as pa
 from deltaplane import GroupWriter
 from deltaplane.exceptions import InvalidArgumentError
 
+began, forked = threading.Event(), threading.Event()
+rows = pa.table({"id": [1]})
+
+def batches():
+    began.set()
+    forked.wait()
+    yield from rows.to_batches()
+
 with GroupWriter(sys.argv[1]) as writer:
-    writer.append(pa.table({"id": [1]}))
+    # The child must not wait for a thread that it doesn't have.
+    under_way = threading.Thread(target=writer.append, args=[pa.RecordBatchReader.from_batches(rows.schema, batches())])
+    under_way.start()
+    began.wait()
     child = os.fork()
     if child == 0:
         try:
-            writer.append(pa.table({"id": [2]}))
+            writer.append(rows)
         except InvalidArgumentError as e:
             writer.close()
             os._exit(17 if "another process" in str(e) else 1)
         os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    forked.set()
+    under_way.join()
+    assert ended == 17, ended
     writer.append(pa.table({"id": [3]}))
 """
 
 
 def test_a_fork_is_refused_and_the_parent_goes_on(table: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING, table], env=environment, check=True)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING, table], env=environment, check=True, timeout=120)
     assert ids(table) == [0, 1, 3]
 
 

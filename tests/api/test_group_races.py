@@ -29,7 +29,7 @@ from deltaplane.exceptions import (
     TableNotFoundError,
 )
 from deltaplane.schema import Field
-from grouped import behind_a_commit, files, ids, rows, stream
+from grouped import behind_a_commit, files, ids, rows, stream, until
 from stores.gated_store import Gate, gated
 
 APPENDER = Path(__file__).parents[1] / "crash" / "appender.py"
@@ -162,6 +162,25 @@ def test_a_whole_group_is_written_anew(gate: Gate) -> None:
         gate.open.set()
         assert all(one.result().skipped is None for one in waiting)
     assert (ids(gate.base), files(gate.base)) == ([-1, 0, 1, 2, 3, 4], 6)
+
+
+def test_files_of_an_old_plan_do_not_slip_in_with_those_of_a_new_one(gate: Gate) -> None:
+    gate.open.set()
+    writer = GroupWriter(gate.table)
+    writer.append(rows(1))
+    gate.came = threading.Semaphore(0)
+    with behind_a_commit(gate, writer, []), ThreadPoolExecutor(2) as pool:
+        DeltaTable(gate.base).alter.add_constraint({"small": "id < 100"})
+        # Another type of data is planned for on its own.
+        new = pool.submit(writer.append, pa.table({"id": pa.array([2], pa.int32())}))
+        until(lambda: writer.waiting == 1)
+        old = pool.submit(writer.append, rows(100))
+        until(lambda: writer.waiting == 2)
+        gate.open.set()
+        assert new.result().version is not None
+        with pytest.raises(ConstraintViolationError, match="small"):
+            old.result()
+    assert (ids(gate.base), files(gate.base)) == ([-1, 0, 1, 2], 4)
 
 
 def test_there_must_be_a_table(tmp_path: Path) -> None:
