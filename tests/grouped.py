@@ -37,9 +37,9 @@ def files(table: str) -> int:
     return sum(1 for _ in Path(table).rglob("*.parquet"))
 
 
-def grouped(table: str) -> list[int]:
+def grouped(table: DeltaTable) -> list[int]:
     """How many appends each commit of a group writer holds, oldest first."""
-    history = reversed(DeltaTable(table).history())
+    history = reversed(table.history())
     return [entry["groupedAppends"] for entry in history if "groupedAppends" in entry]
 
 

@@ -58,24 +58,33 @@ def commit(table: str, version: int) -> list[dict[str, Any]]:
 # --- sharing commits --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["disk", "memory"])
-def test_threads_share_commits(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["disk", "memory", "s3"])
+def test_threads_share_commits(place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     threads, appends = 6, 5
-    table = str(tmp_path / "t") if place == "disk" else f"memory://{tmp_path.name}/t"
-    write_deltalake(table, rows(0, 0))
+    table, options = str(tmp_path / "t"), {}
+    if place == "memory":
+        table = f"memory://{tmp_path.name}/t"
+    elif place == "s3":
+        server = request.getfixturevalue("moto_server")
+        table, options = f"{server.new_bucket()}/t", server.options
+    write_deltalake(table, rows(0, 0), storage_options=options)
     versions: list[list[int | None]] = []
 
     def work(writer: GroupWriter, thread: int) -> None:
         done = [writer.append(rows(100 * thread + n, 3), (f"app {thread}", n)) for n in range(0, 3 * appends, 3)]
         versions.append([result.version for result in done])
 
-    with GroupWriter(table, max_appends=threads, max_delay_seconds=HOUR) as writer, ThreadPoolExecutor(threads) as pool:
+    opened = DeltaTable(table, storage_options=options)
+    with (
+        GroupWriter(opened, max_appends=threads, max_delay_seconds=HOUR) as writer,
+        ThreadPoolExecutor(threads) as pool,
+    ):
         for running in [pool.submit(work, writer, thread) for thread in range(threads)]:
             running.result()
-    now = DeltaTable(table)
+    now = DeltaTable(table, storage_options=options)
     assert versions == [list(range(1, appends + 1))] * threads
     assert now.version() == appends
-    assert grouped(table) == [threads] * appends
+    assert grouped(now) == [threads] * appends
     ids = sorted(now.to_pyarrow_table()["id"].to_pylist())
     assert ids == sorted(100 * thread + n for thread in range(threads) for n in range(3 * appends))
     assert {now.transaction_version(f"app {thread}") for thread in range(threads)} == {3 * (appends - 1)}
@@ -88,7 +97,7 @@ def test_appends_gather_while_a_commit_is_under_way(gate: Gate) -> None:
         gate.open.set()
         results = [one.result() for one in waiting]
     assert {result.version for result in results} == {2}
-    assert (grouped(gate.base), ids(gate.base)) == ([1, 5], [-1, *range(6)])
+    assert (grouped(DeltaTable(gate.base)), ids(gate.base)) == ([1, 5], [-1, *range(6)])
     actions = commit(gate.base, 2)
     info = actions[0]["commitInfo"]
     assert (info["operation"], info["groupedAppends"], info["isBlindAppend"]) == ("WRITE", 5, True)
@@ -118,7 +127,7 @@ def test_a_commit_has_bounds(gate: Gate, bounds: dict[str, int], groups: list[in
     writer = GroupWriter(gate.table, **bounds)  # type: ignore[arg-type]
     with behind_a_commit(gate, writer, [(rows(n), None) for n in range(1, 6)]):
         pass
-    assert (grouped(gate.base), ids(gate.base)) == ([1, *groups], [-1, *range(6)])
+    assert (grouped(DeltaTable(gate.base)), ids(gate.base)) == ([1, *groups], [-1, *range(6)])
 
 
 def test_appends_beyond_the_bound_wait_before_they_read(gate: Gate) -> None:
@@ -173,7 +182,7 @@ def test_what_an_application_has_done_is_skipped_alone(gate: Gate) -> None:
         gate.open.set()
         told = [(one.result().version, one.result().skipped) for one in waiting]
     assert told == [(None, "txn"), (3, None), (3, None), (3, None)]
-    assert (grouped(gate.base), ids(gate.base)) == ([1, 1, 3], [-1, 0, 1, 3, 4, 5])
+    assert (grouped(DeltaTable(gate.base)), ids(gate.base)) == ([1, 1, 3], [-1, 0, 1, 3, 4, 5])
     assert files(gate.base) == len(ids(gate.base)), "a skipped append leaves no file"
 
 
@@ -238,7 +247,7 @@ def test_a_bad_append_fails_alone(tmp_path: Path) -> None:
             for (kind, _, _), one in zip(bad, failing, strict=True):
                 assert isinstance(one.exception(), kind), one.exception()
             assert {one.result().version for one in passing} == {1}
-    assert (ids(table), files(table), grouped(table)) == ([2, 3, 4], 3, [3])
+    assert (ids(table), files(table), grouped(DeltaTable(table))) == ([2, 3, 4], 3, [3])
 
 
 def test_the_table_s_rules_hold(tmp_path: Path) -> None:
