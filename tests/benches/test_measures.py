@@ -12,9 +12,11 @@ import pytest
 
 if TYPE_CHECKING:
     from harness import Case
+    from pyspark.sql import SparkSession
 
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
-MEASURES = sorted(path.stem for path in BENCHES.glob("bench_*.py"))
+ON_SPARK = "bench_spark_partitions"
+MEASURES = sorted(path.stem for path in BENCHES.glob("bench_*.py") if path.stem != ON_SPARK)
 # Beside --quick: fewer processes, less to write.
 OPTIONS = {
     "bench_concurrent": ["--processes", "2"],
@@ -41,11 +43,25 @@ def wheel(folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_deltaplane_gives_the_answer_of_each_case(name: str, benches: Path, tmp_path: Path) -> None:
-    import harness
-
-    module = importlib.import_module(name)
     benches.mkdir()
     options = ["--wheel", str(wheel(tmp_path))] if name == "bench_start" else OPTIONS.get(name, [])
+    check_answers(importlib.import_module(name), options, tmp_path)
+
+
+@pytest.mark.spark
+def test_deltaplane_gives_the_answers_on_spark(spark: SparkSession, benches: Path, tmp_path: Path) -> None:
+    benches.mkdir()
+    check_answers(importlib.import_module(ON_SPARK), ["--partitions", "3", "--rows", "9"], tmp_path)
+
+
+def test_spark_is_started_only_where_numbers_are_given() -> None:
+    assert cases_of(importlib.import_module(ON_SPARK)) == []
+
+
+def check_answers(module: ModuleType, options: list[str], tmp_path: Path) -> None:
+    """One run of each case by deltaplane."""
+    import harness
+
     cases = cases_of(module, *options)
     assert cases
     assert len({case.name for case in cases}) == len(cases), "a case's figures are found by its name"
