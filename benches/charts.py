@@ -25,8 +25,20 @@ def exponent(points: Points) -> float | None:
     1.0
     """
     logs = [(math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0]
-    if len({x for x, _ in logs}) < LEAST_POINTS:
-        return None
+    return _slope(logs) if len({x for x, _ in logs}) >= LEAST_POINTS else None
+
+
+def last_step(points: Points) -> float | None:
+    """The same between the two largest sizes; None for fewer than two.
+
+    >>> round(last_step([(10, 2), (100, 2), (1000, 20)]), 3)
+    1.0
+    """
+    logs = sorted((math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0)[-2:]
+    return _slope(logs) if len({x for x, _ in logs}) == 2 else None
+
+
+def _slope(logs: Points) -> float:
     mean_x = sum(x for x, _ in logs) / len(logs)
     mean_y = sum(y for _, y in logs) / len(logs)
     return sum((x - mean_x) * (y - mean_y) for x, y in logs) / sum((x - mean_x) ** 2 for x, _ in logs)

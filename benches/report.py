@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from charts import Points, colour_of, exponent, log_log
+from charts import Points, colour_of, exponent, last_step, log_log
 from harness import CACHE
 from results import Facts, Line, load
 from targets import GOALS, SIZES, SUBJECT, Goal
@@ -63,8 +63,8 @@ def page(found: Sequence[tuple[Line, Facts]]) -> str:
         "one run; x: deltaplane's figure over the other's, or its greatest over its smallest.</p>",
         _targets(lines),
         "<h2>Growth</h2>",
-        "<p>Medians on two logarithmic axes. The exponent k of n<sup>k</sup> is fitted to each curve: 0 is flat, 1 is "
-        "proportional.</p>",
+        "<p>Medians on two logarithmic axes. The exponent k of n<sup>k</sup> is fitted to each curve, and to its last "
+        "step alone, where what doesn't grow weighs least: 0 is flat, 1 is proportional.</p>",
         *_growth(lines),
     ]
     for measure in sorted({line.measure for line in lines}):
@@ -112,7 +112,7 @@ def _measured_on(facts: Sequence[Facts]) -> str:
 
 
 def _targets(lines: Sequence[Line]) -> str:
-    rows = [_target(goal, lines) for goal in GOALS]
+    rows = [_target(goal, lines) for goal in sorted(GOALS, key=lambda goal: int(goal.id.removeprefix("T")))]
     return _table(["", "target", "at most", "seen", "at size", ""], 2, rows)
 
 
@@ -154,7 +154,8 @@ def _curves(series: str, lines: Sequence[Line]) -> str:
     for number, name in enumerate(seconds):
         key = f'<span class="key" style="background:{colour_of(number)}"></span>{escape(name)}'
         sizes = f"{min(x for x, _ in seconds[name]):,.0f} to {max(x for x, _ in seconds[name]):,.0f}"
-        rows.append((name, [key, sizes, _power(seconds[name]), _power(memory[name])]))
+        cells = [_power(exponent(seconds[name])), _power(last_step(seconds[name])), _power(exponent(memory[name]))]
+        rows.append((name, [key, sizes, *cells]))
     return "\n".join(
         [
             f"<h3>{escape(series[:1].upper() + series[1:])}</h3>",
@@ -162,7 +163,7 @@ def _curves(series: str, lines: Sequence[Line]) -> str:
             log_log(f"{series}: time", seconds, "size", "seconds"),
             log_log(f"{series}: peak memory", memory, "size", "MB"),
             "</div>",
-            _table(["contestant", "sizes", "time", "memory"], 1, rows),
+            _table(["contestant", "sizes", "time", "time, last step", "memory"], 1, rows),
         ]
     )
 
@@ -175,8 +176,7 @@ def _points(lines: Sequence[Line], figure: str) -> dict[str, Points]:
     return {name: sorted(points) for name, points in curves.items()}
 
 
-def _power(points: Points) -> str:
-    k = exponent(points)
+def _power(k: float | None) -> str:
     return '<span class="none">too few sizes</span>' if k is None else f"n<sup>{k:.2f}</sup>"
 
 

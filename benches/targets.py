@@ -36,7 +36,7 @@ class Goal:
 
     @property
     def unit(self) -> str:
-        return {"failed": ""}.get(self.figure, self.figure.rsplit("_", 1)[-1])
+        return {"failed": "", "s": "s"}.get(self.figure.rsplit("_", 1)[-1], "MB")
 
     def seen(self, lines: Iterable[Line]) -> Seen | None:
         """None where it wasn't measured. `lines` may be anyone's; those with another tag are left out."""

@@ -88,10 +88,17 @@ def test_two_sizes_and_values_of_zero_are_no_fit() -> None:
     assert exponent([(10, 1), (100, 2), (1000, 0), (0, 5)]) is None
 
 
+def test_the_last_step_is_that_between_the_largest_sizes() -> None:
+    from charts import last_step
+
+    assert last_step([(1_000, 60), (10, 5), (100, 6)]) == pytest.approx(1)
+    assert last_step([(10, 5)]) is None
+
+
 def test_a_growth_curve_shows_its_exponents() -> None:
     text = page_of(*curve("deltaplane", 0.25), *curve("deltalake", 1.0))
-    assert ["deltaplane", "1,000 to 1,000,000", "n0.25", "n0.00"] in rows_of(text)
-    assert ["deltalake", "1,000 to 1,000,000", "n1.00", "n0.00"] in rows_of(text)
+    assert ["deltaplane", "1,000 to 1,000,000", "n0.25", "n0.25", "n0.00"] in rows_of(text)
+    assert ["deltalake", "1,000 to 1,000,000", "n1.00", "n1.00", "n0.00"] in rows_of(text)
 
 
 def test_charts_are_well_formed_and_hold_each_point() -> None:
