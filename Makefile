@@ -115,8 +115,12 @@ model: ## every state of the commit and checkpoint protocol in the small
 	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- model
 
 .PHONY: bench
-bench: release ## each measure beside its peers, with peak memory; BENCH_ARGS="--quick" for a look
+bench: release ## each measure beside its peers, with peak memory; BENCH_ARGS="--full" for the targets' sizes
 	for measure in benches/bench_*.py; do $(BIN)/python "$$measure" $(BENCH_ARGS); done
+
+.PHONY: bench-report
+bench-report: $(STAMPS)/venv ## every measure's newest results as one page, .cache/bench/report.html
+	$(BIN)/python benches/report.py
 
 .PHONY: tables
 tables: develop ## docs/compatibility.md, docs/properties.md and README's support table anew from their data

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from harness import Case, Contestant, Task, main
-from rows import CODECS, WRITERS, data_files, file_of, in_memory
+from harness import Case, Contestant, Task, main, scale_of
+from rows import CODECS, ROWS, WRITERS, data_files, file_of, in_memory
 
 
 def contestant(writer: str, case: Mapping[str, Any], scratch: Path) -> Task:
@@ -30,11 +30,11 @@ CONTESTANTS: dict[str, Contestant] = {name: functools.partial(contestant, name) 
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rows", type=int, help="rows to append (10 million)")
+    parser.add_argument("--rows", type=int, help="rows to append, instead of the scale's")
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    rows = options.rows or (100_000 if options.quick else 10_000_000)
+    rows = options.rows or ROWS[scale_of(options)]
     path = str(file_of(rows))
     return [
         Case(f"{rows:,} rows, {codec}", list(CONTESTANTS), {"rows": path, "codec": codec}, expected=rows)

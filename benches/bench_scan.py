@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import CACHE, Case, Contestant, Task, main
-from rows import AMOUNT_LIMIT, WRITERS, data_files, file_of, in_memory
+import harness
+from harness import Case, Contestant, Task, main, scale_of
+from rows import AMOUNT_LIMIT, ROWS, WRITERS, data_files, file_of, in_memory
 
 CODEC = "zstd"
 
@@ -101,18 +102,18 @@ CONTESTANTS: dict[str, Contestant] = {
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rows", type=int, help="rows of the table (10 million)")
+    parser.add_argument("--rows", type=int, help="rows of the table, instead of the scale's")
 
 
 def _table(writer: str, rows: int) -> str:
-    path = CACHE / f"table-{writer}-{rows}"
+    path = harness.CACHE / f"table-{writer}-{rows}"
     shutil.rmtree(path, ignore_errors=True)
     WRITERS[writer](in_memory(file_of(rows)), str(path), CODEC)
     return str(path)
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    rows = options.rows or (100_000 if options.quick else 10_000_000)
+    rows = options.rows or ROWS[scale_of(options)]
     first, count = rows // 2, rows // 100
     least = 0.99 * AMOUNT_LIMIT
     by_id = [("id", ">=", first), ("id", "<=", first + count - 1)]

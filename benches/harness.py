@@ -12,26 +12,46 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
+
+import results
+from results import Line
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "bench"
 SUBJECT = "deltaplane"
 # A run that takes longer hangs.
 RUN_TIMEOUT_SECONDS = 900
+# Runs of each contestant by scale.
+ROUNDS = {"quick": 1, "small": 3, "full": 5}
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What a call cost in processes that it started."""
+
+    cpu_s: float
+    peak_mb: float
 
 
 @dataclass(frozen=True)
 class Task:
-    """One contestant's work, set up and ready: `run` is timed, what it returned is judged afterwards."""
+    """One contestant's work, set up and ready: `prepare` is called before each call of `run`, which alone is timed.
+
+    What `run` returned is judged afterwards: `answer` must be the same for all contestants, `failed` need not.
+    """
 
     run: Callable[[], Any]
     answer: Callable[[Any], int] = int
     size_bytes: Callable[[Any], int] | None = None
+    prepare: Callable[[], object] | None = None
+    failed: Callable[[Any], int] | None = None
+    elsewhere: Callable[[Any], Elsewhere] | None = None
 
 
 # From a case's arguments and an empty folder that is deleted afterwards.
@@ -40,33 +60,19 @@ Contestant = Callable[[Mapping[str, Any], Path], Task]
 
 @dataclass(frozen=True)
 class Case:
-    """What contestants do once. `calls` are timed calls in each process, after one untimed if there is more than one."""
+    """What contestants do once. `calls` are timed calls in each process, after one untimed if there is more than one.
+
+    With `series` and `size` the case is a point of a growth curve; `target` says which target it is for.
+    """
 
     name: str
     contestants: Sequence[str]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     calls: int = 1
     expected: int | None = None
-
-
-@dataclass(frozen=True)
-class Line:
-    """One contestant's figures in one case; ratios are deltaplane's figure over this one's: below 1, it is ahead."""
-
-    measure: str
-    case: str
-    contestant: str
-    answer: int
-    runs: int
-    best_s: float
-    median_s: float
-    cpu_s: float
-    peak_mb: float
-    added_mb: float
-    size_mb: float | None
-    ratio_best: float
-    ratio_median: float
-    ratio_peak: float
+    series: str = ""
+    size: int | None = None
+    target: str = ""
 
 
 def main(
@@ -76,28 +82,45 @@ def main(
     arguments: Callable[[argparse.ArgumentParser], None],
 ) -> None:
     """The command line of one measure."""
+    options = parser(arguments).parse_args()
+    if options.child is not None:
+        print(json.dumps(one_run(contestants, json.loads(options.child))), flush=True)
+        # The figures are out: how a peer's threads take the end of the interpreter is no part of them.
+        os._exit(0)
+    _require_release(options.quick)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    rounds = options.rounds or ROUNDS[scale_of(options)]
+    facts = results.facts_now(scale_of(options))
+    lines: list[Line] = []
+    for case in cases(options):
+        if options.only in case.name:
+            chosen = [name for name in case.contestants if name == SUBJECT or options.against in name]
+            # The first runs of all load what they share from the disk; later cases have only their own files to load.
+            uncounted = chosen[:1] if lines else chosen
+            found = _measured(measure, replace(case, contestants=chosen), rounds, uncounted)
+            results.keep(CACHE / "results", found, facts)
+            lines += found
+    results.show(lines, facts, options.json)
+
+
+def parser(arguments: Callable[[argparse.ArgumentParser], None]) -> argparse.ArgumentParser:
+    """What every measure understands, and its own arguments."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes, any build: shows only that it runs")
-    parser.add_argument("--rounds", type=int, help="runs of each contestant, after one that isn't counted")
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument("--quick", action="store_true", help="smallest sizes, any build: shows only that it runs")
+    scale.add_argument("--full", action="store_true", help="the sizes that the targets speak of")
+    parser.add_argument("--rounds", type=int, help="runs of each contestant that count")
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--against", default="", help="only peers whose name contains this, beside deltaplane")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments(parser)
-    options = parser.parse_args()
-    if options.child is not None:
-        print(json.dumps(_child(contestants, json.loads(options.child))), flush=True)
-        # The figures are out: how a peer's threads take the end of the interpreter is no part of them.
-        os._exit(0)
-    _require_release(options.quick)
-    CACHE.mkdir(parents=True, exist_ok=True)
-    rounds = options.rounds or (1 if options.quick else 5)
-    lines = []
-    for case in cases(options):
-        if options.only in case.name:
-            chosen = [name for name in case.contestants if name == SUBJECT or options.against in name]
-            lines += _measured(measure, replace(case, contestants=chosen), rounds)
-    _print(lines, options.json)
+    return parser
+
+
+def scale_of(options: argparse.Namespace) -> str:
+    """quick, small or full."""
+    return "quick" if options.quick else "full" if options.full else "small"
 
 
 def _require_release(quick: bool) -> None:
@@ -110,26 +133,39 @@ def _require_release(quick: bool) -> None:
 # --- one run ----------------------------------------------------------------------------------------------------------
 
 
-def _child(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> dict[str, Any]:
+def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> dict[str, Any]:
+    """Sets one contestant up and calls it, in this process. `order` is its name, the case's arguments and number of calls,
+    and the folder that it may use.
+    """
     task = contestants[order["contestant"]](order["arguments"], Path(order["scratch"]))
+    prepare = task.prepare or (lambda: None)
     if order["calls"] > 1:
+        prepare()
         task.run()
     before_kb = _memory_kb("VmRSS")
-    seconds, cpu = [], []
+    seconds, cpu, elsewhere_mb = [], [], [0.0]
     result: Any = None
     for _ in range(order["calls"]):
         result = None
+        prepare()
         cpu_began, began = time.process_time(), time.perf_counter()
         result = task.run()
         seconds.append(time.perf_counter() - began)
         cpu.append(time.process_time() - cpu_began)
+        if task.elsewhere is not None:
+            other = task.elsewhere(result)
+            cpu[-1] += other.cpu_s
+            elsewhere_mb.append(other.peak_mb)
     peak_kb = _memory_kb("VmHWM")
+    if task.elsewhere is not None:
+        peak_kb, before_kb = int(max(elsewhere_mb) * 1024), 0
     return {
         "seconds": seconds,
         "cpu": cpu,
         "peak_mb": peak_kb / 1024,
         "added_mb": max(0, peak_kb - before_kb) / 1024,
         "answer": task.answer(result),
+        "failed": 0 if task.failed is None else task.failed(result),
         "size_bytes": None if task.size_bytes is None else task.size_bytes(result),
     }
 
@@ -142,19 +178,24 @@ def _memory_kb(name: str) -> int:
     raise OSError(f"/proc/self/status has no {name}: memory is measured on Linux only")
 
 
+def used_by_this_process() -> Elsewhere:
+    """For processes that a call starts, to hand back."""
+    return Elsewhere(time.process_time(), _memory_kb("VmHWM") / 1024)
+
+
 # --- all runs of one case ---------------------------------------------------------------------------------------------
 
 
-def _measured(measure: str, case: Case, rounds: int) -> list[Line]:
-    """Runs A B A B: what slows the machine down for a while then slows all contestants."""
+def _measured(measure: str, case: Case, rounds: int, uncounted: Sequence[str]) -> list[Line]:
+    """Runs A B A B: what slows the machine down for a while then slows all contestants. `uncounted` run once before."""
+    for name in uncounted:
+        _run(case, name)
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in case.contestants}
-    for turn in range(rounds + 1):
+    for turn in range(rounds):
         for name in case.contestants:
-            print(f"\r{measure}: {case.name}: {name}, run {turn} of {rounds}\033[K", end="", file=sys.stderr)
-            run = _run(case, name)
-            if turn > 0:
-                runs[name].append(run)
-    print("\r\033[K", end="", file=sys.stderr)
+            _progress(f"{measure}: {case.name}: {name}, run {turn + 1} of {rounds}")
+            runs[name].append(_run(case, name))
+    _progress("")
     answers = {name: run["answer"] for name, many in runs.items() for run in many}
     expected = answers[SUBJECT] if case.expected is None else case.expected
     wrong = {name: answer for name, answer in answers.items() if answer != expected}
@@ -164,19 +205,34 @@ def _measured(measure: str, case: Case, rounds: int) -> list[Line]:
     subject = figures[SUBJECT]
     return [
         Line(
-            measure,
-            case.name,
-            name,
-            answers[name],
-            len(runs[name]) * case.calls,
+            measure=measure,
+            case=case.name,
+            contestant=name,
+            series=case.series,
+            size=case.size,
+            target=case.target,
+            answer=answers[name],
+            failed=sum(run["failed"] for run in runs[name]),
+            runs=len(runs[name]) * case.calls,
             **own,
             size_mb=None if (size := runs[name][-1]["size_bytes"]) is None else size / 1e6,
-            ratio_best=subject["best_s"] / own["best_s"],
-            ratio_median=subject["median_s"] / own["median_s"],
-            ratio_peak=subject["peak_mb"] / own["peak_mb"],
+            ratio_best=_ratio(subject["best_s"], own["best_s"]),
+            ratio_median=_ratio(subject["median_s"], own["median_s"]),
+            ratio_cpu=_ratio(subject["cpu_s"], own["cpu_s"]),
+            ratio_peak=_ratio(subject["peak_mb"], own["peak_mb"]),
         )
         for name, own in figures.items()
     ]
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _ratio(subject: float, other: float) -> float:
+    """Where a clock is too coarse to see either, they are equal."""
+    return subject / other if other > 0 else 1.0
 
 
 def _figures(runs: list[dict[str, Any]]) -> dict[str, float]:
@@ -184,6 +240,7 @@ def _figures(runs: list[dict[str, Any]]) -> dict[str, float]:
     return {
         "best_s": min(seconds),
         "median_s": median(seconds),
+        "mean_s": fmean(seconds),
         "cpu_s": median(s for run in runs for s in run["cpu"]),
         "peak_mb": median(run["peak_mb"] for run in runs),
         "added_mb": median(run["added_mb"] for run in runs),
@@ -191,9 +248,7 @@ def _figures(runs: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _run(case: Case, contestant: str) -> dict[str, Any]:
-    scratch = CACHE / "scratch"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
+    scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=CACHE))
     # What the last run left to be written back would slow this one down.
     os.sync()
     order = {
@@ -209,38 +264,3 @@ def _run(case: Case, contestant: str) -> dict[str, Any]:
         sys.exit(f"{case.name}: {contestant} failed:\n{done.stderr}")
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return report
-
-
-# --- the table --------------------------------------------------------------------------------------------------------
-
-
-def _print(lines: list[Line], as_json: bool) -> None:
-    if as_json:
-        for line in lines:
-            print(json.dumps(vars(line)))
-        return
-    head = ["case", "contestant", "answer", "best ms", "median ms", "CPU ms", "peak MB", "added MB", "files MB"]
-    head += ["best", "median", "peak"]
-    rows = [head]
-    last = None
-    for line in lines:
-        rows.append(
-            [
-                "" if line.case == last else line.case,
-                line.contestant,
-                f"{line.answer:,}",
-                *(f"{s * 1000:,.1f}" for s in (line.best_s, line.median_s, line.cpu_s)),
-                f"{line.peak_mb:,.0f}",
-                f"{line.added_mb:,.0f}",
-                "" if line.size_mb is None else f"{line.size_mb:,.1f}",
-                *(f"{r:.2f}x" for r in (line.ratio_best, line.ratio_median, line.ratio_peak)),
-            ]
-        )
-        last = line.case
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    if lines:
-        print(f"== {lines[0].measure}; the last three columns: deltaplane's figure over this row's")
-    for row in rows:
-        cells = [c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        print("  ".join(cells).rstrip())
-    print(flush=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import harness
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness import CACHE
 
 SEED = 20260101
+ROWS = {"quick": 100_000, "small": 1_000_000, "full": 10_000_000}
 CHUNK_ROWS = 1_000_000
 # Codec → level of every writer; None where it has none.
 CODECS: Mapping[str, int | None] = {"zstd": 1, "snappy": None}
@@ -55,7 +56,7 @@ def _chunk(first: int, rows: int) -> pa.RecordBatch:
 
 def file_of(rows: int) -> Path:
     """An Arrow IPC file of that many rows, made when it isn't there."""
-    path = CACHE / f"rows-{rows}-{SEED}.arrow"
+    path = harness.CACHE / f"rows-{rows}-{SEED}.arrow"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".unfinished")

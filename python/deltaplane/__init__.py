@@ -8,6 +8,7 @@ from deltaplane._native import __version__
 from deltaplane.alter import AlterPlan, TableAlterer
 from deltaplane.exceptions import DeltaError
 from deltaplane.explanation import PlanExplanation
+from deltaplane.group_commit import GroupWriter
 from deltaplane.log_store import LogStore, StoredObject, register_log_store
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.schema import Field, Schema
@@ -20,6 +21,7 @@ __all__ = [
     "DeltaError",
     "DeltaTable",
     "Field",
+    "GroupWriter",
     "LogStore",
     "Metadata",
     "PlanExplanation",

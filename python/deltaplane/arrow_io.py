@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from deltaplane import _native
 
-__all__ = ["KeptErrors", "Scan", "as_reader"]
+__all__ = ["KeptErrors", "Scan", "as_reader", "reads_again"]
 
 _ACCEPTED = (
     "pass anything with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow Table, RecordBatch or RecordBatchReader, "
@@ -86,6 +86,21 @@ def _batch(data: Any) -> pa.RecordBatch:
 
 def _one_column(data: Any) -> TypeError:
     return TypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}")
+
+
+def reads_again(data: Any) -> bool:
+    """Whether `as_reader` gives the same rows a second time: the data is in memory, not on its way through a stream.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"x": [1]})
+    >>> reads_again(table), reads_again(table.to_reader()), reads_again(iter(table.to_batches()))
+    (True, False, False)
+    """
+    import pyarrow as pa
+
+    if isinstance(data, (pa.Table, pa.RecordBatch, list, tuple)):
+        return True
+    return _is_from("pandas", "DataFrame", data) or _is_from("polars", "DataFrame", data)
 
 
 def _is_from(module: str, name: str, data: Any) -> bool:

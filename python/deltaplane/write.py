@@ -26,9 +26,11 @@ from deltaplane.properties import (
 from deltaplane.row_rules import RuledRows
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from deltaplane.options import TableUri
 
-__all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request"]
+__all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request", "write_rows"]
 
 
 @dataclass(frozen=True)
@@ -149,13 +151,21 @@ def _write(location: str, options: dict[str, str] | None, data: Any, request: st
     if job.skip is not None:
         return WriteResult(version=None, skipped=job.skip)
     check_declared(job.spec, location)
-    rows = RuledRows(job.spec, reader, location)
+    return commit_files(job, write_rows(location, options, job.spec, reader))
+
+
+def write_rows(location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader) -> list[str]:
+    """New data files that no log names yet, with these rows as the rules of the spec have them: their add actions.
+
+    Raises:
+        ConstraintViolationError: a row that breaks a rule; no file stays.
+    """
+    rows = RuledRows(spec, reader, location)
     try:
-        adds = _native.write_files(location, options, job.spec, rows.reader)
+        return _native.write_files(location, options, spec, rows.reader)
     except DeltaError:
         rows.raise_error()
         raise
-    return commit_files(job, adds)
 
 
 def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:

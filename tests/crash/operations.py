@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from deltaplane import DeltaTable, write_deltalake
+from deltaplane import DeltaTable, GroupWriter, write_deltalake
 from deltaplane.schema import Field, PrimitiveType
 
 Options = dict[str, str]
@@ -78,6 +78,11 @@ def write(mode: str = "append", *, data: pa.Table | None = None, **named: object
     return lambda uri, options: write_deltalake(uri, given, mode=mode, storage_options=options, **named)  # type: ignore[arg-type]
 
 
+def append_in_a_group(uri: str, options: Options) -> None:
+    with GroupWriter(uri, storage_options=options) as writer:
+        writer.append(rows(20), ("app", 1))
+
+
 def alter(name: str, *given: object, **named: object) -> Callable[[str, Options], object]:
     return on_table(lambda table: getattr(table.alter, name)(*given, **named))
 
@@ -92,6 +97,7 @@ OPERATIONS = [
     Operation("append", write()),
     Operation("append, with a checkpoint due", write(), Base(EVERY_COMMIT)),
     Operation("append, with clean-up due", write(), Base(EVERY_COMMIT, days_old=60)),
+    Operation("append in a group", append_in_a_group),
     Operation("append with new columns", write(data=rows(20).append_column("more", [[1] * 4]), schema_mode="merge")),
     Operation("overwrite", write("overwrite")),
     Operation("overwrite one partition", write("overwrite", data=rows(21, 1), predicate="p = 'a'")),

@@ -1,0 +1,136 @@
+"""Writing a checkpoint of a table, opened in the same call: classic, V2 as a whole, and V2 after ten small commits.
+
+Size is that of the Parquet files that the call left in the log. The bar is pyarrow's bare re-encode of the checkpoint
+that is there, a row group at a time, synced. `deltaplane, anew` writes all sidecars of the same table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import sizes
+from harness import Case, Task, main
+from logs import Log
+
+SMALL_COMMITS = 10
+
+
+def _task(log: Log, scratch: Path, write: Callable[[str], object]) -> Task:
+    """One contestant's call on a table of its own; the answer is the number of files that the log then has."""
+    table = log.copy_to(scratch / "table")
+    before = set(_parquet(table))
+
+    def files(_: Any) -> int:
+        from deltaplane import DeltaTable
+
+        return len(DeltaTable(str(table)).files())
+
+    def size(_: Any) -> int:
+        written = set(_parquet(table)) - before
+        if not written:
+            raise OSError(f"no checkpoint was written to {table}")
+        return sum(path.stat().st_size for path in written)
+
+    return Task(lambda: write(str(table)), files, size)
+
+
+def _parquet(table: Path) -> list[Path]:
+    return list((table / "_delta_log").rglob("*.parquet"))
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import DeltaTable
+
+    return _task(Log(**case["log"]), scratch, lambda path: DeltaTable(path).create_checkpoint())
+
+
+def deltaplane_anew(case: Mapping[str, Any], scratch: Path) -> Task:
+    return deltaplane({"log": asdict(replace(Log(**case["log"]), kind="v2-due"))}, scratch)
+
+
+def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltalake import DeltaTable
+
+    return _task(Log(**case["log"]), scratch, lambda path: DeltaTable(path).create_checkpoint())
+
+
+def bare_encode(case: Mapping[str, Any], scratch: Path) -> Task:
+    import pyarrow.parquet as pq
+
+    log = Log(**case["log"])
+    log.make()
+    target = scratch / "again.parquet"
+
+    def run() -> int:
+        adds = 0
+        source = pq.ParquetFile(log.checkpoints[0])
+        with pq.ParquetWriter(target, source.schema_arrow, compression="zstd", compression_level=1) as writer:
+            for group in range(source.num_row_groups):
+                rows = source.read_row_group(group)
+                adds += sum(chunk.field("path").drop_null().__len__() for chunk in rows["add"].chunks)
+                writer.write_table(rows)
+        handle = os.open(target, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+        return adds
+
+    return Task(run, int, lambda _: target.stat().st_size)
+
+
+CONTESTANTS = {
+    "deltaplane": deltaplane,
+    "deltaplane, anew": deltaplane_anew,
+    "deltalake": deltalake,
+    "pyarrow re-encode": bare_encode,
+}
+ALL_FILES = [name for name in CONTESTANTS if name != "deltaplane, anew"]
+
+
+def _classic(options: argparse.Namespace) -> list[Case]:
+    found = []
+    for kind, files in sizes.logs(options, ["json"], ["own", "v2-due"]):
+        log = Log(files, kind)
+        log.make()
+        name = {"json": "classic, from a foreign one", "own": "classic, from an own one"}.get(kind, "V2, whole")
+        # What deltalake writes where the policy says V2 isn't to be compared.
+        asked = [n for n in ALL_FILES if not (kind == "v2-due" and n == "deltalake")]
+        found.append(_case(log, name, asked, "T7 classic" if kind == "json" else ""))
+    return found
+
+
+def _v2_again(options: argparse.Namespace) -> list[Case]:
+    """After ten commits of one file each: what was written before needs no writing."""
+    found = []
+    for newest in (True, False):
+        for kind, files in sizes.logs(options, [], ["v2"]):
+            log = Log(files, kind, tail=SMALL_COMMITS, replaced_per_commit=1, newest=newest)
+            log.make()
+            replace(log, kind="v2-due").make()
+            name = f"V2, {'newest files' if newest else 'files all over'} touched"
+            found.append(_case(log, name, ["deltaplane", "deltaplane, anew"], "T7 V2" if newest else ""))
+    return found
+
+
+def _case(log: Log, name: str, contestants: list[str], target: str) -> Case:
+    return Case(
+        f"{log.files:,} files, {name}",
+        sizes.asked(contestants, log.files),
+        {"log": asdict(log)},
+        expected=log.files,
+        series=f"checkpoint, {name}",
+        size=log.files,
+        target=target,
+    )
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    return _classic(options) + _v2_again(options)
+
+
+if __name__ == "__main__":
+    main("checkpoint", CONTESTANTS, cases, sizes.arguments)

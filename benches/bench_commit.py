@@ -1,0 +1,69 @@
+"""Small commits one after the other: an append of one row to an empty table and to large ones, and a commit alone, durable.
+
+The checkpoints that fall due meanwhile are part of the mean, not of the median. The bar does what a commit asks of the
+disk, see commits.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import commits
+import sizes
+from harness import Case, Contestant, Task, main, scale_of
+from logs import Log
+
+# Commits in each process. Ten, so that a checkpoint every ten commits falls due.
+CALLS = {"quick": 3, "small": 10, "full": 10}
+DURABLE_CALLS = {"quick": 5, "small": 50, "full": 100}
+# deltalake takes seconds for each commit from here on.
+PEER_FILES = 100_000
+
+
+def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
+    """`with_rows`: a file of one row is written and committed, else only a made-up file's add is committed."""
+    log = Log(**case["log"])
+    table = log.copy_to(scratch / "table")
+    commit = (commits.APPENDS if case["with_rows"] else commits.COMMITS)[name](str(table))
+    return Task(commit, lambda _: commits.newest_version(table))
+
+
+CONTESTANTS: dict[str, Contestant] = {name: functools.partial(contestant, name) for name in commits.APPENDS}
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    scale = scale_of(options)
+    found = []
+    for files in [0, *sizes.files(options)]:
+        log = Log(files, "own")
+        log.make()
+        case = Case(
+            f"one row appended, {log.name}",
+            sizes.asked(CONTESTANTS, files, PEER_FILES),
+            {"log": asdict(log), "with_rows": True},
+            CALLS[scale],
+            # One more for the call that isn't timed.
+            log.version + 1 + CALLS[scale],
+            series="append of one row",
+            size=files,
+            target="T10",
+        )
+        found.append(case)
+    log, calls = Log(0), DURABLE_CALLS[scale]
+    log.make()
+    for with_rows in (False, True):
+        arguments = {"log": asdict(log), "with_rows": with_rows}
+        name = f"durable, small table, {'one row appended' if with_rows else 'commit alone'}"
+        expected = log.version + 1 + calls
+        target = "" if with_rows else "T11"
+        found.append(Case(name, list(CONTESTANTS), arguments, calls, expected, target=target))
+    return found
+
+
+if __name__ == "__main__":
+    main("commit", CONTESTANTS, cases, sizes.arguments)

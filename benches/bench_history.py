@@ -1,0 +1,85 @@
+"""The ten newest entries of a long log's history: from the table's location, and from an open table.
+
+The bar lists the folder and parses the ten newest commits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import Case, Task, main, scale_of
+from logs import Log
+
+COMMITS = {"quick": [100], "small": [100, 1_000, 10_000], "full": [100, 1_000, 10_000]}
+ENTRIES = 10
+
+
+def _task(open_table: Any, case: Mapping[str, Any]) -> Task:
+    def versions(entries: list[dict[str, Any]]) -> int:
+        return sum(entry["version"] for entry in entries)
+
+    if case["opened"]:
+        table = open_table(case["path"])
+        return Task(lambda: table.history(ENTRIES), versions)
+    return Task(lambda: open_table(case["path"]).history(ENTRIES), versions)
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import DeltaTable
+
+    return _task(DeltaTable, case)
+
+
+def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltalake import DeltaTable
+
+    return _task(DeltaTable, case)
+
+
+def by_hand(case: Mapping[str, Any], scratch: Path) -> Task:
+    log = Path(case["path"]) / "_delta_log"
+
+    def run() -> int:
+        names = sorted(entry.name for entry in log.iterdir() if entry.name.endswith(".json"))[-ENTRIES:]
+        actions = [json.loads(line) for name in names for line in (log / name).read_text().splitlines()]
+        if sum("commitInfo" in action for action in actions) != ENTRIES:
+            raise ValueError(f"not every commit of {log} says what it did")
+        return sum(int(name[:20]) for name in names)
+
+    return Task(run)
+
+
+CONTESTANTS = {"deltaplane": deltaplane, "deltalake": deltalake, "by hand": by_hand}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--commits", type=int, nargs="+", help="numbers of commits, instead of the scale's")
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    found = []
+    for count in sorted(options.commits or COMMITS[scale_of(options)]):
+        path = str(Log(count, "commits", tail=count).make())
+        expected = sum(range(count - ENTRIES, count))
+        for opened in (False, True):
+            how = "open table" if opened else "from location"
+            case = Case(
+                f"history({ENTRIES}) of {count:,} commits, {how}",
+                [name for name in CONTESTANTS if not (opened and name == "by hand")],
+                {"path": path, "opened": opened},
+                3,
+                expected,
+                f"history({ENTRIES}), {how}",
+                count,
+                "" if opened else "T9",
+            )
+            found.append(case)
+    return found
+
+
+if __name__ == "__main__":
+    main("history", CONTESTANTS, cases, arguments)

@@ -1,0 +1,78 @@
+"""Opening a log of many small commits and listing its files: without a checkpoint, and behind one.
+
+The bar is Python's json.loads over the same lines, once with and once without reading the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import Case, Task, main, scale_of
+from logs import Log
+
+COMMITS = {"quick": [100], "small": [100, 1_000, 10_000], "full": [100, 1_000, 10_000]}
+# Files of the checkpoint that as many commits stand behind.
+FILES_BEHIND = {"quick": 1_000, "small": 10_000, "full": 1_000_000}
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import DeltaTable
+
+    return Task(lambda: DeltaTable(case["path"]).files(), len)
+
+
+def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltalake import DeltaTable
+
+    return Task(lambda: DeltaTable(case["path"]).file_uris(), len)
+
+
+def _parsed(texts: Iterable[str]) -> list[dict[str, Any]]:
+    return [action for text in texts for line in text.splitlines() if "add" in (action := json.loads(line))]
+
+
+def json_loads(case: Mapping[str, Any], scratch: Path) -> Task:
+    texts = [path.read_text() for path in _commits(case)]
+    return Task(lambda: _parsed(texts), len)
+
+
+def read_and_loads(case: Mapping[str, Any], scratch: Path) -> Task:
+    return Task(lambda: _parsed(path.read_text() for path in _commits(case)), len)
+
+
+def _commits(case: Mapping[str, Any]) -> list[Path]:
+    return sorted((Path(case["path"]) / "_delta_log").glob("*.json"))
+
+
+CONTESTANTS = {
+    "deltaplane": deltaplane,
+    "deltalake": deltalake,
+    "json.loads alone": json_loads,
+    "read, json.loads": read_and_loads,
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--commits", type=int, nargs="+", help="numbers of commits, instead of the scale's")
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    commits = sorted(options.commits or COMMITS[scale_of(options)])
+    found = []
+    for count in commits:
+        path = {"path": str(Log(count, "commits", tail=count).make())}
+        name = f"{count:,} commits, no checkpoint"
+        found.append(Case(name, list(CONTESTANTS), path, 1, count, "commits without checkpoint", count, "T8"))
+    files, count = FILES_BEHIND[scale_of(options)], commits[-1]
+    path = {"path": str(Log(files, "json", tail=count, replaced_per_commit=1).make())}
+    name = f"{count:,} commits after a checkpoint of {files:,} files"
+    found.append(Case(name, ["deltaplane", "deltalake"], path, 1, files))
+    return found
+
+
+if __name__ == "__main__":
+    main("replay", CONTESTANTS, cases, arguments)

@@ -1,0 +1,89 @@
+"""All files of a table as Arrow: path, size, partition values, statistics; as one table, and batch by batch.
+
+The bar is pyarrow's bare decode of the same columns of the checkpoint: no replay, statistics left as they are stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import sizes
+from harness import Case, Task, main
+from logs import NAMES, Log
+
+
+def _rows(batches: Iterable[Any]) -> int:
+    return sum(batch.num_rows for batch in batches)
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import DeltaTable
+    from deltaplane.arrow_io import Scan
+
+    if case["streamed"]:
+        # The public call gives one table only; this is the stream that it reads.
+        return Task(lambda: _rows(Scan(DeltaTable(case["path"])._snapshot.add_actions(statistics=True)).batches()))
+    return Task(lambda: DeltaTable(case["path"]).get_add_actions(), lambda table: table.num_rows)
+
+
+def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+    return Task(lambda: pa.table(DeltaTable(case["path"]).get_add_actions()), lambda table: table.num_rows)
+
+
+def bare_decode(case: Mapping[str, Any], scratch: Path) -> Task:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = case["checkpoints"]
+    names = ["path", "size", "modificationTime"]
+    has_structs = "stats_parsed" in pq.ParquetFile(paths[0]).schema_arrow.field("add").type.names
+    names += ["partitionValues_parsed", "stats_parsed"] if has_structs else ["partitionValues", "stats"]
+    columns = [f"add.{name}" for name in names]
+
+    def files(table: Any) -> int:
+        adds = table["add"]
+        # A row of the head has nothing in it.
+        return sum(chunk.field("path").drop_null().__len__() for chunk in adds.chunks)
+
+    if case["streamed"]:
+
+        def streamed() -> int:
+            batches = (b for p in paths for b in pq.ParquetFile(p).iter_batches(columns=columns))
+            return sum(files(pa.Table.from_batches([batch])) for batch in batches)
+
+        return Task(streamed)
+    return Task(lambda: pa.concat_tables([pq.ParquetFile(p).read(columns=columns) for p in paths]), files)
+
+
+CONTESTANTS = {"deltaplane": deltaplane, "deltalake": deltalake, "pyarrow, checkpoint only": bare_decode}
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    found = []
+    for kind, files in sizes.logs(options, ["own"], ["json", "structs"]):
+        log = Log(files, kind)
+        place = {"path": str(log.make()), "checkpoints": [str(path) for path in log.checkpoints]}
+        for streamed in (False, True):
+            how = "streamed" if streamed else "one table"
+            asked = [n for n in sizes.asked(CONTESTANTS, files) if not (streamed and n == "deltalake")]
+            case = Case(
+                f"{log.name}, {how}",
+                asked,
+                {**place, "streamed": streamed},
+                expected=files,
+                series=f"all files, {NAMES[kind]}, {how}",
+                size=files,
+                target=f"T2 {kind} {how}",
+            )
+            found.append(case)
+    return found
+
+
+if __name__ == "__main__":
+    main("state", CONTESTANTS, cases, sizes.arguments)

@@ -1,0 +1,81 @@
+"""Opening an older version and listing its files: by its number and by a moment, in a log of commits alone and behind a
+checkpoint.
+
+deltalake opens the newest version first where a moment is asked for; it is told to leave the files out there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import Case, Task, main, scale_of
+from logs import Log
+
+COMMITS = {"quick": 100, "small": 1_000, "full": 10_000}
+FILES = {"quick": 1_000, "small": 100_000, "full": 1_000_000}
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import DeltaTable
+
+    def run() -> int:
+        table = DeltaTable(case["path"], version=case["version"])
+        return table.version() + len(table.files())
+
+    return Task(run)
+
+
+def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltalake import DeltaTable
+
+    def run() -> int:
+        if isinstance(case["version"], int):
+            table = DeltaTable(case["path"], version=case["version"])
+        else:
+            table = DeltaTable(case["path"], without_files=True)
+            table.load_as_version(case["version"])
+            table = DeltaTable(case["path"], version=table.version())
+        return table.version() + len(table.file_uris())
+
+    return Task(run)
+
+
+CONTESTANTS = {"deltaplane": deltaplane, "deltalake": deltalake}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--commits", type=int, help="commits of the log without checkpoint, instead of the scale's")
+    parser.add_argument("--files", type=int, help="files of the table with a checkpoint, instead of the scale's")
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    commits = options.commits or COMMITS[scale_of(options)]
+    files = options.files or FILES[scale_of(options)]
+    of_commits, of_checkpoint = Log(commits, "commits", tail=commits), Log(files)
+    half = commits // 2
+    # Each commit adds one file; the checkpoint's later commits replace files.
+    older = [
+        (of_commits, f"{commits:,} commits", half, half + half + 1),
+        (of_checkpoint, f"{files:,} files", of_checkpoint.version - 2, of_checkpoint.version - 2 + files),
+    ]
+    found = []
+    for log, name, version, expected in older:
+        path = log.make()
+        for what, given in (("version", version), ("moment", _moment_of(path, version))):
+            arguments = {"path": str(path), "version": given}
+            found.append(Case(f"{name}, older {what}", list(CONTESTANTS), arguments, 1, expected))
+    return found
+
+
+def _moment_of(table: Path, version: int) -> str:
+    """Some time between this version and the next one, which came a second later."""
+    committed = (table / "_delta_log" / f"{version:020d}.json").stat().st_mtime
+    return dt.datetime.fromtimestamp(committed + 0.5, dt.timezone.utc).isoformat()
+
+
+if __name__ == "__main__":
+    main("travel", CONTESTANTS, cases, arguments)

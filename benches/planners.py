@@ -1,0 +1,138 @@
+"""Who plans a selective query, and the two queries: one day of the partition column, ten files by statistics.
+
+Called by bench_plan and bench_partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from adds import ROWS_PER_FILE
+from harness import Contestant, Task
+from logs import Log
+
+FILES_BY_ID = 10
+
+
+def _per_call(open_table: Callable[[], Any], plan: Callable[[Any], Any], opened: bool) -> Task:
+    if opened:
+        table = open_table()
+        return Task(lambda: plan(table), len)
+    return Task(lambda: plan(open_table()), len)
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import DeltaTable
+
+    predicate = case["sql"]
+    return _per_call(lambda: DeltaTable(case["path"]), lambda table: table.file_uris(predicate), case["opened"])
+
+
+def deltaplane_tuples(case: Mapping[str, Any], scratch: Path) -> Task:
+    """The same predicate as data, which needs no parser of SQL to be loaded."""
+    filters = [tuple(one) for one in case["filters"]]
+    return deltaplane({**case, "sql": filters}, scratch)
+
+
+def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltalake import DeltaTable
+
+    predicate = [tuple(one) for one in case["filters"]]
+    return _per_call(
+        lambda: DeltaTable(case["path"]),
+        lambda table: table.file_uris(file_pruning_predicate=predicate),
+        case["opened"],
+    )
+
+
+def deltalake_actions(case: Mapping[str, Any], scratch: Path) -> Task:
+    """What its users do by hand: the list of files as Arrow, filtered by bounds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from deltalake import DeltaTable
+
+    day, first, last = case["day"], case["first"], case["last"]
+    if day is not None:
+        keep = pc.field("partition.day").cast(pa.string()) == day
+    else:
+        keep = (pc.field("max.id") >= first) & (pc.field("min.id") <= last)
+
+    def plan(table: Any) -> list[str]:
+        actions = pa.table(table.get_add_actions(flatten=True))
+        return actions.filter(keep)["path"].to_pylist()
+
+    return _per_call(lambda: DeltaTable(case["path"]), plan, case["opened"])
+
+
+def duckdb(case: Mapping[str, Any], scratch: Path) -> Task:
+    import duckdb
+
+    connection = duckdb.connect()
+    structs = _has_structs(case["checkpoints"][0])
+    query = f"SELECT add.path FROM read_parquet({case['checkpoints']}) WHERE {_condition(case, structs)}"
+    return Task(lambda: connection.execute(query).fetchall(), len)
+
+
+def _has_structs(checkpoint: str) -> bool:
+    import pyarrow.parquet as pq
+
+    return "stats_parsed" in pq.ParquetFile(checkpoint).schema_arrow.field("add").type.names
+
+
+def _condition(case: Mapping[str, Any], structs: bool) -> str:
+    day, first, last = case["day"], case["first"], case["last"]
+    if structs and day is not None:
+        return f"add.partitionValues_parsed.day = DATE '{day}'"
+    if structs:
+        return f"add.stats_parsed.maxValues.id >= {first} AND add.stats_parsed.minValues.id <= {last}"
+    if day is not None:
+        return f"list_contains(map_values(add.partitionValues), '{day}')"
+    bound = "CAST(json_extract(add.stats, '$.{}.id') AS BIGINT)"
+    return f"{bound.format('maxValues')} >= {first} AND {bound.format('minValues')} <= {last}"
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    "deltaplane": deltaplane,
+    "deltaplane, tuples": deltaplane_tuples,
+    "deltalake file_uris": deltalake,
+    "deltalake add_actions": deltalake_actions,
+    "DuckDB, checkpoint only": duckdb,
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked: as a part of a case's name, how many files answer it, and the contestants' arguments."""
+
+    condition: str
+    files: int
+    arguments: Mapping[str, Any]
+
+
+def by_day(log: Log) -> Query:
+    """The day in the middle, by partition values."""
+    day = str(log.day(log.files // 2))
+    arguments = {"sql": f"day = DATE'{day}'", "filters": [("day", "=", day)], "day": day, "first": None, "last": None}
+    return Query("day =", log.files_of_day(day), arguments)
+
+
+def by_id(log: Log) -> Query:
+    """Some files in the middle, by statistics."""
+    first = log.files // 2 * ROWS_PER_FILE
+    last = first + FILES_BY_ID * ROWS_PER_FILE - 1
+    arguments = {
+        "sql": f"id BETWEEN {first} AND {last}",
+        "filters": [("id", ">=", first), ("id", "<=", last)],
+        "day": None,
+        "first": first,
+        "last": last,
+    }
+    return Query("id BETWEEN", FILES_BY_ID, arguments)
+
+
+def place(log: Log) -> dict[str, Any]:
+    """The arguments that say where the table is."""
+    return {"path": str(log.make()), "checkpoints": [str(path) for path in log.checkpoints]}

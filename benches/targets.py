@@ -1,0 +1,213 @@
+"""The targets, as data, and whether the lines of a measure reach them.
+
+A goal is met where its figure is at most its limit. It is judged at the largest size that was measured. It must not know
+how lines are shown. Called by report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from results import Line
+
+SUBJECT = "deltaplane"
+Figure = Literal["median_s", "mean_s", "cpu_s", "peak_mb", "added_mb", "size_mb", "failed"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a goal's figure was, and at which size (none where the measure has no sizes)."""
+
+    value: float
+    size: int | None
+
+
+@dataclass(frozen=True)
+class Goal:
+    """deltaplane's own figure, in the figure's unit."""
+
+    id: str
+    tag: str
+    says: str
+    figure: Figure
+    at_most: float
+
+    @property
+    def unit(self) -> str:
+        return {"failed": "", "s": "s"}.get(self.figure.rsplit("_", 1)[-1], "MB")
+
+    def seen(self, lines: Iterable[Line]) -> Seen | None:
+        """None where it wasn't measured. `lines` may be anyone's; those with another tag are left out."""
+        at_sizes = _by_size([line for line in lines if line.target == self.tag])
+        return self._judged(at_sizes)
+
+    def _judged(self, at_sizes: Mapping[int | None, Mapping[str, Line]]) -> Seen | None:
+        for size, ours, _ in _largest_first(at_sizes, SUBJECT):
+            return Seen(_figure(ours, self.figure), size)
+        return None
+
+
+@dataclass(frozen=True)
+class Ratio(Goal):
+    """deltaplane's figure over another contestant's, of the same run."""
+
+    over: str = ""
+
+    @property
+    def unit(self) -> str:
+        return "x"
+
+    def _judged(self, at_sizes: Mapping[int | None, Mapping[str, Line]]) -> Seen | None:
+        for size, ours, other in _largest_first(at_sizes, self.over):
+            if _figure(other, self.figure) > 0:
+                return Seen(_figure(ours, self.figure) / _figure(other, self.figure), size)
+        return None
+
+
+@dataclass(frozen=True)
+class Difference(Goal):
+    """deltaplane's figure less another contestant's, of the same run."""
+
+    over: str = ""
+
+    def _judged(self, at_sizes: Mapping[int | None, Mapping[str, Line]]) -> Seen | None:
+        for size, ours, other in _largest_first(at_sizes, self.over):
+            return Seen(_figure(ours, self.figure) - _figure(other, self.figure), size)
+        return None
+
+
+@dataclass(frozen=True)
+class Growth(Goal):
+    """deltaplane's greatest figure over its smallest from size `start` on: 1 is flat."""
+
+    start: int = 0
+
+    @property
+    def unit(self) -> str:
+        return "x"
+
+    def _judged(self, at_sizes: Mapping[int | None, Mapping[str, Line]]) -> Seen | None:
+        sizes = [size for size in at_sizes if size is not None and size >= self.start and SUBJECT in at_sizes[size]]
+        figures = [_figure(at_sizes[size][SUBJECT], self.figure) for size in sizes]
+        if len(figures) < 2 or min(figures) <= 0:
+            return None
+        return Seen(max(figures) / min(figures), max(sizes))
+
+
+def _by_size(lines: Sequence[Line]) -> dict[int | None, dict[str, Line]]:
+    found: dict[int | None, dict[str, Line]] = {}
+    for line in lines:
+        found.setdefault(line.size, {})[line.contestant] = line
+    return found
+
+
+def _largest_first(
+    at_sizes: Mapping[int | None, Mapping[str, Line]], other: str
+) -> Iterator[tuple[int | None, Line, Line]]:
+    """Where both were measured."""
+    for size in sorted(at_sizes, key=lambda size: -1 if size is None else size, reverse=True):
+        of_size = at_sizes[size]
+        if SUBJECT in of_size and other in of_size:
+            yield size, of_size[SUBJECT], of_size[other]
+
+
+def _figure(line: Line, figure: Figure) -> float:
+    value = getattr(line, figure)
+    if value is None:
+        raise ValueError(f"{line.measure}, {line.case}: a target asks for {figure}, which the measure doesn't have")
+    return float(value)
+
+
+# --- the list ---------------------------------------------------------------------------------------------------------
+
+# The size that a target speaks of: files, or commits for T8 and T9.
+SIZES: Mapping[str, int] = {
+    **dict.fromkeys(("T1", "T2", "T3", "T4", "T5", "T6", "T7"), 1_000_000),
+    **dict.fromkeys(("T8", "T9"), 10_000),
+    "T10": 100_000,
+}
+# CPU seconds where the work is computing, seconds by the clock where it is waiting for a disk or for others.
+GOALS: Sequence[Goal] = (
+    *(
+        goal
+        for kind, name in (("json", "foreign checkpoint"), ("own", "own checkpoint"))
+        for goal in (
+            Ratio("T1", f"T1 {kind}", f"open, {name}: at most 1 % of deltalake's", "cpu_s", 0.01, "deltalake"),
+            Growth("T1", f"T1 {kind}", f"open, {name}: flat within 2x from 1,000 files on", "cpu_s", 2.0, 1_000),
+        )
+    ),
+    *(
+        goal
+        for kind, name in (("json", "foreign checkpoint"), ("own", "own checkpoint"))
+        for goal in (
+            Ratio(
+                "T2", f"T2 {kind} one table", f"all files, {name}: 5x faster than deltalake", "cpu_s", 0.2, "deltalake"
+            ),
+            Ratio(
+                "T2",
+                f"T2 {kind} one table",
+                f"all files, {name}: at most 1.3x the bare decode",
+                "cpu_s",
+                1.3,
+                "pyarrow, checkpoint only",
+            ),
+            Goal("T2", f"T2 {kind} one table", f"all files, {name}: peak memory of 400 MB", "peak_mb", 400),
+            Goal("T2", f"T2 {kind} streamed", f"all files, {name}, streamed: peak memory of 150 MB", "peak_mb", 150),
+        )
+    ),
+    *(
+        goal
+        for on, seconds in (("partition", 0.05), ("statistics", 0.1))
+        for goal in (
+            Goal("T3", f"plan {on} own cold", f"cold plan on {on}: {seconds * 1000:.0f} ms", "cpu_s", seconds),
+            Ratio(
+                "T3", f"plan {on} own cold", f"cold plan on {on}: 100x deltalake", "cpu_s", 0.01, "deltalake file_uris"
+            ),
+            Growth(
+                "T3", f"plan {on} own cold", f"cold plan on {on}: 10M files within 2x of 1M", "cpu_s", 2.0, 1_000_000
+            ),
+            Ratio(
+                "T4",
+                f"plan {on} json cold",
+                f"cold plan on {on}, foreign JSON checkpoint: 10x deltalake",
+                "cpu_s",
+                0.1,
+                "deltalake file_uris",
+            ),
+        )
+    ),
+    Ratio(
+        "T5",
+        "plan statistics own open table",
+        "plan on statistics, second call: 50x deltalake",
+        "cpu_s",
+        0.02,
+        "deltalake file_uris",
+    ),
+    *(
+        goal
+        for kind, name in (("json", "foreign checkpoint"), ("own", "own checkpoint"))
+        for goal in (
+            Ratio("T6", f"T6 {kind}", f"refresh, {name}: 1000x deltalake", "cpu_s", 0.001, "deltalake"),
+            Goal("T6", f"T6 {kind}", f"refresh, {name}: 5 ms", "cpu_s", 0.005),
+            Growth("T6", f"T6 {kind}", f"refresh, {name}: flat within 2x", "cpu_s", 2.0, 1_000),
+        )
+    ),
+    Ratio("T7", "T7 classic", "checkpoint: 3.4x faster than deltalake", "cpu_s", 1 / 3.4, "deltalake"),
+    Ratio("T7", "T7 classic", "checkpoint: at most 1.3x the bare re-encode", "cpu_s", 1.3, "pyarrow re-encode"),
+    Ratio("T7", "T7 classic", "checkpoint: a quarter of deltalake's bytes", "size_mb", 0.25, "deltalake"),
+    Goal("T7", "T7 classic", "checkpoint: 200 MB of memory added", "added_mb", 200),
+    Ratio("T7", "T7 V2", "V2 after 10 small commits: 2 % of the bytes", "size_mb", 0.02, "deltaplane, anew"),
+    Ratio("T8", "T8", "10,000 JSON commits: 15x deltalake", "cpu_s", 1 / 15, "deltalake"),
+    Ratio("T8", "T8", "10,000 JSON commits: at most json.loads alone", "cpu_s", 1.0, "json.loads alone"),
+    Ratio("T9", "T9", "history(10) of 10,000 commits: 100x deltalake", "cpu_s", 0.01, "deltalake"),
+    Ratio("T10", "T10", "appends one after the other, 100,000 files: 100x deltalake", "median_s", 0.01, "deltalake"),
+    Growth("T10", "T10", "appends, with the checkpoints: 0.8x the rate on an empty table", "mean_s", 1 / 0.8),
+    Ratio("T11", "T11", "durable commits: 0.7x the rate of the disk alone", "median_s", 1 / 0.7, "disk alone"),
+    Goal("T12", "T12 8", "8 writers: no failed commit", "failed", 0),
+    Ratio("T12", "T12 8", "8 writers: 0.5x the rate of the bare race", "median_s", 2.0, "disk alone"),
+    Difference("T13", "T13 import", "import: 30 ms above bare Python", "cpu_s", 0.03, "bare Python"),
+    Goal("T13", "T13 wheel", "wheel: 15 MB", "size_mb", 15),
+)

@@ -1,0 +1,19 @@
+"""Makes the modules of `benches` importable, which are scripts and no package, and keeps what they make out of the cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+BENCHES = Path(__file__).resolve().parents[2] / "benches"
+
+
+@pytest.fixture(autouse=True)
+def benches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder that the benches keep things in."""
+    monkeypatch.syspath_prepend(str(BENCHES))
+    import harness
+
+    monkeypatch.setattr(harness, "CACHE", tmp_path / "bench")
+    return tmp_path / "bench"

@@ -1,0 +1,107 @@
+"""The logs that are measured hold what they say, for deltaplane and for deltalake, and are made in bounded memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as PeerTable
+
+from deltaplane import DeltaTable
+
+FILES = 120
+KINDS = ["json", "structs", "own", "v2", "v2-due", "commits"]
+
+
+def make(kind: Any, **others: Any) -> Any:
+    from logs import Log
+
+    return Log(FILES, kind, **{"days": 7, "tail": 3, "replaced_per_commit": 4, **others})
+
+
+def test_these_are_all_kinds() -> None:
+    from logs import KINDS as all_kinds
+
+    assert list(all_kinds) == KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_engines_see_the_same_files(kind: str) -> None:
+    from adds import COLUMNS
+
+    log = make(kind)
+    path = str(log.make())
+    ours = DeltaTable(path).get_add_actions(flatten=True).sort_by("path")
+    theirs = pa.table(PeerTable(path).get_add_actions(flatten=True)).sort_by("path")
+    assert DeltaTable(path).version() == PeerTable(path).version() == log.version
+    assert ours.num_rows == FILES
+    statistics = {f"{side}.{name}" for side in ("min", "max", "null_count") for name in COLUMNS}
+    for column in ("path", "size_bytes", "num_records", "partition.day", *sorted(statistics)):
+        assert ours[column].to_pylist() == theirs[column].to_pylist(), column
+    assert len(COLUMNS) == 8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("newest", [False, True], ids=["anywhere", "newest"])
+def test_predicates_keep_their_number_of_files(kind: str, newest: bool) -> None:
+    from planners import by_day, by_id
+
+    log = make(kind, newest=newest)
+    table = DeltaTable(str(log.make()))
+    for query in (by_day(log), by_id(log)):
+        assert len(table.files(query.arguments["sql"])) == query.files > 0, query.condition
+
+
+def test_parsed_statistics_say_what_the_text_says() -> None:
+    text, structs = (DeltaTable(str(make(kind).make())) for kind in ("json", "structs"))
+    assert text.get_add_actions().sort_by("path").equals(structs.get_add_actions().sort_by("path"))
+
+
+def test_a_log_without_files_and_with_fewer_than_its_commits_replace() -> None:
+    from logs import Log
+
+    assert DeltaTable(str(Log(0).make())).files() == []
+    assert len(DeltaTable(str(Log(3, tail=5).make())).files()) == 3
+
+
+@pytest.mark.parametrize("days", [7, 120, 1000])
+def test_files_of_a_day_are_counted(days: int) -> None:
+    log = make("json", days=days)
+    found = [str(log.day(file)) for file in range(FILES)]
+    assert all(log.files_of_day(day) == found.count(day) for day in set(found))
+
+
+def test_checkpoints_are_unsorted_and_written_a_row_group_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    import logs
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(logs, "ROW_GROUP_ROWS", 50)
+    log = make("json")
+    log.make()
+    (path,) = log.checkpoints
+    file = pq.ParquetFile(path)
+    assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [52, 50, 20]
+    for group in range(2):
+        numbers = [int(p.as_py()[-73:].split("part-")[1][:8]) for p in _paths(file.read_row_group(group)["add"])]
+        assert min(numbers) < FILES / 10
+        assert max(numbers) > FILES * 9 / 10
+
+
+def _paths(adds: pa.ChunkedArray) -> pa.Array:
+    return pa.chunked_array([chunk.field("path") for chunk in adds.chunks]).drop_null()
+
+
+def test_a_copy_takes_commits_of_its_own(tmp_path: Path) -> None:
+    from logs import commit_by_hand
+
+    log = make("own")
+    table = log.copy_to(tmp_path / "copy")
+    commit_by_hand(table, log.version + 1, [])
+    DeltaTable(str(table)).create_checkpoint()
+    assert DeltaTable(str(table)).version() == log.version + 1
+    assert DeltaTable(str(log.make())).version() == log.version
+    hint = json.loads((log.make() / "_delta_log" / "_last_checkpoint").read_text())
+    assert hint["version"] < log.version
