@@ -26,7 +26,7 @@ PROTOCOL = (
     ("arrow_types", "expr", "schema"),
     ("actions", "deletion_vectors", "hint", "mapping", "partition_values", "paths", "properties"),
     ("schema_edit", "schema_merge", "stats"),
-    ("files", "replay", "segment", "stats_columns"),
+    ("file_order", "files", "replay", "segment", "stats_columns"),
     ("features",),
     ("checksum", "state"),
     ("changes", "conflict", "prune", "zorder"),

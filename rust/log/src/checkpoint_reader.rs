@@ -21,6 +21,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use tokio::sync::OnceCell;
 
+use crate::PlanColumns;
 use crate::checkpoint_filter::{self, Skipping};
 use crate::checkpoint_runs::{self, Chosen};
 use crate::parquet_file::ParquetFile;
@@ -33,6 +34,15 @@ const BATCH_BYTES: usize = 64 << 20;
 /// holds each several times.
 const COLUMN_BYTES: i64 = 128 << 20;
 const ROW_BYTES: i64 = 16 << 10;
+/// Columns that say what is in a file, and the structs among them.
+const DESCRIBING: &[&str] = &[
+    "partitionValues",
+    "stats",
+    "stats_parsed",
+    "partitionValues_parsed",
+    "tags",
+];
+const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
 /// Sidecars that are opened at a time.
 const OPENED_AHEAD: usize = 8;
 
@@ -183,15 +193,8 @@ impl CheckpointReader {
 
     /// Path and deletion vector of each file action of a part, in batches like those of [`Self::part_files`].
     pub(crate) fn keys<'a>(&'a self, part: &'a Part) -> BoxStream<'a, Result<RecordBatch>> {
-        const OTHERS: &[&str] = &[
-            "partitionValues",
-            "stats",
-            "stats_parsed",
-            "partitionValues_parsed",
-            "tags",
-        ];
         let of = move |what: FileActions| {
-            stream::once(part_column(part, what.column(), OTHERS, None))
+            stream::once(part_column(part, what.column(), DESCRIBING, None))
                 .try_flatten()
                 .map(move |s| conform(&s?, &what.schema(), &[]))
         };
@@ -249,16 +252,16 @@ impl CheckpointReader {
         stream::iter(&self.parts).map(open).buffered(OPENED_AHEAD)
     }
 
-    /// File actions as batches of the protocol's file schemas; adds keep `stats_parsed` and `partitionValues_parsed` when
-    /// `parsed` asks and the writer wrote them. Adds that can be seen not to match are left out, not all of them.
+    /// File actions as batches of the protocol's file schemas with these columns; others are null. Adds that can be seen not
+    /// to match are left out, not all of them.
     pub(crate) fn files<'a>(
         &'a self,
         what: FileActions,
-        parsed: bool,
+        columns: PlanColumns,
         skipping: Option<&'a Skipping>,
     ) -> BoxStream<'a, Result<RecordBatch>> {
         let from_parquet = self.opened_ahead().flat_map(move |p| match p {
-            Ok(p) => Self::part_files(p, what, parsed, skipping),
+            Ok(p) => Self::part_files(p, what, columns, skipping),
             Err(e) => stream::once(async { Err(e) }).boxed(),
         });
         match self.manifest_files(what) {
@@ -273,15 +276,15 @@ impl CheckpointReader {
         &'a self,
         without: &'a [usize],
         what: FileActions,
-        parsed: bool,
+        columns: PlanColumns,
     ) -> BoxStream<'a, Result<RecordBatch>> {
         if without.is_empty() {
-            return self.files(what, parsed, None);
+            return self.files(what, columns, None);
         }
         // Only a checkpoint with sidecars has parts to leave out, and it has all its file actions there.
         let parts = self.parts.iter().enumerate().filter(|(i, _)| !without.contains(i));
         stream::iter(parts)
-            .flat_map(move |(_, p)| Self::part_files(p, what, parsed, None))
+            .flat_map(move |(_, p)| Self::part_files(p, what, columns, None))
             .boxed()
     }
 
@@ -289,12 +292,14 @@ impl CheckpointReader {
     fn part_files<'a>(
         part: &'a Part,
         what: FileActions,
-        parsed: bool,
+        columns: PlanColumns,
         skipping: Option<&'a Skipping>,
     ) -> BoxStream<'a, Result<RecordBatch>> {
-        const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
-        let (without, extra): (&'static [&'static str], &'static [&'static str]) =
-            if parsed { (&[], PARSED) } else { (PARSED, &[]) };
+        let (without, extra): (&'static [&'static str], &'static [&'static str]) = match columns {
+            PlanColumns::Files => (DESCRIBING, &[]),
+            PlanColumns::Logged => (PARSED, &[]),
+            PlanColumns::Parsed => (&[], PARSED),
+        };
         stream::once(part_column(part, what.column(), without, skipping))
             .try_flatten()
             .map(move |s| conform(&s?, &what.schema(), extra))

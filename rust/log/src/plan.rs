@@ -78,8 +78,13 @@ impl Snapshot {
             let Some(checkpoint) = from.checkpoint_reader() else {
                 return Ok(());
             };
-            let parsed = columns == PlanColumns::Parsed || skipping.is_some();
-            let mut batches = checkpoint.files(FileActions::Adds, parsed, skipping);
+            // What is left is judged by all that is known.
+            let columns = if skipping.is_some() {
+                PlanColumns::Parsed
+            } else {
+                columns
+            };
+            let mut batches = checkpoint.files(FileActions::Adds, columns, skipping);
             let mut done = 0;
             let damage = loop {
                 match batches.try_next().await {
@@ -100,7 +105,7 @@ impl Snapshot {
             let other = from.beside_checkpoint(damage).await?;
             // Reading the sound part again costs no memory while all is well.
             sent.absorb(&tail.replay);
-            let mut again = checkpoint.files(FileActions::Adds, parsed, skipping).take(done);
+            let mut again = checkpoint.files(FileActions::Adds, columns, skipping).take(done);
             while let Some(batch) = again.try_next().await? {
                 sent.remember(&batch)?;
             }

@@ -68,7 +68,7 @@ async fn write_checksum(base: Option<&Snapshot>, new: &Snapshot, actions: &[Acti
 async fn sum_up(new: &Snapshot, actions: &[Action]) -> Result<Option<VersionChecksum>> {
     let state = new.state();
     let mut sum = VersionChecksum::empty(state.protocol().clone(), state.metadata().clone());
-    let mut batches = new.plan(None, PlanColumns::Logged);
+    let mut batches = new.plan(None, PlanColumns::Files);
     while let Some(batch) = batches.try_next().await? {
         let rows = FileRows::new(&batch);
         for row in 0..batch.num_rows() {

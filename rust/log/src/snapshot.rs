@@ -35,6 +35,8 @@ const LISTINGS: usize = 4;
 /// Which columns a plan's batches need beside the files' identity, values and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanColumns {
+    /// None: neither partition values nor statistics nor tags, which are empty or null then.
+    Files,
     /// As written: statistics as JSON where they are.
     Logged,
     /// Also the parsed structs where a checkpoint has them.
@@ -413,7 +415,7 @@ impl Snapshot {
         }
         if let Some(checkpoint) = &self.inner.checkpoint {
             let replay = &self.tail()?.replay;
-            let mut batches = checkpoint.files_beside(kept, FileActions::Removes, false);
+            let mut batches = checkpoint.files_beside(kept, FileActions::Removes, PlanColumns::Logged);
             loop {
                 match batches.try_next().await {
                     Ok(Some(batch)) => out.push(unexpired(&filter(&batch, &replay.checkpoint(&batch)?)?, cutoff_ms)?),
@@ -441,7 +443,7 @@ impl Snapshot {
         };
         let tail = self.tail()?;
         let older = checkpoint
-            .files_beside(kept, FileActions::Adds, columns == PlanColumns::Parsed)
+            .files_beside(kept, FileActions::Adds, columns)
             .map(|batch| batch.and_then(|b| filter(&b, &tail.replay.checkpoint(&b)?)));
         Ok(stream::iter(tail.live.iter().cloned().map(Ok)).chain(older).boxed())
     }

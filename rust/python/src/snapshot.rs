@@ -196,7 +196,7 @@ impl Snapshot {
 
     fn num_files(&self, py: Python<'_>) -> PyResult<usize> {
         run(py, || {
-            let plan = self.inner.plan(None, PlanColumns::Logged);
+            let plan = self.inner.plan(None, PlanColumns::Files);
             block_on(plan.try_fold(0, |n, b| async move { Ok(n + b.num_rows()) }))
         })
     }
@@ -318,7 +318,7 @@ impl Snapshot {
 
     fn paths(&self, predicate: Option<&str>) -> Result<Vec<String>> {
         let pruner = bind(&self.inner, predicate)?.map(|(_, p)| p);
-        let mut batches = self.inner.plan(pruner, PlanColumns::Logged);
+        let mut batches = self.inner.plan(pruner, PlanColumns::Files);
         block_on(async {
             let mut out = Vec::new();
             while let Some(b) = batches.try_next().await? {

@@ -27,17 +27,12 @@ struct Wanted {
     children: HashMap<String, Wanted>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// What one file's text holds: the raw values of the wanted leaves.
 struct FileStats<'a> {
-    #[serde(borrow, default)]
     num_records: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    min_values: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    max_values: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    null_count: Option<&'a RawValue>,
+    min: Vec<Option<&'a RawValue>>,
+    max: Vec<Option<&'a RawValue>>,
+    nulls: Vec<Option<&'a RawValue>>,
 }
 
 /// One leaf's statistics in each of some files; `None` is unknown.
@@ -85,34 +80,92 @@ pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Res
     }
     let mut columns = vec![Column::default(); leaves.len()];
     let mut num_records: Vec<Option<i64>> = Vec::with_capacity(texts.len());
+    let mut stats = FileStats::new(leaves.len());
     for text in texts.as_string::<i32>() {
-        let stats: FileStats<'_> = text.and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
+        stats.read(text.unwrap_or_default(), &wanted);
         num_records.push(whole(stats.num_records));
-        let mins = leaf_values(stats.min_values, &wanted, leaves.len());
-        let maxs = leaf_values(stats.max_values, &wanted, leaves.len());
-        let nulls = leaf_values(stats.null_count, &wanted, leaves.len());
-        let values = mins.into_iter().zip(maxs).zip(nulls);
+        let values = stats.min.iter().zip(&stats.max).zip(&stats.nulls);
         for ((column, leaf), ((min, max), null)) in columns.iter_mut().zip(leaves).zip(values) {
-            column.min.push(leaf.ty.and_then(|ty| read(min?, ty, false)));
-            column.max.push(leaf.ty.and_then(|ty| read(max?, ty, true)));
-            column.nulls.push(whole(null));
+            column.min.push(leaf.ty.and_then(|ty| read((*min)?, ty, false)));
+            column.max.push(leaf.ty.and_then(|ty| read((*max)?, ty, true)));
+            column.nulls.push(whole(*null));
         }
     }
     Ok((columns, num_records))
 }
 
-fn leaf_values<'a>(section: Option<&'a RawValue>, wanted: &Wanted, leaves: usize) -> Vec<Option<&'a RawValue>> {
-    let mut out = vec![None; leaves];
-    if section.is_some_and(|raw| collect(raw, wanted, &mut out).is_err()) {
-        out.fill(None);
+impl<'a> FileStats<'a> {
+    fn new(leaves: usize) -> Self {
+        let none = vec![None; leaves];
+        FileStats {
+            num_records: None,
+            min: none.clone(),
+            max: none.clone(),
+            nulls: none,
+        }
     }
-    out
+
+    fn forget(&mut self) {
+        self.num_records = None;
+        self.min.fill(None);
+        self.max.fill(None);
+        self.nulls.fill(None);
+    }
+
+    /// Reads a text in one pass. One that isn't the JSON of statistics leaves nothing known.
+    fn read(&mut self, text: &'a str, wanted: &Wanted) {
+        self.forget();
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let read = Whole { wanted, of: self }.deserialize(&mut deserializer);
+        if read.and_then(|()| deserializer.end()).is_err() {
+            self.forget();
+        }
+    }
 }
 
-fn collect<'a>(raw: &'a RawValue, wanted: &Wanted, out: &mut [Option<&'a RawValue>]) -> serde_json::Result<()> {
-    Seed { wanted, out }.deserialize(&mut serde_json::Deserializer::from_str(raw.get()))
+/// The text of a file's statistics.
+struct Whole<'w, 'o, 'a> {
+    wanted: &'w Wanted,
+    of: &'o mut FileStats<'a>,
 }
 
+impl<'a> DeserializeSeed<'a> for Whole<'_, '_, 'a> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'a>>(self, d: D) -> Result<(), D::Error> {
+        d.deserialize_map(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Whole<'_, '_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a file's statistics")
+    }
+
+    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
+        let Whole { wanted, of } = self;
+        while let Some(Key(key)) = map.next_key()? {
+            let out = match key.as_ref() {
+                "numRecords" => {
+                    of.num_records = Some(map.next_value()?);
+                    continue;
+                }
+                "minValues" => &mut of.min,
+                "maxValues" => &mut of.max,
+                "nullCount" => &mut of.nulls,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            map.next_value_seed(Seed { wanted, out })?;
+        }
+        Ok(())
+    }
+}
+
+/// A struct of one section.
 struct Seed<'w, 'o, 'a> {
     wanted: &'w Wanted,
     out: &'o mut [Option<&'a RawValue>],
@@ -121,12 +174,17 @@ struct Seed<'w, 'o, 'a> {
 impl<'a> DeserializeSeed<'a> for Seed<'_, '_, 'a> {
     type Value = ();
     fn deserialize<D: Deserializer<'a>>(self, d: D) -> Result<(), D::Error> {
-        d.deserialize_map(self)
+        d.deserialize_any(self)
     }
 }
 
 impl<'a> Visitor<'a> for Seed<'_, '_, 'a> {
     type Value = ();
+
+    /// A struct that is null.
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of statistics")
@@ -138,12 +196,12 @@ impl<'a> Visitor<'a> for Seed<'_, '_, 'a> {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            let raw: &'a RawValue = map.next_value()?;
-            if let Some(slot) = wanted.leaf.and_then(|i| self.out.get_mut(i)) {
-                *slot = Some(raw);
-            }
-            if !wanted.children.is_empty() && raw.get().starts_with('{') {
-                collect(raw, wanted, self.out).map_err(serde::de::Error::custom)?;
+            match wanted.leaf.and_then(|i| self.out.get_mut(i)) {
+                Some(slot) => *slot = Some(map.next_value()?),
+                None => map.next_value_seed(Seed {
+                    wanted,
+                    out: &mut *self.out,
+                })?,
             }
         }
         Ok(())
