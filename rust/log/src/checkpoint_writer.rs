@@ -4,6 +4,7 @@
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::claimed_sum;
 use deltaplane_protocol::features::clustering;
+use deltaplane_protocol::paths::LogFile;
 use deltaplane_protocol::segment::{CheckpointFiles, LogName};
 use deltaplane_protocol::{features, paths};
 use futures::TryStreamExt;
@@ -158,7 +159,52 @@ impl Snapshot {
         }
     }
 
+    /// The V2 checkpoint that this version was opened from, if it is sound: another one would only lie beside it.
+    async fn v2_there(&self) -> Result<Option<(CheckpointReport, TopFile)>> {
+        let Some((files, reader)) = self.own_checkpoint() else {
+            return Ok(None);
+        };
+        let [
+            LogName {
+                name,
+                kind: LogFile::UuidCheckpoint { .. },
+                ..
+            },
+        ] = files.files.as_slice()
+        else {
+            return Ok(None);
+        };
+        let top = files.files.first().map_or((0, 0), |f| (f.size_bytes, f.modified_ms));
+        let adds = match reader.check().await {
+            Err(e) if is_damage(&e) => return Ok(None),
+            checked => checked?,
+        };
+        let mut actions = 0;
+        for part in reader.parts() {
+            actions += part.rows().await? as u64;
+        }
+        let sidecars = reader.parts().iter().filter(|p| p.sidecar.is_some()).count() as u64;
+        let file = TopFile {
+            path: name.clone(),
+            size_in_bytes: i64::try_from(top.0).unwrap_or(i64::MAX),
+            modification_time: top.1,
+        };
+        let report = CheckpointReport {
+            version: self.version(),
+            kind: "v2",
+            actions,
+            adds,
+            size_bytes: top.0,
+            sidecars,
+            kept_sidecars: sidecars,
+        };
+        Ok(Some((report, file)))
+    }
+
     async fn write_v2(&self) -> Result<(CheckpointReport, TopFile)> {
+        if let Some(there) = self.v2_there().await? {
+            return Ok(there);
+        }
         let now = now_ms();
         let kept = self.kept_sidecars(now).await?;
         let rows = AddRows::of(self.state());

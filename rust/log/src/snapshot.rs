@@ -474,6 +474,12 @@ impl Snapshot {
         Ok(out)
     }
 
+    /// The checkpoint of this very version, if it was opened from one.
+    pub(crate) fn own_checkpoint(&self) -> Option<(&CheckpointFiles, &CheckpointReader)> {
+        let files = self.inner.segment.checkpoint.as_ref()?;
+        (files.version == self.version()).then_some((files, self.inner.checkpoint.as_deref()?))
+    }
+
     /// The checkpoint that this version starts from.
     pub(crate) fn checkpoint_reader(&self) -> Option<&CheckpointReader> {
         self.inner.checkpoint.as_deref()
