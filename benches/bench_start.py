@@ -86,7 +86,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         found.append(Case(f"unpack {Path(options.wheel).name}", ["deltaplane"], arguments, target="T13 wheel"))
     for files in sizes.files(options):
         log = Log(files, "own")
-        arguments = {"what": "pickle", "path": str(log.make())}
+        arguments = log.given(what="pickle")
         name = f"{log.name}, pickled and opened again"
         found.append(Case(name, ["deltaplane"], arguments, 3, log.version, "pickle and open", files))
     return found

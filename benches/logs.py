@@ -12,8 +12,8 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,7 +68,7 @@ class Log:
     def checkpoints(self) -> list[Path]:
         """The files of the newest checkpoint, without its sidecars."""
         found = sorted((self.path / "_delta_log").glob("*.checkpoint*.parquet"))
-        return [p for p in found if p.name[:20] == found[-1].name[:20]]
+        return [path for path in found if path.name[:20] == found[-1].name[:20]]
 
     @property
     def version(self) -> int:
@@ -115,6 +115,17 @@ class Log:
     def adds(self, files: Numbers, generation: int = 0) -> Adds:
         """The actions of these files, of which some may not be in the table yet."""
         return Adds(files.astype(np.int64), self.day, generation)
+
+    def given(self, **others: Any) -> Callable[[], dict[str, Any]]:
+        """A case's arguments: the log itself, the places of the table and its checkpoint, and others. Calling it makes
+        the log.
+        """
+
+        def made() -> dict[str, Any]:
+            path = str(self.make())
+            return {"log": asdict(self), "path": path, "checkpoints": [str(p) for p in self.checkpoints], **others}
+
+        return made
 
     # --- kinds ---
 
