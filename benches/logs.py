@@ -73,7 +73,10 @@ class Log:
     @property
     def version(self) -> int:
         """The newest version."""
-        return self.tail - 1 if self.kind == "commits" else 1 + self.tail if self._from is None else 1 + 2 * self.tail
+        if self.kind == "commits":
+            return self.tail - 1
+        # The foreign checkpoint is that of version 1; an own one comes after a first tail.
+        return 1 + self.tail if self._from is None else 1 + 2 * self.tail
 
     @property
     def name(self) -> str:
