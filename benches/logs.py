@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from adds import COLUMNS, FIRST_DAY, FIRST_SECOND, PARTITION_COLUMN, TEXT_MAP, Adds, Numbers
 
 # Part of the folder's name: count it up when the content changes.
-GENERATION = 2
+GENERATION = 3
 TAIL_COMMITS, REPLACED_PER_COMMIT = 5, 10
 # About what Spark's writer puts into one row group of a checkpoint.
 ROW_GROUP_ROWS = 100_000
@@ -149,10 +149,10 @@ class Log:
         _commit(log, 0, began_ms, self._head())
         _commit(log, 1, began_ms + 1000)
         self._write_checkpoint(log)
-        self._replace(log, 2, began_ms + 2000, 0)
+        self._replace(log, 2, began_ms + 2000, self._replaced()[::2])
 
     def _by_own_checkpoint(self, folder: Path) -> None:
-        """deltaplane's checkpoint of the other log's newest version; the files are then replaced once more."""
+        """deltaplane's checkpoint of the other log's newest version; then other files are replaced."""
         from deltaplane import DeltaTable
 
         other = Log(self.files, self._from or "json", self.days, self.tail, self.replaced_per_commit, self.newest)
@@ -163,21 +163,24 @@ class Log:
         for path in log.iterdir():
             if path.name[:20].isdecimal() and int(path.name[:20]) < other.version:
                 path.unlink()
-        self._replace(log, other.version + 1, _now_ms() - 1000 * (self.tail + 1), 1)
+        self._replace(log, other.version + 1, _now_ms() - 1000 * (self.tail + 1), self._replaced()[1::2])
 
     def _forget_those_of_other_cores(self) -> None:
         name = self.path.name.rsplit("-", 1)[0]
         for path in self.path.parent.glob(f"{name}-*"):
             shutil.rmtree(path)
 
-    def _replace(self, log: Path, version: int, began_ms: int, generation: int) -> None:
-        """The tail's commits: each replaces some files of one generation by those of the next."""
-        count = min(self.tail * self.replaced_per_commit, self.files)
+    def _replaced(self) -> Numbers:
+        """The files that two tails replace, by turns, so that a second tail meets files that lie where they lay."""
+        count = min(2 * self.tail * self.replaced_per_commit, self.files)
         first = self.files - count if self.newest else 0
-        replaced = np.unique(np.linspace(first, max(self.files - 1, 0), count).astype(np.int64))
+        return np.unique(np.linspace(first, max(self.files - 1, 0), count).astype(np.int64))
+
+    def _replace(self, log: Path, version: int, began_ms: int, replaced: Numbers) -> None:
+        """A tail's commits: each replaces some of these files by new ones over the same rows."""
         for i, some in enumerate(np.array_split(replaced, self.tail)):
             at_ms = began_ms + 1000 * i
-            removes, adds = self.adds(some, generation), self.adds(some, generation + 1)
+            removes, adds = self.adds(some), self.adds(some, 1)
             lines = [*removes.remove_lines(at_ms), *adds.add_lines()] if len(some) else []
             _commit(log, version + i, at_ms, lines)
 
