@@ -7,6 +7,7 @@ that is there, a row group at a time, synced. `deltaplane, anew` writes all side
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -15,9 +16,14 @@ from typing import Any
 
 import sizes
 from harness import Case, Task, main
-from logs import Log
+from logs import Log, Touches
 
 SMALL_COMMITS = 10
+TAILS: Mapping[Touches, str] = {
+    "nothing": "V2 again, files appended",
+    "newest": "V2 again, newest files replaced",
+    "anywhere": "V2 again, files all over replaced",
+}
 
 
 def _task(log: Log, scratch: Path, write: Callable[[str], object]) -> Task:
@@ -50,7 +56,12 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def deltaplane_anew(case: Mapping[str, Any], scratch: Path) -> Task:
-    return deltaplane({"log": asdict(replace(Log(**case["log"]), kind="v2-due"))}, scratch)
+    return deltaplane({"log": asdict(_not_yet_written(Log(**case["log"])))}, scratch)
+
+
+def _not_yet_written(log: Log) -> Log:
+    """As many files and commits, but what came before the checkpoint isn't in sidecars yet."""
+    return replace(log, kind="v2-due", tail=2 * log.tail)
 
 
 def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
@@ -102,13 +113,12 @@ def _classic(options: argparse.Namespace) -> list[Case]:
 
 
 def _v2_again(options: argparse.Namespace) -> list[Case]:
-    """After ten commits of one file each: what was written before needs no writing."""
+    """After ten commits of one file each: what they don't touch needs no writing."""
     found = []
-    for newest in (True, False):
+    for touches, name in TAILS.items():
         for kind, files in sizes.logs(options, [], ["v2"]):
-            log = Log(files, kind, tail=SMALL_COMMITS, replaced_per_commit=1, newest=newest)
-            name = f"V2, {'newest files' if newest else 'files all over'} touched"
-            found.append(_case(log, name, ["deltaplane", "deltaplane, anew"], "T7 V2" if newest else ""))
+            log = Log(files, kind, tail=SMALL_COMMITS, replaced_per_commit=1, touches=touches)
+            found.append(_case(log, name, ["deltaplane", "deltaplane, anew"], "T7 V2" if touches == "nothing" else ""))
     return found
 
 
@@ -116,12 +126,19 @@ def _case(log: Log, name: str, contestants: list[str], target: str) -> Case:
     return Case(
         f"{log.files:,} files, {name}",
         sizes.asked(contestants, log.files),
-        log.given(),
-        expected=log.files,
+        functools.partial(_given, log),
+        expected=log.live,
         series=f"checkpoint, {name}",
         size=log.files,
         target=target,
     )
+
+
+def _given(log: Log) -> Mapping[str, Any]:
+    """Also makes the log of `deltaplane, anew`, whose own process would else be measured making it."""
+    if log.kind == "v2":
+        _not_yet_written(log).make()
+    return log.given()()
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
