@@ -7,6 +7,7 @@ that is there, a row group at a time, synced. `deltaplane, anew` writes all side
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -15,9 +16,14 @@ from typing import Any
 
 import sizes
 from harness import Case, Task, main
-from logs import Log
+from logs import Log, Touches
 
 SMALL_COMMITS = 10
+TAILS: Mapping[Touches, str] = {
+    "nothing": "V2 again, files appended",
+    "newest": "V2 again, newest files replaced",
+    "anywhere": "V2 again, files all over replaced",
+}
 
 
 def _task(log: Log, scratch: Path, write: Callable[[str], object]) -> Task:
@@ -50,7 +56,12 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def deltaplane_anew(case: Mapping[str, Any], scratch: Path) -> Task:
-    return deltaplane({"log": asdict(replace(Log(**case["log"]), kind="v2-due"))}, scratch)
+    return deltaplane({"log": asdict(_not_yet_written(Log(**case["log"])))}, scratch)
+
+
+def _not_yet_written(log: Log) -> Log:
+    """As many files and commits, but what came before the checkpoint isn't in sidecars yet."""
+    return replace(log, kind="v2-due", tail=2 * log.tail)
 
 
 def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
@@ -62,13 +73,12 @@ def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
 def bare_encode(case: Mapping[str, Any], scratch: Path) -> Task:
     import pyarrow.parquet as pq
 
-    log = Log(**case["log"])
-    log.make()
+    checkpoint = case["checkpoints"][0]
     target = scratch / "again.parquet"
 
     def run() -> int:
         adds = 0
-        source = pq.ParquetFile(log.checkpoints[0])
+        source = pq.ParquetFile(checkpoint)
         with pq.ParquetWriter(target, source.schema_arrow, compression="zstd", compression_level=1) as writer:
             for group in range(source.num_row_groups):
                 rows = source.read_row_group(group)
@@ -95,7 +105,6 @@ def _classic(options: argparse.Namespace) -> list[Case]:
     found = []
     for kind, files in sizes.logs(options, ["json"], ["own", "v2-due"]):
         log = Log(files, kind)
-        log.make()
         name = {"json": "classic, from a foreign one", "own": "classic, from an own one"}.get(kind, "V2, whole")
         # What deltalake writes where the policy says V2 isn't to be compared.
         asked = [n for n in ALL_FILES if not (kind == "v2-due" and n == "deltalake")]
@@ -104,15 +113,12 @@ def _classic(options: argparse.Namespace) -> list[Case]:
 
 
 def _v2_again(options: argparse.Namespace) -> list[Case]:
-    """After ten commits of one file each: what was written before needs no writing."""
+    """After ten commits of one file each: what they don't touch needs no writing."""
     found = []
-    for newest in (True, False):
+    for touches, name in TAILS.items():
         for kind, files in sizes.logs(options, [], ["v2"]):
-            log = Log(files, kind, tail=SMALL_COMMITS, replaced_per_commit=1, newest=newest)
-            log.make()
-            replace(log, kind="v2-due").make()
-            name = f"V2, {'newest files' if newest else 'files all over'} touched"
-            found.append(_case(log, name, ["deltaplane", "deltaplane, anew"], "T7 V2" if newest else ""))
+            log = Log(files, kind, tail=SMALL_COMMITS, replaced_per_commit=1, touches=touches)
+            found.append(_case(log, name, ["deltaplane", "deltaplane, anew"], "T7 V2" if touches == "nothing" else ""))
     return found
 
 
@@ -120,12 +126,19 @@ def _case(log: Log, name: str, contestants: list[str], target: str) -> Case:
     return Case(
         f"{log.files:,} files, {name}",
         sizes.asked(contestants, log.files),
-        {"log": asdict(log)},
-        expected=log.files,
+        functools.partial(_given, log),
+        expected=log.live,
         series=f"checkpoint, {name}",
         size=log.files,
         target=target,
     )
+
+
+def _given(log: Log) -> Mapping[str, Any]:
+    """Also makes the log of `deltaplane, anew`, whose own process would else be measured making it."""
+    if log.kind == "v2":
+        _not_yet_written(log).make()
+    return log.given()()
 
 
 def cases(options: argparse.Namespace) -> list[Case]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import functools
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +40,10 @@ def cases(options: argparse.Namespace) -> list[Case]:
     found = []
     for files in [0, *sizes.files(options)]:
         log = Log(files, "own")
-        log.make()
         case = Case(
             f"one row appended, {log.name}",
             sizes.asked(CONTESTANTS, files, PEER_FILES),
-            {"log": asdict(log), "with_rows": True},
+            log.given(with_rows=True),
             CALLS[scale],
             # One more for the call that isn't timed.
             log.version + 1 + CALLS[scale],
@@ -55,9 +53,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
         )
         found.append(case)
     log, calls = Log(0), DURABLE_CALLS[scale]
-    log.make()
     for with_rows in (False, True):
-        arguments = {"log": asdict(log), "with_rows": with_rows}
+        arguments = log.given(with_rows=with_rows)
         name = f"durable, small table, {'one row appended' if with_rows else 'commit alone'}"
         expected = log.version + 1 + calls
         target = "" if with_rows else "T11"

@@ -11,7 +11,6 @@ import functools
 import multiprocessing
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -81,13 +80,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def cases(options: argparse.Namespace) -> list[Case]:
     log = Log(0)
-    log.make()
     appends = options.appends or APPENDS[scale_of(options)]
     return [
         Case(
             f"{processes} writers, {appends} commits each",
             list(CONTESTANTS),
-            {"log": asdict(log), "processes": processes, "appends": appends},
+            log.given(processes=processes, appends=appends),
             expected=processes * appends,
             series="concurrent writers, all commits",
             size=processes,

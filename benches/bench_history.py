@@ -63,14 +63,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def cases(options: argparse.Namespace) -> list[Case]:
     found = []
     for count in sorted(options.commits or COMMITS[scale_of(options)]):
-        path = str(Log(count, "commits", tail=count).make())
+        log = Log(count, "commits", tail=count)
         expected = sum(range(count - ENTRIES, count))
         for opened in (False, True):
             how = "open table" if opened else "from location"
             case = Case(
                 f"history({ENTRIES}) of {count:,} commits, {how}",
                 [name for name in CONTESTANTS if not (opened and name == "by hand")],
-                {"path": path, "opened": opened},
+                log.given(opened=opened),
                 3,
                 expected,
                 f"history({ENTRIES}), {how}",

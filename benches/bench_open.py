@@ -54,7 +54,7 @@ def by_hand(case: Mapping[str, Any], scratch: Path) -> Task:
         for name in commits:
             for line in (log / name).read_text().splitlines():
                 json.loads(line)
-        metadata = pq.ParquetFile(case["checkpoint"]).read(columns=["metaData", "protocol"])["metaData"].drop_null()
+        metadata = pq.ParquetFile(case["checkpoints"][0]).read(columns=["metaData", "protocol"])["metaData"].drop_null()
         fields = json.loads(metadata[0].as_py()["schemaString"])["fields"]
         return int(commits[-1][:20]) + len(fields)
 
@@ -73,10 +73,9 @@ def cases(options: argparse.Namespace) -> list[Case]:
     found = []
     for kind, files in sizes.logs(options, ["json", "own"], []):
         log = Log(files, kind)
-        place = {"path": str(log.make()), "checkpoint": str(log.checkpoints[0])}
         expected = log.version + len(COLUMNS) + 1
         asked = sizes.asked(CONTESTANTS, files)
-        found.append(Case(log.name, asked, place, 5, expected, f"open, {NAMES[kind]}", files, f"T1 {kind}"))
+        found.append(Case(log.name, asked, log.given(), 5, expected, f"open, {NAMES[kind]}", files, f"T1 {kind}"))
     return found
 
 

@@ -10,7 +10,7 @@ import argparse
 
 from harness import Case, main, scale_of
 from logs import NAMES, Kind, Log
-from planners import CONTESTANTS, by_day, place
+from planners import CONTESTANTS, by_day
 
 PARTITIONS = {"quick": [1_000], "small": [1_000, 10_000, 100_000], "full": [1_000, 10_000, 100_000, 1_000_000]}
 KINDS: tuple[Kind, ...] = ("json", "own")
@@ -37,7 +37,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
                 case = Case(
                     f"{partitions:,} partitions, {NAMES[kind]}, {how}",
                     [n for n in CONTESTANTS if not (opened and n == "deltaplane, tuples")],
-                    {**place(log), **query.arguments, "opened": opened},
+                    log.given(**query.arguments, opened=opened),
                     calls=3 if opened else 1,
                     expected=query.files,
                     series=f"one of many partitions, {NAMES[kind]}, {how}",

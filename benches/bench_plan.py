@@ -12,7 +12,7 @@ import argparse
 import sizes
 from harness import Case, main
 from logs import NAMES, Log
-from planners import CONTESTANTS, by_day, by_id, place
+from planners import CONTESTANTS, by_day, by_id
 
 
 def _of_log(log: Log) -> list[Case]:
@@ -23,7 +23,7 @@ def _of_log(log: Log) -> list[Case]:
             case = Case(
                 f"{log.name}, {query.condition}, {how}",
                 [n for n in sizes.asked(CONTESTANTS, log.files) if not (opened and n == "deltaplane, tuples")],
-                {**place(log), **query.arguments, "opened": opened},
+                log.given(**query.arguments, opened=opened),
                 calls=3 if opened else 1,
                 expected=query.files,
                 series=f"plan on {on}, {NAMES[log.kind]}, {how}",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -84,7 +83,6 @@ CONTESTANTS = {"deltaplane": deltaplane, "deltalake": deltalake, "by hand": by_h
 
 
 def _of_log(log: Log) -> list[Case]:
-    log.make()
     query = by_id(log)
     found = []
     for plans in (False, True):
@@ -92,7 +90,7 @@ def _of_log(log: Log) -> list[Case]:
         case = Case(
             f"{log.name}, {how}",
             [n for n in sizes.asked(CONTESTANTS, log.files) if not (plans and n == "by hand")],
-            {"log": asdict(log), "plans": plans, **query.arguments},
+            log.given(plans=plans, **query.arguments),
             CALLS,
             query.files if plans else log.version + 1 + CALLS,
             series=f"{how}, {NAMES[log.kind]}",

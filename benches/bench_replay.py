@@ -64,13 +64,13 @@ def cases(options: argparse.Namespace) -> list[Case]:
     commits = sorted(options.commits or COMMITS[scale_of(options)])
     found = []
     for count in commits:
-        path = {"path": str(Log(count, "commits", tail=count).make())}
+        log = Log(count, "commits", tail=count).given()
         name = f"{count:,} commits, no checkpoint"
-        found.append(Case(name, list(CONTESTANTS), path, 1, count, "commits without checkpoint", count, "T8"))
+        found.append(Case(name, list(CONTESTANTS), log, 1, count, "commits without checkpoint", count, "T8"))
     files, count = FILES_BEHIND[scale_of(options)], commits[-1]
-    path = {"path": str(Log(files, "json", tail=count, replaced_per_commit=1).make())}
+    log = Log(files, "json", tail=count, replaced_per_commit=1).given()
     name = f"{count:,} commits after a checkpoint of {files:,} files"
-    found.append(Case(name, ["deltaplane", "deltalake"], path, 1, files))
+    found.append(Case(name, ["deltaplane", "deltalake"], log, 1, files))
     return found
 
 

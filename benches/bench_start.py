@@ -1,6 +1,7 @@
 """What comes before any table: importing the package, its wheel, and an open table sent to another process by pickle.
 
-Imports run in an interpreter of their own, beside one that imports nothing. deltalake's tables can't be pickled.
+Imports run in an interpreter of their own, beside one that imports nothing. A wheel is looked at where one is given:
+`python benches/bench_start.py --wheel FILE`. deltalake's tables can't be pickled.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         found.append(Case(f"unpack {Path(options.wheel).name}", ["deltaplane"], arguments, target="T13 wheel"))
     for files in sizes.files(options):
         log = Log(files, "own")
-        arguments = {"what": "pickle", "path": str(log.make())}
+        arguments = log.given(what="pickle")
         name = f"{log.name}, pickled and opened again"
         found.append(Case(name, ["deltaplane"], arguments, 3, log.version, "pickle and open", files))
     return found

@@ -68,14 +68,13 @@ def cases(options: argparse.Namespace) -> list[Case]:
     found = []
     for kind, files in sizes.logs(options, ["own"], ["json", "structs"]):
         log = Log(files, kind)
-        place = {"path": str(log.make()), "checkpoints": [str(path) for path in log.checkpoints]}
         for streamed in (False, True):
             how = "streamed" if streamed else "one table"
             asked = [n for n in sizes.asked(CONTESTANTS, files) if not (streamed and n == "deltalake")]
             case = Case(
                 f"{log.name}, {how}",
                 asked,
-                {**place, "streamed": streamed},
+                log.given(streamed=streamed),
                 expected=files,
                 series=f"all files, {NAMES[kind]}, {how}",
                 size=files,

@@ -19,11 +19,21 @@ COMMITS = {"quick": 100, "small": 1_000, "full": 10_000}
 FILES = {"quick": 1_000, "small": 100_000, "full": 1_000_000}
 
 
+def _asked(case: Mapping[str, Any]) -> int | str:
+    """The version's number, or some time between it and the next one, which came a second later."""
+    if not case["by_moment"]:
+        return int(case["version"])
+    committed = (Path(case["path"]) / "_delta_log" / f"{case['version']:020d}.json").stat().st_mtime
+    return dt.datetime.fromtimestamp(committed + 0.5, dt.timezone.utc).isoformat()
+
+
 def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
     from deltaplane import DeltaTable
 
+    asked = _asked(case)
+
     def run() -> int:
-        table = DeltaTable(case["path"], version=case["version"])
+        table = DeltaTable(case["path"], version=asked)
         return table.version() + len(table.files())
 
     return Task(run)
@@ -32,12 +42,14 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
 def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
     from deltalake import DeltaTable
 
+    asked = _asked(case)
+
     def run() -> int:
-        if isinstance(case["version"], int):
-            table = DeltaTable(case["path"], version=case["version"])
+        if isinstance(asked, int):
+            table = DeltaTable(case["path"], version=asked)
         else:
             table = DeltaTable(case["path"], without_files=True)
-            table.load_as_version(case["version"])
+            table.load_as_version(asked)
             table = DeltaTable(case["path"], version=table.version())
         return table.version() + len(table.file_uris())
 
@@ -64,17 +76,10 @@ def cases(options: argparse.Namespace) -> list[Case]:
     ]
     found = []
     for log, name, version, expected in older:
-        path = log.make()
-        for what, given in (("version", version), ("moment", _moment_of(path, version))):
-            arguments = {"path": str(path), "version": given}
+        for what in ("version", "moment"):
+            arguments = log.given(version=version, by_moment=what == "moment")
             found.append(Case(f"{name}, older {what}", list(CONTESTANTS), arguments, 1, expected))
     return found
-
-
-def _moment_of(table: Path, version: int) -> str:
-    """Some time between this version and the next one, which came a second later."""
-    committed = (table / "_delta_log" / f"{version:020d}.json").stat().st_mtime
-    return dt.datetime.fromtimestamp(committed + 0.5, dt.timezone.utc).isoformat()
 
 
 if __name__ == "__main__":

@@ -62,12 +62,13 @@ Contestant = Callable[[Mapping[str, Any], Path], Task]
 class Case:
     """What contestants do once. `calls` are timed calls in each process, after one untimed if there is more than one.
 
+    `arguments` may be what gives them when the case's turn comes, so that a log that isn't asked for is never made.
     With `series` and `size` the case is a point of a growth curve; `target` says which target it is for.
     """
 
     name: str
     contestants: Sequence[str]
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(default_factory=dict)
     calls: int = 1
     expected: int | None = None
     series: str = ""
@@ -188,13 +189,14 @@ def used_by_this_process() -> Elsewhere:
 
 def _measured(measure: str, case: Case, rounds: int, uncounted: Sequence[str]) -> list[Line]:
     """Runs A B A B: what slows the machine down for a while then slows all contestants. `uncounted` run once before."""
+    order = {"arguments": given(case), "calls": case.calls}
     for name in uncounted:
-        _run(case, name)
+        _run(case, name, order)
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in case.contestants}
     for turn in range(rounds):
         for name in case.contestants:
             _progress(f"{measure}: {case.name}: {name}, run {turn + 1} of {rounds}")
-            runs[name].append(_run(case, name))
+            runs[name].append(_run(case, name, order))
     _progress("")
     answers = {name: run["answer"] for name, many in runs.items() for run in many}
     expected = answers[SUBJECT] if case.expected is None else case.expected
@@ -247,16 +249,16 @@ def _figures(runs: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def _run(case: Case, contestant: str) -> dict[str, Any]:
+def given(case: Case) -> dict[str, Any]:
+    """A case's arguments; makes what they speak of."""
+    return dict(case.arguments() if callable(case.arguments) else case.arguments)
+
+
+def _run(case: Case, contestant: str, order: Mapping[str, Any]) -> dict[str, Any]:
     scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=CACHE))
     # What the last run left to be written back would slow this one down.
     os.sync()
-    order = {
-        "contestant": contestant,
-        "arguments": dict(case.arguments),
-        "calls": case.calls,
-        "scratch": str(scratch),
-    }
+    order = {**order, "contestant": contestant, "scratch": str(scratch)}
     command = [sys.executable, sys.argv[0], "--child", json.dumps(order)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_SECONDS, check=False)
     shutil.rmtree(scratch, ignore_errors=True)

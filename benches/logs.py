@@ -12,8 +12,8 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from adds import COLUMNS, FIRST_DAY, FIRST_SECOND, PARTITION_COLUMN, TEXT_MAP, Adds, Numbers
 
 # Part of the folder's name: count it up when the content changes.
-GENERATION = 2
+GENERATION = 3
 TAIL_COMMITS, REPLACED_PER_COMMIT = 5, 10
 # About what Spark's writer puts into one row group of a checkpoint.
 ROW_GROUP_ROWS = 100_000
@@ -33,6 +33,7 @@ ROW_GROUP_ROWS = 100_000
 # deltaplane's. v2: the same by the policy `v2`, with sidecars. v2-due: what `v2` is made of: the policy is set, but the
 # checkpoint is a classic foreign one. commits: no checkpoint.
 Kind = Literal["json", "structs", "own", "v2", "v2-due", "commits"]
+Touches = Literal["anywhere", "newest", "nothing"]
 KINDS: tuple[Kind, ...] = ("json", "structs", "own", "v2", "v2-due", "commits")
 NAMES: dict[Kind, str] = {
     "json": "JSON statistics",
@@ -48,7 +49,8 @@ NAMES: dict[Kind, str] = {
 class Log:
     """A log to make. `tail`: commits after the checkpoint, or all commits where there is none.
 
-    `newest`: the tail's commits replace the newest files instead of some all over the table.
+    `touches`: which files the tail's commits replace by new ones: some all over the table, the newest ones, or none: then
+    they append files.
     """
 
     files: int
@@ -56,11 +58,11 @@ class Log:
     days: int = 100
     tail: int = TAIL_COMMITS
     replaced_per_commit: int = REPLACED_PER_COMMIT
-    newest: bool = False
+    touches: Touches = "anywhere"
 
     @property
     def path(self) -> Path:
-        tail = f"{self.tail}x{self.replaced_per_commit}{'n' if self.newest else ''}"
+        tail = f"{self.tail}x{self.replaced_per_commit}{'' if self.touches == 'anywhere' else self.touches}"
         made_by = f"-{_core_stamp()}" if self._from is not None else ""
         return harness.CACHE / "logs" / f"{self.kind}-{self.files}-{self.days}-{tail}-{GENERATION}{made_by}"
 
@@ -68,12 +70,22 @@ class Log:
     def checkpoints(self) -> list[Path]:
         """The files of the newest checkpoint, without its sidecars."""
         found = sorted((self.path / "_delta_log").glob("*.checkpoint*.parquet"))
-        return [p for p in found if p.name[:20] == found[-1].name[:20]]
+        return [path for path in found if path.name[:20] == found[-1].name[:20]]
 
     @property
     def version(self) -> int:
         """The newest version."""
-        return self.tail - 1 if self.kind == "commits" else 1 + self.tail if self._from is None else 1 + 2 * self.tail
+        if self.kind == "commits":
+            return self.tail - 1
+        # The foreign checkpoint is that of version 1; an own one comes after a first tail.
+        return 1 + self.tail if self._from is None else 1 + 2 * self.tail
+
+    @property
+    def live(self) -> int:
+        """The files of the newest version."""
+        if self.touches != "nothing" or self.kind == "commits":
+            return self.files
+        return self.files + len(self._touched()[::2]) + (0 if self._from is None else len(self._touched()[1::2]))
 
     @property
     def name(self) -> str:
@@ -116,6 +128,17 @@ class Log:
         """The actions of these files, of which some may not be in the table yet."""
         return Adds(files.astype(np.int64), self.day, generation)
 
+    def given(self, **others: Any) -> Callable[[], dict[str, Any]]:
+        """A case's arguments: the log itself, the places of the table and its checkpoint, and others. Calling it makes
+        the log.
+        """
+
+        def made() -> dict[str, Any]:
+            path = str(self.make())
+            return {"log": asdict(self), "path": path, "checkpoints": [str(p) for p in self.checkpoints], **others}
+
+        return made
+
     # --- kinds ---
 
     def _by_commits(self, log: Path) -> None:
@@ -135,13 +158,13 @@ class Log:
         _commit(log, 0, began_ms, self._head())
         _commit(log, 1, began_ms + 1000)
         self._write_checkpoint(log)
-        self._replace(log, 2, began_ms + 2000, 0)
+        self._write_tail(log, 2, began_ms + 2000, self._touched()[::2])
 
     def _by_own_checkpoint(self, folder: Path) -> None:
-        """deltaplane's checkpoint of the other log's newest version; the files are then replaced once more."""
+        """deltaplane's checkpoint of the other log's newest version; then other files are replaced."""
         from deltaplane import DeltaTable
 
-        other = Log(self.files, self._from or "json", self.days, self.tail, self.replaced_per_commit, self.newest)
+        other = Log(self.files, self._from or "json", self.days, self.tail, self.replaced_per_commit, self.touches)
         other.make()
         other.copy_to(folder)
         DeltaTable(str(folder)).create_checkpoint()
@@ -149,22 +172,29 @@ class Log:
         for path in log.iterdir():
             if path.name[:20].isdecimal() and int(path.name[:20]) < other.version:
                 path.unlink()
-        self._replace(log, other.version + 1, _now_ms() - 1000 * (self.tail + 1), 1)
+        self._write_tail(log, other.version + 1, _now_ms() - 1000 * (self.tail + 1), self._touched()[1::2])
 
     def _forget_those_of_other_cores(self) -> None:
         name = self.path.name.rsplit("-", 1)[0]
         for path in self.path.parent.glob(f"{name}-*"):
             shutil.rmtree(path)
 
-    def _replace(self, log: Path, version: int, began_ms: int, generation: int) -> None:
-        """The tail's commits: each replaces some files of one generation by those of the next."""
-        count = min(self.tail * self.replaced_per_commit, self.files)
-        first = self.files - count if self.newest else 0
-        replaced = np.unique(np.linspace(first, max(self.files - 1, 0), count).astype(np.int64))
-        for i, some in enumerate(np.array_split(replaced, self.tail)):
+    def _touched(self) -> Numbers:
+        """The files of two tails, by turns, so that a second tail meets files that lie where they lay."""
+        count = 2 * self.tail * self.replaced_per_commit
+        if self.touches == "nothing":
+            return np.arange(self.files, self.files + count)
+        count = min(count, self.files)
+        first = self.files - count if self.touches == "newest" else 0
+        return np.unique(np.linspace(first, max(self.files - 1, 0), count).astype(np.int64))
+
+    def _write_tail(self, log: Path, version: int, began_ms: int, touched: Numbers) -> None:
+        """A tail's commits: each replaces some of these files by new ones over the same rows, or appends them."""
+        for i, some in enumerate(np.array_split(touched, self.tail)):
             at_ms = began_ms + 1000 * i
-            removes, adds = self.adds(some, generation), self.adds(some, generation + 1)
-            lines = [*removes.remove_lines(at_ms), *adds.add_lines()] if len(some) else []
+            replaces = self.touches != "nothing"
+            removes = self.adds(some).remove_lines(at_ms) if replaces and len(some) else []
+            lines = [*removes, *self.adds(some, int(replaces)).add_lines()] if len(some) else []
             _commit(log, version + i, at_ms, lines)
 
     # --- the head ---

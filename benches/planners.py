@@ -131,8 +131,3 @@ def by_id(log: Log) -> Query:
         "last": last,
     }
     return Query("id BETWEEN", FILES_BY_ID, arguments)
-
-
-def place(log: Log) -> dict[str, Any]:
-    """The arguments that say where the table is."""
-    return {"path": str(log.make()), "checkpoints": [str(path) for path in log.checkpoints]}

@@ -98,7 +98,7 @@ def _measured_on(facts: Sequence[Facts]) -> str:
     said = [
         first if first == last else f"{first} to {last}",
         *sorted({f"{f.cpu_model}, {f.cpus} CPUs" for f in facts}),
-        *sorted({f"deltaplane {f.core_version} ({f.build_profile} build)" for f in facts}),
+        *sorted({f"deltaplane {f.core_version} {f.commit}".rstrip() + f" ({f.build_profile} build)" for f in facts}),
         *sorted({f"Python {f.python}" for f in facts}),
         ", ".join(sorted(peers)),
     ]

@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ PEERS = ("deltalake", "pyarrow", "duckdb", "polars")
 
 @dataclass(frozen=True)
 class Facts:
-    """What all lines of one run of a measure have in common. `scale` is quick, small or full."""
+    """What all lines of one run of a measure have in common. `scale` is quick, small or full, `commit` the checkout's."""
 
     at: str
     scale: str
@@ -31,6 +32,7 @@ class Facts:
     cpus: int
     python: str
     peers: dict[str, str] = field(default_factory=dict)
+    commit: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,15 @@ def facts_now(scale: str) -> Facts:
         cpus=os.cpu_count() or 1,
         python=platform.python_version(),
         peers={name: importlib.metadata.version(name) for name in PEERS},
+        commit=_commit(),
     )
+
+
+def _commit() -> str:
+    """Empty outside of a checkout; `-dirty` where something isn't committed."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    folder = Path(__file__).resolve().parent
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _cpu_model() -> str:
@@ -115,7 +125,7 @@ def load(paths: Iterable[Path]) -> list[tuple[Line, Facts]]:
 
 
 def _parsed(values: dict[str, Any]) -> tuple[Line, Facts]:
-    of_facts = {name: values.pop(name) for name in Facts.__dataclass_fields__}
+    of_facts = {name: values.pop(name) for name in Facts.__dataclass_fields__ if name in values}
     return Line(**values), Facts(**of_facts)
 
 

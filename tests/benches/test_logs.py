@@ -45,12 +45,13 @@ def test_both_engines_see_the_same_files(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("newest", [False, True], ids=["anywhere", "newest"])
-def test_predicates_keep_their_number_of_files(kind: str, newest: bool) -> None:
+@pytest.mark.parametrize("touches", ["anywhere", "newest", "nothing"])
+def test_predicates_keep_their_number_of_files(kind: str, touches: str) -> None:
     from planners import by_day, by_id
 
-    log = make(kind, newest=newest)
+    log = make(kind, touches=touches)
     table = DeltaTable(str(log.make()))
+    assert len(table.files()) == log.live
     for query in (by_day(log), by_id(log)):
         assert len(table.files(query.arguments["sql"])) == query.files > 0, query.condition
 
@@ -105,3 +106,22 @@ def test_a_copy_takes_commits_of_its_own(tmp_path: Path) -> None:
     assert DeltaTable(str(log.make())).version() == log.version
     hint = json.loads((log.make() / "_delta_log" / "_last_checkpoint").read_text())
     assert hint["version"] < log.version
+
+
+@pytest.mark.parametrize("kind", ["own", "v2"])
+def test_a_second_tail_replaces_files_that_the_checkpoint_has_among_the_others(kind: str) -> None:
+    """Those of the first tail stand together in it, so that replacing them again would touch one place only."""
+    log = make(kind)
+    removed = _numbers(log.make(), "remove")
+    assert len(removed) == 12
+    assert removed.isdisjoint(_numbers(make({"own": "json", "v2": "v2-due"}[kind]).make(), "remove"))
+    assert min(removed) < FILES / 10
+    assert max(removed) > FILES * 9 / 10
+
+
+def _numbers(table: Path, action: str) -> set[int]:
+    """The files that the commits of the last tail speak of."""
+    tail = sorted((table / "_delta_log").glob("*.json"))[-3:]
+    lines = [line for path in tail for line in path.read_text().splitlines()]
+    paths = [json.loads(line)[action]["path"] for line in lines if line.startswith(f'{{"{action}"')]
+    return {int(path.split("part-")[1][:8]) for path in paths}

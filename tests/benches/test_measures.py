@@ -69,7 +69,12 @@ def check_answers(module: ModuleType, options: list[str], tmp_path: Path) -> Non
         assert set(case.contestants) <= module.CONTESTANTS.keys(), case.name
         scratch = tmp_path / f"scratch-{number}"
         scratch.mkdir()
-        order = {"contestant": "deltaplane", "arguments": case.arguments, "calls": case.calls, "scratch": str(scratch)}
+        order = {
+            "contestant": "deltaplane",
+            "arguments": harness.given(case),
+            "calls": case.calls,
+            "scratch": str(scratch),
+        }
         done = harness.one_run(module.CONTESTANTS, order)
         assert case.expected is None or done["answer"] == case.expected, case.name
         assert (done["failed"], len(done["seconds"])) == (0, case.calls), case.name

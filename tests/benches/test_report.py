@@ -171,6 +171,17 @@ def test_figures_of_a_dev_build_are_called_so() -> None:
     assert "mean nothing" not in page([(line(), facts())])
 
 
+def test_the_page_says_what_was_measured_and_on_what() -> None:
+    from report import page
+
+    text = page([(line(), facts(commit="1a2b3c4")), (line(case="other"), facts(at="2026-03-05T08:00:00+00:00"))])
+    assert "2026-03-02 to 2026-03-05; A &lt;fast&gt; one, 2 CPUs; " in text
+    assert (
+        "deltaplane 0.1.0 (release build); deltaplane 0.1.0 1a2b3c4 (release build); Python 3.11.7; deltalake 1.6.6."
+        in text
+    )
+
+
 def test_lines_are_kept_and_loaded_again(tmp_path: Path) -> None:
     from results import keep, load
 
