@@ -1,19 +1,24 @@
 """Delta tables for PySpark and Python, with Spark or without it.
 
 `DeltaTable` reads, `write_deltalake` writes, `deltaplane.spark` does both on Spark. Importing this package imports no
-other library: pyarrow, pandas, Polars, DuckDB and PySpark come in when they are used.
+other library: pyarrow, pandas, Polars, DuckDB and PySpark come in when they are used, and so do its own rooms.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from deltaplane._native import __version__
-from deltaplane.alter import AlterPlan, TableAlterer
 from deltaplane.exceptions import DeltaError
-from deltaplane.explanation import PlanExplanation
-from deltaplane.group_commit import GroupWriter
-from deltaplane.log_store import LogStore, StoredObject, register_log_store
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
-from deltaplane.schema import Field, Schema
 from deltaplane.table import DeltaTable, Metadata, ProtocolVersions
 from deltaplane.write import WriteResult, write_deltalake
+
+if TYPE_CHECKING:
+    from deltaplane.alter import AlterPlan, TableAlterer
+    from deltaplane.explanation import PlanExplanation
+    from deltaplane.group_commit import GroupWriter
+    from deltaplane.log_store import LogStore, StoredObject, register_log_store
+    from deltaplane.schema import Field, Schema
 
 __all__ = [
     "AlterPlan",
@@ -37,3 +42,26 @@ __all__ = [
     "register_log_store",
     "write_deltalake",
 ]
+
+# Where the names are that most programs don't use.
+_LATER = {
+    "AlterPlan": "alter",
+    "Field": "schema",
+    "GroupWriter": "group_commit",
+    "LogStore": "log_store",
+    "PlanExplanation": "explanation",
+    "Schema": "schema",
+    "StoredObject": "log_store",
+    "TableAlterer": "alter",
+    "register_log_store": "log_store",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -9,17 +9,13 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.commands.assignments import Assignments
-from deltaplane.commands.delete import delete
-from deltaplane.commands.purge import purge
-from deltaplane.commands.rewriting import Settings, Target
-from deltaplane.commands.update import update
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.expr import Predicate
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
 
 if TYPE_CHECKING:
     from deltaplane import _native
+    from deltaplane.commands.rewriting import Target
 
 __all__ = ["RowCommands"]
 
@@ -68,6 +64,9 @@ class RowCommands:
         >>> table.delete("x > 1")["num_deleted_rows"], table.to_pyarrow_table()["x"].to_pylist()
         (2, [1])
         """
+        from deltaplane.commands.delete import delete
+        from deltaplane.commands.rewriting import Settings
+
         settings = Settings(writer_properties, commit_properties, post_commithook_properties)
         return self._did(delete(self._target(), predicate, settings), "num_deleted_rows")
 
@@ -120,6 +119,10 @@ class RowCommands:
             raise UnsupportedFeatureError(
                 "error_on_type_mismatch=False would store nulls for values that a column doesn't take: use try_cast"
             )
+        from deltaplane.commands.assignments import Assignments
+        from deltaplane.commands.rewriting import Settings
+        from deltaplane.commands.update import update
+
         assignments = Assignments(self._snapshot.schema_json(), updates or {}, new_values or {})
         settings = Settings(writer_properties, commit_properties, post_commithook_properties)
         return self._did(update(self._target(), assignments, predicate, settings), "num_updated_rows")
@@ -158,10 +161,15 @@ class RowCommands:
         >>> table.purge()["num_copied_rows"], table.purge()["num_removed_files"]
         (2, 0)
         """
+        from deltaplane.commands.purge import purge
+        from deltaplane.commands.rewriting import Settings
+
         settings = Settings(writer_properties, commit_properties, post_commithook_properties)
         return self._did(purge(self._target(), partition_filters, settings))
 
     def _target(self) -> Target:
+        from deltaplane.commands.rewriting import Target
+
         return Target(self._location, self._snapshot)
 
     def _did(self, metrics: dict[str, int], *own: str) -> dict[str, Any]:

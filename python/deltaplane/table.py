@@ -10,20 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
-from deltaplane import _native, compat, expr
-from deltaplane.alter import AlterPlan, TableAlterer
+from deltaplane import _native, expr
 from deltaplane.arrow_io import Scan
-from deltaplane.changes import change_range
-from deltaplane.compat import Compatibility
-from deltaplane.declarations import check_declared
 from deltaplane.dml import RowCommands
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
-from deltaplane.explanation import PlanExplanation
 from deltaplane.expr import Predicate
 from deltaplane.expr.tree import all_of
 from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
-from deltaplane.schema import Schema
 from deltaplane.serializable_reads import SerializableReads
 from deltaplane.write import write_request
 
@@ -32,7 +26,11 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from deltaplane.alter import AlterPlan, TableAlterer
+    from deltaplane.compat import Compatibility
+    from deltaplane.explanation import PlanExplanation
     from deltaplane.options import TableUri
+    from deltaplane.schema import Schema
 
 __all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
 
@@ -183,7 +181,7 @@ class DeltaTable(RowCommands, SerializableReads):
             description=description,
             configuration=configuration,
             schema_mode="overwrite" if mode == "overwrite" else None,
-            schema_json=schema.to_json() if isinstance(schema, Schema) else None,
+            schema_json=_schema_json(schema),
             commit_properties=commit_properties,
             post_commithook_properties=post_commithook_properties,
             applies_row_rules=True,
@@ -219,10 +217,12 @@ class DeltaTable(RowCommands, SerializableReads):
             partition_by=partition_by,
             configuration=configuration,
             schema_mode="overwrite" if mode == "overwrite" else None,
-            schema_json=schema.to_json() if isinstance(schema, Schema) else None,
+            schema_json=_schema_json(schema),
             applies_row_rules=True,
         )
         location, options = location_text(table_uri), storage_options_text(storage_options)
+        from deltaplane.alter import AlterPlan
+
         job = _plan(location, options, schema, request)
         return AlterPlan.of(
             {**json.loads(job.protocols), "operation": "CREATE TABLE", "changed": True, "version": None}
@@ -299,6 +299,8 @@ class DeltaTable(RowCommands, SerializableReads):
 
     def schema(self) -> Schema:
         """The table's columns: `fields`, `to_json()`, `to_arrow()`, and an Arrow schema for any Arrow library."""
+        from deltaplane.schema import Schema
+
         return Schema.from_json(self._snapshot.schema_json())
 
     def metadata(self) -> Metadata:
@@ -326,20 +328,24 @@ class DeltaTable(RowCommands, SerializableReads):
         >>> all(verdict.reads for verdict in found.engines), found.unreadable_for[0]
         (True, 'delta-spark 1.0 to 1.1')
         """
+        from deltaplane import compat
+
         said = json.loads(_native.supported_json(self._snapshot))
         now = compat.Protocol.of(said["protocol"])
         verdicts = compat.verdicts(now, ours=said["refuses_to_write"] or "")
         if properties is None:
-            return Compatibility(now, verdicts)
+            return compat.Compatibility(now, verdicts)
         plan = self.alter.set_table_properties(properties, dry_run=True)
         unreadable, unwritable = compat.newly_excluded(now, plan.after)
-        return Compatibility(now, verdicts, plan.after, tuple(unreadable), tuple(unwritable))
+        return compat.Compatibility(now, verdicts, plan.after, tuple(unreadable), tuple(unwritable))
 
     # --- its changes --------------------------------------------------------------------------------------------------
 
     @property
     def alter(self) -> TableAlterer:
         """Changes of the table's columns, properties and protocol, one commit each."""
+        from deltaplane.alter import TableAlterer
+
         return TableAlterer(self)
 
     # --- its files ----------------------------------------------------------------------------------------------------
@@ -411,6 +417,8 @@ class DeltaTable(RowCommands, SerializableReads):
         >>> why.in_commits, why.skipped_by_statistics, why.kept
         (3, 1, 2)
         """
+        from deltaplane.explanation import PlanExplanation
+
         return PlanExplanation.of(self._snapshot.explain_json(expr.parse(predicate)))
 
     def deletion_vectors(self) -> pa.RecordBatchReader:
@@ -586,6 +594,8 @@ class DeltaTable(RowCommands, SerializableReads):
         """
         # The default start gives way to a moment.
         start = None if starting_timestamp is not None and starting_version == 0 else starting_version
+        from deltaplane.changes import change_range
+
         versions = change_range(
             self._snapshot,
             start,
@@ -710,9 +720,18 @@ def _texts(values: pa.ChunkedArray) -> list[str | None]:
     return texts
 
 
+def _schema_json(schema: Any) -> str | None:
+    """The text of a schema of ours, which says more than Arrow's."""
+    from deltaplane.schema import Schema
+
+    return schema.to_json() if isinstance(schema, Schema) else None
+
+
 def _plan(location: str, options: dict[str, str] | None, schema: Any, request: str) -> _native.WriteJob:
     """The plan of a new table, whose expressions may be declared."""
     job = _native.WriteJob.begin(location, options, schema, request)
     if job.skip is None:
+        from deltaplane.declarations import check_declared
+
         check_declared(job.spec, location)
     return job

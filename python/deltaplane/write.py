@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from deltaplane import _native, expr
 from deltaplane.arrow_io import as_reader
-from deltaplane.declarations import check_declared
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError
 from deltaplane.expr import Predicate
 from deltaplane.options import location_text, storage_options_text
@@ -23,7 +22,6 @@ from deltaplane.properties import (
     commit_request,
     file_request,
 )
-from deltaplane.row_rules import RuledRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,6 +148,8 @@ def _write(location: str, options: dict[str, str] | None, data: Any, request: st
     job = _native.WriteJob.begin(location, options, reader.schema, request)
     if job.skip is not None:
         return WriteResult(version=None, skipped=job.skip)
+    from deltaplane.declarations import check_declared
+
     check_declared(job.spec, location)
     return commit_files(job, write_rows(location, options, job.spec, reader))
 
@@ -160,6 +160,8 @@ def write_rows(location: str, options: dict[str, str] | None, spec: str, reader:
     Raises:
         ConstraintViolationError: a row that breaks a rule; no file stays.
     """
+    from deltaplane.row_rules import RuledRows
+
     rows = RuledRows(spec, reader, location)
     try:
         return _native.write_files(location, options, spec, rows.reader)
