@@ -21,7 +21,6 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use tokio::sync::OnceCell;
 
-use crate::PlanColumns;
 use crate::checkpoint_filter::{self, Skipping};
 use crate::checkpoint_runs::{self, Chosen};
 use crate::parquet_file::ParquetFile;
@@ -88,6 +87,17 @@ pub(crate) struct CheckpointReader {
     parts: Vec<Part>,
     /// Actions of a JSON manifest.
     manifest: Vec<Action>,
+}
+
+/// Which columns a plan's batches need beside the files' identity, values and size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanColumns {
+    /// None: neither partition values nor statistics nor tags, which are empty or null then.
+    Files,
+    /// As written: statistics as JSON where they are.
+    Logged,
+    /// Also the parsed structs where a checkpoint has them.
+    Parsed,
 }
 
 /// Which file actions to stream.

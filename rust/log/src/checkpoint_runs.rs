@@ -203,7 +203,7 @@ impl<'a> Columns<'a> {
             let rows = metadata.row_groups().get(*group).map_or(0, |g| g.num_rows());
             let rows = usize::try_from(rows).unwrap_or(0);
             match self.pages(index, *group, rows)? {
-                Some((starts, ranges)) => {
+                Some(Paged { starts, ranges }) => {
                     let keep = pruner.keep(starts.len(), &ranges)?;
                     let ends = starts.iter().copied().skip(1).chain([rows]);
                     let runs = starts.iter().copied().zip(ends).zip(keep.values());
@@ -221,12 +221,7 @@ impl<'a> Columns<'a> {
 
     /// Where each run of pages of a row group begins, and the ranges of the runs: columns have pages of their own, so a run
     /// ends where one of any column does. `None` where a column has no index.
-    fn pages(
-        &self,
-        index: &dyn PageIndexProvider,
-        group: usize,
-        rows: usize,
-    ) -> Result<Option<(Vec<usize>, Vec<Option<RunRange>>)>> {
+    fn pages(&self, index: &dyn PageIndexProvider, group: usize, rows: usize) -> Result<Option<Paged>> {
         let bounds = self.bounds.iter().flatten().flat_map(|(min, max)| [min, max]);
         let mut all: BTreeSet<usize> = BTreeSet::new();
         for column in bounds.chain([&self.path]) {
@@ -264,8 +259,16 @@ impl<'a> Columns<'a> {
                 others,
             })
         })?;
-        Ok(Some((starts, ranges)))
+        Ok(Some(Paged { starts, ranges }))
     }
+}
+
+/// The runs of pages of a row group.
+struct Paged {
+    /// First row of each.
+    starts: Vec<usize>,
+    /// What is known of each leaf in each of them.
+    ranges: Vec<Option<RunRange>>,
 }
 
 /// What Parquet says of a column in each run.

@@ -39,6 +39,7 @@ mod write_request;
 
 pub use alter::{AlterRequest, Altered, Change, alter, protocol_json};
 pub use changes::{CommittedChange, versions_between};
+pub use checkpoint_reader::PlanColumns;
 pub use checkpoint_writer::CheckpointReport;
 pub use cleanup::CleanupReport;
 pub use history::HistoryEntry;
@@ -46,7 +47,7 @@ pub use listing::is_table;
 pub use plan_trace::PlanReport;
 pub use reads::ReadRequest;
 pub use rewrite::{Rewrite, RewriteRequest, Rewritten};
-pub use snapshot::{PlanColumns, Snapshot};
+pub use snapshot::Snapshot;
 pub use surroundings::{Surrounded, Surroundings, now_ms, surround};
 pub use transaction::{Committed, Marks, Operation, Staged, commit};
 pub use write_plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write};

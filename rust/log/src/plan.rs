@@ -10,10 +10,10 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::checkpoint_filter::Skipping;
-use crate::checkpoint_reader::FileActions;
+use crate::checkpoint_reader::{FileActions, PlanColumns};
 use crate::commit_reader::is_damage;
 use crate::plan_trace::{PlanReport, PlanTrace};
-use crate::snapshot::{PlanColumns, Snapshot, filter};
+use crate::snapshot::{Snapshot, filter};
 
 impl Snapshot {
     /// The live files as batches of adds, newest commits first, then the checkpoint's: streamed,

@@ -20,7 +20,7 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 use tracing::{debug, warn};
 
-use crate::checkpoint_reader::{CheckpointReader, FileActions};
+use crate::checkpoint_reader::{CheckpointReader, FileActions, PlanColumns};
 use crate::checksum;
 use crate::commit_reader::{self, Commit, is_damage, newest_state};
 use crate::last_checkpoint;
@@ -31,17 +31,6 @@ use crate::now_ms;
 const LONG_TAIL: usize = 64;
 /// How often the log is listed while clean-ups take what was listed before.
 const LISTINGS: usize = 4;
-
-/// Which columns a plan's batches need beside the files' identity, values and size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlanColumns {
-    /// None: neither partition values nor statistics nor tags, which are empty or null then.
-    Files,
-    /// As written: statistics as JSON where they are.
-    Logged,
-    /// Also the parsed structs where a checkpoint has them.
-    Parsed,
-}
 
 /// One version of a table. Cheap to clone.
 #[derive(Clone)]
