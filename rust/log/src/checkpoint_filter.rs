@@ -32,6 +32,19 @@ impl Skipping {
     }
 }
 
+/// Finds the few rows of an action by one of its plain fields: its lists and maps aren't decoded for all the other rows
+/// then. `None` where it has none.
+pub(crate) fn rare(footer: &ArrowReaderMetadata, action: &str, fields: &Fields) -> Option<RowFilter> {
+    let plain = fields.iter().find(|f| !f.data_type().is_nested())?;
+    let leaf = format!("{action}.{}", plain.name());
+    let mask = ProjectionMask::columns(footer.parquet_schema(), [leaf.as_str()]);
+    let there = |batch: RecordBatch| match batch.columns().first() {
+        Some(column) => is_not_null(column),
+        None => Ok(BooleanArray::from(vec![true; batch.num_rows()])),
+    };
+    Some(RowFilter::new(vec![Box::new(ArrowPredicateFn::new(mask, there))]))
+}
+
 /// The filters of a file's rows by the column `add`, the cheaper first; `None` where none of its columns decides.
 pub(crate) fn filter(footer: &ArrowReaderMetadata, skipping: &Skipping) -> Option<RowFilter> {
     let add = footer.schema().field_with_name("add").ok()?;

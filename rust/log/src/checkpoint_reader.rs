@@ -204,7 +204,7 @@ impl CheckpointReader {
     /// Path and deletion vector of each file action of a part, in batches like those of [`Self::part_files`].
     pub(crate) fn keys<'a>(&'a self, part: &'a Part) -> BoxStream<'a, Result<RecordBatch>> {
         let of = move |what: FileActions| {
-            stream::once(part_column(part, what.column(), DESCRIBING, None))
+            stream::once(part_column(part, what.column(), DESCRIBING, Rows::All))
                 .try_flatten()
                 .map(move |s| conform(&s?, &what.schema(), &[]))
         };
@@ -232,7 +232,7 @@ impl CheckpointReader {
     /// Non-null rows of one action column but file actions, which sidecars may have too, with all its fields but these.
     fn column(&self, name: &'static str, without: &'static [&'static str]) -> BoxStream<'_, Result<StructArray>> {
         stream::iter(self.parts.iter().filter(|p| p.sidecar.is_none()))
-            .then(move |p| part_column(p, name, without, None))
+            .then(move |p| part_column(p, name, without, Rows::Few))
             .try_flatten()
             .boxed()
     }
@@ -310,10 +310,15 @@ impl CheckpointReader {
             PlanColumns::Logged => (PARSED, &[]),
             PlanColumns::Parsed => (&[], PARSED),
         };
-        stream::once(part_column(part, what.column(), without, skipping))
-            .try_flatten()
-            .map(move |s| conform(&s?, &what.schema(), extra))
-            .boxed()
+        stream::once(part_column(
+            part,
+            what.column(),
+            without,
+            skipping.map_or(Rows::All, Rows::Matching),
+        ))
+        .try_flatten()
+        .map(move |s| conform(&s?, &what.schema(), extra))
+        .boxed()
     }
 
     fn manifest_files(&self, what: FileActions) -> Result<Option<RecordBatch>> {
@@ -385,11 +390,22 @@ impl Part {
     }
 }
 
+/// Which rows of a file's column are wanted.
+#[derive(Clone, Copy)]
+enum Rows<'a> {
+    /// Each that is an action.
+    All,
+    /// The same, of an action of which there are few.
+    Few,
+    /// Those that aren't seen not to match.
+    Matching(&'a Skipping),
+}
+
 async fn part_column<'a>(
     part: &'a Part,
     name: &'static str,
     without: &'static [&'static str],
-    skipping: Option<&'a Skipping>,
+    wanted: Rows<'a>,
 ) -> Result<BoxStream<'a, Result<StructArray>>> {
     let Opened { file, footer } = part.open().await?;
     let schema = footer.schema();
@@ -401,12 +417,12 @@ async fn part_column<'a>(
             Error::corrupt_file(format!("the checkpoint's column `{name}` isn't a struct")).with_path(&part.key),
         );
     };
-    let wanted: Vec<String> = children
+    let leaves: Vec<String> = children
         .iter()
         .filter(|c| !without.contains(&c.name().as_str()))
         .map(|c| format!("{name}.{}", c.name()))
         .collect();
-    let mask = ProjectionMask::columns(footer.parquet_schema(), wanted.iter().map(String::as_str));
+    let mask = ProjectionMask::columns(footer.parquet_schema(), leaves.iter().map(String::as_str));
     let groups = groups_with(footer.metadata(), name);
     let all = Chosen {
         footer: footer.clone(),
@@ -417,9 +433,9 @@ async fn part_column<'a>(
         footer: indexed,
         groups,
         rows,
-    } = match skipping {
-        Some(skipping) => checkpoint_runs::choose(file, all, skipping, &mask).await?,
-        None => all,
+    } = match wanted {
+        Rows::Matching(skipping) => checkpoint_runs::choose(file, all, skipping, &mask).await?,
+        Rows::All | Rows::Few => all,
     };
     if groups.is_empty() {
         return Ok(stream::empty().boxed());
@@ -432,7 +448,12 @@ async fn part_column<'a>(
     if let Some(rows) = rows {
         builder = builder.with_row_selection(rows);
     }
-    if let Some(filter) = skipping.and_then(|s| checkpoint_filter::filter(footer, s)) {
+    let filter = match wanted {
+        Rows::All => None,
+        Rows::Few => checkpoint_filter::rare(footer, name, children),
+        Rows::Matching(skipping) => checkpoint_filter::filter(footer, skipping),
+    };
+    if let Some(filter) = filter {
         builder = builder.with_row_filter(filter);
     }
     let rows = builder.build().map_err(|e| file.unreadable(e))?;
