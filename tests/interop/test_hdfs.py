@@ -5,17 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pyarrow as pa
-
 from deltaplane import DeltaTable, write_deltalake
 from interop.delta_spark import DeltaSpark
+from stores.numbers import rows
 from stores.servers import SERVERS
 
 APPENDS = 5
-
-
-def rows(first: int, count: int = 1) -> pa.Table:
-    return pa.table({"id": pa.array(range(first, first + count), pa.int64())})
 
 
 def test_delta_spark_and_we_on_hdfs(delta_spark: DeltaSpark, tmp_path: Path) -> None:

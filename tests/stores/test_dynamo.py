@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import deltalake
-import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, StoreDeniedError, StoreUnavailableError
 from stores import proofs
 from stores.dynamo_server import Cut, LockTable, new_lock_table, proxy
+from stores.numbers import ids, rows
 
 if TYPE_CHECKING:
     from tests.conftest import S3Server
@@ -30,14 +30,6 @@ DAY_SECONDS = 86_400
 @pytest.fixture
 def locks(moto_server: S3Server) -> LockTable:
     return new_lock_table(moto_server)
-
-
-def rows(first: int, count: int = 1) -> pa.Table:
-    return pa.table({"id": pa.array(range(first, first + count), pa.int64())})
-
-
-def ids(table: DeltaTable) -> list[int]:
-    return sorted(table.to_pyarrow_table()["id"].to_pylist())
 
 
 def commit(version: int) -> str:

@@ -18,6 +18,7 @@ from deltaplane._native import RawStore
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, StoreUnavailableError
 from deltaplane.log_store_check import check_log_store
 from stores import proofs
+from stores.numbers import ids, rows
 from stores.servers import SERVERS
 
 if TYPE_CHECKING:
@@ -33,14 +34,6 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The location of an empty HDFS."""
     with SERVERS["hdfs"](tmp_path_factory.mktemp("hdfs")) as server:
         yield server.endpoint
-
-
-def rows(first: int, count: int = 1) -> pa.Table:
-    return pa.table({"id": pa.array(range(first, first + count), pa.int64())})
-
-
-def ids(table: DeltaTable) -> list[int]:
-    return sorted(table.to_pyarrow_table()["id"].to_pylist())
 
 
 _APPENDING = """

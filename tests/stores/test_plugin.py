@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
-import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, LogStore, StoredObject, register_log_store, write_deltalake
@@ -29,6 +28,7 @@ from deltaplane.log_store_check import LogStoreContractError, check_log_store
 from deltaplane.spark._location import absolute_location
 from stores import proofs
 from stores.folder_store import Folder
+from stores.numbers import ids, rows
 
 WRITERS, APPENDS, PROCESSES = 4, 6, 3
 TESTS = Path(__file__).resolve().parents[1]
@@ -81,14 +81,6 @@ STORES = {"folder": Folder, "service": Service, "failing": Failing}
 def registered() -> None:
     for name, store in STORES.items():
         register_log_store(f"test-{name}", store)
-
-
-def rows(first: int, count: int = 1) -> pa.Table:
-    return pa.table({"id": pa.array(range(first, first + count), pa.int64())})
-
-
-def ids(table: DeltaTable) -> list[int]:
-    return sorted(table.to_pyarrow_table()["id"].to_pylist())
 
 
 def place(store: str) -> str:

@@ -20,6 +20,8 @@ import pytest
 
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import StoreDeniedError, StoreUnavailableError, TableNotFoundError
+from stores.numbers import ids
+from stores.numbers import partitioned_rows as rows
 
 if TYPE_CHECKING:
     from tests.conftest import S3Server
@@ -28,16 +30,6 @@ WRITERS, APPENDS = 4, 10
 # A person waits this long for the news that a credential is missing, not for a metadata address to time out.
 DENIED_SECONDS = 30
 SECRETS = ("AKIAVERYSECRETKEYID1", "wJalrXUtnFEMIK7MDENGbPxRfiCYsecret", "token-that-nobody-may-see")
-
-
-def rows(first: int, count: int) -> pa.Table:
-    return pa.table(
-        {"id": pa.array(range(first, first + count), pa.int64()), "p": pa.array(["a/b é"] * count, pa.string())}
-    )
-
-
-def ids(table: DeltaTable) -> list[int]:
-    return sorted(table.to_pyarrow_table()["id"].to_pylist())
 
 
 def test_a_table_s_life(moto_server: S3Server) -> None:

@@ -17,22 +17,14 @@ import pytest
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import DeltaError, StoreDeniedError, TableNotFoundError
 from stores import contract
+from stores.numbers import ids
+from stores.numbers import partitioned_rows as rows
 from stores.servers import versitygw
 
 if TYPE_CHECKING:
     from stores.servers import StoreServer
 
 WRITERS, APPENDS = 4, 5
-
-
-def rows(first: int, count: int) -> pa.Table:
-    return pa.table(
-        {"id": pa.array(range(first, first + count), pa.int64()), "p": pa.array(["a/b é"] * count, pa.string())}
-    )
-
-
-def ids(table: DeltaTable) -> list[int]:
-    return sorted(table.to_pyarrow_table()["id"].to_pylist())
 
 
 def test_a_table_s_life(store_server: StoreServer) -> None:

@@ -100,6 +100,13 @@ pub enum PlanColumns {
     Parsed,
 }
 
+/// What a checkpoint that can be read holds.
+pub(crate) struct Checked {
+    pub actions: u64,
+    /// Live files among them.
+    pub adds: u64,
+}
+
 /// Which file actions to stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileActions {
@@ -182,18 +189,19 @@ impl CheckpointReader {
         Ok(())
     }
 
-    /// Fails unless the state and every file's path can be read; gives the number of live files.
-    pub(crate) async fn check(&self) -> Result<u64> {
+    /// Fails unless the state and every file's path can be read.
+    pub(crate) async fn check(&self) -> Result<Checked> {
         self.state_actions().await?;
-        let mut adds = 0;
+        let (mut actions, mut adds) = (0, 0);
         for part in &self.parts {
+            actions += part.rows().await? as u64;
             let mut keys = self.keys(part);
             while let Some(batch) = keys.try_next().await? {
                 let is_remove = batch.column_by_name("deletionTimestamp").is_some();
                 adds += if is_remove { 0 } else { batch.num_rows() as u64 };
             }
         }
-        Ok(adds)
+        Ok(Checked { actions, adds })
     }
 
     /// The files that it consists of.

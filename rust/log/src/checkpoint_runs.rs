@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array, UInt64Array};
 use arrow::compute::{nullif, take};
-use arrow::datatypes::{DataType, Field, Fields};
+use arrow::datatypes::{DataType, Field, Fields, UInt64Type};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::prune::{RunBounds, RunPruner, RunRange};
 use parquet::arrow::ProjectionMask;
@@ -232,31 +232,20 @@ impl<'a> Columns<'a> {
         }
         let starts: Vec<usize> = all.into_iter().collect();
         let at = [group];
-        let of = |column: &Column| -> Result<(ArrayRef, ArrayRef, UInt64Array)> {
+        let ranges = self.ranges(|column| {
             let own = page_starts(index, group, column.index, rows).unwrap_or_default();
             let page = |row: &usize| u32::try_from(own.partition_point(|s| s <= row).saturating_sub(1)).ok();
             let pages: UInt32Array = starts.iter().map(page).collect();
-            let converter = self.converter(column)?;
             let pick = |array: &dyn Array| take(array, &pages, None).map_err(arrow_failed);
-            let nulls = converter.data_page_null_counts(index, &at).map_err(unusable)?;
-            let taken = pick(&nulls)?;
-            let nulls = arrow::array::AsArray::as_primitive::<arrow::datatypes::UInt64Type>(&taken).clone();
-            Ok((
-                pick(&converter.data_page_mins(index, &at).map_err(unusable)?)?,
-                pick(&converter.data_page_maxes(index, &at).map_err(unusable)?)?,
-                nulls,
-            ))
-        };
-        let ranges = self.ranges(|column| {
-            let (min, max, nulls) = of(column)?;
-            // Pages of two columns hold different rows, so that nulls can't be compared: rows of other actions don't
-            // stand in groups of adds but for the first, which is judged as a whole.
-            let others = UInt64Array::from(vec![0; starts.len()]);
+            let converter = self.converter(column)?;
+            let nulls = pick(&converter.data_page_null_counts(index, &at).map_err(unusable)?)?;
             Ok(Known {
-                min,
-                max,
-                nulls,
-                others,
+                min: pick(&converter.data_page_mins(index, &at).map_err(unusable)?)?,
+                max: pick(&converter.data_page_maxes(index, &at).map_err(unusable)?)?,
+                nulls: nulls.as_primitive::<UInt64Type>().clone(),
+                // Pages of two columns hold different rows, so that nulls can't be compared: a page with a row of another
+                // action counts as one with a bound that is unknown.
+                others: UInt64Array::from(vec![0; starts.len()]),
             })
         })?;
         Ok(Some(Paged { starts, ranges }))

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::checkpoint_file::{CheckpointFile, WrittenFile};
 use crate::checkpoint_order::{Ordered, Sorted};
-use crate::checkpoint_reader::{CheckpointReader, SidecarFile};
+use crate::checkpoint_reader::{Checked, CheckpointReader, SidecarFile};
 use crate::checkpoint_rows::{
     AddRows, classic_schema, domain_array, manifest_schema, metadata_array, protocol_array, sidecar_array,
     sidecar_schema, txn_array, unchanged, version_array,
@@ -136,15 +136,12 @@ impl Snapshot {
         };
         let checked = async {
             let reader = CheckpointReader::open(self.store(), &files).await?;
-            let mut actions = 0;
-            for part in reader.parts() {
-                actions += part.rows().await? as u64;
-            }
+            let Checked { actions, adds } = reader.check().await?;
             Ok(CheckpointReport {
                 version: self.version(),
                 kind: "classic",
                 actions,
-                adds: reader.check().await?,
+                adds,
                 size_bytes: found.size_bytes,
                 sidecars: 0,
                 kept_sidecars: 0,
@@ -164,37 +161,28 @@ impl Snapshot {
         let Some((files, reader)) = self.own_checkpoint() else {
             return Ok(None);
         };
-        let [
-            LogName {
-                name,
-                kind: LogFile::UuidCheckpoint { .. },
-                ..
-            },
-        ] = files.files.as_slice()
-        else {
+        let [top] = files.files.as_slice() else {
             return Ok(None);
         };
-        let top = files.files.first().map_or((0, 0), |f| (f.size_bytes, f.modified_ms));
-        let adds = match reader.check().await {
+        if !matches!(top.kind, LogFile::UuidCheckpoint { .. }) {
+            return Ok(None);
+        }
+        let Checked { actions, adds } = match reader.check().await {
             Err(e) if is_damage(&e) => return Ok(None),
             checked => checked?,
         };
-        let mut actions = 0;
-        for part in reader.parts() {
-            actions += part.rows().await? as u64;
-        }
         let sidecars = reader.parts().iter().filter(|p| p.sidecar.is_some()).count() as u64;
         let file = TopFile {
-            path: name.clone(),
-            size_in_bytes: i64::try_from(top.0).unwrap_or(i64::MAX),
-            modification_time: top.1,
+            path: top.name.clone(),
+            size_in_bytes: i64::try_from(top.size_bytes).unwrap_or(i64::MAX),
+            modification_time: top.modified_ms,
         };
         let report = CheckpointReport {
             version: self.version(),
             kind: "v2",
             actions,
             adds,
-            size_bytes: top.0,
+            size_bytes: top.size_bytes,
             sidecars,
             kept_sidecars: sidecars,
         };
