@@ -37,6 +37,8 @@ const CONF_DIR: &str = "hadoop_conf_dir";
 const CAPITALS: &str = "dfs.client.failover.resolver.useFQDN";
 /// How long one answer of the NameNode may take, other NameNodes' turns included.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a listing is begun before directories that go meanwhile are an error.
+const LISTINGS: usize = 8;
 
 pub(super) const SPEC: Spec = Spec {
     scheme: Scheme::Hdfs,
@@ -143,32 +145,37 @@ impl Hdfs {
     /// The files below a directory; none of a missing one. Hidden ones are other writers' unfinished files.
     async fn statuses(&self, dir: &str, deep: bool) -> Result<Vec<ObjectInfo>> {
         let dir = self.dir(dir)?;
-        let mut listed = self.client.list_status_iter(&dir, deep).into_stream();
-        let mut files = Vec::new();
-        loop {
-            match self.asked(listed.try_next()).await {
-                Ok(Some(status)) if status.isdir => {}
-                Ok(Some(status)) => files.push(self.info(&status)),
-                Ok(None) => break,
-                Err(e) if kind(&e) == Kind::ObjectNotFound => return self.without(&dir).await,
+        for _ in 0..LISTINGS {
+            match self.listed(&dir, deep).await {
+                Ok(files) => return Ok(files),
+                Err(e) if kind(&e) == Kind::ObjectNotFound => {}
                 Err(e) => return Err(failed(&e)),
+            }
+            // The directory itself was missing, or one below it went meanwhile. One that another writer makes just
+            // after the first look is there now: it is listed again.
+            match self.asked(self.client.get_file_info(&dir)).await {
+                Ok(status) if status.isdir => {}
+                Ok(_) => return Ok(Vec::new()),
+                Err(e) if kind(&e) == Kind::ObjectNotFound => return Ok(Vec::new()),
+                Err(e) => return Err(failed(&e)),
+            }
+        }
+        Err(Error::new(
+            Kind::StoreUnavailable,
+            "directories went each time that they were being listed; try again",
+        ))
+    }
+
+    async fn listed(&self, dir: &str, deep: bool) -> Result<Vec<ObjectInfo>, HdfsError> {
+        let mut listed = self.client.list_status_iter(dir, deep).into_stream();
+        let mut files = Vec::new();
+        while let Some(status) = self.asked(listed.try_next()).await? {
+            if !status.isdir {
+                files.push(self.info(&status));
             }
         }
         files.retain(|info| !name(&info.key).starts_with('.'));
         Ok(files)
-    }
-
-    /// What a listing is that met a missing directory: empty if it is the one that was asked for.
-    async fn without(&self, dir: &str) -> Result<Vec<ObjectInfo>> {
-        match self.asked(self.client.get_file_info(dir)).await {
-            Ok(status) if status.isdir => Err(Error::new(
-                Kind::StoreUnavailable,
-                "a directory went while it was being listed; try again",
-            )),
-            Ok(_) => Ok(Vec::new()),
-            Err(e) if kind(&e) == Kind::ObjectNotFound => Ok(Vec::new()),
-            Err(e) => Err(failed(&e)),
-        }
     }
 
     /// A new file of these bytes under a hidden name, on the disks of its DataNodes.
