@@ -29,7 +29,7 @@ use crate::schema_checks::{
 };
 use crate::surroundings::new_id;
 use crate::transaction::{Committed, Operation, Staged, commit};
-use crate::write_request::{FileRequest, SchemaMode, WriteMode, WriteRequest};
+use crate::write_request::{FileRequest, IncomingRequest, SchemaMode, WriteMode, WriteRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// Whether there is something to write.
@@ -103,6 +103,28 @@ async fn plan(store: &Store, incoming: StructType, request: WriteRequest) -> Res
     match base {
         None => new_table(store, incoming, request).map(|p| WritePlan::Go(Box::new(p))),
         Some(base) => existing_table(store, base, incoming, request).await,
+    }
+}
+
+/// Checks what a command on this version brings as new values of these columns, as an append of such rows would be.
+pub(crate) async fn plan_incoming(
+    base: &Snapshot,
+    incoming: &IncomingRequest,
+    files: &FileRequest,
+) -> Result<PlannedWrite> {
+    let request = WriteRequest {
+        schema_mode: incoming.merge_schema.then_some(SchemaMode::Merge),
+        schema_json: Some(incoming.schema_json.clone()),
+        files: files.clone(),
+        applies_row_rules: true,
+        ..WriteRequest::new(WriteMode::Append)
+    };
+    let columns = StructType::from_json(&incoming.schema_json)?;
+    columns.check_names()?;
+    match existing_table(base.store(), base.clone(), nullable_inside(columns), request).await? {
+        WritePlan::Go(planned) => Ok(*planned),
+        // Nothing to skip for was given.
+        WritePlan::Skip(why) => Err(Error::internal(format!("a command's rows were skipped: {why}"))),
     }
 }
 
@@ -533,6 +555,11 @@ impl PlannedWrite {
             read,
             ..staged
         })
+    }
+
+    /// Metadata and protocol as the rows leave them, where they change.
+    pub(crate) fn table_after(&self, marks: &[(String, i64)]) -> (Option<Metadata>, Option<Protocol>) {
+        (self.metadata_after(marks), self.protocol.clone())
     }
 
     /// The new metadata, with how far identity columns went (P108). It makes a commit of another writer
