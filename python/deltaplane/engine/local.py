@@ -26,6 +26,7 @@ _UNWANTED = "common_subexpressions,expression_rewriter,statistics_propagation,jo
 # DuckDB takes some 15 to 22 % more than it is told.
 _HEADROOM = 0.8
 _ROWS_AT_ONCE = 1 << 16
+_MEMORY_OF_THREADS = 500_000_000
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20}
 _UNITS |= {"GIB": 1 << 30, "TIB": 1 << 40}
 
@@ -71,10 +72,15 @@ class LocalEngine:
             raise UnsupportedExpressionError(
                 "joining rows needs DuckDB: pip install 'deltaplane[local]', or run the command on Spark"
             ) from e
-        self._spill = tempfile.TemporaryDirectory(prefix="deltaplane-", dir=temp_directory)
-        config: dict[str, Any] = {"temp_directory": self._spill.name}
+        config: dict[str, Any] = {"preserve_insertion_order": False}
         if memory_limit is not None:
-            config["memory_limit"] = f"{int(memory_bytes(memory_limit) * _HEADROOM)}B"
+            limit = memory_bytes(memory_limit)
+            config["memory_limit"] = f"{int(limit * _HEADROOM)}B"
+            # Each thread holds blocks of its own.
+            if limit < _MEMORY_OF_THREADS:
+                config["threads"] = 1
+        self._spill = tempfile.TemporaryDirectory(prefix="deltaplane-", dir=temp_directory)
+        config["temp_directory"] = self._spill.name
         self._connection = duckdb.connect(":memory:", config=config)
         self._connection.execute(f"SET disabled_optimizers = '{_UNWANTED}'")
         self._failed: list[DeltaError] = []
@@ -160,7 +166,11 @@ class LocalEngine:
             raise
 
     def _explained(self, e: Exception) -> Exception:
-        return self._failed[-1] if self._failed else explained(e)
+        if self._failed:
+            return self._failed[-1]
+        if "Out of Memory" in str(e):
+            return InvalidArgumentError("the rows to be joined need more than memory_limit, also with disk: raise it")
+        return explained(e)
 
 
 def _as(batch: pa.RecordBatch, to: pa.Schema) -> pa.RecordBatch:
