@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from api.row_model import FEED, IDS, SCHEMA, TABLES, VECTORS, Model, Row, values
 from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltaplane.exceptions import (
+    ConcurrentAppendException,
     ConstraintViolationError,
     DeltaConcurrentModificationException,
     InvalidArgumentError,
@@ -277,7 +278,9 @@ def test_several_source_rows_may_delete_one_but_not_change_it(tmp_path: Path) ->
     # A condition that one of them meets makes it clear what is meant.
     merged(table, twice).when_matched_update_all("s.n = 2").execute()
     assert rows(table)[1] == {"id": 2, "n": 2}
-    assert merged(table, twice).when_matched_delete().execute()["num_target_rows_deleted"] == 1
+    done = merged(table, twice).when_matched_delete().when_not_matched_insert_all().execute()
+    # Both source rows had their match.
+    assert (done["num_target_rows_deleted"], done["num_target_rows_inserted"]) == (1, 0)
     assert rows(table) == [{"id": 1, "n": 10}]
 
 
@@ -478,6 +481,20 @@ def test_another_writer_of_the_same_rows_wins(tmp_path: Path, properties: dict[s
     left = sorted(p.name for p in Path(table.location).glob("*.parquet"))
     assert len(left) == 2
     assert rows(DeltaTable(table.location)) == [{"id": 1, "n": 10}, {"id": 2, "n": 21}]
+
+
+def test_two_merges_never_insert_one_key_twice(tmp_path: Path) -> None:
+    table = made(tmp_path, TWO)
+    first = merged(DeltaTable(table.location), pa.table({"id": [3], "n": [0]})).when_not_matched_insert_all()
+    second = merged(table, pa.table({"id": [3, 4], "n": [1, 1]})).when_not_matched_insert_all()
+    first.execute()
+    with pytest.raises(ConcurrentAppendException):
+        second.execute()
+    assert rows(DeltaTable(table.location))[2:] == [{"id": 3, "n": 0}]
+    # Keys that no other writer's files can hold don't meet.
+    older = DeltaTable(table.location, version=0)
+    merged(older, pa.table({"id": [70], "n": [1]})).when_not_matched_insert_all().execute()
+    assert len(rows(DeltaTable(table.location))) == 4
 
 
 def test_a_small_memory_limit_goes_to_disk(tmp_path: Path) -> None:

@@ -250,7 +250,8 @@ class _Run:
             )
         if deletes and self._engine.value(f"SELECT count(*) FROM ({twice})"):
             first = "SELECT min(rowid) FROM matched WHERE act IS NOT NULL GROUP BY f, r"
-            self._engine.run(f"DELETE FROM matched WHERE act IS NOT NULL AND rowid NOT IN ({first})")
+            # The pair stays: its source row has a match.
+            self._engine.run(f"UPDATE matched SET act = NULL WHERE act IS NOT NULL AND rowid NOT IN ({first})")
 
     def _changed_rows(self) -> dict[str, int]:
         """How many rows are changed in all, and of which kind, under delta-spark's names."""
