@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
 
@@ -139,9 +139,11 @@ class RowCommands:
         error_on_type_mismatch: bool = True,
         writer_properties: WriterProperties | None = None,
         streamed_exec: bool = True,
-        post_commithook_properties: PostCommitHookProperties | None = None,
-        commit_properties: CommitProperties | None = None,
+        max_spill_size: int | None = None,
+        max_temp_directory_size: int | None = None,
         *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
         memory_limit: int | str | None = None,
         temp_directory: str | None = None,
     ) -> TableMerger:
@@ -160,8 +162,10 @@ class RowCommands:
             error_on_type_mismatch: must be True: a value that a column doesn't take is never stored as null.
             streamed_exec: of no effect: sources are streamed, and their keys known all the same.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
-            memory_limit: bytes, or a text such as `500MB`; 80 % of the machine's memory unless given.
-            temp_directory: where rows go beyond it; the system's temporary directory unless given.
+            memory_limit: bytes, or a text such as `500MB`, beyond which rows go to disk; 80 % of the machine's memory
+                unless given. `max_spill_size` is deltalake's name for it.
+            max_temp_directory_size: bytes that may go there; all that the disk has unless given.
+            temp_directory: where; the system's temporary directory unless given.
 
         Returns:
             A builder: add clauses, then `execute`.
@@ -182,6 +186,8 @@ class RowCommands:
             raise UnsupportedFeatureError(
                 "error_on_type_mismatch=False would store nulls for values that a column doesn't take: use try_cast"
             )
+        if memory_limit is not None and max_spill_size is not None:
+            raise InvalidArgumentError("memory_limit and max_spill_size are two names for one limit: give one")
         from deltaplane.arrow_io import as_reader
         from deltaplane.merging import MERGE_METRICS, TableMerger
 
@@ -191,6 +197,7 @@ class RowCommands:
         def run(clauses: Sequence[Clause]) -> dict[str, Any]:
             from deltaplane.commands.merge import Merge, merge
             from deltaplane.commands.rewriting import Settings
+            from deltaplane.engine.local import Memory
 
             what = Merge(
                 source=rows,
@@ -199,8 +206,7 @@ class RowCommands:
                 source_alias=source_alias,
                 target_alias=target_alias,
                 merge_schema=merge_schema,
-                memory_limit=memory_limit,
-                temp_directory=temp_directory,
+                memory=Memory(memory_limit or max_spill_size, temp_directory, max_temp_directory_size),
             )
             return self._did(merge(self._target(), what, Settings(*settings)), MERGE_METRICS)
 

@@ -17,7 +17,7 @@ from deltaplane.commands.condition import PLACE
 from deltaplane.commands.merge_clauses import Clause, said
 from deltaplane.commands.merge_plan import BoundClause, Key, MergePlan
 from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
-from deltaplane.engine.local import LocalEngine
+from deltaplane.engine.local import LocalEngine, Memory
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import tree
 from deltaplane.expr.tuples import value_node
@@ -57,8 +57,9 @@ class Merge:
     source_alias: str | None = None
     target_alias: str | None = None
     merge_schema: bool = False
-    memory_limit: int | str | None = None
-    temp_directory: str | None = None
+    memory: Memory | None = None
+    operation: str = "MERGE"
+    parameters: Mapping[str, str] | None = None
 
 
 def merge(target: Target, what: Merge, settings: Settings) -> dict[str, int]:
@@ -76,11 +77,12 @@ def merge(target: Target, what: Merge, settings: Settings) -> dict[str, int]:
         widens=configuration.get("delta.enableTypeWidening") == "true",
     )
     incoming = plan.incoming
-    with LocalEngine(what.memory_limit, what.temp_directory) as engine:
+    with LocalEngine(what.memory) as engine:
         engine.adopt("source", what.source, _arrow(source_json))
         matching = _matching(target.snapshot, plan, engine)
         by_source = bool(plan.of_kind("not_matched_by_source"))
-        operation = Operation("MERGE", _said(what), None if by_source else matching, incoming)
+        parameters = what.parameters or _said(what)
+        operation = Operation(what.operation, parameters, None if by_source else matching, incoming)
         return rewriting(target, operation, settings, lambda job: _Run(job, target, plan, engine, matching).run())
 
 
@@ -152,7 +154,7 @@ class _Run:
         clauses = plan.bound(json.loads(job.native.spec)["schema"])
         self._matched = [c for c in clauses if c.clause.kind == "matched"]
         self._by_source = [c for c in clauses if c.clause.kind == "not_matched_by_source"]
-        self._inserts = [c for c in clauses if c.clause.kind == "not_matched"]
+        self._inserts = [c for c in clauses if c.clause.action == "insert"]
         # A clause that changes rows has this number in `matched`.
         self._changing = [*self._matched, *self._by_source]
         self._files: dict[str, int] = {}
@@ -330,8 +332,8 @@ class _Run:
         rules = BatchRules(RowRules.of_spec(self._job.native.spec, clause.columns))
         act = _first(self._inserts, 0)
         values = ", ".join(f"{value.sql} AS x{i}" for i, value in enumerate(clause.values))
-        unmatched = f"SELECT s.* FROM {_SOURCE} ANTI JOIN matched m ON s.sid = m.sid"
-        chosen = f"SELECT * FROM ({unmatched}) s WHERE {act} = {number}"
+        lacking = "" if clause.clause.kind == "source" else " ANTI JOIN matched m ON s.sid = m.sid"
+        chosen = f"SELECT * FROM (SELECT s.* FROM {_SOURCE}{lacking}) s WHERE {act} = {number}"
         inserted = 0
         for batch in self._engine.batches(f"SELECT {values} FROM ({chosen}) s"):
             rows = rules(_back(batch.columns, named))

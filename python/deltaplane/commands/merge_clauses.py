@@ -13,7 +13,8 @@ from deltaplane.exceptions import InvalidArgumentError
 
 __all__ = ["Action", "Clause", "Kind", "check", "said"]
 
-Kind = Literal["matched", "not_matched", "not_matched_by_source"]
+# `source` are all rows of the source, matched or not.
+Kind = Literal["matched", "not_matched", "not_matched_by_source", "source"]
 Action = Literal["update", "delete", "insert"]
 
 

@@ -86,7 +86,7 @@ class _Sides:
     def of(self, kind: Kind) -> list[Side]:
         if kind == "matched":
             return [self.target, self.source]
-        return [self.source] if kind == "not_matched" else [self.target]
+        return [self.target] if kind == "not_matched_by_source" else [self.source]
 
 
 @dataclass
@@ -194,7 +194,7 @@ class MergePlan:
     @property
     def incoming(self) -> dict[str, Any] | None:
         """The columns of new rows, and those that the schema grows by, for the core; None where it stays as it is."""
-        inserts = self.of_kind("not_matched")
+        inserts = [c for c in self.clauses if c.action == "insert"]
         grows = self.merge_schema and any(c.action != "delete" for c in self.clauses)
         if not inserts and not grows:
             return None
@@ -219,7 +219,9 @@ class MergePlan:
             return [self._path(name)[0] for name in clause.values]
         there = {f["name"].lower() for f in self._fields}
         found = [f["name"] for f in self._star(clause)]
-        return found if self.merge_schema else [name for name in found if name.lower() in there]
+        # What is to be taken as it is may have no column that the table lacks; the core says so.
+        whole = self.merge_schema or clause.kind == "source"
+        return found if whole else [name for name in found if name.lower() in there]
 
     def _star(self, clause: Clause) -> list[Field]:
         """The source's columns that `*` stands for."""

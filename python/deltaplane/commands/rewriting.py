@@ -47,6 +47,7 @@ class Settings:
     writer: WriterProperties | None = None
     commit: CommitProperties | None = None
     hook: PostCommitHookProperties | None = None
+    target_file_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Rewriting:
             "data_change": operation.data_change,
             "predicate": operation.reads,
             "incoming": operation.incoming,
-            "files": file_request(settings.writer),
+            "files": file_request(settings.writer, settings.target_file_size),
             "commit": commit_request(settings.commit, settings.hook),
         }
         self.native = _native.Rewrite.begin(target.snapshot, json.dumps(request))

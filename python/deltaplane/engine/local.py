@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedExpressionError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["LocalEngine", "memory_bytes"]
+__all__ = ["LocalEngine", "Memory", "memory_bytes"]
 
 # Expressions: these lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't overflow. Joins: the
 # right side is the one that is held in memory, whatever DuckDB believes of a stream's length.
@@ -50,12 +51,21 @@ def memory_bytes(limit: int | str) -> int:
     return size
 
 
+@dataclass(frozen=True)
+class Memory:
+    """What a command may use.
+
+    `limit`: bytes of memory, or a text such as `500MB`, beyond which rows go to disk; 80 % of the machine's if None.
+    `directory`: where they go; the system's temporary one if None. `on_disk_bytes`: at most so many of them.
+    """
+
+    limit: int | str | None = None
+    directory: str | None = None
+    on_disk_bytes: int | None = None
+
+
 class LocalEngine:
     """One command's session. Columns of relations are called `c0`, `c1`, …, so that no name of a user's meets another.
-
-    Args:
-        memory_limit: bytes, or a text such as `500MB`; beyond it rows go to disk. 80 % of the machine's memory if None.
-        temp_directory: where these spill files go; a new directory of the system's temporary one if None.
 
     >>> import pyarrow as pa
     >>> with LocalEngine() as engine:
@@ -65,7 +75,8 @@ class LocalEngine:
     4
     """
 
-    def __init__(self, memory_limit: int | str | None = None, temp_directory: str | None = None) -> None:
+    def __init__(self, memory: Memory | None = None) -> None:
+        memory = memory or Memory()
         try:
             import duckdb
         except ImportError as e:
@@ -73,13 +84,15 @@ class LocalEngine:
                 "joining rows needs DuckDB: pip install 'deltaplane[local]', or run the command on Spark"
             ) from e
         config: dict[str, Any] = {"preserve_insertion_order": False}
-        if memory_limit is not None:
-            limit = memory_bytes(memory_limit)
+        if memory.on_disk_bytes is not None:
+            config["max_temp_directory_size"] = f"{memory.on_disk_bytes}B"
+        if memory.limit is not None:
+            limit = memory_bytes(memory.limit)
             config["memory_limit"] = f"{int(limit * _HEADROOM)}B"
             # Each thread holds blocks of its own.
             if limit < _MEMORY_OF_THREADS:
                 config["threads"] = 1
-        self._spill = tempfile.TemporaryDirectory(prefix="deltaplane-", dir=temp_directory)
+        self._spill = tempfile.TemporaryDirectory(prefix="deltaplane-", dir=memory.directory)
         config["temp_directory"] = self._spill.name
         self._connection = duckdb.connect(":memory:", config=config)
         self._connection.execute(f"SET disabled_optimizers = '{_UNWANTED}'")

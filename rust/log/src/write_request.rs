@@ -147,6 +147,9 @@ pub struct WriteRequest {
     /// The same as text, for the table's history.
     #[serde(default)]
     pub predicate_sql: Option<String>,
+    /// Whether the mode overwrite replaces only those partitions that rows are written to.
+    #[serde(default)]
+    pub dynamic_partitions: bool,
     /// Name of a new table.
     #[serde(default)]
     pub name: Option<String>,
@@ -187,6 +190,7 @@ impl WriteRequest {
             schema_mode: None,
             schema_json: None,
             predicate: None,
+            dynamic_partitions: false,
             predicate_sql: None,
             name: None,
             description: None,
