@@ -62,6 +62,35 @@ fn a_table_that_was_opened_once_costs_its_listing() {
 }
 
 #[test]
+fn sidecars_are_looked_at_and_not_read_again() {
+    let asked = counted::register("attended", |tag| tag);
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = uncached("attended://h/t");
+        let with = json!({"mode": "error", "configuration": {"delta.checkpointPolicy": "v2"}});
+        create_table(&store, schema(), request(with)).await.unwrap();
+        let names = grown(&store).await;
+        for reading in 0..2 {
+            asked.take();
+            let opened = Snapshot::open(&cached("attended://h/t", &dir), None).await.unwrap();
+            assert_eq!(files(&opened).await, names);
+            let asked = asked.take();
+            let of = |what: &str| {
+                asked
+                    .iter()
+                    .filter(|a| a.starts_with(what) && a.contains("_sidecars/"))
+                    .count()
+            };
+            assert_eq!(
+                (of("head "), of("part ")),
+                (1, if reading == 0 { 1 } else { 0 }),
+                "{asked:?}"
+            );
+        }
+    });
+}
+
+#[test]
 fn without_a_cache_a_listed_checkpoint_needs_no_further_look() {
     let asked = counted::register("looked", |tag| tag);
     block_on(async {

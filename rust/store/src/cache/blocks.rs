@@ -8,7 +8,7 @@ use std::ops::Range;
 /// directory should have.
 pub(super) const BLOCK_BYTES: u64 = 256 << 10;
 /// Missing blocks beside each other that are read in one request.
-const RUN_BLOCKS: u64 = 16;
+const RUN_BLOCKS: u64 = 32;
 
 /// Where a block of an object of this size lies.
 pub(super) fn span(block: u64, size_bytes: u64) -> Range<u64> {
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(runs(&[]), []);
         assert_eq!(runs(&[0, 1, 3]), [0..2, 3..4]);
         let many: Vec<u64> = (0..40).collect();
-        assert_eq!(runs(&many), [0..16, 16..32, 32..40]);
+        assert_eq!(runs(&many), [0..32, 32..40]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use deltaplane_error::{Error, Kind, Result};
 use futures::{StreamExt, stream};
 use object_store::ObjectStore;
 use object_store::path::Path;
+use tokio::sync::Semaphore;
 
 use super::blocks::{self, Wanted};
 use super::entry::Name;
@@ -20,13 +21,15 @@ use super::shelf::Shelf;
 use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink};
 use crate::runtime::blocking;
 
-/// Requests for one read's missing blocks under way at once.
+/// Requests for missing blocks under way at once, for all reads of a store: what they bring is held beside what is wanted
+/// of it, which bounds that to some 64 MiB.
 const PARALLEL_REQUESTS: usize = 8;
 
 pub(super) struct Cached {
     inner: Arc<dyn Backend>,
     of: Arc<Of>,
     data: bool,
+    requests: Semaphore,
 }
 
 /// Where entries stand, and what their names begin with.
@@ -102,6 +105,7 @@ impl Cached {
             inner,
             of: Arc::new(Of { shelf, place }),
             data: settings.data,
+            requests: Semaphore::new(PARALLEL_REQUESTS),
         }
     }
 
@@ -147,6 +151,7 @@ impl Cached {
     async fn fetch(&self, info: &ObjectInfo, of: &Tagged, run: Range<u64>, parts: &Parts) -> Result<bool> {
         let last = blocks::span(run.end.saturating_sub(1), of.size_bytes);
         let span = blocks::span(run.start, of.size_bytes).start..last.end;
+        let _permit = self.requests.acquire().await;
         let bytes = self.inner.read_part(info, span.clone()).await?;
         if bytes.len() as u64 != span.end - span.start {
             return Ok(false);
