@@ -1,7 +1,13 @@
 //! The cache over a store that notes what it is asked: what it spares, what it never serves, and what damage, other
 //! processes and full disks do to it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::single_range_in_vec_init
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +39,7 @@ fn open(location: &str, dir: &Path) -> Store {
 /// Bytes of which any part shows where it was taken from, and of which writing.
 fn content(length: u64, writing: u64) -> Bytes {
     (0..length)
-        .map(|i| ((i + writing) * 2_654_435_761 >> 7) as u8)
+        .map(|i| (((i + writing) * 2_654_435_761) >> 7) as u8)
         .collect::<Vec<_>>()
         .into()
 }

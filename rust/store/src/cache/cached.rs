@@ -188,7 +188,8 @@ impl Backend for Cached {
     }
 
     async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
-        match self.by_blocks(of, &[0..of.size_bytes]).await {
+        let whole = 0..of.size_bytes;
+        match self.by_blocks(of, std::slice::from_ref(&whole)).await {
             Ok(Some(parts)) => parts.into_iter().next().ok_or_else(no_part),
             // What has its name now is what is wanted then.
             Err(e) if e.kind() != Kind::ObjectNotFound => Err(e),
