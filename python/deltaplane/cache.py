@@ -51,7 +51,7 @@ class CacheInfo:
 
 
 def cache_info(path: str | os.PathLike[str] | None = None) -> CacheInfo:
-    """What is in a cache. Opens each of its entries, some 100,000 a second.
+    """What is in a cache. Opens each of its entries.
 
     Args:
         path: The directory that `cache_dir` names; the environment's `DELTAPLANE_CACHE_DIR` by default. One that isn't

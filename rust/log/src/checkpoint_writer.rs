@@ -138,7 +138,7 @@ impl Snapshot {
                 .collect(),
         };
         let checked = async {
-            let reader = CheckpointReader::open(self.store(), &files).await?;
+            let reader = CheckpointReader::open(&self.store().without_cache()?, &files).await?;
             let Checked { actions, adds } = reader.check().await?;
             Ok(CheckpointReport {
                 version: self.version(),

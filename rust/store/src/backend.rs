@@ -108,6 +108,10 @@ pub trait Backend: Send + Sync {
     fn keeps_data(&self) -> bool {
         false
     }
+    /// The store behind this one, where this one answers from what it kept.
+    fn behind(&self) -> Option<Arc<dyn Backend>> {
+        None
+    }
 }
 
 /// The receiving end of one streaming write. Nobody sees the file before `finish`; dropping it gives it up.

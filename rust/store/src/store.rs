@@ -16,6 +16,7 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 
 use crate::backend::{Backend, ObjectInfo, PutOutcome, Sink};
+use crate::cache;
 use crate::location::{self, Location, Scheme};
 use crate::options::Options;
 use crate::outside;
@@ -58,6 +59,22 @@ impl Store {
             location: location.clone(),
             options: options.clone(),
             opener,
+            pid: process::id(),
+            backend,
+            after_fork: Mutex::new(None),
+        })))
+    }
+
+    /// The same store as it is, for whoever has to know what really is there before something goes that can't be had back;
+    /// shares the connections.
+    pub fn without_cache(&self) -> Result<Store> {
+        let Some(backend) = self.backend()?.behind() else {
+            return Ok(self.clone());
+        };
+        Ok(Store(Arc::new(Inner {
+            location: self.location().clone(),
+            options: cache::switched_off(self.options()),
+            opener: Arc::clone(&self.0.opener),
             pid: process::id(),
             backend,
             after_fork: Mutex::new(None),

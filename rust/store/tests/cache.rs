@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use deltaplane_error::Kind;
-use deltaplane_store::{Location, ObjectInfo, Options, Store, block_on, cache_contents, clear_cache, register_scheme};
+use deltaplane_store::{
+    CacheContents, Location, ObjectInfo, Options, Store, block_on, cache_contents, clear_cache, register_scheme,
+};
 use futures::TryStreamExt;
 
 #[path = "contract/counted.rs"]
@@ -129,7 +131,29 @@ fn what_was_read_once_is_not_asked_for_again() {
     assert_eq!(contents.tables["spared://h/t"].entries, 4);
     let cleared = clear_cache(dir.path()).unwrap();
     assert_eq!((cleared.files, cleared.size_bytes), (4, contents.size_bytes));
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    assert!(files(dir.path()).is_empty());
+    assert_eq!(cache_contents(dir.path()).unwrap(), CacheContents::default());
+}
+
+#[test]
+fn whoever_must_know_asks_the_store_itself() {
+    let asked = counted::register("known", |tag| tag);
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open("known://h/t", dir.path());
+        store.put("log/c", content(9, 0)).await.unwrap();
+        let info = listed(&store, "log/c").await;
+        store.read_listed(&info).await.unwrap();
+        asked.take();
+        let itself = store.without_cache().unwrap();
+        for _ in 0..2 {
+            assert_eq!(itself.read_listed(&info).await.unwrap(), content(9, 0));
+            assert_eq!(itself.read_part(&info, 0..5).await.unwrap(), content(9, 0).slice(..5));
+            assert_eq!(asked.take(), ["part log/c 0..5", "read log/c"]);
+        }
+        assert_eq!(store.read_listed(&info).await.unwrap(), content(9, 0));
+        assert_eq!(asked.take(), [""; 0]);
+    });
 }
 
 #[test]

@@ -62,7 +62,8 @@ pub(super) async fn open(store: &Store, file: &FileRead) -> Result<Source> {
         (0, Some(shown)) => shown.size_bytes,
         (n, _) => n,
     };
-    let shown = shown.filter(|_| store.keeps_data());
+    // Without a tag nothing is kept, and reading the very file that was shown may cost a look each time.
+    let shown = shown.filter(|s| s.etag.is_some() && store.keeps_data());
     Ok(Source::Remote(Remote {
         store,
         key,

@@ -168,3 +168,27 @@ fn a_checkpoint_that_another_writer_replaced_is_read_anew() {
         );
     });
 }
+
+#[test]
+fn what_is_kept_of_a_checkpoint_is_no_proof_that_it_is_sound() {
+    // The bytes go bad behind a tag that stays.
+    counted::register("rotting", |tag| tag.map(|_| "the same".to_owned()));
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = uncached("rotting://h/t");
+        let names = grown(&store).await;
+        let key = "_delta_log/00000000000000000010.checkpoint.parquet";
+        let read = async || {
+            let opened = Snapshot::open(&cached("rotting://h/t", &dir), Some(10)).await.unwrap();
+            assert_eq!(files(&opened).await.len(), 11);
+            opened
+        };
+        read().await;
+        let sound = store.read(key).await.unwrap();
+        store.put(key, Bytes::from(vec![b'x'; sound.len()])).await.unwrap();
+        let report = read().await.checkpoint().await.unwrap();
+        assert_eq!((report.version, report.adds), (10, 11));
+        assert_eq!(&store.read(key).await.unwrap()[..4], b"PAR1");
+        assert_eq!(files(&Snapshot::open(&store, None).await.unwrap()).await, names);
+    });
+}

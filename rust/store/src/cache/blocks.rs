@@ -88,7 +88,11 @@ mod tests {
             (B..B, vec![]),
             (3 * B..4 * B + 7, vec![3, 4]),
         ] {
-            assert_eq!(Vec::from_iter(needed(std::slice::from_ref(&range))), blocks, "{range:?}");
+            assert_eq!(
+                Vec::from_iter(needed(std::slice::from_ref(&range))),
+                blocks,
+                "{range:?}"
+            );
         }
         assert_eq!(Vec::from_iter(needed(&[5..9, 3..4, 2 * B..2 * B + 1])), [0, 2]);
     }

@@ -240,6 +240,10 @@ impl Backend for Cached {
     fn keeps_data(&self) -> bool {
         self.data
     }
+
+    fn behind(&self) -> Option<Arc<dyn Backend>> {
+        Some(Arc::clone(&self.inner))
+    }
 }
 
 fn no_part() -> Error {

@@ -20,8 +20,8 @@ use crate::location::{Location, Scheme};
 use crate::options::Options;
 
 pub use contents::{CacheContents, CachedTable, Cleared, cache_contents, clear_cache};
-pub(crate) use settings::KEYS;
 pub use settings::cache_dir;
+pub(crate) use settings::{KEYS, switched_off};
 
 /// The same store with the cache over it that options and environment ask for, or as it is.
 ///

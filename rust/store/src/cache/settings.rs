@@ -45,6 +45,12 @@ pub(super) fn of(options: &Options, environment: &dyn Fn(&str) -> Option<String>
     Ok(dir.map(|dir| Settings { dir, bytes, data }))
 }
 
+/// The same options with no cache.
+pub(crate) fn switched_off(options: &Options) -> Options {
+    let given = options.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Options::new(given.chain([(DIR.to_owned(), String::new())]))
+}
+
 fn variable(key: &str) -> String {
     format!("DELTAPLANE_{}", key.to_ascii_uppercase())
 }
@@ -105,6 +111,11 @@ mod tests {
         );
         let environment = [("DELTAPLANE_CACHE_DIR", "/c")];
         assert_eq!(asked(&[("cache_dir", "")], &environment).unwrap(), None);
+        let off = switched_off(&Options::new([("CACHE_DIR".to_owned(), "/d".to_owned())]));
+        assert_eq!(
+            of(&off, &|name| name.ends_with("DIR").then(|| "/c".to_owned())).unwrap(),
+            None
+        );
         let found = asked(&[], &environment).unwrap().unwrap();
         let expected = Settings {
             dir: "/c".into(),

@@ -136,7 +136,8 @@ impl Shelf {
         let write = || Draft::new(&self.ours)?.finish(&[&head, body], &path);
         // Someone may clear the cache meanwhile, directories and all.
         let written = match write() {
-            Err(e) if e.kind() == ErrorKind::NotFound => create_dirs(&walk::drafts(&self.ours))
+            Err(e) if e.kind() == ErrorKind::NotFound => self
+                .prepare()
                 .and_then(|()| create_dirs(path.parent().unwrap_or(&self.ours)))
                 .and_then(|()| write()),
             written => written,

@@ -121,15 +121,13 @@ pub(super) fn remove(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes the directories of ours that are empty.
+/// Removes the empty directories in ours, which itself stays: where others may write beside it, one of them could put a
+/// directory of theirs in its place.
 pub(super) fn remove_empty(ours: &Path) {
     let inner = names(ours).unwrap_or_default().into_iter();
-    let own = inner
-        .filter(|name| name == DRAFTS || is_hex(name, 2))
-        .map(|name| ours.join(name));
-    for dir in own.chain([ours.to_owned()]) {
+    for name in inner.filter(|name| name == DRAFTS || is_hex(name, 2)) {
         // One that isn't empty stays, which is all that is wanted.
-        let _ = fs::remove_dir(dir);
+        let _ = fs::remove_dir(ours.join(name));
     }
 }
 
