@@ -13,7 +13,7 @@ from structure.python_modules import Package, imports, module_name
 # The rooms of the package, lowest first: each may import its own layer and those before it.
 LAYERS = (
     ("_native", "errors", "exceptions"),
-    ("arrow_io", "compat", "explanation", "expr", "gathering", "log_store", "options", "properties", "schema"),
+    ("arrow_io", "cache", "compat", "explanation", "expr", "gathering", "log_store", "options", "properties", "schema"),
     ("changes", "declarations", "log_store_check", "plan", "row_rules"),
     ("engine",),
     ("commands",),

@@ -13,16 +13,18 @@ from typing import Annotated, Any
 import typer
 
 from deltaplane import DeltaError, DeltaTable, __version__
-from deltaplane.cli import render
+from deltaplane.cli import cache, render
 
 __all__ = ["app", "run"]
 
 app = typer.Typer(
     name="deltaplane",
-    help="Looks at Delta tables. Every command but demo takes a path or URL such as s3://bucket/table.",
+    help="Looks at Delta tables. Every command but cache and demo takes a path or URL such as s3://bucket/table.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(cache.app)
 
 Location = Annotated[str, typer.Argument(help="The table's path or URL.", show_default=False)]
 Version = Annotated[

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from deltaplane.compat import Compatibility
     from deltaplane.schema import Schema
 
-__all__ = ["bytes_text", "compat", "facts", "files", "head", "history", "info", "schema"]
+__all__ = ["bytes_text", "cache", "compat", "facts", "files", "head", "history", "info", "schema"]
 
 _CELL = 60
 
@@ -110,6 +110,23 @@ def info(values: dict[str, Any], *, as_json: bool) -> None:
     }
     renamed = {"size_bytes": "size", "created_time": "created", "partition_columns": "partitioned by"}
     facts({renamed.get(k, k): v for k, v in shown.items() if v not in (None, "")}, as_json=False)
+
+
+def cache(values: dict[str, Any], *, as_json: bool) -> None:
+    """What is in the cache."""
+    if as_json:
+        print_json(values)
+        return
+    shown = {
+        "path": values["path"],
+        "size": bytes_text(values["size_bytes"]),
+        "entries": f"{values['entries']:,}",
+        "oldest use": _moment(values["oldest_use_ms"]),
+    }
+    facts(shown, as_json=False)
+    if values["tables"]:
+        rows = [(name, bytes_text(t["size_bytes"]), t["entries"]) for name, t in values["tables"].items()]
+        _table(("table", "size", "entries"), rows, numbers=("size", "entries"))
 
 
 def history(entries: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -6,12 +6,12 @@ use std::panic::AssertUnwindSafe;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
 use arrow::compute::{filter_record_batch, is_not_null};
 use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, Schema, SchemaRef};
-use deltaplane_error::{Error, Result};
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, DomainMetadata, Format, Metadata, Protocol, SetTransaction, parse_line};
 use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, adds_to_batch, conform, map_at, removes_to_batch};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile};
 use deltaplane_protocol::segment::CheckpointFiles;
-use deltaplane_store::Store;
+use deltaplane_store::{ObjectInfo, Store};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
@@ -23,6 +23,7 @@ use tokio::sync::OnceCell;
 
 use crate::checkpoint_filter::{self, Skipping};
 use crate::checkpoint_runs::{self, Chosen};
+use crate::listing::listed;
 use crate::parquet_file::ParquetFile;
 
 /// Rows of a batch of file actions: large enough for columnar speed, small enough to stream.
@@ -50,6 +51,8 @@ pub(crate) struct Part {
     store: Store,
     key: String,
     opened: OnceCell<Opened>,
+    /// What a listing showed of it, where that tells it from another file of its name.
+    listed: Option<ObjectInfo>,
     /// How the top file names it, if it does.
     pub sidecar: Option<SidecarFile>,
 }
@@ -150,14 +153,17 @@ impl CheckpointReader {
     async fn open_top(store: &Store, files: &CheckpointFiles) -> Result<(Self, Vec<SidecarFile>)> {
         let (mut parts, mut manifest, mut sidecars) = (Vec::new(), Vec::new(), Vec::new());
         for f in &files.files {
-            let key = format!("{LOG_DIR}/{}", f.name);
+            let shown = listed(f);
             if matches!(f.kind, LogFile::UuidCheckpoint { json: true }) {
-                let text = store.read(&key).await?;
-                let (actions, named) = parse_manifest(&text).map_err(|e| e.with_path(&key))?;
+                let text = store.read_listed(&shown).await?;
+                let (actions, named) = parse_manifest(&text).map_err(|e| e.with_path(&shown.key))?;
                 manifest.extend(actions);
                 sidecars.extend(named);
             } else {
-                let part = Part::new(store, key, None);
+                let part = Part {
+                    listed: Some(shown.clone()).filter(|s| s.etag.is_some()),
+                    ..Part::new(store, shown.key, None)
+                };
                 part.open().await?;
                 parts.push(part);
             }
@@ -368,17 +374,30 @@ impl Part {
             store: store.clone(),
             key,
             opened: OnceCell::new(),
+            listed: None,
             sidecar,
         }
     }
 
     async fn open(&self) -> Result<&Opened> {
-        let open = async {
-            let file = ParquetFile::open(&self.store, self.key.clone()).await?;
-            let footer = file.footer().await?;
-            Ok(Opened { file, footer })
-        };
-        self.opened.get_or_try_init(|| open).await
+        self.opened.get_or_try_init(|| self.open_anew()).await
+    }
+
+    async fn open_anew(&self) -> Result<Opened> {
+        if let Some(listed) = &self.listed {
+            let file = ParquetFile::listed(&self.store, listed.clone());
+            match file.footer().await {
+                // Another writer replaced it since, or cleaned it up: what is there now is looked at.
+                Err(e) if e.kind() == Kind::VersionNotFound => {}
+                footer => {
+                    let footer = footer?;
+                    return Ok(Opened { file, footer });
+                }
+            }
+        }
+        let file = ParquetFile::open(&self.store, self.key.clone()).await?;
+        let footer = file.footer().await?;
+        Ok(Opened { file, footer })
     }
 
     /// Whether an action of this name may stand in the file, which was opened.

@@ -132,10 +132,13 @@ impl Snapshot {
         let name = key.rsplit('/').next().unwrap_or_default();
         let files = CheckpointFiles {
             version: self.version(),
-            files: Vec::from_iter(LogName::parse(name, found.size_bytes, found.modified_ms)),
+            files: LogName::parse(name, found.size_bytes, found.modified_ms)
+                .map(|n| n.with_etag(found.etag))
+                .into_iter()
+                .collect(),
         };
         let checked = async {
-            let reader = CheckpointReader::open(self.store(), &files).await?;
+            let reader = CheckpointReader::open(&self.store().without_cache()?, &files).await?;
             let Checked { actions, adds } = reader.check().await?;
             Ok(CheckpointReport {
                 version: self.version(),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use deltaplane_error::{Kind, Result};
 use deltaplane_protocol::checksum::VersionChecksum;
-use deltaplane_protocol::paths::LOG_DIR;
 use deltaplane_protocol::segment::{LogName, LogSegment};
 use deltaplane_store::Store;
 use tracing::warn;
 
 use crate::commit_reader::{Commit, newest_state};
+use crate::listing::listed;
 
 /// The segment's newest checksum, if it agrees with the commits that it covers.
 pub(crate) async fn read_sound(
@@ -36,7 +36,7 @@ pub(crate) async fn read_sound(
 
 /// A checksum file; `None` when it is gone or can't be read as one.
 pub(crate) async fn read(store: &Store, name: &LogName) -> Result<Option<VersionChecksum>> {
-    let text = match store.read(&format!("{LOG_DIR}/{}", name.name)).await {
+    let text = match store.read_listed(&listed(name)).await {
         Ok(text) => text,
         Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
         Err(e) => return Err(e),

@@ -69,7 +69,7 @@ impl Snapshot {
         let report = CleanupReport {
             kept_from: Some(kept.version),
             log_files: old.len() as u64,
-            sidecars: delete_sidecars(self.store(), &remaining, midnight(now - DAY_MS)).await?,
+            sidecars: delete_sidecars(&self.store().without_cache()?, &remaining, midnight(now - DAY_MS)).await?,
         };
         info!(table = %self.store().location(), kept_from = kept.version, files = report.log_files, sidecars = report.sidecars, "cleaned up the log");
         Ok(report)
@@ -80,9 +80,10 @@ impl Snapshot {
         let Some(until) = newest_until(names, cutoff_ms) else {
             return Ok(None);
         };
+        let itself = self.store().without_cache()?;
         for files in complete_checkpoints(names, Some(until.min(self.version()))) {
             // What goes can't be had back: the checkpoint must be sound before the commits behind it are deleted.
-            let sound = async { CheckpointReader::open(self.store(), &files).await?.check().await };
+            let sound = async { CheckpointReader::open(&itself, &files).await?.check().await };
             match sound.await {
                 Ok(_) => return Ok(Some(files)),
                 Err(e) if is_damage(&e) => warn!(version = files.version, error = %e, "a checkpoint can't be used"),

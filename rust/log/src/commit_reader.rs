@@ -13,6 +13,8 @@ use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt};
 use tracing::warn;
 
+use crate::listing::listed;
+
 /// Commits that are read and parsed at once: enough to hide a store's latency, few enough to bound memory.
 const CONCURRENT_READS: usize = 16;
 
@@ -171,15 +173,12 @@ pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Com
 }
 
 async fn read_one(store: &Store, name: &LogName) -> Result<Bytes> {
-    store
-        .read(&format!("{LOG_DIR}/{}", name.name))
-        .await
-        .map_err(|e| match e.kind() {
-            Kind::ObjectNotFound => Error::version_not_found(
-                "a commit vanished while the table was being read: log cleanup removed it; open the table again",
-            )
-            .with_version(name.version)
-            .with_path(name.name.clone()),
-            _ => e,
-        })
+    store.read_listed(&listed(name)).await.map_err(|e| match e.kind() {
+        Kind::ObjectNotFound => Error::version_not_found(
+            "a commit vanished while the table was being read: log cleanup removed it; open the table again",
+        )
+        .with_version(name.version)
+        .with_path(name.name.clone()),
+        _ => e,
+    })
 }

@@ -3,7 +3,7 @@
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::paths::{LOG_DIR, LogFile};
 use deltaplane_protocol::segment::LogName;
-use deltaplane_store::Store;
+use deltaplane_store::{ObjectInfo, Store};
 use futures::TryStreamExt;
 
 /// The log files from this version on, ascending by name.
@@ -16,10 +16,20 @@ pub(crate) async fn list_from(store: &Store, version: u64) -> Result<Vec<LogName
         .map_err(no_place)
         .try_filter_map(|o| async move {
             let name = o.key.rsplit('/').next().unwrap_or_default();
-            Ok(LogName::parse(name, o.size_bytes, o.modified_ms))
+            Ok(LogName::parse(name, o.size_bytes, o.modified_ms).map(|n| n.with_etag(o.etag)))
         })
         .try_collect()
         .await
+}
+
+/// The object that a listing showed under this name.
+pub(crate) fn listed(name: &LogName) -> ObjectInfo {
+    ObjectInfo {
+        key: format!("{LOG_DIR}/{}", name.name),
+        size_bytes: name.size_bytes,
+        modified_ms: name.modified_ms,
+        etag: name.etag.clone(),
+    }
 }
 
 fn no_place(e: Error) -> Error {

@@ -36,6 +36,15 @@ impl ParquetFile {
         })
     }
 
+    /// The file that a listing showed; costs nothing.
+    pub(crate) fn listed(store: &Store, shown: ObjectInfo) -> Self {
+        ParquetFile {
+            store: store.clone(),
+            key: shown.key.clone(),
+            shown,
+        }
+    }
+
     /// Its length.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.shown.size_bytes
@@ -107,8 +116,8 @@ impl AsyncFileReader for ParquetFile {
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
         async move {
-            let reads = ranges.into_iter().map(|r| self.store.read_part(&self.shown, r));
-            futures::future::try_join_all(reads).await.map_err(external)
+            let read = self.store.read_parts(&self.shown, &ranges).await;
+            read.map_err(external)
         }
         .boxed()
     }

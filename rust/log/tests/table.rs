@@ -18,6 +18,10 @@ use serde_json::json;
 mod attempts;
 #[path = "table/backfill.rs"]
 mod backfill;
+#[path = "table/cached.rs"]
+mod cached;
+#[path = "../../store/tests/contract/counted.rs"]
+mod counted;
 #[path = "table/drop_feature.rs"]
 mod drop_feature;
 #[path = "table/hygiene.rs"]

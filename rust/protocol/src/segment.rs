@@ -19,6 +19,8 @@ pub struct LogName {
     pub size_bytes: u64,
     /// Last modification, ms since the epoch.
     pub modified_ms: i64,
+    /// A value that changes whenever the content does, where the listing tells one.
+    pub etag: Option<String>,
 }
 
 impl LogName {
@@ -38,7 +40,13 @@ impl LogName {
             name: name.to_owned(),
             size_bytes,
             modified_ms,
+            etag: None,
         })
+    }
+
+    /// The same with the value that the listing tells.
+    pub fn with_etag(self, etag: Option<String>) -> Self {
+        LogName { etag, ..self }
     }
 }
 

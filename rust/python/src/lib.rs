@@ -3,6 +3,7 @@
 
 mod alter;
 mod arrow_bridge;
+mod cache;
 mod changes;
 mod errors;
 mod events;
@@ -37,6 +38,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(write::is_table, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_from_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_to_arrow, module)?)?;
+    module.add_function(wrap_pyfunction!(cache::cache_dir, module)?)?;
+    module.add_function(wrap_pyfunction!(cache::cache_contents, module)?)?;
+    module.add_function(wrap_pyfunction!(cache::clear_cache, module)?)?;
     module.add_function(wrap_pyfunction!(log_store::register_log_store, module)?)?;
     module.add_function(wrap_pyfunction!(alter::alter_table, module)?)?;
     module.add_function(wrap_pyfunction!(alter::features_json, module)?)?;

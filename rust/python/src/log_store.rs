@@ -61,7 +61,8 @@ fn open(py: Python<'_>, factory: &Py<PyAny>, location: &Location, options: &Opti
     let (object, class, base, own) = made().map_err(|e| failed(py, "making the log store", &e, options))?;
     let base_options = own.map_or_else(|| options.clone(), Options::new);
     let base = base
-        .map(|text| Store::open(&Location::parse(&text)?, &base_options))
+        // What the plug-in gives is what is kept: its base may hold something else, or the same a second time.
+        .map(|text| Store::open_uncached(&Location::parse(&text)?, &base_options))
         .transpose()?;
     Ok(PyStore {
         plugin: Arc::new(Plugin {

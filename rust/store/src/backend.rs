@@ -72,15 +72,24 @@ pub trait Backend: Send + Sync {
     async fn list_all(&self, dir: &str) -> Result<Listing>;
     /// A whole object; `ObjectNotFound` if there is none.
     async fn read(&self, key: &str) -> Result<Bytes>;
+    /// A whole object that a listing or `head` showed: that one or, if another one has its name now, either of the two.
+    async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
+        self.read(&of.key).await
+    }
     /// A part of an object, shorter where the object ends; `InvalidArgument` if it ends before the range begins.
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes>;
     /// A part of the very object that `head` showed, shorter where it ends; `ObjectNotFound` if another one has its name
-    /// now. A file read in parts would be a mixture otherwise.
+    /// now, unless the bytes were kept. A file read in parts would be a mixture otherwise.
     async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
         let read = self.read_range(&of.key, range).await;
         // After reading: what is the same now was the same then.
         of.expect(&self.head(&of.key).await?)?;
         read
+    }
+    /// Several parts of it, each like `read_part`'s.
+    async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let reads = ranges.iter().map(|range| self.read_part(of, range.clone()));
+        futures::future::try_join_all(reads).await
     }
     /// Size and time of an object; `ObjectNotFound` if there is none.
     async fn head(&self, key: &str) -> Result<ObjectInfo>;
@@ -95,6 +104,14 @@ pub trait Backend: Send + Sync {
     fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)>;
     /// Begins a new file.
     async fn upload(&self, key: &str) -> Result<Box<dyn Sink>>;
+    /// Whether parts of data files are kept, so that it is worth to ask what is there and to read by `read_part`.
+    fn keeps_data(&self) -> bool {
+        false
+    }
+    /// The store behind this one, where this one answers from what it kept.
+    fn behind(&self) -> Option<Arc<dyn Backend>> {
+        None
+    }
 }
 
 /// The receiving end of one streaming write. Nobody sees the file before `finish`; dropping it gives it up.

@@ -4,6 +4,7 @@
 
 mod backend;
 mod backend_objects;
+mod cache;
 mod error;
 mod location;
 mod options;
@@ -17,6 +18,7 @@ mod stores;
 pub use async_trait::async_trait;
 pub use backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink};
 pub use backend_objects::objects_of;
+pub use cache::{CacheContents, CachedTable, Cleared, cache_contents, cache_dir, clear_cache};
 pub use location::{Location, Scheme};
 pub use object_store::ObjectStore;
 pub use object_store::path::Path as ObjectPath;

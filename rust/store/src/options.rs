@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use deltaplane_error::{Error, Result};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Storage options under the key names that deltalake and object_store users know, in any case.
@@ -54,7 +55,7 @@ impl fmt::Debug for Options {
 const REDACTED: &str = "[redacted]";
 
 /// Errs on the side of hiding: any key that may carry a credential, any URL that may hold one.
-fn is_secret(key: &str, value: &str) -> bool {
+pub(crate) fn is_secret(key: &str, value: &str) -> bool {
     const SECRET: &[&str] = &["key", "secret", "token", "pass", "sas", "credential", "bearer"];
     const HARMLESS_ENDS: &[&str] = &["_file", "_path", "_uri", "_type", "_enabled", "_url"];
     const HARMLESS: &[&str] = &["google_application_credentials", "application_credentials"];
@@ -63,6 +64,17 @@ fn is_secret(key: &str, value: &str) -> bool {
         && !HARMLESS.contains(&key);
     // A service account may be given as a path or, by mistake, as the JSON itself.
     named || value.contains('@') || value.contains("sig=") || value.contains("PRIVATE KEY")
+}
+
+/// A setting that is on or off, in the spellings of object_store.
+pub(crate) fn flag(name: &str, value: &str) -> Result<bool> {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" | "y" => Ok(true),
+        "0" | "false" | "off" | "no" | "n" => Ok(false),
+        _ => Err(Error::invalid_argument(format!(
+            "the option {name} is neither true nor false"
+        ))),
+    }
 }
 
 /// Removes known secrets from text that other code made.

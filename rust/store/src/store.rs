@@ -16,6 +16,7 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 
 use crate::backend::{Backend, ObjectInfo, PutOutcome, Sink};
+use crate::cache;
 use crate::location::{self, Location, Scheme};
 use crate::options::Options;
 use crate::outside;
@@ -46,6 +47,11 @@ impl Store {
         Self::open_with(location, options, Arc::new(stores::open))
     }
 
+    /// The same without a cache, whatever the options say: for a store that another one stands upon.
+    pub fn open_uncached(location: &Location, options: &Options) -> Result<Store> {
+        Self::open_with(location, options, Arc::new(stores::open_uncached))
+    }
+
     /// Opens a store of another kind under a location: the opener's.
     pub fn open_with(location: &Location, options: &Options, opener: Opener) -> Result<Store> {
         let backend = opener(location, options).map_err(|e| e.with_table(location.as_str()))?;
@@ -53,6 +59,22 @@ impl Store {
             location: location.clone(),
             options: options.clone(),
             opener,
+            pid: process::id(),
+            backend,
+            after_fork: Mutex::new(None),
+        })))
+    }
+
+    /// The same store as it is, for whoever has to know what really is there before something goes that can't be had back;
+    /// shares the connections.
+    pub fn without_cache(&self) -> Result<Store> {
+        let Some(backend) = self.backend()?.behind() else {
+            return Ok(self.clone());
+        };
+        Ok(Store(Arc::new(Inner {
+            location: self.location().clone(),
+            options: cache::switched_off(self.options()),
+            opener: Arc::clone(&self.0.opener),
             pid: process::id(),
             backend,
             after_fork: Mutex::new(None),
@@ -94,6 +116,13 @@ impl Store {
         read.map_err(|e| self.at(key, e))
     }
 
+    /// A whole object that a listing showed: that one or, if another one has its name now, either of the two. Costs nothing
+    /// where a cache has it. `ObjectNotFound` if there is none.
+    pub async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
+        let read = self.backend()?.read_listed(of).await;
+        read.map_err(|e| self.at(&of.key, e))
+    }
+
     /// Bytes of an object: fewer than asked for if it ends before the range does, none for an
     /// empty range, `InvalidArgument` if it ends before the range begins.
     pub async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
@@ -101,11 +130,23 @@ impl Store {
         read.map_err(|e| self.at(key, e))
     }
 
-    /// The same of the very object that [`head`](Self::head) showed: `ObjectNotFound` if another one has its name now, so
-    /// that what is read in several parts is one object's.
+    /// The same of the very object that [`head`](Self::head) or a listing showed, so that what is read in several parts is
+    /// one object's: `ObjectNotFound` if another one has its name now, unless a cache has the bytes.
     pub async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
         let read = self.backend()?.read_part(of, range).await;
         read.map_err(|e| self.at(&of.key, e))
+    }
+
+    /// Several parts of it at once, in their order: ranges that lie close cost a cache one request.
+    pub async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let read = self.backend()?.read_parts(of, ranges).await;
+        read.map_err(|e| self.at(&of.key, e))
+    }
+
+    /// Whether parts of data files are kept, so that a [`head`](Self::head) before reading them by
+    /// [`read_part`](Self::read_part) pays.
+    pub fn keeps_data(&self) -> bool {
+        self.backend().is_ok_and(|b| b.keeps_data())
     }
 
     /// Size and time of an object. `ObjectNotFound` if there is none.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_store::Store;
+use deltaplane_store::{ObjectInfo, Store};
 use futures::{StreamExt, TryStreamExt, stream};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
@@ -29,14 +29,17 @@ pub(super) enum Source {
     /// On the local disk.
     Local(Arc<LocalFile>),
     /// In an object store.
-    Remote {
-        /// Its store.
-        store: Store,
-        /// Its key there.
-        key: String,
-        /// Its size.
-        size_bytes: u64,
-    },
+    Remote(Remote),
+}
+
+/// A file in an object store.
+#[derive(Clone)]
+pub(super) struct Remote {
+    store: Store,
+    key: String,
+    size_bytes: u64,
+    /// What is there, where it is worth knowing: bytes of it may have been kept.
+    shown: Option<ObjectInfo>,
 }
 
 /// Finds the file.
@@ -50,11 +53,23 @@ pub(super) async fn open(store: &Store, file: &FileRead) -> Result<Source> {
             Err(e) => Err(Error::new(Kind::StoreDenied, format!("opening a data file failed: {e}")).with_source(e)),
         };
     }
-    let size_bytes = match file.size_bytes {
-        0 => store.head(&key).await.map_err(not_found)?.size_bytes,
-        n => n,
+    // The log tells a file's size but not what tells it from another one of its name.
+    let shown = match file.size_bytes == 0 || store.keeps_data() {
+        true => Some(store.head(&key).await.map_err(not_found)?),
+        false => None,
     };
-    Ok(Source::Remote { store, key, size_bytes })
+    let size_bytes = match (file.size_bytes, &shown) {
+        (0, Some(shown)) => shown.size_bytes,
+        (n, _) => n,
+    };
+    // Without a tag nothing is kept, and reading the very file that was shown may cost a look each time.
+    let shown = shown.filter(|s| s.etag.is_some() && store.keeps_data());
+    Ok(Source::Remote(Remote {
+        store,
+        key,
+        size_bytes,
+        shown,
+    }))
 }
 
 fn missing() -> Error {
@@ -105,53 +120,56 @@ impl Source {
                     .await?
                     .map_err(|e| corrupt(&e))
             }
-            Source::Remote { store, key, size_bytes } => remote_footer(reader, store, key, *size_bytes).await,
+            Source::Remote(file) => file.footer(reader).await,
         }
     }
 
     /// Whether byte ranges have to be named before decoding starts.
     pub(super) fn is_remote(&self) -> bool {
-        matches!(self, Source::Remote { .. })
+        matches!(self, Source::Remote(_))
     }
 
     /// Input for a decoder that reads nothing outside these ranges.
     pub(super) async fn fetch(&self, ranges: Vec<Range<u64>>) -> Result<Input> {
         match self {
             Source::Local(file) => Ok(Input::Local(file.clone())),
-            Source::Remote { store, key, size_bytes } => {
+            Source::Remote(file) => {
                 let parts: Vec<(u64, Bytes)> = stream::iter(merge(ranges))
-                    .map(|r| async move { Ok((r.start, store.read_range(key, r).await.map_err(not_found)?)) })
+                    .map(|r| async move { Ok((r.start, file.read(r).await?)) })
                     .buffered(PARALLEL_REQUESTS)
                     .try_collect()
                     .await?;
-                Ok(Input::Parts(Arc::new(parts), *size_bytes))
+                Ok(Input::Parts(Arc::new(parts), file.size_bytes))
             }
         }
     }
 }
 
-async fn remote_footer(
-    mut reader: ParquetMetaDataReader,
-    store: &Store,
-    key: &str,
-    size_bytes: u64,
-) -> Result<ParquetMetaData> {
-    let mut wanted = FOOTER_BYTES.min(size_bytes);
-    // The second read knows exactly how much it needs.
-    for _ in 0..3 {
-        let tail = store
-            .read_range(key, size_bytes - wanted..size_bytes)
-            .await
-            .map_err(not_found)?;
-        match reader.try_parse_sized(&tail, size_bytes) {
-            Ok(()) => return reader.finish().map_err(|e| corrupt(&e)),
-            Err(ParquetError::NeedMoreData(n)) => wanted = u64::try_from(n).unwrap_or(size_bytes).min(size_bytes),
-            Err(e) => return Err(corrupt(&e)),
-        }
+impl Remote {
+    async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        let read = match &self.shown {
+            Some(shown) => self.store.read_part(shown, range).await,
+            None => self.store.read_range(&self.key, range).await,
+        };
+        read.map_err(not_found)
     }
-    Err(Error::corrupt_file(
-        "a data file's footer gives no consistent size: it was cut short or damaged",
-    ))
+
+    async fn footer(&self, mut reader: ParquetMetaDataReader) -> Result<ParquetMetaData> {
+        let size_bytes = self.size_bytes;
+        let mut wanted = FOOTER_BYTES.min(size_bytes);
+        // The second read knows exactly how much it needs.
+        for _ in 0..3 {
+            let tail = self.read(size_bytes - wanted..size_bytes).await?;
+            match reader.try_parse_sized(&tail, size_bytes) {
+                Ok(()) => return reader.finish().map_err(|e| corrupt(&e)),
+                Err(ParquetError::NeedMoreData(n)) => wanted = u64::try_from(n).unwrap_or(size_bytes).min(size_bytes),
+                Err(e) => return Err(corrupt(&e)),
+            }
+        }
+        Err(Error::corrupt_file(
+            "a data file's footer gives no consistent size: it was cut short or damaged",
+        ))
+    }
 }
 
 fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use deltaplane_error::{Error, Result};
 
 use crate::backend::Backend;
+use crate::cache;
 use crate::location::{Location, Scheme};
 use crate::options::Options;
 use crate::outside::ALLOW_EXTERNAL_FILES;
@@ -62,7 +63,13 @@ const IGNORED: &[&str] = &[
     "aws_s3_allow_unsafe_rename",
 ];
 
+/// Opens the store of a location, behind the cache that the options ask for.
 pub(crate) fn open(location: &Location, options: &Options) -> Result<Arc<dyn Backend>> {
+    cache::over(open_uncached(location, options)?, location, options)
+}
+
+/// The store itself.
+pub(crate) fn open_uncached(location: &Location, options: &Options) -> Result<Arc<dyn Backend>> {
     let spec = STORES
         .iter()
         .find(|s| s.scheme == location.scheme())
@@ -79,6 +86,7 @@ fn check_names(spec: &Spec, options: &Options) -> Result<()> {
     let known = |key: &str| {
         [ALLOW_INSTANCE_METADATA, ALLOW_EXTERNAL_FILES].contains(&key)
             || retry::KEYS.contains(&key)
+            || cache::KEYS.contains(&key)
             || IGNORED.contains(&key)
             || STORES.iter().any(|s| (s.knows)(key))
     };
@@ -95,7 +103,7 @@ fn check_names(spec: &Spec, options: &Options) -> Result<()> {
 
 fn suggestion(spec: &Spec, key: &str) -> String {
     let own = [ALLOW_INSTANCE_METADATA, ALLOW_EXTERNAL_FILES];
-    let names = spec.names.iter().chain(retry::KEYS).chain(&own);
+    let names = spec.names.iter().chain(retry::KEYS).chain(cache::KEYS).chain(&own);
     match names.min_by_key(|name| distance(key, name)) {
         Some(name) if distance(key, name) <= key.len() / 2 => format!("; did you mean {name}?"),
         _ => "; remove it, or see the documentation of storage options".to_owned(),

@@ -10,7 +10,7 @@ use deltaplane_error::{Error, Kind, Result};
 
 use super::ALLOW_INSTANCE_METADATA;
 use super::http::Connector;
-use crate::options::{Options, Redactor};
+use crate::options::{Options, Redactor, flag};
 
 /// Longer than any reachable store takes to accept a connection, shorter than patience.
 pub(super) const CONNECT_TIMEOUT: &str = "5s";
@@ -116,17 +116,6 @@ pub(super) fn check_endpoint(endpoint: Option<&str>, allow_http: bool) -> Result
             "the endpoint is plain http, which sends data and signatures in the clear; set the option allow_http=true to permit that",
         )),
         _ => Ok(()),
-    }
-}
-
-/// The spellings of object_store.
-fn flag(name: &str, value: &str) -> Result<bool> {
-    match value.trim().to_ascii_lowercase().as_str() {
-        "1" | "true" | "on" | "yes" | "y" => Ok(true),
-        "0" | "false" | "off" | "no" | "n" => Ok(false),
-        _ => Err(Error::invalid_argument(format!(
-            "the option {name} is neither true nor false"
-        ))),
     }
 }
 

@@ -1,0 +1,88 @@
+"""What the local cache spares: a table opened and a selective query planned over an object store that is some milliseconds away.
+
+`deltaplane` has the log in its cache, as the second process on a machine has it; `cold` fills an empty one, which costs the
+writing of what was read; `without` has none. Each call opens the table anew. The store is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import sizes
+from harness import Case, Task, main
+from logs import NAMES, Log
+from object_server import BUCKET, ObjectServer
+from planners import by_id
+
+# What a request to a store in the same region takes before its first byte.
+DELAY_MS = 20
+
+
+def _planning(case: Mapping[str, Any], cache: Path | None, cold: bool = False) -> Task:
+    from deltaplane import DeltaTable
+    from deltaplane.cache import clear_cache
+
+    path = Path(case["path"])
+    server = ObjectServer(str(path.parent), DELAY_MS)
+    cached = {"cache_dir": "" if cache is None else str(cache)}
+
+    def run() -> list[str]:
+        table = DeltaTable(f"s3://{BUCKET}/{path.name}", storage_options=server.options | cached)
+        return table.file_uris(case["sql"])
+
+    def empty() -> None:
+        if cache is not None and cold:
+            clear_cache(cache)
+
+    return Task(run, len, prepare=empty)
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    return _planning(case, scratch)
+
+
+def deltaplane_cold(case: Mapping[str, Any], scratch: Path) -> Task:
+    return _planning(case, scratch, cold=True)
+
+
+def deltaplane_without(case: Mapping[str, Any], scratch: Path) -> Task:
+    return _planning(case, None)
+
+
+def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltalake import DeltaTable
+
+    path = Path(case["path"])
+    server = ObjectServer(str(path.parent), DELAY_MS)
+    predicate = [tuple(one) for one in case["filters"]]
+
+    def run() -> list[str]:
+        table = DeltaTable(f"s3://{BUCKET}/{path.name}", storage_options=server.options)
+        return table.file_uris(file_pruning_predicate=predicate)
+
+    return Task(run, len)
+
+
+CONTESTANTS = {
+    "deltaplane": deltaplane,
+    "deltaplane, cold": deltaplane_cold,
+    "deltaplane, without": deltaplane_without,
+    "deltalake": deltalake,
+}
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    found = []
+    for kind, files in sizes.logs(options, ["json", "own"], []):
+        log, query = Log(files, kind), by_id(Log(files, kind))
+        name, series = f"{log.name}, {query.condition}, {DELAY_MS} ms away", f"cached plan, {NAMES[kind]}"
+        asked = sizes.asked(CONTESTANTS, files)
+        found.append(Case(name, asked, log.given(**query.arguments), 3, query.files, series, files, f"cache {kind}"))
+    return found
+
+
+if __name__ == "__main__":
+    main("cache", CONTESTANTS, cases, sizes.arguments)

@@ -1,0 +1,38 @@
+"""`deltaplane cache`: what is in the local cache, and emptying it.
+
+Knows the public API only. Called by `deltaplane.cli.app`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deltaplane import cache
+from deltaplane.cli import render
+
+__all__ = ["app"]
+
+app = typer.Typer(name="cache", help="The local cache of log and data files.", pretty_exceptions_enable=False)
+
+Directory = Annotated[
+    Path | None, typer.Option(help="The cache's directory.", show_default="the environment's DELTAPLANE_CACHE_DIR")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def info(path: Directory = None, json: AsJson = False) -> None:
+    """What is in the cache: entries and bytes, by table."""
+    found = cache.cache_info(path)
+    render.cache({**asdict(found), "path": str(found.path)}, as_json=json)
+
+
+@app.command()
+def clear(path: Directory = None, json: AsJson = False) -> None:
+    """Empties the cache; programs that use it fill it again."""
+    freed = cache.clear_cache(path)
+    render.facts({"freed_bytes": freed} if json else {"freed": render.bytes_text(freed)}, as_json=json)

@@ -1,0 +1,41 @@
+//! The local cache of log and data files: what is in it, and emptying it. `deltaplane.cache` documents both.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use deltaplane_store as store;
+use pyo3::prelude::*;
+
+use crate::errors::run;
+
+/// Entries, bytes, drafts, the oldest use, and entries and bytes by location.
+type Contents = (u64, u64, u64, Option<u64>, BTreeMap<String, (u64, u64)>);
+
+/// The directory that the environment names.
+#[pyfunction]
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    store::cache_dir()
+}
+
+/// What is in a directory's cache.
+#[pyfunction]
+pub(crate) fn cache_contents(py: Python<'_>, path: PathBuf) -> PyResult<Contents> {
+    let found = run(py, || store::cache_contents(&path))?;
+    let tables = found
+        .tables
+        .into_iter()
+        .map(|(name, t)| (name, (t.entries, t.size_bytes)));
+    Ok((
+        found.entries,
+        found.size_bytes,
+        found.drafts,
+        found.oldest_use_ms,
+        tables.collect(),
+    ))
+}
+
+/// Throws it away; files and bytes that went.
+#[pyfunction]
+pub(crate) fn clear_cache(py: Python<'_>, path: PathBuf) -> PyResult<(u64, u64)> {
+    run(py, || store::clear_cache(&path)).map(|cleared| (cleared.files, cleared.size_bytes))
+}

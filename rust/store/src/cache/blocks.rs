@@ -1,0 +1,127 @@
+//! Which blocks of an object a read needs, and which of those are read in one request. Pure arithmetic.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Objects are kept in blocks of this size, the last one shorter: a selective read of a checkpoint takes pages of some ten
+/// kilobytes, so that larger blocks would mostly be bytes that nobody asked for, and smaller ones more files than a
+/// directory should have.
+pub(super) const BLOCK_BYTES: u64 = 256 << 10;
+/// Missing blocks beside each other that are read in one request.
+const RUN_BLOCKS: u64 = 32;
+
+/// Where a block of an object of this size lies.
+pub(super) fn span(block: u64, size_bytes: u64) -> Range<u64> {
+    let start = block.saturating_mul(BLOCK_BYTES);
+    start..start.saturating_add(BLOCK_BYTES).min(size_bytes)
+}
+
+/// The blocks in which these ranges lie, none of which reaches beyond the object.
+pub(super) fn needed(ranges: &[Range<u64>]) -> BTreeSet<u64> {
+    let of = |r: &Range<u64>| r.start / BLOCK_BYTES..r.end.div_ceil(BLOCK_BYTES);
+    ranges.iter().filter(|r| !r.is_empty()).flat_map(of).collect()
+}
+
+/// Ascending blocks as runs of neighbours, none of them too long.
+pub(super) fn runs(blocks: &[u64]) -> Vec<Range<u64>> {
+    let mut out: Vec<Range<u64>> = Vec::new();
+    for block in blocks {
+        match out.last_mut() {
+            Some(run) if run.end == *block && run.end - run.start < RUN_BLOCKS => run.end += 1,
+            _ => out.push(*block..*block + 1),
+        }
+    }
+    out
+}
+
+/// A part that has to be read: its place in the object, and what comes of it.
+pub(super) struct Wanted {
+    range: Range<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Wanted {
+    /// Nothing read yet; `None` for what doesn't fit into memory's addresses.
+    pub(super) fn new(range: Range<u64>) -> Option<Self> {
+        let length = usize::try_from(range.end.saturating_sub(range.start)).ok()?;
+        Some(Wanted {
+            range,
+            bytes: vec![0; length],
+        })
+    }
+
+    /// Takes what it needs from bytes that begin at this place of the object.
+    pub(super) fn take_from(&mut self, at: u64, bytes: &[u8]) {
+        let end = at.saturating_add(bytes.len() as u64);
+        let (from, until) = (self.range.start.max(at), self.range.end.min(end));
+        if from >= until {
+            return;
+        }
+        let within = |base: u64, place: u64| usize::try_from(place - base).unwrap_or(usize::MAX);
+        let source = bytes.get(within(at, from)..within(at, until));
+        let own = within(self.range.start, from)..within(self.range.start, until);
+        if let (Some(goal), Some(source)) = (self.bytes.get_mut(own), source) {
+            goal.copy_from_slice(source);
+        }
+    }
+
+    /// What was taken.
+    pub(super) fn into_bytes(self) -> bytes::Bytes {
+        self.bytes.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::single_range_in_vec_init)]
+    use super::*;
+
+    const B: u64 = BLOCK_BYTES;
+
+    #[test]
+    fn a_range_needs_the_blocks_that_it_touches() {
+        for (range, blocks) in [
+            (0..1, vec![0]),
+            (0..B, vec![0]),
+            (0..B + 1, vec![0, 1]),
+            (B - 1..B + 1, vec![0, 1]),
+            (B..B, vec![]),
+            (3 * B..4 * B + 7, vec![3, 4]),
+        ] {
+            assert_eq!(
+                Vec::from_iter(needed(std::slice::from_ref(&range))),
+                blocks,
+                "{range:?}"
+            );
+        }
+        assert_eq!(Vec::from_iter(needed(&[5..9, 3..4, 2 * B..2 * B + 1])), [0, 2]);
+    }
+
+    #[test]
+    fn the_last_block_ends_with_the_object() {
+        assert_eq!(span(0, 10), 0..10);
+        assert_eq!(span(1, 2 * B), B..2 * B);
+        assert_eq!(span(2, 2 * B + 1), 2 * B..2 * B + 1);
+    }
+
+    #[test]
+    fn neighbours_are_read_together_up_to_a_bound() {
+        assert_eq!(runs(&[]), []);
+        assert_eq!(runs(&[0, 1, 3]), [0..2, 3..4]);
+        let many: Vec<u64> = (0..40).collect();
+        assert_eq!(runs(&many), [0..32, 32..40]);
+    }
+
+    #[test]
+    fn parts_are_put_together_from_any_pieces() {
+        let object: Vec<u8> = (0..100).collect();
+        for range in [0..100, 0..1, 17..18, 30..71, 99..100, 5..5] {
+            let mut wanted = Wanted::new(range.clone()).unwrap();
+            for at in [60, 0, 30, 90] {
+                let end = (at + 30).min(100);
+                wanted.take_from(at as u64, &object[at..end]);
+            }
+            assert_eq!(wanted.into_bytes(), object[range.start as usize..range.end as usize]);
+        }
+    }
+}

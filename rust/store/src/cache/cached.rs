@@ -1,0 +1,251 @@
+//! The cache as a backend over another one: a read that says of which object it wants bytes is answered from the disk where
+//! it can be. All else goes through: whoever doesn't say what was there may be given nothing older than what is.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use deltaplane_error::{Error, Kind, Result};
+use futures::{StreamExt, stream};
+use object_store::ObjectStore;
+use object_store::path::Path;
+use tokio::sync::Semaphore;
+
+use super::blocks::{self, Wanted};
+use super::entry::Name;
+use super::place::Place;
+use super::settings::Settings;
+use super::shelf::Shelf;
+use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink};
+use crate::runtime::blocking;
+
+/// Requests for missing blocks under way at once, for all reads of a store: what they bring is held beside what is wanted
+/// of it, which bounds that to some 64 MiB.
+const PARALLEL_REQUESTS: usize = 8;
+
+pub(super) struct Cached {
+    inner: Arc<dyn Backend>,
+    of: Arc<Of>,
+    data: bool,
+    requests: Semaphore,
+}
+
+/// Where entries stand, and what their names begin with.
+struct Of {
+    shelf: Shelf,
+    place: Place,
+}
+
+/// An object with the tag that tells it from whatever had or gets its name.
+#[derive(Clone)]
+struct Tagged {
+    key: String,
+    tag: String,
+    size_bytes: u64,
+}
+
+impl Tagged {
+    /// `None` without such a tag: size and time are the same for a table that is made anew in one second. A weak tag
+    /// stands for more than one content.
+    fn of(info: &ObjectInfo) -> Option<Self> {
+        let tag = info
+            .etag
+            .as_deref()
+            .filter(|tag| !tag.is_empty() && !tag.starts_with("W/"))?;
+        (info.size_bytes > 0).then(|| Tagged {
+            key: info.key.clone(),
+            tag: tag.to_owned(),
+            size_bytes: info.size_bytes,
+        })
+    }
+}
+
+impl Of {
+    fn name(&self, of: &Tagged, block: u64) -> Name {
+        let (size, block) = (of.size_bytes.to_string(), block.to_string());
+        let place = [self.place.location.as_str(), &self.place.settings];
+        Name::new(place.into_iter().chain([of.key.as_str(), &of.tag, &size, &block]))
+    }
+
+    /// Fills in what is there; the blocks that are missing.
+    fn take(&self, of: &Tagged, ranges: &[Range<u64>], wanted: &mut [Wanted]) -> Vec<u64> {
+        let mut missing = Vec::new();
+        for block in blocks::needed(ranges) {
+            let span = blocks::span(block, of.size_bytes);
+            match self.shelf.get(&self.name(of, block), span.end - span.start) {
+                Some(bytes) => wanted.iter_mut().for_each(|w| w.take_from(span.start, &bytes)),
+                None => missing.push(block),
+            }
+        }
+        missing
+    }
+
+    /// Keeps the blocks of a run.
+    fn keep(&self, of: &Tagged, run: &Range<u64>, bytes: &Bytes) {
+        let start = blocks::span(run.start, of.size_bytes).start;
+        for block in run.clone() {
+            let span = blocks::span(block, of.size_bytes);
+            let within = |place: u64| usize::try_from(place - start).unwrap_or(usize::MAX);
+            if let Some(body) = bytes.get(within(span.start)..within(span.end)) {
+                self.shelf.put(&self.name(of, block), body);
+            }
+        }
+    }
+}
+
+/// The parts under way. No lock of it is held while anything is waited for.
+type Parts = Arc<Mutex<Vec<Wanted>>>;
+
+impl Cached {
+    pub(super) fn new(inner: Arc<dyn Backend>, place: Place, settings: &Settings) -> Self {
+        let shelf = Shelf::new(&settings.dir, settings.bytes);
+        Cached {
+            inner,
+            of: Arc::new(Of { shelf, place }),
+            data: settings.data,
+            requests: Semaphore::new(PARALLEL_REQUESTS),
+        }
+    }
+
+    /// Parts of an object by its blocks; `None` where that isn't possible.
+    async fn by_blocks(&self, info: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Option<Vec<Bytes>>> {
+        let Some(of) = Tagged::of(info) else { return Ok(None) };
+        let clip = |r: &Range<u64>| r.start..r.end.min(of.size_bytes);
+        // What begins behind the end is for the store to judge.
+        if ranges.iter().any(|r| !r.is_empty() && r.start >= of.size_bytes) {
+            return Ok(None);
+        }
+        let ranges: Vec<_> = ranges.iter().map(clip).collect();
+        let Some(wanted) = ranges.iter().cloned().map(Wanted::new).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let (here, asked) = (Arc::clone(&self.of), of.clone());
+        let (wanted, missing) = blocking(move || {
+            let mut wanted = wanted;
+            let missing = match here.shelf.is_usable() {
+                true => Some(here.take(&asked, &ranges, &mut wanted)),
+                false => None,
+            };
+            Ok((wanted, missing))
+        })
+        .await?;
+        let Some(missing) = missing else { return Ok(None) };
+        let parts = Arc::new(Mutex::new(wanted));
+        let requests = blocks::runs(&missing)
+            .into_iter()
+            .map(|run| self.fetch(info, &of, run, &parts));
+        let mut requests = stream::iter(requests.collect::<Vec<_>>()).buffer_unordered(PARALLEL_REQUESTS);
+        while let Some(is_whole) = requests.next().await {
+            if !is_whole? {
+                return Ok(None);
+            }
+        }
+        drop(requests);
+        let parts = std::mem::take(&mut *parts.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Some(parts.into_iter().map(Wanted::into_bytes).collect()))
+    }
+
+    /// Reads missing blocks, keeps them, and fills in what is wanted of them; false if the store gave another length.
+    async fn fetch(&self, info: &ObjectInfo, of: &Tagged, run: Range<u64>, parts: &Parts) -> Result<bool> {
+        let last = blocks::span(run.end.saturating_sub(1), of.size_bytes);
+        let span = blocks::span(run.start, of.size_bytes).start..last.end;
+        let _permit = self.requests.acquire().await;
+        let bytes = self.inner.read_part(info, span.clone()).await?;
+        if bytes.len() as u64 != span.end - span.start {
+            return Ok(false);
+        }
+        for part in parts.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            part.take_from(span.start, &bytes);
+        }
+        let (here, of) = (Arc::clone(&self.of), of.clone());
+        blocking(move || {
+            here.keep(&of, &run, &bytes);
+            Ok(())
+        })
+        .await?;
+        Ok(true)
+    }
+}
+
+#[async_trait]
+impl Backend for Cached {
+    fn local_path(&self, key: &str) -> Option<PathBuf> {
+        self.inner.local_path(key)
+    }
+
+    async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing> {
+        self.inner.list_from(dir, from_name).await
+    }
+
+    async fn list_all(&self, dir: &str) -> Result<Listing> {
+        self.inner.list_all(dir).await
+    }
+
+    async fn read(&self, key: &str) -> Result<Bytes> {
+        self.inner.read(key).await
+    }
+
+    async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
+        let whole = 0..of.size_bytes;
+        match self.by_blocks(of, std::slice::from_ref(&whole)).await {
+            Ok(Some(parts)) => parts.into_iter().next().ok_or_else(no_part),
+            // What has its name now is what is wanted then.
+            Err(e) if e.kind() != Kind::ObjectNotFound => Err(e),
+            _ => self.inner.read_listed(of).await,
+        }
+    }
+
+    async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
+        self.inner.read_range(key, range).await
+    }
+
+    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        let parts = self.read_parts(of, std::slice::from_ref(&range)).await?;
+        parts.into_iter().next().ok_or_else(no_part)
+    }
+
+    async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        match self.by_blocks(of, ranges).await? {
+            Some(parts) => Ok(parts),
+            None => self.inner.read_parts(of, ranges).await,
+        }
+    }
+
+    async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        self.inner.head(key).await
+    }
+
+    async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
+        self.inner.put(key, bytes).await
+    }
+
+    async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
+        self.inner.put_if_absent(key, bytes).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        self.inner.delete(key).await
+    }
+
+    fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
+        self.inner.object(key)
+    }
+
+    async fn upload(&self, key: &str) -> Result<Box<dyn Sink>> {
+        self.inner.upload(key).await
+    }
+
+    fn keeps_data(&self) -> bool {
+        self.data
+    }
+
+    fn behind(&self) -> Option<Arc<dyn Backend>> {
+        Some(Arc::clone(&self.inner))
+    }
+}
+
+fn no_part() -> Error {
+    Error::internal("one range was read and gave no bytes; please report this")
+}

@@ -1,0 +1,103 @@
+//! What a cache directory holds, for people: counted, or thrown away. Blocking; called from the boundary.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use deltaplane_error::{Error, Result};
+
+use super::{entry, walk};
+use crate::error;
+
+/// An entry names its location within so many bytes.
+const NAME_BYTES: u64 = 4096;
+
+/// What is in a cache.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CacheContents {
+    /// Entries: blocks of objects.
+    pub entries: u64,
+    /// What they take of the disk, in bytes.
+    pub size_bytes: u64,
+    /// Files that are being written, or were left behind by processes that ended.
+    pub drafts: u64,
+    /// When the entry was last used that is due to go first, in ms since 1970.
+    pub oldest_use_ms: Option<u64>,
+    /// Entries by the location that they are of.
+    pub tables: BTreeMap<String, CachedTable>,
+}
+
+/// What a cache has of one location.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CachedTable {
+    /// Blocks of its objects.
+    pub entries: u64,
+    /// What they take of the disk, in bytes.
+    pub size_bytes: u64,
+}
+
+/// What was thrown away.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cleared {
+    /// Entries and files that were being written.
+    pub files: u64,
+    /// What they took of the disk, in bytes.
+    pub size_bytes: u64,
+}
+
+/// Counts what the cache in this directory holds; nothing where there is none. Opens every entry.
+///
+/// `StoreDenied` and the like where the directory can't be read.
+pub fn cache_contents(dir: &Path) -> Result<CacheContents> {
+    let ours = walk::ours(dir);
+    let failed = |e: io::Error| failed(&e, "counting the cache", dir);
+    let mut out = CacheContents {
+        drafts: walk::drafts_in(&ours).map_err(failed)?.len() as u64,
+        ..CacheContents::default()
+    };
+    for found in walk::entries(&ours).map_err(failed)? {
+        out.entries += 1;
+        out.size_bytes = out.size_bytes.saturating_add(found.disk_bytes);
+        out.oldest_use_ms = Some(out.oldest_use_ms.map_or(found.used_ms, |ms| ms.min(found.used_ms)));
+        // Gone or damaged ones belong to no table.
+        if let Ok(Some(location)) = location(&walk::file(&ours, found.id)) {
+            let table = out.tables.entry(location).or_default();
+            table.entries += 1;
+            table.size_bytes = table.size_bytes.saturating_add(found.disk_bytes);
+        }
+    }
+    Ok(out)
+}
+
+/// Throws away all that the cache in this directory holds. Processes that use it go on and fill it again; files of others
+/// in the directory stay.
+///
+/// `StoreDenied` and the like where something can't be removed.
+pub fn clear_cache(dir: &Path) -> Result<Cleared> {
+    let ours = walk::ours(dir);
+    let failed = |e: io::Error| failed(&e, "clearing the cache", dir);
+    let mut out = Cleared::default();
+    let drafts = walk::drafts_in(&ours).map_err(failed)?;
+    let drafts = drafts.into_iter().map(|d| (d.path, d.disk_bytes));
+    let entries = walk::entries(&ours).map_err(failed)?;
+    let entries = entries.into_iter().map(|e| (walk::file(&ours, e.id), e.disk_bytes));
+    for (path, disk_bytes) in drafts.chain(entries) {
+        if walk::remove(&path).map_err(failed)? {
+            out.files += 1;
+            out.size_bytes = out.size_bytes.saturating_add(disk_bytes);
+        }
+    }
+    walk::remove_empty(&ours);
+    Ok(out)
+}
+
+fn failed(e: &io::Error, what: &str, dir: &Path) -> Error {
+    error::from_io(e, what).with_path(dir.display().to_string())
+}
+
+fn location(path: &Path) -> io::Result<Option<String>> {
+    let mut start = Vec::new();
+    File::open(path)?.take(NAME_BYTES).read_to_end(&mut start)?;
+    Ok(entry::location_in(&start).map(str::to_owned))
+}

@@ -1,0 +1,130 @@
+//! One entry as a file: a block of an object with the name that tells it from all others, and a checksum over both.
+//! Knows bytes only; `shelf` reads and writes the files.
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+/// What an entry of this layout begins with; another layout or another way to cut blocks gets another number.
+pub(super) const MAGIC: [u8; 8] = *b"DPCACHE1";
+/// The magic number, the checksum, the lengths of name and body.
+pub(super) const HEAD_BYTES: usize = 8 + 16 + 4 + 8;
+/// Longer names are no object's.
+const LONGEST_NAME: usize = 64 << 10;
+
+/// What an entry is of: texts of any content, the first one the location.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Name(Vec<u8>);
+
+impl Name {
+    /// Every text with its length before it, so that no two lists are one name.
+    pub(super) fn new<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut bytes = Vec::new();
+        for part in parts {
+            bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        Name(bytes)
+    }
+
+    /// The number that its file is called by. Two names may share one: the file tells whose it is.
+    pub(super) fn id(&self) -> u128 {
+        xxh3_128(&self.0)
+    }
+
+    /// How long the file of a body is.
+    pub(super) fn file_bytes(&self, body_bytes: u64) -> u64 {
+        (HEAD_BYTES as u64 + self.0.len() as u64).saturating_add(body_bytes)
+    }
+
+    /// What stands before the body; `None` for a name that is too long to be kept.
+    pub(super) fn head(&self, body: &[u8]) -> Option<Vec<u8>> {
+        let lengths = lengths(&self.0, body)?;
+        let mut out = Vec::with_capacity(HEAD_BYTES + self.0.len());
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&checksum(&lengths, &self.0, body));
+        out.extend_from_slice(&lengths);
+        out.extend_from_slice(&self.0);
+        Some(out)
+    }
+
+    /// Where the body begins in a file that is undamaged and this one's.
+    pub(super) fn body_of(&self, file: &[u8]) -> Option<usize> {
+        let (head, rest) = file.split_at_checked(HEAD_BYTES)?;
+        let (name, body) = rest.split_at_checked(self.0.len())?;
+        let lengths = lengths(name, body)?;
+        let expected = [&MAGIC[..], &checksum(&lengths, name, body), &lengths].concat();
+        (name == self.0 && head == expected).then_some(HEAD_BYTES + name.len())
+    }
+}
+
+fn lengths(name: &[u8], body: &[u8]) -> Option<[u8; 12]> {
+    let name = u32::try_from(name.len()).ok().filter(|_| name.len() <= LONGEST_NAME)?;
+    let mut out = [0; 12];
+    let (a, b) = out.split_at_mut(4);
+    a.copy_from_slice(&name.to_le_bytes());
+    b.copy_from_slice(&(body.len() as u64).to_le_bytes());
+    Some(out)
+}
+
+fn checksum(lengths: &[u8], name: &[u8], body: &[u8]) -> [u8; 16] {
+    let mut hash = Xxh3::new();
+    hash.update(lengths);
+    hash.update(name);
+    hash.update(body);
+    hash.digest128().to_le_bytes()
+}
+
+/// The location that an entry's file names in its first bytes, taken on trust: for counting only.
+pub(super) fn location_in(file_start: &[u8]) -> Option<&str> {
+    let rest = file_start.strip_prefix(&MAGIC)?.get(HEAD_BYTES - MAGIC.len()..)?;
+    let (length, rest) = rest.split_first_chunk::<8>()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    std::str::from_utf8(rest.get(..length)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+
+    fn file(name: &Name, body: &[u8]) -> Vec<u8> {
+        [&name.head(body).unwrap(), body].concat()
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let name = Name::new(["s3://b/t", "k", "tag", "5", "0"]);
+        for body in [&b""[..], b"hello"] {
+            let file = file(&name, body);
+            assert_eq!(file.len() as u64, name.file_bytes(body.len() as u64));
+            assert_eq!(&file[name.body_of(&file).unwrap()..], body);
+            assert_eq!(location_in(&file), Some("s3://b/t"));
+        }
+    }
+
+    #[test]
+    fn no_changed_bit_and_no_cut_passes() {
+        let name = Name::new(["s3://b/t", "k", "tag"]);
+        let sound = file(&name, b"some bytes of a log");
+        for at in 0..sound.len() {
+            for bit in 0..8 {
+                let mut bad = sound.clone();
+                bad[at] ^= 1 << bit;
+                assert_eq!(name.body_of(&bad), None, "bit {bit} of byte {at}");
+            }
+            assert_eq!(name.body_of(&sound[..at]), None, "cut to {at}");
+        }
+        assert_eq!(name.body_of(&[&sound[..], b"x"].concat()), None);
+    }
+
+    #[test]
+    fn an_entry_under_another_name_is_not_taken() {
+        let (one, two) = (Name::new(["a", "bc"]), Name::new(["ab", "c"]));
+        assert_ne!((one.id(), &one), (two.id(), &two));
+        assert_eq!(two.body_of(&file(&one, b"x")), None);
+    }
+
+    #[test]
+    fn names_without_bounds_are_not_kept() {
+        assert_eq!(Name::new(["x".repeat(LONGEST_NAME).as_str()]).head(b""), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! What storage options and the environment say of the cache: where, how large, what of.
+//! Reads no file. An option beats the variable; an empty `cache_dir` is no cache.
+
+use std::path::PathBuf;
+
+use deltaplane_error::{Error, Result};
+
+use crate::options::{Options, flag};
+
+/// The option names of this file; each has a variable `DELTAPLANE_` before it in capitals.
+pub(crate) const KEYS: &[&str] = &[DIR, BYTES, DATA];
+const DIR: &str = "cache_dir";
+const BYTES: &str = "cache_bytes";
+const DATA: &str = "cache_data";
+
+/// Enough for the logs of most tables, little enough not to be missed on a disk.
+const DEFAULT_BYTES: u64 = 1 << 30;
+/// Smaller ones would throw away what is being read.
+const LEAST_BYTES: u64 = 4 << 20;
+
+/// A cache that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) dir: PathBuf,
+    /// Bytes on the disk that it may take.
+    pub(super) bytes: u64,
+    /// Whether data files are kept too.
+    pub(super) data: bool,
+}
+
+/// The directory of the cache that the environment asks for, if any: the variable `DELTAPLANE_CACHE_DIR`, made absolute.
+pub fn cache_dir() -> Option<PathBuf> {
+    dir(&std::env::var(variable(DIR)).ok()?)
+}
+
+/// The cache that these options ask for, in an environment of these variables.
+pub(super) fn of(options: &Options, environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<Settings>> {
+    let setting = |key: &str| match options.get(key) {
+        Some(value) => Some((key.to_owned(), value.to_owned())),
+        None => environment(&variable(key)).map(|value| (variable(key), value)),
+    };
+    let bytes = setting(BYTES).map_or(Ok(DEFAULT_BYTES), |(name, value)| bytes(&name, &value))?;
+    let data = setting(DATA).map_or(Ok(false), |(name, value)| flag(&name, &value))?;
+    let dir = setting(DIR).and_then(|(_, value)| dir(&value));
+    Ok(dir.map(|dir| Settings { dir, bytes, data }))
+}
+
+/// The same options with no cache.
+pub(crate) fn switched_off(options: &Options) -> Options {
+    let given = options.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Options::new(given.chain([(DIR.to_owned(), String::new())]))
+}
+
+fn variable(key: &str) -> String {
+    format!("DELTAPLANE_{}", key.to_ascii_uppercase())
+}
+
+fn dir(text: &str) -> Option<PathBuf> {
+    // A process without a working directory has no place for a relative path, and does without a cache.
+    std::path::absolute(Some(text).filter(|t| !t.is_empty())?).ok()
+}
+
+/// `1073741824`, `1GiB`, `500 MB`.
+fn bytes(name: &str, text: &str) -> Result<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (amount, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
+    let scale: Option<u64> = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1),
+        "kb" => Some(1_000),
+        "mb" => Some(1_000_000),
+        "gb" => Some(1_000_000_000),
+        "tb" => Some(1_000_000_000_000),
+        "k" | "kib" => Some(1 << 10),
+        "m" | "mib" => Some(1 << 20),
+        "g" | "gib" => Some(1 << 30),
+        "t" | "tib" => Some(1 << 40),
+        _ => None,
+    };
+    let bytes = scale
+        .zip(amount.parse().ok())
+        .and_then(|(s, n): (u64, u64)| n.checked_mul(s));
+    match bytes {
+        Some(bytes) if bytes >= LEAST_BYTES => Ok(bytes),
+        Some(_) => Err(Error::invalid_argument(format!(
+            "{name} is {text}, and a cache takes at least {LEAST_BYTES} bytes: give more, or leave {DIR} out"
+        ))),
+        None => Err(Error::invalid_argument(format!(
+            "{name} is no number of bytes such as 1073741824 or 1GiB: {text}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn asked(options: &[(&str, &str)], environment: &[(&str, &str)]) -> Result<Option<Settings>> {
+        let options = Options::new(options.iter().map(|(k, v)| (k.to_string(), v.to_string())));
+        let found = |name: &str| environment.iter().find(|(k, _)| *k == name).map(|(_, v)| v.to_string());
+        of(&options, &found)
+    }
+
+    #[test]
+    fn nothing_is_cached_unless_a_directory_is_named() {
+        assert_eq!(asked(&[], &[]).unwrap(), None);
+        assert_eq!(
+            asked(&[("cache_bytes", "1GiB"), ("cache_data", "true")], &[]).unwrap(),
+            None
+        );
+        let environment = [("DELTAPLANE_CACHE_DIR", "/c")];
+        assert_eq!(asked(&[("cache_dir", "")], &environment).unwrap(), None);
+        let off = switched_off(&Options::new([("CACHE_DIR".to_owned(), "/d".to_owned())]));
+        assert_eq!(
+            of(&off, &|name| name.ends_with("DIR").then(|| "/c".to_owned())).unwrap(),
+            None
+        );
+        let found = asked(&[], &environment).unwrap().unwrap();
+        let expected = Settings {
+            dir: "/c".into(),
+            bytes: DEFAULT_BYTES,
+            data: false,
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn options_beat_variables() {
+        let environment = [
+            ("DELTAPLANE_CACHE_DIR", "/c"),
+            ("DELTAPLANE_CACHE_BYTES", "nonsense"),
+            ("DELTAPLANE_CACHE_DATA", "on"),
+        ];
+        let found = asked(&[("cache_dir", "/d"), ("cache_bytes", "5 MB")], &environment)
+            .unwrap()
+            .unwrap();
+        let expected = Settings {
+            dir: "/d".into(),
+            bytes: 5_000_000,
+            data: true,
+        };
+        assert_eq!(found, expected);
+        assert!(found.dir.is_absolute());
+        assert!(asked(&[("cache_dir", "c")], &[]).unwrap().unwrap().dir.is_absolute());
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        for (key, value) in [
+            ("cache_bytes", "much"),
+            ("cache_bytes", "-1"),
+            ("cache_bytes", "1"),
+            ("cache_bytes", "99999999999TiB"),
+            ("cache_data", "maybe"),
+        ] {
+            let e = asked(&[(key, value)], &[]).unwrap_err();
+            assert!(e.to_string().contains(key), "{e}");
+            let variable = format!("DELTAPLANE_{}", key.to_ascii_uppercase());
+            let e = asked(&[], &[(&variable, value)]).unwrap_err();
+            assert!(e.to_string().contains(&variable), "{e}");
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! The entries of one cache directory: taken out and put in by any number of processes at once, without a lock.
+//! What can't be written, read or believed is no error: the store has it. Blocking; called by `cached`.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use rand::RngExt;
+use uuid::Uuid;
+
+use super::entry::Name;
+use super::walk;
+
+/// A file's time tells its last use, since many systems keep no time of reading; it is set no oftener than this.
+const TOUCH_MS: u64 = 60_000;
+/// After this share of the bound was put in, what is there is counted and the oldest taken out. Counting then costs each
+/// entry a look at some others, however many there are.
+const COUNTED_EVERY: u64 = 64;
+/// A draft of this age is nobody's any more.
+const STALE_DRAFT_MS: u64 = 3_600_000;
+/// How long nothing is put in after that failed, a full disk being the likeliest reason.
+const PAUSE_MS: u64 = 30_000;
+
+/// A directory of entries.
+pub(super) struct Shelf {
+    ours: PathBuf,
+    /// Bytes of the disk that all processes together may take.
+    limit: u64,
+    /// Whether the directory was found fit for it.
+    is_ready: AtomicBool,
+    /// Until when nothing is put in, in ms since 1970.
+    paused_until_ms: AtomicU64,
+    /// Bytes put in since the last count.
+    uncounted: AtomicU64,
+    is_counting: AtomicBool,
+}
+
+impl Shelf {
+    /// Touches nothing yet.
+    pub(super) fn new(dir: &Path, limit: u64) -> Self {
+        // Processes that put in little and end count by chance, so that many of them don't go over the bound together.
+        let begun = rand::rng().random_range(0..=limit / COUNTED_EVERY);
+        Shelf {
+            ours: walk::ours(dir),
+            limit,
+            is_ready: AtomicBool::new(false),
+            paused_until_ms: AtomicU64::new(0),
+            uncounted: AtomicU64::new(begun),
+            is_counting: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether entries can be put in and taken out now, as far as is known.
+    pub(super) fn is_usable(&self) -> bool {
+        if walk::now_ms() < self.paused_until_ms.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.is_ready.load(Ordering::Relaxed) {
+            return true;
+        }
+        match self.prepare() {
+            Ok(()) => self.is_ready.store(true, Ordering::Relaxed),
+            Err(e) => self.pause(&e),
+        }
+        self.is_ready.load(Ordering::Relaxed)
+    }
+
+    fn pause(&self, e: &io::Error) {
+        let until = walk::now_ms().saturating_add(PAUSE_MS);
+        self.paused_until_ms.store(until, Ordering::Relaxed);
+        tracing::warn!(
+            path = %self.ours.display(), error = %e,
+            "the cache can't be used, reading goes on without it; free space or correct its directory (cache_dir)"
+        );
+    }
+
+    /// Makes the directory where it is missing, readable for its owner only. Another user's, or one that others may write
+    /// to, is refused: a checksum proves that an entry is undamaged, not who wrote it.
+    fn prepare(&self) -> io::Result<()> {
+        let unfit = |what: &str| Err(io::Error::new(ErrorKind::PermissionDenied, what.to_owned()));
+        if fs::symlink_metadata(&self.ours).is_ok_and(|found| !found.is_dir()) {
+            return unfit("it is a link or a file");
+        }
+        create_dirs(&walk::drafts(&self.ours))?;
+        let draft = Draft::new(&self.ours)?;
+        let found = fs::symlink_metadata(&self.ours)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            if found.uid() != draft.file.metadata()?.uid() {
+                return unfit("it belongs to another user");
+            }
+            if found.mode() & 0o022 != 0 {
+                return unfit("other users may write to it");
+            }
+        }
+        drop(draft);
+        Ok(())
+    }
+
+    /// The body of an entry of this length, if it is there and sound. A damaged one is removed.
+    pub(super) fn get(&self, name: &Name, body_bytes: u64) -> Option<Bytes> {
+        let path = walk::file(&self.ours, name.id());
+        match read(&path, name, body_bytes) {
+            Ok(Some(body)) => Some(body),
+            Ok(None) => {
+                tracing::warn!(path = %path.display(), "a cache entry is damaged; it is removed and read from the store again");
+                self.remove(&path);
+                None
+            }
+            Err(e) => {
+                if e.kind() != ErrorKind::NotFound {
+                    tracing::warn!(path = %path.display(), error = %e, "a cache entry can't be read; the store is asked");
+                }
+                None
+            }
+        }
+    }
+
+    fn remove(&self, path: &Path) {
+        if let Err(e) = walk::remove(path) {
+            tracing::debug!(path = %path.display(), error = %e, "a cache entry couldn't be removed");
+        }
+    }
+
+    /// Keeps a body under a name, in the place of what was there.
+    pub(super) fn put(&self, name: &Name, body: &[u8]) {
+        let Some(head) = name.head(body) else { return };
+        if !self.is_usable() {
+            return;
+        }
+        let path = walk::file(&self.ours, name.id());
+        let write = || Draft::new(&self.ours)?.finish(&[&head, body], &path);
+        // Someone may clear the cache meanwhile, directories and all.
+        let written = match write() {
+            Err(e) if e.kind() == ErrorKind::NotFound => self
+                .prepare()
+                .and_then(|()| create_dirs(path.parent().unwrap_or(&self.ours)))
+                .and_then(|()| write()),
+            written => written,
+        };
+        match written {
+            Ok(()) => self.count(walk::on_disk(name.file_bytes(body.len() as u64))),
+            Err(e) => self.pause(&e),
+        }
+    }
+
+    /// Takes note of bytes that were put in, and now and then makes room.
+    fn count(&self, put_bytes: u64) {
+        let uncounted = self
+            .uncounted
+            .fetch_add(put_bytes, Ordering::Relaxed)
+            .saturating_add(put_bytes);
+        if uncounted < self.limit / COUNTED_EVERY || self.is_counting.swap(true, Ordering::Acquire) {
+            return;
+        }
+        self.uncounted.store(0, Ordering::Relaxed);
+        if let Err(e) = self.make_room() {
+            tracing::warn!(path = %self.ours.display(), error = %e, "the cache can't be counted, and may grow over its bound");
+        }
+        self.is_counting.store(false, Ordering::Release);
+    }
+
+    /// Takes the entries out that were not used for longest, where there are too many, and drafts that nobody finishes.
+    /// Beginning below the bound and ending well below it leaves room for what other processes put in between two counts.
+    fn make_room(&self) -> io::Result<()> {
+        let mut total: u64 = 0;
+        for draft in walk::drafts_in(&self.ours)? {
+            if draft.used_ms.saturating_add(STALE_DRAFT_MS) < walk::now_ms() {
+                self.remove(&draft.path);
+            } else {
+                total = total.saturating_add(draft.disk_bytes);
+            }
+        }
+        let mut entries = walk::entries(&self.ours)?;
+        total = entries.iter().map(|e| e.disk_bytes).fold(total, u64::saturating_add);
+        if total <= self.limit - self.limit / 8 {
+            return Ok(());
+        }
+        entries.sort_unstable_by_key(|e| (e.used_ms, e.id));
+        let mut oldest = entries.iter();
+        while total > self.limit - self.limit / 4
+            && let Some(entry) = oldest.next()
+        {
+            self.remove(&walk::file(&self.ours, entry.id));
+            total = total.saturating_sub(entry.disk_bytes);
+        }
+        tracing::debug!(path = %self.ours.display(), bytes = total, "made room in the cache");
+        Ok(())
+    }
+}
+
+/// The body; `None` for a file that isn't what its name says.
+fn read(path: &Path, name: &Name, body_bytes: u64) -> io::Result<Option<Bytes>> {
+    let file = File::open(path)?;
+    let meta = file.metadata()?;
+    let length = name.file_bytes(body_bytes);
+    if meta.len() != length {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    Read::take(&file, length).read_to_end(&mut bytes)?;
+    let Some(start) = name.body_of(&bytes) else {
+        return Ok(None);
+    };
+    if walk::used_ms(&meta).saturating_add(TOUCH_MS) < walk::now_ms()
+        && let Err(e) = file.set_modified(SystemTime::now())
+    {
+        tracing::debug!(path = %path.display(), error = %e, "the last use of a cache entry can't be noted");
+    }
+    Ok(Some(Bytes::from(bytes).slice(start..)))
+}
+
+fn create_dirs(dir: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
+/// A file that isn't an entry yet; removed unless it becomes one.
+struct Draft {
+    file: File,
+    path: PathBuf,
+}
+
+impl Draft {
+    fn new(ours: &Path) -> io::Result<Self> {
+        let path = walk::drafts(ours).join(Uuid::new_v4().simple().to_string());
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(Draft {
+            file: options.open(&path)?,
+            path,
+        })
+    }
+
+    /// Not flushed to the disk: what a crash leaves of it, the checksum tells.
+    fn finish(mut self, parts: &[&[u8]], goal: &Path) -> io::Result<()> {
+        for part in parts {
+            self.file.write_all(part)?;
+        }
+        fs::rename(&self.path, goal)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After `finish` there is nothing to remove, and what stays is swept later.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use std::time::Duration;
+
+    use super::*;
+
+    const LIMIT: u64 = 4 << 20;
+
+    fn name(n: usize) -> Name {
+        Name::new(["s3://b/t", &format!("object {n}")])
+    }
+
+    fn used(dir: &Path) -> u64 {
+        walk::entries(&walk::ours(dir))
+            .unwrap()
+            .iter()
+            .map(|e| e.disk_bytes)
+            .sum()
+    }
+
+    fn path(dir: &Path, n: usize) -> PathBuf {
+        walk::file(&walk::ours(dir), name(n).id())
+    }
+
+    fn age(path: &Path, by: Duration) {
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_modified(SystemTime::now() - by).unwrap();
+    }
+
+    #[test]
+    fn an_entry_comes_back_and_only_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path(), LIMIT);
+        assert!(shelf.is_usable());
+        assert_eq!(shelf.get(&name(1), 5), None);
+        shelf.put(&name(1), b"hello");
+        assert_eq!(shelf.get(&name(1), 5).unwrap(), "hello");
+        assert_eq!(shelf.get(&name(2), 5), None);
+        assert!(walk::drafts_in(&walk::ours(dir.path())).unwrap().is_empty());
+    }
+
+    #[test]
+    fn damage_is_removed_and_can_be_put_right() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path(), LIMIT);
+        let damages: [fn(&mut Vec<u8>); 4] = [
+            |file| file.truncate(20),
+            |file| *file.last_mut().unwrap() ^= 1,
+            |file| file.clear(),
+            |file| file.extend_from_slice(b"more"),
+        ];
+        for damage in damages {
+            shelf.put(&name(1), b"hello");
+            let mut file = fs::read(path(dir.path(), 1)).unwrap();
+            damage(&mut file);
+            fs::write(path(dir.path(), 1), file).unwrap();
+            assert_eq!(shelf.get(&name(1), 5), None);
+            assert!(!path(dir.path(), 1).exists());
+        }
+        // One entry's file under another's name.
+        shelf.put(&name(1), b"hello");
+        shelf.put(&name(2), b"other");
+        fs::copy(path(dir.path(), 1), path(dir.path(), 2)).unwrap();
+        assert_eq!(shelf.get(&name(2), 5), None);
+        shelf.put(&name(2), b"other");
+        assert_eq!(shelf.get(&name(2), 5).unwrap(), "other");
+        assert_eq!(shelf.get(&name(1), 5).unwrap(), "hello");
+    }
+
+    #[test]
+    fn the_bound_holds_and_the_longest_unused_go_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path(), LIMIT);
+        let body = vec![7; 100_000];
+        for n in 0..10 {
+            shelf.put(&name(n), &body);
+            age(&path(dir.path(), n), Duration::from_secs(3600 * (20 - n as u64)));
+        }
+        // Reading notes the use.
+        assert!(shelf.get(&name(0), 100_000).is_some());
+        for n in 10..40 {
+            shelf.put(&name(n), &body);
+            assert!(used(dir.path()) <= LIMIT, "{}", used(dir.path()));
+        }
+        assert!(used(dir.path()) > LIMIT / 2);
+        let there = |n| path(dir.path(), n).exists();
+        assert!(there(0) && there(39) && !there(1) && !there(2));
+    }
+
+    #[test]
+    fn many_small_entries_count_by_what_they_take_of_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path(), LIMIT);
+        for n in 0..1500 {
+            shelf.put(&name(n), b"x");
+        }
+        let left = walk::entries(&walk::ours(dir.path())).unwrap();
+        assert!(left.len() as u64 <= LIMIT / 4096, "{}", left.len());
+    }
+
+    #[test]
+    fn drafts_that_nobody_finishes_are_swept_and_strangers_files_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path(), LIMIT);
+        assert!(shelf.is_usable());
+        let ours = walk::ours(dir.path());
+        let [old, young] = [Uuid::new_v4(), Uuid::new_v4()].map(|id| walk::drafts(&ours).join(id.simple().to_string()));
+        let strangers = [
+            ours.join("drafts/notes.txt"),
+            ours.join("readme"),
+            dir.path().join("other"),
+        ];
+        for file in strangers.iter().chain([&old, &young]) {
+            fs::write(file, b"x").unwrap();
+            age(file, Duration::from_secs(7200));
+        }
+        age(&young, Duration::from_secs(60));
+        shelf.make_room().unwrap();
+        assert!(!old.exists() && young.exists());
+        assert!(strangers.iter().all(|file| file.exists()));
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_makes_no_entry_immortal() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path(), LIMIT);
+        shelf.put(&name(0), &[1; 200_000]);
+        let file = File::options().write(true).open(path(dir.path(), 0)).unwrap();
+        file.set_modified(SystemTime::now() + Duration::from_secs(365 * 86_400))
+            .unwrap();
+        for n in 1..30 {
+            shelf.put(&name(n), &[1; 200_000]);
+        }
+        assert!(!path(dir.path(), 0).exists());
+    }
+
+    #[test]
+    fn a_cleared_directory_is_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(&dir.path().join("deep/cache"), LIMIT);
+        shelf.put(&name(1), b"hello");
+        fs::remove_dir_all(dir.path().join("deep")).unwrap();
+        shelf.put(&name(1), b"hello");
+        assert_eq!(shelf.get(&name(1), 5).unwrap(), "hello");
+    }
+
+    #[test]
+    fn a_place_that_takes_no_directory_is_gone_without() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, b"x").unwrap();
+        let shelf = Shelf::new(&file, LIMIT);
+        assert!(!shelf.is_usable());
+        shelf.put(&name(1), b"hello");
+        assert_eq!(shelf.get(&name(1), 5), None);
+        assert_eq!(fs::read(&file).unwrap(), b"x");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_reads_and_writes() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(&dir.path().join("c"), LIMIT);
+        shelf.put(&name(1), b"hello");
+        let ours = walk::ours(&dir.path().join("c"));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let file = walk::file(&ours, name(1).id());
+        assert_eq!(
+            (mode(&dir.path().join("c")), mode(&ours), mode(&file)),
+            (0o700, 0o700, 0o600)
+        );
+        assert_eq!(mode(file.parent().unwrap()), 0o700);
+
+        fs::set_permissions(&ours, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(!Shelf::new(&dir.path().join("c"), LIMIT).is_usable());
+        // A link that leads elsewhere.
+        let link = dir.path().join("d");
+        fs::create_dir(&link).unwrap();
+        std::os::unix::fs::symlink(dir.path(), walk::ours(&link)).unwrap();
+        assert!(!Shelf::new(&link, LIMIT).is_usable());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+}
