@@ -11,7 +11,7 @@ use deltaplane_protocol::actions::{Action, DomainMetadata, Format, Metadata, Pro
 use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, adds_to_batch, conform, map_at, removes_to_batch};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile};
 use deltaplane_protocol::segment::CheckpointFiles;
-use deltaplane_store::Store;
+use deltaplane_store::{ObjectInfo, Store};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
@@ -52,6 +52,8 @@ pub(crate) struct Part {
     opened: OnceCell<Opened>,
     /// How the top file names it, if it does.
     pub sidecar: Option<SidecarFile>,
+    /// The very file and its row groups that are wanted, where that isn't all of whatever has the key.
+    wanted: Option<(ObjectInfo, Vec<usize>)>,
 }
 
 struct Opened {
@@ -307,7 +309,7 @@ impl CheckpointReader {
     }
 
     /// The same of one of its files.
-    fn part_files<'a>(
+    pub(crate) fn part_files<'a>(
         part: &'a Part,
         what: FileActions,
         columns: PlanColumns,
@@ -329,12 +331,14 @@ impl CheckpointReader {
         .boxed()
     }
 
+    /// Whether a JSON manifest has adds.
+    pub(crate) fn has_manifest_adds(&self) -> bool {
+        self.manifest.iter().any(|a| matches!(a, Action::Add(_)))
+    }
+
     fn manifest_files(&self, what: FileActions) -> Result<Option<RecordBatch>> {
         let batch = match what {
-            FileActions::Adds => adds_to_batch(self.manifest.iter().filter_map(|a| match a {
-                Action::Add(a) => Some(a),
-                _ => None,
-            }))?,
+            FileActions::Adds => adds_of(&self.manifest)?,
             FileActions::Removes => removes_to_batch(self.manifest.iter().filter_map(|a| match a {
                 Action::Remove(r) => Some(r),
                 _ => None,
@@ -342,6 +346,19 @@ impl CheckpointReader {
         };
         Ok((batch.num_rows() > 0).then_some(batch))
     }
+}
+
+/// The adds of the JSON manifest at this key.
+pub(crate) async fn manifest_adds(store: &Store, key: &str) -> Result<RecordBatch> {
+    let (actions, _) = parse_manifest(&store.read(key).await?).map_err(|e| e.with_path(key))?;
+    adds_of(&actions)
+}
+
+fn adds_of(actions: &[Action]) -> Result<RecordBatch> {
+    adds_to_batch(actions.iter().filter_map(|a| match a {
+        Action::Add(a) => Some(a),
+        _ => None,
+    }))
 }
 
 fn parse_manifest(text: &[u8]) -> Result<(Vec<Action>, Vec<SidecarFile>)> {
@@ -369,12 +386,44 @@ impl Part {
             key,
             opened: OnceCell::new(),
             sidecar,
+            wanted: None,
         }
+    }
+
+    /// A file that somebody has seen, for some of its row groups.
+    pub(crate) fn of_row_groups(store: &Store, seen: ObjectInfo, groups: Vec<usize>) -> Self {
+        Part {
+            wanted: Some((seen.clone(), groups)),
+            ..Part::new(store, seen.key, None)
+        }
+    }
+
+    /// What lies at this key of the table.
+    pub(crate) fn of_key(store: &Store, key: String) -> Self {
+        Part::new(store, key, None)
+    }
+
+    /// Where it is.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Of a file that was opened: what it is, and its row groups with adds, each with its bytes.
+    pub(crate) fn groups_of_adds(&self) -> Option<(&ObjectInfo, Vec<(usize, u64)>)> {
+        let Opened { file, footer } = self.opened.get()?;
+        let all = footer.metadata().row_groups();
+        let bytes = |group: usize| all.get(group).map_or(0, |g| g.compressed_size());
+        let groups = groups_with(footer.metadata(), FileActions::Adds.column()).into_iter();
+        let sized = groups.map(|g| (g, u64::try_from(bytes(g)).unwrap_or(0)));
+        Some((file.info(), sized.collect()))
     }
 
     async fn open(&self) -> Result<&Opened> {
         let open = async {
-            let file = ParquetFile::open(&self.store, self.key.clone()).await?;
+            let file = match &self.wanted {
+                Some((seen, _)) => ParquetFile::shown(&self.store, seen.clone()),
+                None => ParquetFile::open(&self.store, self.key.clone()).await?,
+            };
             let footer = file.footer().await?;
             Ok(Opened { file, footer })
         };
@@ -431,7 +480,10 @@ async fn part_column<'a>(
         .map(|c| format!("{name}.{}", c.name()))
         .collect();
     let mask = ProjectionMask::columns(footer.parquet_schema(), leaves.iter().map(String::as_str));
-    let groups = groups_with(footer.metadata(), name);
+    let mut groups = groups_with(footer.metadata(), name);
+    if let Some((_, wanted)) = &part.wanted {
+        groups.retain(|g| wanted.contains(g));
+    }
     let all = Chosen {
         footer: footer.clone(),
         groups,

@@ -10,6 +10,7 @@ use deltaplane_protocol::files::{adds_to_batch, removes_to_batch};
 use deltaplane_protocol::paths::{LOG_DIR, LogFile};
 use deltaplane_protocol::segment::{LogName, LogSegment};
 use deltaplane_store::Store;
+use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use tracing::warn;
 
@@ -152,8 +153,14 @@ pub(crate) fn newest_state(commits: &[Arc<Commit>]) -> (Option<&Protocol>, Optio
 
 /// Reads these commits, in order.
 pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Commit>>> {
-    futures::stream::iter(names.to_vec())
-        .map(|name| {
+    stream(store, names.to_vec()).try_collect().await
+}
+
+/// The same, one after the other.
+pub(crate) fn stream(store: &Store, names: Vec<LogName>) -> BoxStream<'static, Result<Arc<Commit>>> {
+    let store = store.clone();
+    futures::stream::iter(names)
+        .map(move |name| {
             let store = store.clone();
             // A task of its own, so that parsing uses every core.
             let task = tokio::spawn(async move {
@@ -166,8 +173,7 @@ pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Com
             }
         })
         .buffered(CONCURRENT_READS)
-        .try_collect()
-        .await
+        .boxed()
 }
 
 async fn read_one(store: &Store, name: &LogName) -> Result<Bytes> {

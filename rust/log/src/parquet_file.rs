@@ -28,12 +28,21 @@ pub(crate) struct ParquetFile {
 impl ParquetFile {
     /// Asks for the file's size.
     pub(crate) async fn open(store: &Store, key: String) -> Result<Self> {
-        let shown = store.head(&key).await?;
-        Ok(ParquetFile {
+        Ok(Self::shown(store, store.head(&key).await?))
+    }
+
+    /// The very file that the store showed to somebody, without asking.
+    pub(crate) fn shown(store: &Store, shown: ObjectInfo) -> Self {
+        ParquetFile {
             store: store.clone(),
-            key,
+            key: shown.key.clone(),
             shown,
-        })
+        }
+    }
+
+    /// What the store showed of it.
+    pub(crate) fn info(&self) -> &ObjectInfo {
+        &self.shown
     }
 
     /// Its length.

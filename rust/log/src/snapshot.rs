@@ -465,8 +465,18 @@ impl Snapshot {
 
     /// The checkpoint of this very version, if it was opened from one.
     pub(crate) fn own_checkpoint(&self) -> Option<(&CheckpointFiles, &CheckpointReader)> {
-        let files = self.inner.segment.checkpoint.as_ref()?;
-        (files.version == self.version()).then_some((files, self.inner.checkpoint.as_deref()?))
+        self.from_checkpoint()
+            .filter(|(files, _)| files.version == self.version())
+    }
+
+    /// The checkpoint that it was opened from, and its files.
+    pub(crate) fn from_checkpoint(&self) -> Option<(&CheckpointFiles, &CheckpointReader)> {
+        self.inner.segment.checkpoint.as_ref().zip(self.checkpoint_reader())
+    }
+
+    /// The files with the commits after the checkpoint, ascending: compactions only where they could be read.
+    pub(crate) fn commit_files(&self) -> impl Iterator<Item = &LogName> {
+        self.inner.commits.iter().map(|c| &c.name)
     }
 
     /// The checkpoint that this version starts from.
