@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from deltaplane import _native, expr
 from deltaplane.expr import Predicate
 from deltaplane.options import TableUri, VersionLike
+from deltaplane.spark import _replay
 from deltaplane.spark._location import absolute_location, split_options, version_of
-from deltaplane.spark._replay import live_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,9 +34,9 @@ def plan(
     For logs beyond one machine: checkpoints, sidecars and commits are read in Spark's tasks by the core, pruned there, and
     reconciled by a join on the files' keys. The frame is lazy and pinned to the version.
 
-    Cost: the driver lists the log and reads what opening a table reads: each commit after the checkpoint, and the checkpoint's
-    few state rows; never the list of files. Each use of the frame reads the checkpoint once and the commits after it
-    twice. Source: protocol sections 4 and 8, P041 to P043, P164 to P170.
+    Cost: the driver lists the log and reads what opening a table reads, each commit after the checkpoint and the checkpoint's
+    few state rows, and holds nothing of what they say of files. Each use of the frame reads the checkpoint once and the
+    commits after it twice. Source: protocol sections 4 and 8, P041 to P043, P164 to P170.
 
     Args:
         spark: the session, classic or Spark Connect.
@@ -63,7 +63,6 @@ def plan(
     location = absolute_location(path)
     store_options, _ = split_options(options)
     tree = expr.parse(predicate)
-    snapshot = _native.Snapshot.open(location, store_options, *version_of(version, timestamp))
-    # Refuses what other processes can't see.
-    _native.spark_uri(snapshot)
-    return live_files(spark, snapshot, store_options, "plan", predicate=tree)
+    number, timestamp_ms = version_of(version, timestamp)
+    log = _native.replay_json_of(location, store_options, number, timestamp_ms, _replay.PART_BYTES)
+    return _replay.live_files(spark, location, store_options, log, "plan", predicate=tree)

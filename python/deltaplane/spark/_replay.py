@@ -8,9 +8,10 @@ a file meet by a shuffle on its key; the checkpoint's files live where the commi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from deltaplane import _native
 from deltaplane.spark._internals import arrow_schema, spark_schema
@@ -19,18 +20,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DISTRIBUTED_BYTES", "JobPlans", "live_files"]
+__all__ = ["DISTRIBUTED_BYTES", "PART_BYTES", "JobPlans", "live_files"]
 
 # Bytes of a log from which a scan's files are planned by a job unless the caller or the session says otherwise: Parquet of
 # this size is some twenty million files, minutes of one machine.
 DISTRIBUTED_BYTES = 4 << 30
 # Bytes of the log that one task reads: compressed ones of a checkpoint, text of commits.
-_PART_BYTES = 32 << 20
+PART_BYTES = 32 << 20
 # Up to so many bytes of commits the keys that they name go to every executor; their keys are a part of that. With more,
 # Spark chooses the join.
 _BROADCAST_BYTES = 64 << 20
 
+# How the error of a task names damage of a log's file: what has an older checkpoint or the commits as a way around.
+_DAMAGE = ("CorruptFileError", "CorruptLogError", "FileMissingError", "VersionNotFoundError")
+
 Files = Literal["all", "whole", "marked"]
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -47,8 +54,9 @@ class _Replay:
 
 def live_files(
     spark: SparkSession,
-    snapshot: _native.Snapshot,
+    location: str,
     options: dict[str, str] | None,
+    log: str,
     show: Literal["plan", "adds", "sizes"],
     *,
     predicate: str | None = None,
@@ -59,8 +67,8 @@ def live_files(
 
     Args:
         spark: the session.
-        snapshot: the version; nothing of it is kept but what its log consists of.
-        options: how tasks reach the store.
+        location, options: the table, and how tasks reach its store.
+        log: the version's state and the parts of its log, as JSON (`_native.replay_json`).
         show: the columns of `DeltaTable.plan`; or `add`, each action as JSON without statistics; or `size_bytes`.
         predicate: a condition, as the JSON tree of `deltaplane.expr`.
         filters: instead, Catalyst's filters as JSON and the time zone that they were written in.
@@ -69,13 +77,13 @@ def live_files(
     Raises:
         InvalidArgumentError: a predicate that names no column of the table.
     """
-    said = json.loads(_native.replay_json(snapshot, _PART_BYTES))
+    said = json.loads(log)
     checkpoint, commits = ([json.dumps(part) for part in said.pop(name)] for name in ("checkpoint", "commits"))
     commit_bytes = said.pop("commit_bytes")
     told = {"predicate": predicate, "filters": filters, "show": show, "files": files, "keyed": bool(commits)}
     plan = json.dumps({**said, **told})
     shown = spark_schema(_native.replay_schema(plan))
-    replay = _Replay(snapshot.location, options, plan, checkpoint, commits, commit_bytes)
+    replay = _Replay(location, options, plan, checkpoint, commits, commit_bytes)
     frames = []
     if commits:
         frames.append(_of_commits(spark, replay, shown))
@@ -181,15 +189,45 @@ class JobPlans:
         files: Files,
     ) -> _native.SparkPlan:
         """As `_native.spark_plan`; only the files that are left come to the driver."""
-        found = live_files(self._spark, snapshot, self._options, "adds", filters=(filters, zone), files=files)
-        adds = found.toArrow()["add"].to_pylist()
-        return _native.spark_plan_of(snapshot, template, adds, filters, zone, files)
+
+        def job() -> _native.SparkPlan:
+            found = self._files(snapshot, "adds", files, (filters, zone))
+            adds = found.toArrow()["add"].to_pylist()
+            return _native.spark_plan_of(snapshot, template, adds, filters, zone, files)
+
+        return _sound(job, lambda: _native.spark_plan(snapshot, template, filters, zone, files))
 
     def size_bytes(self, snapshot: _native.Snapshot, files: Files) -> int:
         """As `_native.spark_size_bytes`."""
         from pyspark.sql import functions as F
 
-        sizes = live_files(self._spark, snapshot, self._options, "sizes", files=files)
-        # A log may claim negative sizes, and any: a long could overflow.
-        total = sizes.agg(F.sum(F.abs(F.col("size_bytes").cast("decimal(20, 0)")))).collect()[0][0]
-        return int(total or 0)
+        def job() -> int:
+            sizes = self._files(snapshot, "sizes", files)
+            # A log may claim negative sizes, and any: a long could overflow.
+            total = sizes.agg(F.sum(F.abs(F.col("size_bytes").cast("decimal(20, 0)")))).collect()[0][0]
+            return int(total or 0)
+
+        return _sound(job, lambda: _native.spark_size_bytes(snapshot, files))
+
+    def _files(
+        self,
+        snapshot: _native.Snapshot,
+        show: Literal["adds", "sizes"],
+        files: Files,
+        filters: tuple[Sequence[str], str] | None = None,
+    ) -> DataFrame:
+        log = _native.replay_json(snapshot, PART_BYTES)
+        return live_files(self._spark, snapshot.location, self._options, log, show, filters=filters, files=files)
+
+
+def _sound(job: Callable[[], T], walk: Callable[[], T]) -> T:
+    """The job's result; the core's own walk's where the job met damage, of which the walk knows ways around."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return job()
+    except PySparkException as e:
+        if not any(f"{damage}:" in str(e) for damage in _DAMAGE):
+            raise
+        _log.warning("a distributed plan met a damaged log, the driver plans instead: %s", e)
+        return walk()

@@ -47,7 +47,7 @@ pub use history::HistoryEntry;
 pub use listing::is_table;
 pub use plan_trace::PlanReport;
 pub use reads::ReadRequest;
-pub use replay_parts::{CommitActions, ReplayPart, ReplayParts, checkpoint_adds, commit_actions};
+pub use replay_parts::{CommitActions, LogHead, ReplayPart, ReplayParts, checkpoint_adds, commit_actions};
 pub use rewrite::{Rewrite, RewriteRequest, Rewritten};
 pub use snapshot::Snapshot;
 pub use surroundings::{Surrounded, Surroundings, now_ms, surround};

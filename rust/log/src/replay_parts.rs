@@ -10,6 +10,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::paths::{LOG_DIR, LogFile};
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::segment::LogName;
+use deltaplane_protocol::state::TableState;
 use deltaplane_store::{ObjectInfo, Store};
 use futures::stream::{BoxStream, StreamExt};
 use futures::{TryStreamExt, future};
@@ -17,7 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_filter::Skipping;
 use crate::checkpoint_reader::{CheckpointReader, FileActions, Part, PlanColumns, manifest_adds};
-use crate::commit_reader;
+use crate::commit_reader::{self, FileLines};
+use crate::history::version_at;
 use crate::plan::{emit, fed, prune};
 use crate::snapshot::Snapshot;
 
@@ -86,6 +88,40 @@ pub struct CommitActions {
     pub adds: RecordBatch,
     /// Removes, likewise.
     pub removes: RecordBatch,
+}
+
+/// What makes a version but for its files: for who leaves these to others. The file actions of commits, of which there may
+/// be gigabytes, are read past; a plan of it can't be asked for.
+pub struct LogHead(Snapshot);
+
+impl LogHead {
+    /// Opens a version, or the newest one. Costs what opening a snapshot costs, in memory only what isn't about files.
+    pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
+        let opened = Snapshot::load(store, version, FileLines::Dropped).await;
+        Ok(LogHead(opened.map_err(|e| e.with_table(store.location().as_str()))?))
+    }
+
+    /// Opens the newest version at or before a time in ms since the epoch (P086).
+    pub async fn open_at(store: &Store, timestamp_ms: i64) -> Result<Self> {
+        let version = version_at(store, timestamp_ms).await;
+        let version = version.map_err(|e| e.with_table(store.location().as_str()))?;
+        Self::open(store, Some(version)).await
+    }
+
+    /// The version.
+    pub fn version(&self) -> u64 {
+        self.0.version()
+    }
+
+    /// Protocol, metadata, properties.
+    pub fn state(&self) -> &TableState {
+        self.0.state()
+    }
+
+    /// This version's parts, as [`Snapshot::replay_parts`].
+    pub fn replay_parts(&self, target_bytes: u64) -> ReplayParts {
+        self.0.replay_parts(target_bytes)
+    }
 }
 
 impl Snapshot {
@@ -198,7 +234,7 @@ pub fn commit_actions(store: &Store, part: ReplayPart) -> BoxStream<'static, Res
     let Some(parsed) = parsed else {
         return failed(Error::internal("a part of the commits names something else"));
     };
-    let actions = commit_reader::stream(store, parsed).and_then(|commit| {
+    let actions = commit_reader::stream(store, parsed, FileLines::Kept).and_then(|commit| {
         let of = |commit: &commit_reader::Commit| {
             let files = commit.files()?;
             Ok(CommitActions {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use deltaplane_data::ReadSpec;
 use deltaplane_error::Result;
+use deltaplane_log::LogHead;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
@@ -44,6 +45,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scan_split, module)?)?;
     module.add_function(wrap_pyfunction!(replay_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(replay_json, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_json_of, module)?)?;
     module.add_function(wrap_pyfunction!(replay_schema, module)?)?;
     module.add_function(wrap_pyfunction!(replay_checkpoint, module)?)?;
     module.add_function(wrap_pyfunction!(replay_commits, module)?)?;
@@ -240,7 +242,36 @@ fn replay_bytes(snapshot: &Snapshot) -> u64 {
 /// A version's state and its log in parts of about so many bytes, as JSON: what a distributed plan begins with.
 #[pyfunction]
 fn replay_json(snapshot: &Snapshot, target_bytes: u64) -> String {
-    replay::of_snapshot(&snapshot.inner, target_bytes)
+    let of = &snapshot.inner;
+    replay::described(of.version(), of.state(), &of.replay_parts(target_bytes))
+}
+
+/// The same of a table that isn't open: what its commits say of files is read past, not held.
+#[pyfunction]
+fn replay_json_of(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    version: Option<u64>,
+    timestamp_ms: Option<i64>,
+    target_bytes: u64,
+) -> PyResult<String> {
+    run(py, || {
+        let store = store(location, options)?;
+        // Refuses what other processes can't see.
+        plan::spark_uri(store.location())?;
+        let head = block_on(async {
+            match timestamp_ms {
+                Some(at) => LogHead::open_at(&store, at).await,
+                None => LogHead::open(&store, version).await,
+            }
+        })?;
+        Ok(replay::described(
+            head.version(),
+            head.state(),
+            &head.replay_parts(target_bytes),
+        ))
+    })
 }
 
 /// What a distributed plan (JSON) shows of each file.

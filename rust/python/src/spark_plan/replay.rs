@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{CommitActions, PlanColumns, ReplayPart, Snapshot, checkpoint_adds, commit_actions};
+use deltaplane_log::{CommitActions, PlanColumns, ReplayPart, ReplayParts, checkpoint_adds, commit_actions};
 use deltaplane_protocol::actions::{Add, Metadata, Protocol};
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::prune::Pruner;
@@ -60,11 +60,10 @@ enum Shown {
     Sizes,
 }
 
-/// What a driver needs of a version: its state, and its parts of about so many bytes each.
-pub fn of_snapshot(snapshot: &Snapshot, target_bytes: u64) -> String {
-    let (state, parts) = (snapshot.state(), snapshot.replay_parts(target_bytes));
+/// What a driver needs of a version: its state, and its parts.
+pub fn described(version: u64, state: &TableState, parts: &ReplayParts) -> String {
     json!({
-        "version": snapshot.version(), "protocol": state.protocol(), "metadata": state.metadata(),
+        "version": version, "protocol": state.protocol(), "metadata": state.metadata(),
         "checkpoint": parts.checkpoint, "commits": parts.commits, "commit_bytes": parts.commit_bytes,
     })
     .to_string()
