@@ -119,42 +119,43 @@ impl LogHead {
     }
 
     /// This version's parts, as [`Snapshot::replay_parts`].
-    pub fn replay_parts(&self, target_bytes: u64) -> ReplayParts {
+    pub fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
         self.0.replay_parts(target_bytes)
     }
 }
 
 impl Snapshot {
     /// This version's parts, each of about so many bytes, or of one thing that is larger.
-    pub fn replay_parts(&self, target_bytes: u64) -> ReplayParts {
+    pub fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
         let commits: Vec<(String, u64)> = self.commit_files().map(|n| (n.name.clone(), n.size_bytes)).collect();
-        let checkpoint = self.from_checkpoint();
+        let checkpoint = self.base_checkpoint();
         let files = checkpoint.iter().flat_map(|(files, _)| &files.files);
         let manifests = files
             .filter(|f| matches!(f.kind, LogFile::UuidCheckpoint { json: true }))
             .filter(|_| checkpoint.is_some_and(|(_, reader)| reader.has_manifest_adds()))
             .map(|f| ReplayPart::Manifest(format!("{LOG_DIR}/{}", f.name)));
         let in_parquet = checkpoint.map(|(_, reader)| reader.parts()).unwrap_or_default();
-        let row_groups = in_parquet
-            .iter()
-            .filter_map(Part::groups_of_adds)
-            .flat_map(|(seen, groups)| {
-                let cut = packed(groups, target_bytes).into_iter();
-                cut.map(move |groups| ReplayPart::RowGroups(seen.into(), groups))
-            });
+        let mut row_groups = Vec::new();
+        // A sidecar may be open too, by an earlier plan.
+        for part in in_parquet.iter().filter(|part| part.sidecar.is_none()) {
+            let closed = || Error::internal("a checkpoint's file isn't open").with_path(part.key());
+            let (seen, groups) = part.groups_of_adds().ok_or_else(closed)?;
+            let cut = packed(groups, target_bytes).into_iter();
+            row_groups.extend(cut.map(|groups| ReplayPart::RowGroups(seen.into(), groups)));
+        }
         let sidecars = in_parquet.iter().filter_map(|part| {
             let named = part.sidecar.as_ref()?;
             Some((part.key().to_owned(), u64::try_from(named.size_in_bytes).unwrap_or(0)))
         });
         let sidecars = packed(sidecars, target_bytes).into_iter().map(ReplayPart::Sidecars);
-        ReplayParts {
+        Ok(ReplayParts {
             checkpoint: manifests.chain(row_groups).chain(sidecars).collect(),
             commit_bytes: commits.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add),
             commits: packed(commits, target_bytes)
                 .into_iter()
                 .map(ReplayPart::Commits)
                 .collect(),
-        }
+        })
     }
 
     /// Bytes of the log's files that a plan of this version may have to read, sidecars by what the checkpoint says of them.

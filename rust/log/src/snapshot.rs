@@ -471,12 +471,12 @@ impl Snapshot {
 
     /// The checkpoint of this very version, if it was opened from one.
     pub(crate) fn own_checkpoint(&self) -> Option<(&CheckpointFiles, &CheckpointReader)> {
-        self.from_checkpoint()
+        self.base_checkpoint()
             .filter(|(files, _)| files.version == self.version())
     }
 
     /// The checkpoint that it was opened from, and its files.
-    pub(crate) fn from_checkpoint(&self) -> Option<(&CheckpointFiles, &CheckpointReader)> {
+    pub(crate) fn base_checkpoint(&self) -> Option<(&CheckpointFiles, &CheckpointReader)> {
         self.inner.segment.checkpoint.as_ref().zip(self.checkpoint_reader())
     }
 

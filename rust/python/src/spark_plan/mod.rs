@@ -241,9 +241,15 @@ fn replay_bytes(snapshot: &Snapshot) -> u64 {
 
 /// A version's state and its log in parts of about so many bytes, as JSON: what a distributed plan begins with.
 #[pyfunction]
-fn replay_json(snapshot: &Snapshot, target_bytes: u64) -> String {
+fn replay_json(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResult<String> {
     let of = &snapshot.inner;
-    replay::described(of.version(), of.state(), &of.replay_parts(target_bytes))
+    run(py, || {
+        Ok(replay::described(
+            of.version(),
+            of.state(),
+            &of.replay_parts(target_bytes)?,
+        ))
+    })
 }
 
 /// The same of a table that isn't open: what its commits say of files is read past, not held.
@@ -269,7 +275,7 @@ fn replay_json_of(
         Ok(replay::described(
             head.version(),
             head.state(),
-            &head.replay_parts(target_bytes),
+            &head.replay_parts(target_bytes)?,
         ))
     })
 }
