@@ -85,13 +85,13 @@ def contestant(
     before = [0.0]
 
     def prepare() -> None:
-        before[0] = _cpu_seconds(jvm)
+        before[0] = cpu_seconds(jvm)
 
     def query(frame: Any) -> int:
         return int(frame.where(f"part = {case['part']}").groupBy().sum("id").collect()[0][0])
 
     def elsewhere(_: Any) -> Elsewhere:
-        return Elsewhere(_cpu_seconds(jvm) - before[0], _peak_mb(jvm))
+        return Elsewhere(cpu_seconds(jvm) - before[0], peak_mb(jvm))
 
     if case["opened"]:
         frame = read(spark, case["path"])
@@ -114,12 +114,14 @@ def _session(scratch: Path, settings: Mapping[str, str]) -> Any:
     return session
 
 
-def _cpu_seconds(process: int) -> float:
+def cpu_seconds(process: int) -> float:
+    """CPU time of another process so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _peak_mb(process: int) -> float:
+def peak_mb(process: int) -> float:
+    """The most memory that another process had so far."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 

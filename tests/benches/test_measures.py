@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
-ON_SPARK = "bench_spark_partitions"
-MEASURES = sorted(path.stem for path in BENCHES.glob("bench_*.py") if path.stem != ON_SPARK)
+# Those that start Spark, and the numbers without which they don't.
+ON_SPARK = {"bench_spark_partitions": ["--partitions", "3", "--rows", "9"], "bench_spark_plan": ["--files", "20"]}
+MEASURES = sorted(path.stem for path in BENCHES.glob("bench_*.py") if path.stem not in ON_SPARK)
 # Beside --quick: fewer processes, less to write.
 OPTIONS = {
     "bench_concurrent": ["--processes", "2"],
@@ -49,13 +51,19 @@ def test_deltaplane_gives_the_answer_of_each_case(name: str, benches: Path, tmp_
 
 
 @pytest.mark.spark
-def test_deltaplane_gives_the_answers_on_spark(spark: SparkSession, benches: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ON_SPARK)
+def test_deltaplane_gives_the_answers_on_spark(
+    name: str, spark: SparkSession, benches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     benches.mkdir()
-    check_answers(importlib.import_module(ON_SPARK), ["--partitions", "3", "--rows", "9"], tmp_path)
+    # A measure may say where its own session's Spark is, which isn't this one's.
+    monkeypatch.setenv("SPARK_HOME", os.environ.get("SPARK_HOME", ""))
+    check_answers(importlib.import_module(name), ON_SPARK[name], tmp_path)
 
 
-def test_spark_is_started_only_where_numbers_are_given() -> None:
-    assert cases_of(importlib.import_module(ON_SPARK)) == []
+@pytest.mark.parametrize("name", ON_SPARK)
+def test_spark_is_started_only_where_numbers_are_given(name: str) -> None:
+    assert cases_of(importlib.import_module(name)) == []
 
 
 def check_answers(module: ModuleType, options: list[str], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ The tables are the corpus's, written by delta-spark; the Rust reader, which the 
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from deltaplane import DeltaTable, _native, exceptions
 from deltaplane import spark as dp
-from deltaplane.spark import _index, _internals
+from deltaplane.spark import _index, _internals, _replay
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,7 +95,7 @@ def test_a_scan_without_a_place_for_vectors_says_so(spark: SparkSession) -> None
     # As in a view that was made before the table got the feature.
     jvm = _internals.Jvm.of(spark)
     snapshot = _native.Snapshot.open(table("ref-dv-inline"))
-    template = _native.SparkTemplate(jvm.template)
-    index = _index.DeltaplaneFileIndex(spark, jvm, _index.LiveSnapshots(snapshot), template)
+    template, jobs = _native.SparkTemplate(jvm.template), _replay.JobPlans(spark, None, math.inf)
+    index = _index.DeltaplaneFileIndex(spark, jvm, _index.LiveSnapshots(snapshot), template, jobs)
     with pytest.raises(exceptions.UnsupportedFeatureError, match="make it again"):
         index.sizeInBytes()

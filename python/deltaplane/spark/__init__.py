@@ -11,9 +11,19 @@ import importlib.util
 if importlib.util.find_spec("pyspark") is None:
     raise ImportError("deltaplane.spark needs PySpark: pip install 'deltaplane[spark]'")
 
+from deltaplane.spark._plan import plan
 from deltaplane.spark._read import create_or_replace_temp_view, read, read_changes
 from deltaplane.spark._session import register, session
 from deltaplane.spark._write import write
 from deltaplane.write import WriteResult
 
-__all__ = ["WriteResult", "create_or_replace_temp_view", "read", "read_changes", "register", "session", "write"]
+__all__ = [
+    "WriteResult",
+    "create_or_replace_temp_view",
+    "plan",
+    "read",
+    "read_changes",
+    "register",
+    "session",
+    "write",
+]

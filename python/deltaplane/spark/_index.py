@@ -11,11 +11,12 @@ import json
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from deltaplane import _native
 from deltaplane.exceptions import SchemaMismatchError
 from deltaplane.spark import _internals
+from deltaplane.spark._replay import Files, JobPlans
 
 __all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan"]
 
@@ -31,7 +32,8 @@ _serial = itertools.count()
 @dataclass(frozen=True)
 class Plan:
     """One answer to Catalyst: how many filters it asked with, how many the Rust core understood and how many files that
-    left; then the directories that Spark's own evaluation of the partition filters left of these.
+    left; then the directories that Spark's own evaluation of the partition filters left of these; and whether a Spark job
+    found the files.
     """
 
     version: int
@@ -39,6 +41,7 @@ class Plan:
     understood: int
     files: int
     directories: int
+    by_job: bool = False
 
 
 class PinnedSnapshot:
@@ -133,12 +136,14 @@ class DeltaplaneFileIndex:
         jvm: _internals.Jvm,
         snapshots: PinnedSnapshot | LiveSnapshots,
         template: _native.SparkTemplate,
-        files: Literal["all", "whole", "marked"] = "all",
+        jobs: JobPlans,
+        files: Files = "all",
     ) -> None:
         self._spark = spark
         self._jvm = jvm
         self._snapshots = snapshots
         self._template = template
+        self._jobs = jobs
         self._files = files
         first = snapshots.first
         # Spark knows the columns as the files do.
@@ -168,19 +173,22 @@ class DeltaplaneFileIndex:
         """
         snapshot = self._snapshot()
         filters = [*_texts(partition_filters), *_texts(data_filters)]
-        plan = _native.spark_plan(snapshot, self._template, filters, self._jvm.time_zone(), self._files)
+        by_job = self._jobs.take(snapshot)
+        make = self._jobs.plan if by_job else _native.spark_plan
+        plan = make(snapshot, self._template, filters, self._jvm.time_zone(), self._files)
         directories = self._jvm.partition_directories(plan.blob)
         if partition_filters.size() > 0:
             self._jvm.keep_matching(directories, partition_filters, self._partition_schema)
-        self.plans.append(Plan(snapshot.version, len(filters), plan.understood, plan.files, len(directories)))
+        self.plans.append(Plan(snapshot.version, len(filters), plan.understood, plan.files, len(directories), by_job))
         del self.plans[:-_PLANS]
         return self._jvm.seq(directories)
 
     def sizeInBytes(self) -> int:
-        """Bytes of all files, by which Spark chooses between joins: streams the file list once for each version."""
+        """Bytes of all files, by which Spark chooses between joins: goes through the file list once for each version."""
         snapshot = self._snapshot()
         if snapshot.version not in self._sizes:
-            self._sizes = {snapshot.version: _native.spark_size_bytes(snapshot, self._files)}
+            of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
+            self._sizes = {snapshot.version: of(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
     def inputFiles(self) -> Any:

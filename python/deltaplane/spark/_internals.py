@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from deltaplane.spark import _template
 
-__all__ = ["SUPPORTED", "Jvm", "NativeScanUnavailable", "arrow_schema", "is_connect"]
+__all__ = ["SUPPORTED", "Jvm", "NativeScanUnavailable", "arrow_schema", "is_connect", "spark_schema"]
 
 # The versions whose internals were tried; another one gets the data source until it was.
 SUPPORTED = ("4.1", "4.2", "4.3")
@@ -82,6 +82,14 @@ def arrow_schema(schema: Any) -> Any:
     # Spark 4.1 says UTC otherwise than 4.2, and by default.
     utc = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **utc)
+
+
+def spark_schema(schema: Any) -> Any:
+    """Spark's columns for those of an Arrow schema; timestamps without a zone stay so."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(pa.schema(schema), prefer_timestamp_ntz=True)
 
 
 class Jvm:

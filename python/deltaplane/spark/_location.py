@@ -1,14 +1,16 @@
-"""Where a table is, said so that the driver and every executor understand the same. Called within `deltaplane.spark`."""
+"""Which version of which table, and how to reach it, said so that the driver and every executor understand the same.
+Called within `deltaplane.spark`."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.log_store import is_registered
-from deltaplane.options import TableUri, location_text
+from deltaplane.options import TableUri, VersionLike, location_text, storage_options_text, version_arguments
 
-__all__ = ["absolute_location"]
+__all__ = ["absolute_location", "split_options", "version_of"]
 
 
 def absolute_location(path: TableUri) -> str:
@@ -28,3 +30,30 @@ def absolute_location(path: TableUri) -> str:
             table=text,
         )
     return text if "://" in text or text.startswith("file:") else os.path.abspath(text)
+
+
+def version_of(version: int | None, timestamp: VersionLike | None) -> tuple[int | None, int | None]:
+    """`(version, timestamp_ms)`, of which at most one is set.
+
+    Raises:
+        InvalidArgumentError: both are given, or one isn't what its name says.
+
+    >>> version_of(None, "1970-01-01T00:00:01")
+    (None, 1000)
+    """
+    if version is not None and timestamp is not None:
+        raise InvalidArgumentError("give a version or a timestamp, not both")
+    if isinstance(timestamp, int):
+        raise InvalidArgumentError("a timestamp is an ISO 8601 text or a datetime; version= takes numbers")
+    return version_arguments(version if timestamp is None else timestamp)
+
+
+def split_options(options: Mapping[str, str] | None) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """The options for deltaplane's stores, None when there are none, and those for Spark's file systems.
+
+    >>> split_options({"AWS_REGION": "eu-north-1", "fs.s3a.threads.max": "8"})
+    ({'AWS_REGION': 'eu-north-1'}, {'fs.s3a.threads.max': '8'})
+    """
+    every = storage_options_text(options) or {}
+    for_spark = {k: v for k, v in every.items() if k.startswith("fs.")}
+    return ({k: v for k, v in every.items() if k not in for_spark} or None), for_spark

@@ -6,17 +6,20 @@ Opens the snapshot and builds the relation; pruning is the Rust core's, the scan
 from __future__ import annotations
 
 import logging
+import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.changes import change_range
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
-from deltaplane.options import TableUri, VersionLike, storage_options_text, version_arguments
+from deltaplane.options import TableUri, VersionLike
 from deltaplane.spark import _internals
 from deltaplane.spark._columns import logical_columns
 from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot
-from deltaplane.spark._location import absolute_location
+from deltaplane.spark._location import absolute_location, split_options, version_of
+from deltaplane.spark._replay import DISTRIBUTED_BYTES, JobPlans
 from deltaplane.spark._session import register
 
 if TYPE_CHECKING:
@@ -30,6 +33,9 @@ _log = logging.getLogger(__name__)
 _READ_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 
 
+# The session's setting: bytes of a log from which on a job plans its scans, as `4g` or a number.
+_BOUND = "spark.deltaplane.distributedPlanBytes"
+
 # Columns are found by the field ids that the relation's schema names (P113).
 _BY_ID = {"spark.sql.parquet.fieldId.read.enabled": "true"}
 
@@ -40,6 +46,7 @@ def read(
     version: int | None = None,
     timestamp: VersionLike | None = None,
     options: Mapping[str, str] | None = None,
+    distributed_plan: bool | None = None,
 ) -> DataFrame:
     """The table as a DataFrame, pinned to one version: the newest at the time of this call, or the one asked for.
 
@@ -53,11 +60,15 @@ def read(
         timestamp: the newest version at that time: an ISO 8601 text or a datetime (UTC unless it has a zone).
         options: how deltaplane reaches the store. Keys that begin with `fs.` go to Spark's file systems, which read the
             data files with their own configuration.
+        distributed_plan: whether a Spark job finds each query's files (see `plan`) instead of the driver alone. None: if the
+            log is larger than the session's `spark.deltaplane.distributedPlanBytes`, by default 4 GiB. The job runs while
+            the query is planned, so it counts against timeouts of what waits for the query, as Spark's for a broadcast.
 
     Raises:
         TableNotFoundError, VersionNotFoundError: not there.
-        UnsupportedFeatureError: the table needs a feature that this version doesn't have.
-        InvalidArgumentError: version and timestamp together.
+        UnsupportedFeatureError: the table needs a feature that this version doesn't have; or `distributed_plan` is True and
+            the session can't take the native scan.
+        InvalidArgumentError: version and timestamp together; a setting that is no number of bytes.
 
     >>> from deltaplane import spark as dp
     >>> _ = dp.write(spark.createDataFrame([("mon", 1), ("tue", 2)], "day string, n int"), "sales")
@@ -65,17 +76,24 @@ def read(
     1
     """
     location = absolute_location(path)
-    store_options, spark_options = _split_options(options)
-    number, timestamp_ms = _version(version, timestamp)
+    store_options, spark_options = split_options(options)
+    number, timestamp_ms = version_of(version, timestamp)
     snapshot = _native.Snapshot.open(location, store_options, number, timestamp_ms)
     try:
         jvm = _internals.Jvm.of(spark)
     except _internals.NativeScanUnavailable as reason:
+        if distributed_plan:
+            raise UnsupportedFeatureError(
+                f"distributed_plan needs the native scan, and {reason}: read without it, or take the files of "
+                "deltaplane.spark.plan",
+                table=snapshot.uri,
+            ) from None
         _log.info("reading %s through the data source: %s", snapshot.uri, reason)
         register(spark)
         reader = spark.read.format("deltaplane").options(**(store_options or {}))
         return reader.option("versionAsOf", str(snapshot.version)).load(location)
-    return _data_frame(spark, jvm, PinnedSnapshot(snapshot), spark_options)
+    jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
+    return _data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
 
 
 def read_changes(
@@ -111,7 +129,7 @@ def read_changes(
     [Row(_change_type='insert', id=0), Row(_change_type='insert', id=1)]
     """
     location = absolute_location(path)
-    store_options, _ = _split_options(options)
+    store_options, _ = split_options(options)
     snapshot = _native.Snapshot.open(location, store_options)
     versions = change_range(snapshot, starting_version, ending_version, starting_timestamp, ending_timestamp)
     # Spark would show a refusal as the text of a worker's error.
@@ -123,12 +141,16 @@ def read_changes(
 
 
 def create_or_replace_temp_view(
-    spark: SparkSession, name: str, path: TableUri, options: Mapping[str, str] | None = None
+    spark: SparkSession,
+    name: str,
+    path: TableUri,
+    options: Mapping[str, str] | None = None,
+    distributed_plan: bool | None = None,
 ) -> None:
     """A temp view that shows the newest version at each query; all parts of a query see the same one.
 
     Its columns are those of now: columns that are added later don't show, and when one of its own is dropped, renamed or
-    changes its type a query fails and asks to create the view again.
+    changes its type a query fails and asks to create the view again. `distributed_plan` is that of `read`.
 
     Raises:
         TableNotFoundError: no table is there.
@@ -143,7 +165,7 @@ def create_or_replace_temp_view(
     [Row(total=2)]
     """
     location = absolute_location(path)
-    store_options, spark_options = _split_options(options)
+    store_options, spark_options = split_options(options)
     snapshot = _native.Snapshot.open(location, store_options)
     try:
         jvm = _internals.Jvm.of(spark)
@@ -152,11 +174,16 @@ def create_or_replace_temp_view(
             f"a view that follows the table needs the native scan, and {reason}: create one of read(...) at each version",
             table=snapshot.uri,
         ) from None
-    _data_frame(spark, jvm, LiveSnapshots(snapshot), spark_options).createOrReplaceTempView(name)
+    jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
+    _data_frame(spark, jvm, LiveSnapshots(snapshot), jobs, spark_options).createOrReplaceTempView(name)
 
 
 def _data_frame(
-    spark: Any, jvm: _internals.Jvm, snapshots: PinnedSnapshot | LiveSnapshots, spark_options: Mapping[str, str]
+    spark: Any,
+    jvm: _internals.Jvm,
+    snapshots: PinnedSnapshot | LiveSnapshots,
+    jobs: JobPlans,
+    spark_options: Mapping[str, str],
 ) -> Any:
     template = _native.SparkTemplate(jvm.template)
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
@@ -165,12 +192,12 @@ def _data_frame(
         return jvm.data_frame(spark, index, index.schema, index.partitionSchema(), options)
 
     if not snapshots.first.may_have_vectors():
-        index = DeltaplaneFileIndex(spark, jvm, snapshots, template)
+        index = DeltaplaneFileIndex(spark, jvm, snapshots, template, jobs)
         frame = scan(index)
     else:
         # Only files that have a vector pay for looking at each row's position.
-        index = DeltaplaneFileIndex(spark, jvm, snapshots, template, "whole")
-        marked = DeltaplaneFileIndex(spark, jvm, snapshots, template, "marked")
+        index = DeltaplaneFileIndex(spark, jvm, snapshots, template, jobs, "whole")
+        marked = DeltaplaneFileIndex(spark, jvm, snapshots, template, jobs, "marked")
         whole = scan(index)
         frame = whole.union(jvm.without_rows(scan(marked), marked.deleted).select(_columns(whole)))
     if snapshots.first.column_mapping != "none":
@@ -186,15 +213,14 @@ def _columns(frame: Any) -> list[Any]:
     return ["`" + name.replace("`", "``") + "`" for name in frame.columns]
 
 
-def _version(version: int | None, timestamp: VersionLike | None) -> tuple[int | None, int | None]:
-    if version is not None and timestamp is not None:
-        raise InvalidArgumentError("give a version or a timestamp, not both")
-    if isinstance(timestamp, int):
-        raise InvalidArgumentError("a timestamp is an ISO 8601 text or a datetime; version= takes numbers")
-    return version_arguments(version if timestamp is None else timestamp)
-
-
-def _split_options(options: Mapping[str, str] | None) -> tuple[dict[str, str] | None, dict[str, str]]:
-    every = storage_options_text(options) or {}
-    for_spark = {k: v for k, v in every.items() if k.startswith("fs.")}
-    return ({k: v for k, v in every.items() if k not in for_spark} or None), for_spark
+def _least_bytes(spark: Any, distributed: bool | None) -> float:
+    """The size of a log from which on a job plans its scans."""
+    if distributed is not None:
+        return 0 if distributed else math.inf
+    text = spark.conf.get(_BOUND, str(DISTRIBUTED_BYTES))
+    size = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text, re.ASCII | re.IGNORECASE)
+    if size is None:
+        raise InvalidArgumentError(
+            f"{_BOUND} is a number of bytes such as 4g, not {text!r}: set it anew in the session"
+        )
+    return int(size[1]) << 10 * " kmgt".index(size[2].lower() or " ")

@@ -55,6 +55,8 @@ pub(crate) struct Part {
     listed: Option<ObjectInfo>,
     /// How the top file names it, if it does.
     pub sidecar: Option<SidecarFile>,
+    /// The very file and its row groups that are wanted, where that isn't all of whatever has the key.
+    wanted: Option<(ObjectInfo, Vec<usize>)>,
 }
 
 struct Opened {
@@ -313,7 +315,7 @@ impl CheckpointReader {
     }
 
     /// The same of one of its files.
-    fn part_files<'a>(
+    pub(crate) fn part_files<'a>(
         part: &'a Part,
         what: FileActions,
         columns: PlanColumns,
@@ -335,12 +337,14 @@ impl CheckpointReader {
         .boxed()
     }
 
+    /// Whether a JSON manifest has adds.
+    pub(crate) fn has_manifest_adds(&self) -> bool {
+        self.manifest.iter().any(|a| matches!(a, Action::Add(_)))
+    }
+
     fn manifest_files(&self, what: FileActions) -> Result<Option<RecordBatch>> {
         let batch = match what {
-            FileActions::Adds => adds_to_batch(self.manifest.iter().filter_map(|a| match a {
-                Action::Add(a) => Some(a),
-                _ => None,
-            }))?,
+            FileActions::Adds => adds_of(&self.manifest)?,
             FileActions::Removes => removes_to_batch(self.manifest.iter().filter_map(|a| match a {
                 Action::Remove(r) => Some(r),
                 _ => None,
@@ -348,6 +352,19 @@ impl CheckpointReader {
         };
         Ok((batch.num_rows() > 0).then_some(batch))
     }
+}
+
+/// The adds of the JSON manifest at this key.
+pub(crate) async fn manifest_adds(store: &Store, key: &str) -> Result<RecordBatch> {
+    let (actions, _) = parse_manifest(&store.read(key).await?).map_err(|e| e.with_path(key))?;
+    adds_of(&actions)
+}
+
+fn adds_of(actions: &[Action]) -> Result<RecordBatch> {
+    adds_to_batch(actions.iter().filter_map(|a| match a {
+        Action::Add(a) => Some(a),
+        _ => None,
+    }))
 }
 
 fn parse_manifest(text: &[u8]) -> Result<(Vec<Action>, Vec<SidecarFile>)> {
@@ -376,7 +393,36 @@ impl Part {
             opened: OnceCell::new(),
             listed: None,
             sidecar,
+            wanted: None,
         }
+    }
+
+    /// A file that somebody has seen, for some of its row groups.
+    pub(crate) fn of_row_groups(store: &Store, seen: ObjectInfo, groups: Vec<usize>) -> Self {
+        Part {
+            wanted: Some((seen.clone(), groups)),
+            ..Part::new(store, seen.key, None)
+        }
+    }
+
+    /// What lies at this key of the table.
+    pub(crate) fn of_key(store: &Store, key: String) -> Self {
+        Part::new(store, key, None)
+    }
+
+    /// Where it is.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Of a file that was opened: what it is, and its row groups with adds, each with its bytes.
+    pub(crate) fn groups_of_adds(&self) -> Option<(&ObjectInfo, Vec<(usize, u64)>)> {
+        let Opened { file, footer } = self.opened.get()?;
+        let all = footer.metadata().row_groups();
+        let bytes = |group: usize| all.get(group).map_or(0, |g| g.compressed_size());
+        let groups = groups_with(footer.metadata(), FileActions::Adds.column()).into_iter();
+        let sized = groups.map(|g| (g, u64::try_from(bytes(g)).unwrap_or(0)));
+        Some((file.info(), sized.collect()))
     }
 
     async fn open(&self) -> Result<&Opened> {
@@ -384,6 +430,12 @@ impl Part {
     }
 
     async fn open_anew(&self) -> Result<Opened> {
+        if let Some((seen, _)) = &self.wanted {
+            // Row groups are those of one file: another one under its name is an error.
+            let file = ParquetFile::listed(&self.store, seen.clone());
+            let footer = file.footer().await?;
+            return Ok(Opened { file, footer });
+        }
         if let Some(listed) = &self.listed {
             let file = ParquetFile::listed(&self.store, listed.clone());
             match file.footer().await {
@@ -450,7 +502,10 @@ async fn part_column<'a>(
         .map(|c| format!("{name}.{}", c.name()))
         .collect();
     let mask = ProjectionMask::columns(footer.parquet_schema(), leaves.iter().map(String::as_str));
-    let groups = groups_with(footer.metadata(), name);
+    let mut groups = groups_with(footer.metadata(), name);
+    if let Some((_, wanted)) = &part.wanted {
+        groups.retain(|g| wanted.contains(g));
+    }
     let all = Chosen {
         footer: footer.clone(),
         groups,

@@ -10,6 +10,7 @@ use deltaplane_protocol::files::{adds_to_batch, removes_to_batch};
 use deltaplane_protocol::paths::{LOG_DIR, LogFile};
 use deltaplane_protocol::segment::{LogName, LogSegment};
 use deltaplane_store::Store;
+use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use tracing::warn;
 
@@ -18,12 +19,20 @@ use crate::listing::listed;
 /// Commits that are read and parsed at once: enough to hide a store's latency, few enough to bound memory.
 const CONCURRENT_READS: usize = 16;
 
+/// Whether commits keep the lines of their file actions, which are most of them, for whoever asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileLines {
+    Kept,
+    /// For who reads the state alone: `files` and `actions` fail.
+    Dropped,
+}
+
 /// One commit, its file actions as columns once somebody wants them.
 pub(crate) struct Commit {
     pub name: LogName,
     /// Every action but adds, removes and change files.
     pub state: Vec<Action>,
-    text: Bytes,
+    text: Option<Bytes>,
     files: OnceLock<CommitFiles>,
 }
 
@@ -53,7 +62,7 @@ impl Commit {
         let commit = Commit {
             name,
             state,
-            text,
+            text: Some(text),
             files: OnceLock::new(),
         };
         // Damage of a compaction has to show while the commits can still be read instead (P011).
@@ -61,6 +70,23 @@ impl Commit {
             commit.files()?;
         }
         Ok(commit)
+    }
+
+    fn with(self, lines: FileLines) -> Self {
+        match lines {
+            FileLines::Kept => self,
+            FileLines::Dropped => Commit {
+                text: None,
+                files: OnceLock::new(),
+                ..self
+            },
+        }
+    }
+
+    fn lines(&self) -> Result<std::str::Lines<'_>> {
+        let dropped = || Error::internal("a commit's file actions are asked for that were dropped");
+        let text = self.text.as_ref().ok_or_else(dropped)?;
+        Ok(as_text(text, &self.name)?.lines())
     }
 
     /// The version that it reaches.
@@ -78,8 +104,7 @@ impl Commit {
 
     /// All actions, parsed anew.
     pub(crate) fn actions(&self) -> Result<Vec<Action>> {
-        let lines = as_text(&self.text, &self.name)?.lines();
-        lines
+        self.lines()?
             .filter_map(|line| in_commit(parse_line(line), &self.name).transpose())
             .collect()
     }
@@ -90,7 +115,7 @@ impl Commit {
             return Ok(f);
         }
         let (mut adds, mut removes) = (Vec::new(), Vec::new());
-        for line in as_text(&self.text, &self.name)?.lines() {
+        for line in self.lines()? {
             match in_commit(parse_line(line), &self.name)? {
                 Some(Action::Add(a)) => adds.push(a),
                 Some(Action::Remove(r)) => removes.push(r),
@@ -121,11 +146,12 @@ fn in_commit<T>(r: Result<T>, name: &LogName) -> Result<T> {
 }
 
 /// Reads a segment's commits: by its compactions where these can be read (P011), else one by one.
-pub(crate) async fn read_segment(store: &Store, segment: &LogSegment) -> Result<Vec<Arc<Commit>>> {
-    match read(store, &segment.pieces).await {
+pub(crate) async fn read_segment(store: &Store, segment: &LogSegment, lines: FileLines) -> Result<Vec<Arc<Commit>>> {
+    let all = |names: &[LogName]| stream(store, names.to_vec(), lines).try_collect();
+    match all(&segment.pieces).await {
         Err(e) if segment.pieces != segment.commits && is_damage(&e) => {
             warn!(error = %e, "a log compaction can't be used, reading the commits themselves");
-            read(store, &segment.commits).await
+            all(&segment.commits).await
         }
         done => done,
     }
@@ -154,13 +180,19 @@ pub(crate) fn newest_state(commits: &[Arc<Commit>]) -> (Option<&Protocol>, Optio
 
 /// Reads these commits, in order.
 pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Commit>>> {
-    futures::stream::iter(names.to_vec())
-        .map(|name| {
+    stream(store, names.to_vec(), FileLines::Kept).try_collect().await
+}
+
+/// The same, one after the other.
+pub(crate) fn stream(store: &Store, names: Vec<LogName>, lines: FileLines) -> BoxStream<'static, Result<Arc<Commit>>> {
+    let store = store.clone();
+    futures::stream::iter(names)
+        .map(move |name| {
             let store = store.clone();
             // A task of its own, so that parsing uses every core.
             let task = tokio::spawn(async move {
                 let bytes = read_one(&store, &name).await?;
-                Commit::parse(name, bytes).map(Arc::new)
+                Ok(Arc::new(Commit::parse(name, bytes)?.with(lines)))
             });
             async move {
                 task.await
@@ -168,8 +200,7 @@ pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Com
             }
         })
         .buffered(CONCURRENT_READS)
-        .try_collect()
-        .await
+        .boxed()
 }
 
 async fn read_one(store: &Store, name: &LogName) -> Result<Bytes> {

@@ -109,7 +109,7 @@ impl Snapshot {
 
 /// The newest version whose time is at or before `timestamp_ms`; a time after the newest commit is
 /// the newest version, as in delta-rs (delta-spark refuses it).
-async fn version_at(store: &Store, timestamp_ms: i64) -> Result<u64> {
+pub(crate) async fn version_at(store: &Store, timestamp_ms: i64) -> Result<u64> {
     let names = list_from(store, 0).await?;
     let oldest_checkpoint = complete_checkpoints(&names, None).last().map(|c| c.version);
     let latest = Snapshot::open(store, None).await?;

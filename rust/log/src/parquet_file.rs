@@ -28,15 +28,15 @@ pub(crate) struct ParquetFile {
 impl ParquetFile {
     /// Asks for the file's size.
     pub(crate) async fn open(store: &Store, key: String) -> Result<Self> {
-        let shown = store.head(&key).await?;
-        Ok(ParquetFile {
-            store: store.clone(),
-            key,
-            shown,
-        })
+        Ok(Self::listed(store, store.head(&key).await?))
     }
 
-    /// The file that a listing showed; costs nothing.
+    /// What the store showed of it.
+    pub(crate) fn info(&self) -> &ObjectInfo {
+        &self.shown
+    }
+
+    /// The very file that the store showed, in a listing or to somebody else, without asking for it.
     pub(crate) fn listed(store: &Store, shown: ObjectInfo) -> Self {
         ParquetFile {
             store: store.clone(),

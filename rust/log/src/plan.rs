@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use deltaplane_error::Result;
+use deltaplane_error::{Error, Result};
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::replay::Replay;
+use futures::channel::mpsc::{Sender, channel};
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{SinkExt, StreamExt, TryStreamExt};
 
 use crate::checkpoint_filter::Skipping;
 use crate::checkpoint_reader::{FileActions, PlanColumns};
@@ -42,26 +43,21 @@ impl Snapshot {
         columns: PlanColumns,
     ) -> BoxStream<'static, Result<RecordBatch>> {
         let this = self.clone();
-        let (send, receive) = futures::channel::mpsc::channel(2);
-        let task = async move {
-            let mut send = send;
-            if let Err(e) = this.stream_plan(skipping.as_ref(), columns, &mut send).await {
-                let e = e
-                    .with_table(this.store().location().as_str())
-                    .with_version(this.version());
-                // A dropped receiver means that nobody wants the error either.
-                let _ = futures::SinkExt::send(&mut send, Err(e)).await;
-            }
-        };
-        // Driven by whoever polls the stream: no task outlives its reader.
-        stream::select(receive, stream::once(task).filter_map(|()| async { None })).boxed()
+        fed(|mut send| async move {
+            let told = |e: Error| {
+                e.with_table(this.store().location().as_str())
+                    .with_version(this.version())
+            };
+            let streamed = this.stream_plan(skipping.as_ref(), columns, &mut send).await;
+            streamed.map_err(told)
+        })
     }
 
     async fn stream_plan(
         &self,
         skipping: Option<&Skipping>,
         columns: PlanColumns,
-        send: &mut futures::channel::mpsc::Sender<Result<RecordBatch>>,
+        send: &mut Sender<Result<RecordBatch>>,
     ) -> Result<()> {
         let trace = skipping.and_then(|s| s.trace.as_deref());
         // What was sent before a checkpoint turned out damaged: its rest comes from elsewhere.
@@ -116,13 +112,33 @@ impl Snapshot {
     }
 }
 
-fn prune(batch: RecordBatch, skipping: Option<&Skipping>) -> Result<RecordBatch> {
+/// A stream of what a future sends, and of its error last. Driven by whoever polls the stream: no task outlives its reader.
+pub(crate) fn fed<T, Feeding>(feed: impl FnOnce(Sender<Result<T>>) -> Feeding) -> BoxStream<'static, Result<T>>
+where
+    T: Send + 'static,
+    Feeding: Future<Output = Result<()>> + Send + 'static,
+{
+    let (send, receive) = channel(2);
+    let mut last = send.clone();
+    let feeding = feed(send);
+    let task = async move {
+        if let Err(e) = feeding.await {
+            // A dropped receiver means that nobody wants the error either.
+            let _ = last.send(Err(e)).await;
+        }
+    };
+    stream::select(receive, stream::once(task).filter_map(|()| async { None })).boxed()
+}
+
+/// Those of these files that aren't ruled out.
+pub(crate) fn prune(batch: RecordBatch, skipping: Option<&Skipping>) -> Result<RecordBatch> {
     match skipping {
         Some(p) if batch.num_rows() > 0 => filter(&batch, &p.keep(&batch)?),
         _ => Ok(batch),
     }
 }
 
-async fn emit(send: &mut futures::channel::mpsc::Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
-    batch.num_rows() == 0 || futures::SinkExt::send(send, Ok(batch)).await.is_ok()
+/// Sends a batch that isn't empty; false when nobody wants more.
+pub(crate) async fn emit(send: &mut Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
+    batch.num_rows() == 0 || send.send(Ok(batch)).await.is_ok()
 }

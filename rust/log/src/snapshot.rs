@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 
 use crate::checkpoint_reader::{CheckpointReader, FileActions, PlanColumns};
 use crate::checksum;
-use crate::commit_reader::{self, Commit, is_damage, newest_state};
+use crate::commit_reader::{self, Commit, FileLines, is_damage, newest_state};
 use crate::last_checkpoint;
 use crate::listing::list_from;
 use crate::now_ms;
@@ -71,15 +71,15 @@ impl Snapshot {
     /// Costs one listing, one read for each commit after the checkpoint, and the checkpoint's
     /// footer with its few state rows.
     pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
-        let opened = Self::load(store, version).await;
+        let opened = Self::load(store, version, FileLines::Kept).await;
         opened.map_err(|e| e.with_table(store.location().as_str()))
     }
 
-    async fn load(store: &Store, version: Option<u64>) -> Result<Self> {
+    pub(crate) async fn load(store: &Store, version: Option<u64>, lines: FileLines) -> Result<Self> {
         let mut listings = 1;
         loop {
             let listed_ms = now_ms();
-            match Self::load_listed(store, version).await {
+            match Self::load_listed(store, version, lines).await {
                 // A clean-up went on between the listing and the reading: a newer checkpoint stands in for what it took.
                 Err(e) if e.kind() == Kind::VersionNotFound && version.is_none() && listings < LISTINGS => {
                     debug!(error = %e, "the log changed while it was read, listing it again");
@@ -92,21 +92,23 @@ impl Snapshot {
         }
     }
 
-    async fn load_listed(store: &Store, version: Option<u64>) -> Result<Self> {
+    async fn load_listed(store: &Store, version: Option<u64>, lines: FileLines) -> Result<Self> {
         let hint = last_checkpoint::read(store)
             .await?
             .filter(|h| version.is_none_or(|v| *h <= v));
         if let Some(h) = hint {
             let names = list_from(store, h).await?;
-            if let Some(best) = Self::from_best(store, &names, complete_checkpoints(&names, version), version).await? {
+            let candidates = complete_checkpoints(&names, version);
+            if let Some(best) = Self::from_best(store, &names, candidates, version, lines).await? {
                 return Ok(best);
             }
             debug!(hint = h, "the checkpoint hint leads nowhere, listing the whole log");
         }
         let names = list_from(store, 0).await?;
-        match Self::from_best(store, &names, complete_checkpoints(&names, version), version).await? {
+        let candidates = complete_checkpoints(&names, version);
+        match Self::from_best(store, &names, candidates, version, lines).await? {
             Some(best) => Ok(best),
-            None => Self::from_parts(store, &names, None, version).await,
+            None => Self::from_parts(store, &names, None, version, lines).await,
         }
     }
 
@@ -116,11 +118,12 @@ impl Snapshot {
         names: &[LogName],
         candidates: Vec<CheckpointFiles>,
         version: Option<u64>,
+        lines: FileLines,
     ) -> Result<Option<Self>> {
         let mut candidates = candidates.into_iter();
         while let Some(usable) = first_usable(store, &mut candidates).await? {
             let found = usable.0.version;
-            match Self::from_parts(store, names, Some(usable), version).await {
+            match Self::from_parts(store, names, Some(usable), version, lines).await {
                 Err(e) if e.kind() == Kind::CorruptFile => {
                     warn!(version = found, error = %e, "a checkpoint can't be used, trying an older one");
                 }
@@ -135,10 +138,11 @@ impl Snapshot {
         names: &[LogName],
         checkpoint: Option<(CheckpointFiles, Arc<CheckpointReader>)>,
         version: Option<u64>,
+        lines: FileLines,
     ) -> Result<Self> {
         let (files, reader) = checkpoint.unzip();
         let segment = LogSegment::build(names, files, version)?;
-        let commits = commit_reader::read_segment(store, &segment).await?;
+        let commits = commit_reader::read_segment(store, &segment, lines).await?;
         let state = state_of(store, &segment, reader.as_deref(), &commits)
             .await
             .map_err(|e| e.with_version(segment.version))?;
@@ -202,10 +206,12 @@ impl Snapshot {
         // A checkpoint ahead of the commits, or a long tail that it would shorten: start from it.
         let contiguous = (next..).zip(&news).all(|(v, n)| n.version == v);
         if news.is_empty() || !contiguous || (newer_checkpoint && tail_length > LONG_TAIL) {
-            return Self::load(&self.inner.store, None).await;
+            return Self::load(&self.inner.store, None, FileLines::Kept).await;
         }
         let read = match commit_reader::read(&self.inner.store, &news).await {
-            Err(e) if e.kind() == Kind::VersionNotFound => return Self::load(&self.inner.store, None).await,
+            Err(e) if e.kind() == Kind::VersionNotFound => {
+                return Self::load(&self.inner.store, None, FileLines::Kept).await;
+            }
             read => read?,
         };
         let state = self.state_after(&read)?;
@@ -318,10 +324,10 @@ impl Snapshot {
         if let Some(at) = candidates.iter().position(|c| c.files == bad.files) {
             candidates.drain(..=at).for_each(drop);
         }
-        let (store, version) = (&self.inner.store, Some(self.version()));
-        match Self::from_best(store, &names, candidates, version).await? {
+        let (store, version, lines) = (&self.inner.store, Some(self.version()), FileLines::Kept);
+        match Self::from_best(store, &names, candidates, version, lines).await? {
             Some(best) => Ok(best),
-            None => Self::from_parts(store, &names, None, version).await,
+            None => Self::from_parts(store, &names, None, version, lines).await,
         }
     }
 
@@ -465,8 +471,18 @@ impl Snapshot {
 
     /// The checkpoint of this very version, if it was opened from one.
     pub(crate) fn own_checkpoint(&self) -> Option<(&CheckpointFiles, &CheckpointReader)> {
-        let files = self.inner.segment.checkpoint.as_ref()?;
-        (files.version == self.version()).then_some((files, self.inner.checkpoint.as_deref()?))
+        self.base_checkpoint()
+            .filter(|(files, _)| files.version == self.version())
+    }
+
+    /// The checkpoint that it was opened from, and its files.
+    pub(crate) fn base_checkpoint(&self) -> Option<(&CheckpointFiles, &CheckpointReader)> {
+        self.inner.segment.checkpoint.as_ref().zip(self.checkpoint_reader())
+    }
+
+    /// The files with the commits after the checkpoint, ascending: compactions only where they could be read.
+    pub(crate) fn commit_files(&self) -> impl Iterator<Item = &LogName> {
+        self.inner.commits.iter().map(|c| &c.name)
     }
 
     /// The checkpoint that this version starts from.

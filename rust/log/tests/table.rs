@@ -28,6 +28,8 @@ mod drop_feature;
 mod hygiene;
 #[path = "table/log_files.rs"]
 mod log_files;
+#[path = "table/parts.rs"]
+mod parts;
 #[path = "table/runs.rs"]
 mod runs;
 

@@ -3,8 +3,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, RecordBatch, StringArray};
 
 use crate::files::FileRows;
 use crate::{Result, paths};
@@ -92,6 +93,22 @@ impl Tombstones {
     }
 }
 
+/// The keys of file actions in two columns: decoded path, and deletion-vector id, which is null without a vector.
+///
+/// For those who reconcile rows of many commits without walking them: of all words on a key the newest version's decides, and
+/// within a commit the first of [`in_turn`].
+pub fn keys(files: &RecordBatch) -> Result<(StringArray, StringArray)> {
+    let rows = FileRows::new(files);
+    let found = (0..files.num_rows()).map(|row| key(&rows, row));
+    let (paths, vectors): (Vec<_>, Vec<_>) = found.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    Ok((StringArray::from(paths), StringArray::from(vectors)))
+}
+
+/// The places at which [`Replay::commit`] takes a commit's adds and its removes.
+pub fn in_turn(adds: usize, removes: usize) -> (Range<usize>, Range<usize>) {
+    (0..adds, adds..adds.saturating_add(removes))
+}
+
 fn key(rows: &FileRows<'_>, row: usize) -> Result<Key> {
     let raw = rows.path(row)?;
     let path = if raw.contains('%') {
@@ -108,6 +125,7 @@ mod tests {
     use super::*;
     use crate::actions::{Add, DeletionVector, Remove};
     use crate::files::{adds_to_batch, removes_to_batch};
+    use arrow::array::Array;
 
     fn add(path: &str) -> Add {
         Add {
@@ -175,6 +193,28 @@ mod tests {
             r.checkpoint(&older).unwrap(),
             BooleanArray::from(vec![false, false, true])
         );
+    }
+
+    #[test]
+    fn the_first_word_in_turn_on_a_key_is_the_walk_s() {
+        // P041, P043: also of a commit that contradicts itself.
+        let adds = adds_to_batch([&add("a"), &add("b"), &add("%61")]).unwrap();
+        let removes = removes_to_batch([&remove("b"), &remove("c")]).unwrap();
+        let walked = Replay::new().commit(&adds, &removes).unwrap();
+        let (mut first, mut by_turn) = (HashSet::new(), Vec::new());
+        let (of_adds, of_removes) = in_turn(adds.num_rows(), removes.num_rows());
+        for (batch, turns) in [(&adds, of_adds), (&removes, of_removes)] {
+            let (paths, vectors) = keys(batch).unwrap();
+            assert_eq!(
+                (turns.len(), vectors.null_count()),
+                (batch.num_rows(), batch.num_rows())
+            );
+            by_turn.extend(turns.zip(paths.iter().map(|p| p.unwrap().to_owned())));
+        }
+        by_turn.sort();
+        let live: Vec<bool> = by_turn.into_iter().map(|(_, key)| first.insert(key)).collect();
+        assert_eq!(BooleanArray::from(live[..adds.num_rows()].to_vec()), walked);
+        assert_eq!(live[adds.num_rows()..], [false, true]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The boundary between Python and the Rust core: extracts typed arguments, releases the GIL, calls one core function,
 //! converts. It holds no logic of its own. Called by the Python package only.
 
+mod add_view;
 mod alter;
 mod arrow_bridge;
 mod cache;

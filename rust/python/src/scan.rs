@@ -11,6 +11,7 @@ use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
+use deltaplane_protocol::state::TableState;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
@@ -49,9 +50,13 @@ pub(crate) fn read_spec(snapshot: &Snapshot, columns: Option<Vec<String>>) -> Re
 
 /// Binds predicate text to a snapshot.
 pub(crate) fn bind(snapshot: &Snapshot, predicate: Option<&str>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
+    bind_to(snapshot.state(), predicate)
+}
+
+/// The same to the table's state.
+pub(crate) fn bind_to(state: &TableState, predicate: Option<&str>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
     let Some(text) = predicate else { return Ok(None) };
-    let predicate = Predicate::bind(&Expr::from_json(text)?, snapshot.schema())?;
-    let state = snapshot.state();
+    let predicate = Predicate::bind(&Expr::from_json(text)?, state.schema())?;
     let pruner = Pruner::new(&predicate, state.schema(), state.partition_columns(), state.mapping())?;
     Ok(Some((predicate, Arc::new(pruner))))
 }

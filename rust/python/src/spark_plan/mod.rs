@@ -4,6 +4,7 @@
 mod blob;
 mod columns;
 mod plan;
+mod replay;
 mod row;
 mod splits;
 
@@ -11,6 +12,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use deltaplane_data::ReadSpec;
+use deltaplane_error::Result;
+use deltaplane_log::LogHead;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
@@ -20,9 +23,9 @@ use futures::stream;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use self::plan::Files;
+use self::plan::{Files, Planned};
 use self::splits::Split;
-use crate::arrow_bridge::ArrowStream;
+use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
 use crate::snapshot::{Snapshot, store};
 use crate::write::delete_files;
@@ -32,6 +35,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SparkTemplate>()?;
     module.add_class::<SparkPlan>()?;
     module.add_function(wrap_pyfunction!(spark_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(spark_plan_of, module)?)?;
     module.add_function(wrap_pyfunction!(spark_size_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(spark_file_uris, module)?)?;
     module.add_function(wrap_pyfunction!(spark_uri, module)?)?;
@@ -39,6 +43,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scan_splits, module)?)?;
     module.add_function(wrap_pyfunction!(change_splits, module)?)?;
     module.add_function(wrap_pyfunction!(scan_split, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_json, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_json_of, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_checkpoint, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_commits, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_live, module)?)?;
     module.add_function(wrap_pyfunction!(discard_files, module)?)
 }
 
@@ -80,8 +91,40 @@ fn spark_plan(
     zone: &str,
     files: &str,
 ) -> PyResult<SparkPlan> {
+    serialised(py, template, || {
+        block_on(plan::plan(&snapshot.inner, &filters, zone, Files::parse(files)?))
+    })
+}
+
+/// The same of files that a distributed plan found by these filters: their add actions as JSON.
+#[pyfunction]
+fn spark_plan_of(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    template: &SparkTemplate,
+    adds: Vec<String>,
+    filters: Vec<String>,
+    zone: &str,
+    files: &str,
+) -> PyResult<SparkPlan> {
+    serialised(py, template, || {
+        block_on(plan::of_adds(
+            &snapshot.inner,
+            &adds,
+            &filters,
+            zone,
+            Files::parse(files)?,
+        ))
+    })
+}
+
+fn serialised(
+    py: Python<'_>,
+    template: &SparkTemplate,
+    plan: impl FnOnce() -> Result<Planned> + Send,
+) -> PyResult<SparkPlan> {
     let (planned, blob) = run(py, || {
-        let planned = block_on(plan::plan(&snapshot.inner, &filters, zone, Files::parse(files)?))?;
+        let planned = plan()?;
         let some = !planned.directories.is_empty();
         let blob = some.then(|| template.0.assemble(&planned.directories)).transpose()?;
         Ok((planned, blob))
@@ -188,6 +231,94 @@ fn scan_split(
         Ok((schema, rows))
     })?;
     Ok(ArrowStream::new(schema, stream))
+}
+
+/// Bytes of the log's files that a plan of this version may have to read.
+#[pyfunction]
+fn replay_bytes(snapshot: &Snapshot) -> u64 {
+    snapshot.inner.replay_bytes()
+}
+
+/// A version's state and its log in parts of about so many bytes, as JSON: what a distributed plan begins with.
+#[pyfunction]
+fn replay_json(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResult<String> {
+    let of = &snapshot.inner;
+    run(py, || {
+        Ok(replay::described(
+            of.version(),
+            of.state(),
+            &of.replay_parts(target_bytes)?,
+        ))
+    })
+}
+
+/// The same of a table that isn't open: what its commits say of files is read past, not held.
+#[pyfunction]
+fn replay_json_of(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    version: Option<u64>,
+    timestamp_ms: Option<i64>,
+    target_bytes: u64,
+) -> PyResult<String> {
+    run(py, || {
+        let store = store(location, options)?;
+        // Refuses what other processes can't see.
+        plan::spark_uri(store.location())?;
+        let head = block_on(async {
+            match timestamp_ms {
+                Some(at) => LogHead::open_at(&store, at).await,
+                None => LogHead::open(&store, version).await,
+            }
+        })?;
+        Ok(replay::described(
+            head.version(),
+            head.state(),
+            &head.replay_parts(target_bytes)?,
+        ))
+    })
+}
+
+/// What a distributed plan (JSON) shows of each file.
+#[pyfunction]
+fn replay_schema(py: Python<'_>, plan: &str) -> PyResult<ArrowSchema> {
+    Ok(ArrowSchema(run(py, || Ok(replay::Plan::parse(plan)?.schema()))?))
+}
+
+/// The files in a part of the checkpoint that may match, whatever the commits after it say, on any machine.
+#[pyfunction]
+fn replay_checkpoint(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    plan: &str,
+    part: &str,
+) -> PyResult<ArrowStream> {
+    let (schema, rows) = run(py, || {
+        replay::Plan::parse(plan)?.checkpoint_files(&store(location, options)?, part)
+    })?;
+    Ok(ArrowStream::new(schema, rows))
+}
+
+/// What a part of the commits says of files, on any machine: the keys alone, or each word to be reconciled.
+#[pyfunction]
+fn replay_commits(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    part: &str,
+    keys_only: bool,
+) -> PyResult<ArrowStream> {
+    let (schema, rows) = run(py, || replay::commit_words(&store(location, options)?, part, keys_only))?;
+    Ok(ArrowStream::new(schema, rows))
+}
+
+/// Those of these files (JSON of add actions), which are known to live, that may match.
+#[pyfunction]
+fn replay_live(py: Python<'_>, plan: &str, adds: Vec<String>) -> PyResult<ArrowStream> {
+    let (schema, rows) = run(py, || replay::Plan::parse(plan)?.live_files(&adds))?;
+    Ok(ArrowStream::new(schema, rows))
 }
 
 /// Deletes data files that won't be committed (texts of add actions); what is gone already is fine.

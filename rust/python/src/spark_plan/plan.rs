@@ -2,21 +2,23 @@
 //! partition tuple. Knows no Python. Called by `spark_plan`.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, MapArray, RecordBatch};
 use deltaplane_data::Vectors;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
-use deltaplane_protocol::actions::DeletionVector;
+use deltaplane_protocol::actions::{Add, DeletionVector};
 use deltaplane_protocol::expr::{Expr, Predicate, catalyst};
-use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::files::{FileRows, adds_to_batch};
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::schema::{DataType, Primitive};
+use deltaplane_protocol::state::TableState;
 use deltaplane_store::{Location, Scheme};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::blob::{Directory, SparkFile};
 use super::columns::{relation_partition_columns, relation_schema};
@@ -49,7 +51,7 @@ impl Files {
     }
 
     /// Whether a file with this vector is among them.
-    fn has(self, vector: Option<&DeletionVector>) -> Result<bool> {
+    pub fn has(self, vector: Option<&DeletionVector>) -> Result<bool> {
         match (self, vector) {
             (Files::All, Some(_)) => Err(Error::unsupported_feature(
                 "data files have deletion vectors now, which they hadn't when this frame or view was made: make it again",
@@ -76,8 +78,7 @@ pub struct Planned {
 /// were understood.
 ///
 /// A filter that isn't understood is left to Spark.
-pub fn pruner(snapshot: &Snapshot, filters: &[String], zone: &str) -> Result<(Option<Arc<Pruner>>, usize)> {
-    let state = snapshot.state();
+pub fn pruner(state: &TableState, filters: &[String], zone: &str) -> Result<(Option<Arc<Pruner>>, usize)> {
     let relation = relation_schema(state);
     let schema = &relation;
     let binds = |e: &Expr| Predicate::bind(e, schema).is_ok();
@@ -103,9 +104,40 @@ pub fn pruner(snapshot: &Snapshot, filters: &[String], zone: &str) -> Result<(Op
 
 /// The files that can hold a row for which all filters are true.
 pub async fn plan(snapshot: &Snapshot, filters: &[String], zone: &str, files: Files) -> Result<Planned> {
-    let (pruner, understood) = pruner(snapshot, filters, zone)?;
+    let (pruner, understood) = pruner(snapshot.state(), filters, zone)?;
+    grouped(snapshot, snapshot.plan(pruner, PlanColumns::Logged), understood, files).await
+}
+
+/// The same of files that others have planned by these filters: their add actions as JSON.
+pub async fn of_adds(
+    snapshot: &Snapshot,
+    adds: &[String],
+    filters: &[String],
+    zone: &str,
+    files: Files,
+) -> Result<Planned> {
+    let (_, understood) = pruner(snapshot.state(), filters, zone)?;
+    let adds = batch_of(adds)?;
+    grouped(snapshot, stream::iter([Ok(adds)]), understood, files).await
+}
+
+/// Add actions from their JSON, as a batch.
+pub fn batch_of(adds: &[String]) -> Result<RecordBatch> {
+    let parse = |text: &String| {
+        serde_json::from_str::<Add>(text).map_err(|e| Error::internal(format!("this is no add action: {e}")))
+    };
+    let adds: Vec<Add> = adds.iter().map(parse).collect::<Result<_>>()?;
+    adds_to_batch(&adds)
+}
+
+async fn grouped(
+    snapshot: &Snapshot,
+    batches: impl Stream<Item = Result<RecordBatch>>,
+    understood: usize,
+    files: Files,
+) -> Result<Planned> {
     let mut groups = Groups::new(snapshot, files)?;
-    let mut batches = snapshot.plan(pruner, PlanColumns::Logged);
+    let mut batches = pin!(batches);
     while let Some(batch) = batches.try_next().await? {
         groups.add(&batch)?;
     }

@@ -1,0 +1,124 @@
+"""The files of a large log by a Spark job, beside the core's own walk on the driver: what of it is the driver's.
+
+Executors are processes of their own, so that time is the whole job's but CPU and memory are the driver's alone: its JVM and
+this process, or this process for the walk. On one machine the walk is quicker; the job's figure to look at is memory, which
+must not grow with the table. Each run starts JVMs, so nothing is measured but at full scale or where numbers are given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench_spark_partitions import cpu_seconds, peak_mb
+from harness import Case, Contestant, Elsewhere, Task, main, used_by_this_process
+from logs import NAMES, Kind, Log
+from planners import Query, by_id
+
+FILES = [10_000, 1_000_000]
+KINDS: list[Kind] = ["own", "v2", "json"]
+# As little as Spark starts with: what the driver would hold of a list of files shows in it.
+DRIVER_MEMORY = "512m"
+
+
+def job(case: Mapping[str, Any], scratch: Path) -> Task:
+    from pyspark.sql import functions as F
+
+    from deltaplane import spark as dp
+
+    spark = _session(scratch)
+    jvm = spark.sparkContext._gateway.proc.pid
+    # The classes that a first job of its kind loads, and the executor's start, are no part of the figures.
+    dp.plan(spark, case["tiny"], "id > 0").count()
+    before = [0.0]
+
+    def prepare() -> None:
+        before[0] = cpu_seconds(jvm)
+
+    def run() -> int:
+        files = dp.plan(spark, case["path"], case["sql"])
+        # Every column has come from the core before Spark leaves any out.
+        return int(files.agg(F.count("*"), F.max("max.id")).collect()[0][0])
+
+    def elsewhere(_: Any) -> Elsewhere:
+        # This process's CPU is counted by whoever calls.
+        return Elsewhere(cpu_seconds(jvm) - before[0], peak_mb(jvm) + used_by_this_process().peak_mb)
+
+    return Task(run, prepare=prepare, elsewhere=elsewhere)
+
+
+def _session(scratch: Path) -> Any:
+    """Spark's own small cluster: one executor with two cores. It keeps its files where Spark is installed, for which a folder
+    of links stands in.
+    """
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    home = scratch / "spark"
+    home.mkdir()
+    for name in ("bin", "jars"):
+        (home / name).symlink_to(Path(pyspark.__file__).parent / name)
+    os.environ["SPARK_HOME"] = str(home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master("local-cluster[1,2,1024]").appName("benches")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.executor.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "tables"),
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _walk(take: Callable[[Any], int]) -> Contestant:
+    def contestant(case: Mapping[str, Any], scratch: Path) -> Task:
+        from deltaplane import DeltaTable
+
+        return Task(lambda: take(DeltaTable(case["path"]).plan(case["sql"])))
+
+    return contestant
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    "deltaplane": job,
+    "the driver's walk, streamed": _walk(lambda reader: sum(batch.num_rows for batch in reader)),
+    "the driver's walk, one table": _walk(lambda reader: reader.read_all().num_rows),
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--files", type=int, nargs="+", help="numbers of files (10000 1000000)")
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    found = []
+    for files in sorted(options.files or (FILES if options.full else [])):
+        for kind in KINDS:
+            log = Log(files, kind)
+            for query in (Query("all files", log.live, {"sql": None}), by_id(log)):
+                case = Case(
+                    f"{log.name}, {query.condition}, by a Spark job",
+                    list(CONTESTANTS),
+                    log.given(sql=query.arguments["sql"], tiny=str(Log(10, kind).make())),
+                    expected=query.files,
+                    series=f"plan by a Spark job, {NAMES[kind]}, {query.condition}",
+                    size=files,
+                )
+                found.append(case)
+    return found
+
+
+if __name__ == "__main__":
+    main("spark plan", CONTESTANTS, cases, arguments)
