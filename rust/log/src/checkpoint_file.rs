@@ -9,6 +9,7 @@ use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::files::conform_array;
 use deltaplane_store::{Store, Upload};
+use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use parquet::arrow::async_writer::{AsyncArrowWriter, AsyncFileWriter};
 use parquet::basic::Compression;
@@ -19,6 +20,10 @@ use parquet::schema::types::ColumnPath;
 
 use crate::checkpoint_runs::{BOUNDS_KEY, BOUNDS_VALUE};
 use crate::parquet_file::ParquetFile;
+use crate::sorted_runs::{Keyed, Run};
+
+/// Under this key a footer notes the order of the file's adds.
+pub(crate) const ORDER_KEY: &str = "deltaplane.order";
 
 /// Rows of a row group: small enough that a reader can skip most of a large checkpoint.
 const ROW_GROUP_ROWS: usize = 100_000;
@@ -83,6 +88,12 @@ impl CheckpointFile {
         self.actions
     }
 
+    /// Says something in the footer.
+    pub(crate) fn note(&mut self, key: &str, value: String) {
+        let note = KeyValue::new(key.to_owned(), value);
+        self.parquet.append_key_value_metadata(note);
+    }
+
     /// Writes rows that hold just this action.
     pub(crate) async fn write(&mut self, name: &str, action: StructArray) -> Result<()> {
         if action.is_empty() {
@@ -106,6 +117,14 @@ impl CheckpointFile {
             .map_err(|e| Error::internal(format!("the checkpoint can't be laid out: {e}")).with_source(e))?;
         self.actions += n as u64;
         self.parquet.write(&batch).await.map_err(write_error)
+    }
+
+    /// Writes live files as they come.
+    pub(crate) async fn write_run(&mut self, mut run: Run<'_>) -> Result<()> {
+        while let Some(Keyed { rows, .. }) = run.try_next().await? {
+            self.write("add", rows).await?;
+        }
+        Ok(())
     }
 
     /// Ends the file and reads its footer back: one with another number of rows than was written goes (P061).

@@ -15,14 +15,15 @@ use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use tokio::sync::OnceCell;
 
+use crate::checkpoint_file::ORDER_KEY;
 use crate::checkpoint_filter::{self, Skipping};
-use crate::checkpoint_runs::{self, Chosen};
+use crate::checkpoint_runs::{self, Chosen, is_sound, mark};
 use crate::parquet_file::ParquetFile;
 
 /// Rows of a batch of file actions: large enough for columnar speed, small enough to stream.
@@ -42,6 +43,18 @@ const DESCRIBING: &[&str] = &[
     "tags",
 ];
 const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
+/// Columns of files that say nothing of their statistics.
+const NO_STATISTICS: &[&str] = &[
+    "path",
+    "partitionValues",
+    "partitionValues_parsed",
+    "tags",
+    "deletionVector",
+    "clusteringProvider",
+];
+/// A sample of a file's rows is so many runs of so many.
+const SAMPLED_RUNS: usize = 128;
+const SAMPLED_ROWS: usize = 64;
 /// Sidecars that are opened at a time.
 const OPENED_AHEAD: usize = 8;
 
@@ -289,6 +302,33 @@ impl CheckpointReader {
         }
     }
 
+    /// What the one file of a checkpoint of ours notes of its order.
+    pub(crate) fn order_note(&self) -> Option<&str> {
+        let [Part { opened, .. }] = self.parts.as_slice() else {
+            return None;
+        };
+        let footer = opened.get()?.footer.metadata();
+        mark(footer, ORDER_KEY).filter(|_| is_sound(footer))
+    }
+
+    /// Rows of all its files.
+    pub(crate) async fn rows(&self) -> Result<usize> {
+        let mut rows: usize = 0;
+        for part in &self.parts {
+            rows = rows.saturating_add(part.rows().await?);
+        }
+        Ok(rows)
+    }
+
+    /// Some live files from everywhere in the checkpoint, of which only statistics are told.
+    pub(crate) fn sample(&self) -> BoxStream<'_, Result<RecordBatch>> {
+        self.opened_ahead()
+            .and_then(|part| part_column(part, "add", NO_STATISTICS, Rows::Sample))
+            .try_flatten()
+            .map(|s| conform(&s?, &ADD_SCHEMA, PARSED))
+            .boxed()
+    }
+
     /// The same without those of some parts.
     pub(crate) fn files_beside<'a>(
         &'a self,
@@ -405,6 +445,8 @@ enum Rows<'a> {
     All,
     /// The same, of an action of which there are few.
     Few,
+    /// Some of them.
+    Sample,
     /// Those that aren't seen not to match.
     Matching(&'a Skipping),
 }
@@ -443,6 +485,10 @@ async fn part_column<'a>(
         rows,
     } = match wanted {
         Rows::Matching(skipping) => checkpoint_runs::choose(file, all, skipping, &mask).await?,
+        Rows::Sample => Chosen {
+            rows: Some(spread(footer.metadata(), &all.groups)),
+            ..all
+        },
         Rows::All | Rows::Few => all,
     };
     if groups.is_empty() {
@@ -457,7 +503,7 @@ async fn part_column<'a>(
         builder = builder.with_row_selection(rows);
     }
     let filter = match wanted {
-        Rows::All => None,
+        Rows::All | Rows::Sample => None,
         Rows::Few => checkpoint_filter::rare(footer, name, children),
         Rows::Matching(skipping) => checkpoint_filter::filter(footer, skipping),
     };
@@ -524,6 +570,21 @@ fn groups_with(footer: &ParquetMetaData, name: &str) -> Vec<usize> {
         .filter(|(_, g)| inside(g))
         .map(|(i, _)| i)
         .collect()
+}
+
+/// Runs of rows all over these row groups.
+fn spread(footer: &ParquetMetaData, groups: &[usize]) -> RowSelection {
+    let (mut runs, mut first) = (Vec::new(), 0);
+    let runs_of_group = (SAMPLED_RUNS / groups.len().max(1)).max(1);
+    for group in groups {
+        let rows = footer.row_groups().get(*group).map_or(0, |g| g.num_rows());
+        let rows = usize::try_from(rows).unwrap_or(0);
+        let step = (rows / runs_of_group).max(SAMPLED_ROWS);
+        let starts = (0..rows).step_by(step);
+        runs.extend(starts.map(|at| first + at..first + rows.min(at + SAMPLED_ROWS)));
+        first += rows;
+    }
+    RowSelection::from_consecutive_ranges(runs.into_iter(), first)
 }
 
 /// The rows whose action is there; `None` when there is none.

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Int32Array, Int64Array, ListBuilder, MapBuilder, MapFieldNames, RecordBatch, StringArray,
-    StringBuilder, StructArray, new_null_array,
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, ListBuilder, MapBuilder, MapFieldNames,
+    RecordBatch, StringArray, StringBuilder, StructArray, new_null_array,
 };
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::{DomainMetadata, Metadata, PartitionValues, Protocol, SetTransaction};
+use deltaplane_protocol::actions::{DomainMetadata, Metadata, Protocol, SetTransaction};
 use deltaplane_protocol::arrow_types::primitive_to_arrow;
-use deltaplane_protocol::files::{ADD_SCHEMA, FileRows, REMOVE_SCHEMA, string_map};
+use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, map_value, string_map};
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::prune::LoggedStats;
 use deltaplane_protocol::schema::Primitive;
@@ -98,6 +98,11 @@ impl AddRows {
         &self.schema
     }
 
+    /// Whether there are structs, by which files are sorted.
+    pub(crate) fn has_structs(&self) -> bool {
+        self.structs.is_some()
+    }
+
     /// Which columns the plan of a checkpoint needs.
     pub(crate) fn plan_columns(&self) -> PlanColumns {
         match self.structs {
@@ -108,6 +113,31 @@ impl AddRows {
 
     /// The rows of these live files.
     pub(crate) fn rows(&self, batch: &RecordBatch) -> Result<StructArray> {
+        let Some(structs) = &self.structs else {
+            return self.with_structs(batch, Vec::new());
+        };
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(structs.stats.parsed(batch)?)];
+        if !structs.partitions.is_empty() {
+            columns.push(Arc::new(structs.partition_values(batch)?));
+        }
+        self.with_structs(batch, columns)
+    }
+
+    /// The same of a checkpoint's rows that this program wrote: their structs are taken as they are where the table has the
+    /// same columns still.
+    pub(crate) fn rows_again(&self, batch: &RecordBatch) -> Result<StructArray> {
+        let own = self.schema.fields().iter().skip(ADD_SCHEMA.fields().len());
+        let found = own.map(|field| {
+            let column = batch.column_by_name(field.name())?;
+            (column.data_type() == field.data_type()).then(|| column.clone())
+        });
+        match found.collect::<Option<Vec<_>>>() {
+            Some(columns) => self.with_structs(batch, columns),
+            None => self.rows(batch),
+        }
+    }
+
+    fn with_structs(&self, batch: &RecordBatch, structs: Vec<ArrayRef>) -> Result<StructArray> {
         let plain = batch
             .project(&(0..ADD_SCHEMA.fields().len()).collect::<Vec<_>>())
             .map_err(arrow_error)?;
@@ -116,12 +146,7 @@ impl AddRows {
             let none = new_null_array(&DataType::Utf8, batch.num_rows());
             adds = replace(&RecordBatch::from(adds), "stats", none)?;
         }
-        let Some(structs) = &self.structs else { return Ok(adds) };
-        let mut columns = adds.columns().to_vec();
-        columns.push(Arc::new(structs.stats.parsed(batch)?));
-        if !structs.partitions.is_empty() {
-            columns.push(Arc::new(structs.partition_values(batch)?));
-        }
+        let columns = adds.columns().iter().cloned().chain(structs).collect();
         StructArray::try_new(self.schema.fields().clone(), columns, None).map_err(arrow_error)
     }
 }
@@ -168,10 +193,9 @@ impl Structs {
     }
 
     fn partition_values(&self, batch: &RecordBatch) -> Result<StructArray> {
-        let rows = FileRows::new(batch);
-        let values: Vec<PartitionValues> = (0..batch.num_rows()).map(|r| rows.partition_values(r)).collect();
+        let maps = batch.column_by_name("partitionValues").and_then(|c| c.as_map_opt());
         let columns = self.partitions.iter().map(|(c, p)| {
-            let texts = values.iter().map(|v| v.get(c).and_then(|t| t.as_deref()));
+            let texts = (0..batch.num_rows()).map(|row| maps.and_then(|m| map_value(m, row, c)));
             partition_array(texts, c, *p)
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;

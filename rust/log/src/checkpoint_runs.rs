@@ -25,6 +25,17 @@ pub(crate) const BOUNDS_KEY: &str = "deltaplane.bounds";
 /// The value under that key.
 pub(crate) const BOUNDS_VALUE: &str = "sound";
 
+/// Whether a file's parsed bounds are bounds.
+pub(crate) fn is_sound(footer: &ParquetMetaData) -> bool {
+    mark(footer, BOUNDS_KEY) == Some(BOUNDS_VALUE)
+}
+
+/// What a footer says under this key.
+pub(crate) fn mark<'a>(footer: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
+    let marks = footer.file_metadata().key_value_metadata()?;
+    marks.iter().find(|m| m.key == key)?.value.as_deref()
+}
+
 /// What of a file is to be decoded.
 #[derive(Clone)]
 pub(crate) struct Chosen {
@@ -107,10 +118,7 @@ struct Columns<'a> {
 impl<'a> Columns<'a> {
     /// `None` where nothing can be told.
     fn of(footer: &'a ArrowReaderMetadata, pruner: &RunPruner) -> Option<Self> {
-        let marks = footer.metadata().file_metadata().key_value_metadata()?;
-        let sound =
-            |m: &parquet::file::metadata::KeyValue| m.key == BOUNDS_KEY && m.value.as_deref() == Some(BOUNDS_VALUE);
-        if !marks.iter().any(sound) {
+        if !is_sound(footer.metadata()) {
             return None;
         }
         let schema = footer.parquet_schema();

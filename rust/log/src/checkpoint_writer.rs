@@ -3,7 +3,6 @@
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::claimed_sum;
-use deltaplane_protocol::features::clustering;
 use deltaplane_protocol::paths::LogFile;
 use deltaplane_protocol::segment::{CheckpointFiles, LogName};
 use deltaplane_protocol::{features, paths};
@@ -11,8 +10,7 @@ use futures::TryStreamExt;
 use parquet::basic::{Compression, ZstdLevel};
 use tracing::{info, warn};
 
-use crate::checkpoint_file::{CheckpointFile, WrittenFile};
-use crate::checkpoint_order::{Ordered, Sorted};
+use crate::checkpoint_file::{CheckpointFile, ORDER_KEY, WrittenFile};
 use crate::checkpoint_reader::{Checked, CheckpointReader, SidecarFile};
 use crate::checkpoint_rows::{
     AddRows, classic_schema, domain_array, manifest_schema, metadata_array, protocol_array, sidecar_array,
@@ -20,6 +18,7 @@ use crate::checkpoint_rows::{
 };
 use crate::commit_reader::is_damage;
 use crate::last_checkpoint::{self, LastCheckpoint, TopFile};
+use crate::live_files::InOrder;
 use crate::sidecars::{KEPT_ACTIONS, SidecarWriter};
 use crate::surroundings::new_id;
 use crate::{Snapshot, now_ms};
@@ -106,20 +105,56 @@ impl Snapshot {
             return Ok(report);
         }
         let rows = AddRows::of(self.state());
-        let mut out =
-            CheckpointFile::create(self.store(), key, classic_schema(rows.schema()), self.compression()).await?;
-        self.write_state(&mut out, now).await?;
-        let adds = self.write_files(&mut Target::File(&mut out), &rows, now, &[]).await?;
-        let WrittenFile { actions, size_bytes } = out.finish().await?;
+        let in_order = match self.live_in_order(&rows).await {
+            Err(e) if is_damage(&e) => None,
+            found => found?,
+        };
+        let (adds, written) = match in_order {
+            None => self.write_classic_file(&key, &rows, now, None).await?,
+            Some(run) => match self.write_classic_file(&key, &rows, now, Some(run)).await {
+                // Nothing was put there: a plan goes on beside a damaged checkpoint.
+                Err(e) if is_damage(&e) => self.write_classic_file(&key, &rows, now, None).await?,
+                written => written?,
+            },
+        };
         Ok(CheckpointReport {
             version: self.version(),
             kind: "classic",
-            actions,
+            actions: written.actions,
             adds,
-            size_bytes,
+            size_bytes: written.size_bytes,
             sidecars: 0,
             kept_sidecars: 0,
         })
+    }
+
+    /// The whole file from live files that are in order, or that are to be sorted; also tells how many those are.
+    async fn write_classic_file(
+        &self,
+        key: &str,
+        rows: &AddRows,
+        now: i64,
+        in_order: Option<InOrder<'_>>,
+    ) -> Result<(u64, WrittenFile)> {
+        let (schema, compression) = (classic_schema(rows.schema()), self.compression());
+        let mut out = CheckpointFile::create(self.store(), key.to_owned(), schema, compression).await?;
+        self.write_state(&mut out, now).await?;
+        let state = out.actions();
+        let order = match in_order {
+            Some(InOrder { order, run }) => {
+                out.write_run(run).await?;
+                Some(order)
+            }
+            None => self.write_sorted(&mut out, rows).await?,
+        };
+        let adds = out.actions() - state;
+        if let Some(order) = order {
+            out.note(ORDER_KEY, order.to_text()?);
+        }
+        for batch in self.tombstones(self.tombstone_cutoff(now), &[]).await? {
+            out.write("remove", unchanged(&batch)?).await?;
+        }
+        Ok((adds, out.finish().await?))
     }
 
     /// A sound checkpoint that another writer put there: it holds the same, and whoever is reading it would get a mixture
@@ -197,9 +232,7 @@ impl Snapshot {
         let kept = self.kept_sidecars(now).await?;
         let rows = AddRows::of(self.state());
         let mut writer = SidecarWriter::new(self.store(), sidecar_schema(rows.schema()), self.compression());
-        let adds = self
-            .write_files(&mut Target::Sidecars(&mut writer), &rows, now, &kept)
-            .await?;
+        let adds = self.write_files(&mut writer, &rows, now, &kept).await?;
         let (new, new_actions) = writer.finish().await?;
         let parts = self.checkpoint_reader().map(|c| c.parts()).unwrap_or_default();
         let (mut sidecars, mut actions): (Vec<SidecarFile>, u64) = (Vec::new(), new_actions);
@@ -273,14 +306,6 @@ impl Snapshot {
         now.saturating_sub(self.state().properties().deleted_file_retention_ms)
     }
 
-    /// The columns that the table is clustered by; none where its domain can't be read, which is no reason to go without a
-    /// checkpoint.
-    async fn clustering(&self) -> Result<Vec<Vec<String>>> {
-        let domains = self.domains().await?;
-        let found = domains.iter().find(|d| d.domain == clustering::DOMAIN);
-        Ok(found.and_then(|d| clustering::columns(d).ok()).unwrap_or_default())
-    }
-
     /// Everything but file actions.
     async fn write_state(&self, out: &mut CheckpointFile, now: i64) -> Result<()> {
         out.write("protocol", protocol_array(self.state().protocol())?).await?;
@@ -290,42 +315,16 @@ impl Snapshot {
     }
 
     /// The live files and tombstones outside of the kept sidecars; returns the number of live files.
-    async fn write_files(&self, out: &mut Target<'_>, rows: &AddRows, now: i64, kept: &[usize]) -> Result<u64> {
+    async fn write_files(&self, out: &mut SidecarWriter, rows: &AddRows, now: i64, kept: &[usize]) -> Result<u64> {
         let mut adds = 0;
-        let mut ordered = Ordered::new(self.clustering().await?);
         let mut batches = self.live_beside(kept, rows.plan_columns())?;
         while let Some(batch) = batches.try_next().await? {
             adds += batch.num_rows() as u64;
-            if ordered.push(rows.rows(&batch)?) {
-                out.write_all("add", ordered.take()?).await?;
-            }
+            out.write("add", rows.rows(&batch)?).await?;
         }
-        out.write_all("add", ordered.take()?).await?;
         for batch in self.tombstones(self.tombstone_cutoff(now), kept).await? {
             out.write("remove", unchanged(&batch)?).await?;
         }
         Ok(adds)
-    }
-}
-
-/// Where file actions go.
-enum Target<'a> {
-    File(&'a mut CheckpointFile),
-    Sidecars(&'a mut SidecarWriter),
-}
-
-impl Target<'_> {
-    async fn write(&mut self, name: &str, rows: arrow::array::StructArray) -> Result<()> {
-        match self {
-            Target::File(f) => f.write(name, rows).await,
-            Target::Sidecars(s) => s.write(name, rows).await,
-        }
-    }
-
-    async fn write_all(&mut self, name: &str, slices: Sorted) -> Result<()> {
-        for rows in slices {
-            self.write(name, rows?).await?;
-        }
-        Ok(())
     }
 }
