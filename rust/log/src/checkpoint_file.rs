@@ -11,11 +11,12 @@ use deltaplane_protocol::files::conform_array;
 use deltaplane_store::{Store, Upload};
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::async_writer::{AsyncArrowWriter, AsyncFileWriter};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use crate::checkpoint_runs::{BOUNDS_KEY, BOUNDS_VALUE};
@@ -45,6 +46,16 @@ pub(crate) struct CheckpointFile {
 pub(crate) struct WrittenFile {
     pub actions: u64,
     pub size_bytes: u64,
+    /// As it was read back; absent where another writer's file has its place.
+    pub footer: Option<ArrowReaderMetadata>,
+}
+
+/// Whether a file has an index of its pages. A file of a few pages is read as a whole, and its index would be a good part
+/// of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    Indexed,
+    WithoutIndex,
 }
 
 impl CheckpointFile {
@@ -54,6 +65,7 @@ impl CheckpointFile {
         key: String,
         schema: SchemaRef,
         compression: Compression,
+        pages: Pages,
     ) -> Result<Self> {
         let size = Arc::new(AtomicU64::new(0));
         let file = UploadFile {
@@ -70,6 +82,11 @@ impl CheckpointFile {
                 BOUNDS_VALUE.to_owned(),
             )]))
             .set_created_by(format!("deltaplane {}", env!("CARGO_PKG_VERSION")));
+        if pages == Pages::WithoutIndex {
+            properties = properties
+                .set_statistics_enabled(EnabledStatistics::Chunk)
+                .set_offset_index_disabled(true);
+        }
         for column in repeated_columns(&schema) {
             properties = properties.set_column_dictionary_enabled(column, true);
         }
@@ -131,9 +148,10 @@ impl CheckpointFile {
     pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
         self.parquet.finish().await.map_err(write_error)?;
         let size_bytes = self.size.load(Ordering::Acquire);
-        let written = WrittenFile {
+        let mut written = WrittenFile {
             actions: self.actions,
             size_bytes,
+            footer: None,
         };
         let file = ParquetFile::open(&self.store, self.key.clone()).await?;
         let footer = match file.footer().await {
@@ -150,6 +168,7 @@ impl CheckpointFile {
             ))
             .with_path(&self.key));
         }
+        written.footer = Some(footer);
         Ok(written)
     }
 }

@@ -43,9 +43,15 @@ impl Sorter {
         &self.held
     }
 
+    /// Whether all that came is still in memory.
+    pub(crate) fn is_all_held(&self) -> bool {
+        self.spilled.is_empty()
+    }
+
     /// Makes room in memory. False where it can't: then it is time to take what there is.
     pub(crate) fn make_room(&mut self, order: &FileOrder) -> Result<bool> {
-        if self.spilled_bytes >= SPILLED_BYTES {
+        // Where nothing tells files apart there is nothing to sort.
+        if order.is_empty() || self.spilled_bytes >= SPILLED_BYTES {
             return Ok(false);
         }
         let sorted = sorted(&self.held, order)?;

@@ -19,7 +19,8 @@ use deltaplane_protocol::state::TableState;
 use deltaplane_protocol::stats_columns::StatsColumns;
 
 use crate::PlanColumns;
-use crate::checkpoint_reader::{SidecarFile, struct_field};
+use crate::checkpoint_reader::struct_field;
+use crate::sidecar_ranges::SidecarFile;
 
 fn arrow_error(e: arrow::error::ArrowError) -> Error {
     Error::internal(format!("the checkpoint can't be laid out: {e}")).with_source(e)
@@ -96,11 +97,6 @@ impl AddRows {
     /// The fields of the column `add`.
     pub(crate) fn schema(&self) -> &Schema {
         &self.schema
-    }
-
-    /// Whether there are structs, by which files are sorted.
-    pub(crate) fn has_structs(&self) -> bool {
-        self.structs.is_some()
     }
 
     /// Which columns the plan of a checkpoint needs.
@@ -286,13 +282,17 @@ fn text_list(items: Option<&Vec<String>>) -> ArrayRef {
     Arc::new(b.finish())
 }
 
-fn text_map<'a>(entries: impl Iterator<Item = (&'a String, Option<&'a String>)>) -> Result<ArrayRef> {
+fn text_maps() -> MapBuilder<StringBuilder, StringBuilder> {
     let names = MapFieldNames {
         entry: "key_value".into(),
         key: "key".into(),
         value: "value".into(),
     };
-    let mut b = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
+    MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new())
+}
+
+fn text_map<'a>(entries: impl Iterator<Item = (&'a String, Option<&'a String>)>) -> Result<ArrayRef> {
+    let mut b = text_maps();
     for (k, v) in entries {
         b.keys().append_value(k);
         b.values().append_option(v);
@@ -371,11 +371,19 @@ pub(crate) fn version_array(version: u64) -> Result<StructArray> {
 
 /// A row for each sidecar.
 pub(crate) fn sidecar_array(s: &[SidecarFile]) -> Result<StructArray> {
+    let mut tags = text_maps();
+    for sidecar in s {
+        for (key, value) in sidecar.tags.iter().flatten() {
+            tags.keys().append_value(key);
+            tags.values().append_option(value.as_ref());
+        }
+        tags.append(sidecar.tags.is_some()).map_err(arrow_error)?;
+    }
     let columns: Vec<ArrayRef> = vec![
         Arc::new(StringArray::from_iter_values(s.iter().map(|s| &s.path))),
         Arc::new(Int64Array::from_iter_values(s.iter().map(|s| s.size_in_bytes))),
         Arc::new(Int64Array::from_iter_values(s.iter().map(|s| s.modification_time))),
-        new_null_array(&string_map(), s.len()),
+        Arc::new(tags.finish()),
     ];
     rows(sidecar_fields(), columns)
 }

@@ -5,19 +5,38 @@ use arrow::array::{BinaryArray, RecordBatch, StructArray};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::clustering;
 use deltaplane_protocol::file_order::FileOrder;
-use futures::{StreamExt, TryStreamExt};
+use deltaplane_protocol::replay::Replay;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::Snapshot;
 use crate::checkpoint_file::CheckpointFile;
 use crate::checkpoint_order::Sorter;
-use crate::checkpoint_reader::{CheckpointReader, FileActions, PlanColumns};
+use crate::checkpoint_reader::{CheckpointReader, FileActions, Part, PlanColumns};
 use crate::checkpoint_rows::AddRows;
 use crate::commit_reader::is_damage;
+use crate::sidecars::SidecarWriter;
 use crate::snapshot::filter;
 use crate::sorted_runs::{Keyed, Run, merge};
 
 /// Rows that are laid out at once: statistics take several times their room meanwhile.
 const LAID_OUT_ROWS: usize = 8 * 1024;
+
+/// Where live files go.
+pub(crate) enum Target<'a> {
+    /// The one file of a classic checkpoint.
+    File(&'a mut CheckpointFile),
+    /// Those of a V2 checkpoint.
+    Sidecars(&'a mut SidecarWriter),
+}
+
+impl Target<'_> {
+    async fn write_run(&mut self, order: &FileOrder, run: Run<'_>) -> Result<()> {
+        match self {
+            Target::File(file) => file.write_run(run).await,
+            Target::Sidecars(sidecars) => sidecars.write_run(order, run).await,
+        }
+    }
+}
 
 /// All live files in an order that was noted before.
 pub(crate) struct InOrder<'a> {
@@ -41,7 +60,7 @@ impl Snapshot {
             return Ok(None);
         };
         let (tail, clustering) = (self.tail()?, self.clustering().await?);
-        let Some(text) = checkpoint.order_note().filter(|_| rows.has_structs()) else {
+        let Some(text) = checkpoint.order_note() else {
             return Ok(None);
         };
         let new: usize = tail.live.iter().map(RecordBatch::num_rows).sum();
@@ -58,22 +77,41 @@ impl Snapshot {
                 }
             }
         }
-        let (by, mut last) = (order.clone(), Vec::new());
-        let older = checkpoint
-            .files(FileActions::Adds, PlanColumns::Parsed, None)
-            .map(move |batch| {
-                let batch = batch?;
-                let rows = rows.rows_again(&filter(&batch, &tail.replay.checkpoint(&batch)?)?)?;
-                let keys = by.keys(&rows)?;
-                follows(&mut last, &keys)?;
-                Ok(Keyed { rows, keys })
-            });
-        let run = merge(vec![older.boxed(), sorter.take(&order)?]);
+        let Some(part) = checkpoint.parts().first() else {
+            return Ok(None);
+        };
+        let older = self.again_in_order(part, &order, rows);
+        let run = merge(vec![older, sorter.take(&order)?]);
         Ok(Some(InOrder { order, run }))
     }
 
-    /// Sorts the live files into a file. Returns their order, if it is one.
-    pub(crate) async fn write_sorted(&self, out: &mut CheckpointFile, rows: &AddRows) -> Result<Option<FileOrder>> {
+    /// The files of one of the checkpoint's files that still are live. Errors: `CorruptFile` where they aren't in this order.
+    pub(crate) fn again_in_order<'a>(&'a self, part: &'a Part, order: &FileOrder, rows: &'a AddRows) -> Run<'a> {
+        let begun = async move {
+            let (replay, is_sound) = (&self.tail()?.replay, part.is_sound().await?);
+            let batches = CheckpointReader::part_files(part, FileActions::Adds, PlanColumns::Parsed, None);
+            Ok::<_, Error>((batches, replay, is_sound))
+        };
+        let (order, mut last) = (order.clone(), Vec::new());
+        let mut keyed = move |(batch, replay, is_sound): (RecordBatch, &Replay, bool)| {
+            let batch = filter(&batch, &replay.checkpoint(&batch)?)?;
+            let rows = match is_sound {
+                true => rows.rows_again(&batch)?,
+                false => rows.rows(&batch)?,
+            };
+            let keys = order.keys(&rows)?;
+            follows(&mut last, &keys)?;
+            Ok(Keyed { rows, keys })
+        };
+        stream::once(begun)
+            .map_ok(|(batches, replay, is_sound)| batches.map_ok(move |batch| (batch, replay, is_sound)))
+            .try_flatten()
+            .map(move |found| found.and_then(|found| keyed(found)))
+            .boxed()
+    }
+
+    /// Sorts the live files into one file or sidecars. Returns their order, if it is one.
+    pub(crate) async fn write_sorted(&self, out: &mut Target<'_>, rows: &AddRows) -> Result<Option<FileOrder>> {
         let clustering = self.clustering().await?;
         let (mut adds, mut pieces, mut sorter, mut order) = (0, 0, Sorter::default(), None);
         let mut batches = self.plan(None, rows.plan_columns());
@@ -81,15 +119,13 @@ impl Snapshot {
             for part in parts(&batch) {
                 adds += part.num_rows() as u64;
                 let laid_out = rows.rows(&part)?;
-                if !rows.has_structs() {
-                    out.write("add", laid_out).await?;
-                } else if sorter.hold(laid_out) {
+                if sorter.hold(laid_out) {
                     let order = match &mut order {
                         Some(order) => order,
                         none => none.insert(self.sampled_order(rows, &clustering, sorter.held()).await?),
                     };
                     if !sorter.make_room(order)? {
-                        out.write_run(sorter.take(order)?).await?;
+                        out.write_run(order, sorter.take(order)?).await?;
                         pieces += 1;
                     }
                 }
@@ -99,8 +135,8 @@ impl Snapshot {
             Some(order) => order,
             None => FileOrder::choose(sorter.held(), &clustering, adds)?,
         };
-        out.write_run(sorter.take(&order)?).await?;
-        Ok(Some(order).filter(|_| pieces == 0 && rows.has_structs()))
+        out.write_run(&order, sorter.take(&order)?).await?;
+        Ok(Some(order).filter(|_| pieces == 0))
     }
 
     /// The order that suits a table of which only a part is in memory.
@@ -140,7 +176,7 @@ impl Snapshot {
 }
 
 /// A batch in pieces that are laid out one after the other.
-fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
+pub(crate) fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
     let rows = batch.num_rows();
     (0..rows)
         .step_by(LAID_OUT_ROWS)

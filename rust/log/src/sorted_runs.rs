@@ -31,6 +31,27 @@ impl Keyed {
     fn key(&self, row: usize) -> &[u8] {
         self.keys.value(row)
     }
+
+    /// So many rows from this one on.
+    pub(crate) fn slice(&self, from: usize, rows: usize) -> Keyed {
+        Keyed {
+            rows: self.rows.slice(from, rows),
+            keys: self.keys.slice(from, rows),
+        }
+    }
+
+    /// The first row whose key isn't so; those whose key is come first.
+    pub(crate) fn place(&self, is_before: impl Fn(&[u8]) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.keys.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match is_before(self.key(middle)) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
 }
 
 /// Files in the order of their keys.
@@ -266,10 +287,7 @@ pub(crate) fn gather(arrays: &[Keyed], places: &[(usize, usize)]) -> Result<Keye
         && to.checked_sub(from) == Some(places.len() - 1)
         && places.is_sorted()
     {
-        return Ok(Keyed {
-            rows: one.rows.slice(from, places.len()),
-            keys: one.keys.slice(from, places.len()),
-        });
+        return Ok(one.slice(from, places.len()));
     }
     let pick = |of: Vec<&dyn Array>| -> Result<ArrayRef> {
         interleave(&of, places)

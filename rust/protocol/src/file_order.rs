@@ -142,6 +142,21 @@ impl FileOrder {
         Ok(keys.finish())
     }
 
+    /// Whether it tells no files apart: any order is this one.
+    pub fn is_empty(&self) -> bool {
+        self.partitions.is_empty() && self.curve.is_empty()
+    }
+
+    /// Paths below the column `add` of the partition columns' values.
+    pub fn partition_paths(&self) -> impl Iterator<Item = &[String]> {
+        self.partitions.iter().map(|c| c.path.as_slice())
+    }
+
+    /// Paths below the column `add` of the minimums that the curve runs through.
+    pub fn curve_paths(&self) -> impl Iterator<Item = &[String]> {
+        self.curve.iter().map(|c| c.column.path.as_slice())
+    }
+
     /// As a note.
     pub fn to_text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|e| Error::internal(format!("an order can't be noted: {e}")).with_source(e))
