@@ -132,3 +132,59 @@ impl Iterator for Sorted {
         Some(gather(&self.held, &places))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use arrow::array::{ArrayRef, AsArray, Int64Array};
+    use arrow::datatypes::{Field, Int64Type};
+    use deltaplane_store::block_on;
+    use futures::TryStreamExt;
+    use std::sync::Arc;
+
+    fn nested(name: &str, inner: ArrayRef) -> ArrayRef {
+        let field = Arc::new(Field::new(name, inner.data_type().clone(), true));
+        Arc::new(StructArray::from(vec![(field, inner)]))
+    }
+
+    fn adds(days: &[i64]) -> StructArray {
+        let day = nested("day", Arc::new(Int64Array::from(days.to_vec())));
+        nested("partitionValues_parsed", day).as_struct().clone()
+    }
+
+    #[test]
+    fn what_left_memory_comes_back_in_order() {
+        let numbers: Vec<i64> = (0..5_000).map(|n| n * 617 % 5_000).collect();
+        let order = FileOrder::choose(&[adds(&[1])], &[], 1).unwrap();
+        let mut sorter = Sorter::default();
+        for some in numbers.chunks(900) {
+            assert!(!sorter.hold(adds(some)), "far from what memory holds");
+            assert!(sorter.make_room(&order).unwrap() && !sorter.is_all_held());
+        }
+        assert!(sorter.held().is_empty() && sorter.spilled_bytes > 0);
+        sorter.hold(adds(&[-1, 17]));
+        let sorted: Vec<Keyed> = block_on(sorter.take(&order).unwrap().try_collect()).unwrap();
+        let day = |k: &Keyed| {
+            k.rows
+                .column(0)
+                .as_struct()
+                .column(0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec()
+        };
+        let mut expected: Vec<i64> = (0..5_000).chain([-1, 17]).collect();
+        expected.sort_unstable();
+        assert_eq!(sorted.iter().flat_map(day).collect::<Vec<_>>(), expected);
+        assert!(sorter.is_all_held() && sorter.held().is_empty());
+    }
+
+    #[test]
+    fn without_an_order_nothing_waits_to_be_sorted() {
+        let order = FileOrder::choose(&[], &[], 0).unwrap();
+        let mut sorter = Sorter::default();
+        sorter.hold(adds(&[2, 1]));
+        assert!(order.is_empty() && !sorter.make_room(&order).unwrap());
+    }
+}

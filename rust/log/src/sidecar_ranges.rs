@@ -221,3 +221,97 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
             .collect(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use deltaplane_protocol::expr::{Expr, Predicate};
+    use deltaplane_protocol::mapping::Mapping;
+    use deltaplane_protocol::prune::Pruner;
+    use deltaplane_protocol::schema::StructType;
+
+    fn sidecar() -> SidecarFile {
+        SidecarFile {
+            path: "a.parquet".to_owned(),
+            size_in_bytes: 7,
+            modification_time: 1,
+            tags: None,
+        }
+    }
+
+    fn range(ty: &str, min: Option<&str>, max: Option<&str>) -> SidecarRange {
+        SidecarRange {
+            file: "a.parquet".to_owned(),
+            size: 7,
+            adds: 3,
+            removes: 0,
+            order: String::new(),
+            first: "00ff".to_owned(),
+            last: "0100".to_owned(),
+            bounds: vec![LeafRange {
+                at: vec!["partitionValues_parsed".to_owned(), "p".to_owned()],
+                ty: ty.to_owned(),
+                min: min.map(str::to_owned),
+                max: max.map(str::to_owned),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_tag_speaks_of_one_file_only() {
+        let range = range("long", Some("1"), Some("5"));
+        let named = SidecarFile {
+            tags: Some(range.tags().unwrap()),
+            ..sidecar()
+        };
+        assert_eq!(SidecarRange::told(&named), Some(range));
+        let other_path = SidecarFile {
+            path: "b.parquet".to_owned(),
+            ..named.clone()
+        };
+        let other_size = SidecarFile {
+            size_in_bytes: 8,
+            ..named.clone()
+        };
+        let damaged = SidecarFile {
+            tags: Some([(TAG.to_owned(), Some("{".to_owned()))].into()),
+            ..named
+        };
+        for s in [other_path, other_size, damaged, sidecar()] {
+            assert_eq!(SidecarRange::told(&s), None);
+        }
+        assert_eq!((bytes("00ff"), bytes("0g")), (Some(vec![0, 255]), None));
+    }
+
+    #[test]
+    fn what_is_unknown_may_match() {
+        let schema = StructType::new(vec![deltaplane_protocol::schema::Field::new(
+            "p",
+            Primitive::Long,
+            true,
+        )]);
+        let text = r#"{"op":"compare","cmp":"=","left":{"op":"column","name":["p"]},"right":{"op":"literal","value":"7","type":"long"}}"#;
+        let predicate = Predicate::bind(&Expr::from_json(text).unwrap(), &schema).unwrap();
+        let pruner = Pruner::new(&predicate, &schema, &["p".to_owned()], Mapping::default()).unwrap();
+        let keep = |ranges: &[SidecarRange]| {
+            let ranges: Vec<&SidecarRange> = ranges.iter().collect();
+            let keep = may_match(&ranges, pruner.runs()).unwrap();
+            keep.values().iter().collect::<Vec<bool>>()
+        };
+        let long = |min, max| range("long", min, max);
+        assert_eq!(
+            keep(&[long(Some("1"), Some("5")), long(Some("6"), Some("8"))]),
+            [false, true]
+        );
+        assert_eq!(
+            keep(&[long(Some("8"), None), long(None, Some("6")), long(None, None)]),
+            [false, false, true]
+        );
+        let other_type = range("integer", Some("1"), Some("5"));
+        assert_eq!(keep(&[long(Some("1"), Some("5")), other_type]), [false, true]);
+        assert_eq!(keep(&[range("nothing", Some("1"), Some("5"))]), [true]);
+        assert_eq!(keep(&[long(Some("x"), Some("5"))]), [true]);
+        assert!(keep(&[]).is_empty());
+    }
+}
