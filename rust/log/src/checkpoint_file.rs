@@ -9,16 +9,22 @@ use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::files::conform_array;
 use deltaplane_store::{Store, Upload};
+use futures::TryStreamExt;
 use futures::future::BoxFuture;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::async_writer::{AsyncArrowWriter, AsyncFileWriter};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use crate::checkpoint_runs::{BOUNDS_KEY, BOUNDS_VALUE};
 use crate::parquet_file::ParquetFile;
+use crate::sorted_runs::{Keyed, Run};
+
+/// Under this key a footer notes the order of the file's adds.
+pub(crate) const ORDER_KEY: &str = "deltaplane.order";
 
 /// Rows of a row group: small enough that a reader can skip most of a large checkpoint.
 const ROW_GROUP_ROWS: usize = 100_000;
@@ -40,6 +46,16 @@ pub(crate) struct CheckpointFile {
 pub(crate) struct WrittenFile {
     pub actions: u64,
     pub size_bytes: u64,
+    /// As it was read back; absent where another writer's file has its place.
+    pub footer: Option<ArrowReaderMetadata>,
+}
+
+/// Whether a file has an index of its pages. A file of a few pages is read as a whole, and its index would be a good part
+/// of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    Indexed,
+    WithoutIndex,
 }
 
 impl CheckpointFile {
@@ -49,6 +65,7 @@ impl CheckpointFile {
         key: String,
         schema: SchemaRef,
         compression: Compression,
+        pages: Pages,
     ) -> Result<Self> {
         let size = Arc::new(AtomicU64::new(0));
         let file = UploadFile {
@@ -65,6 +82,11 @@ impl CheckpointFile {
                 BOUNDS_VALUE.to_owned(),
             )]))
             .set_created_by(format!("deltaplane {}", env!("CARGO_PKG_VERSION")));
+        if pages == Pages::WithoutIndex {
+            properties = properties
+                .set_statistics_enabled(EnabledStatistics::Chunk)
+                .set_offset_index_disabled(true);
+        }
         for column in repeated_columns(&schema) {
             properties = properties.set_column_dictionary_enabled(column, true);
         }
@@ -81,6 +103,12 @@ impl CheckpointFile {
     /// How many actions were written.
     pub(crate) fn actions(&self) -> u64 {
         self.actions
+    }
+
+    /// Says something in the footer.
+    pub(crate) fn note(&mut self, key: &str, value: String) {
+        let note = KeyValue::new(key.to_owned(), value);
+        self.parquet.append_key_value_metadata(note);
     }
 
     /// Writes rows that hold just this action.
@@ -108,13 +136,22 @@ impl CheckpointFile {
         self.parquet.write(&batch).await.map_err(write_error)
     }
 
+    /// Writes live files as they come.
+    pub(crate) async fn write_run(&mut self, mut run: Run<'_>) -> Result<()> {
+        while let Some(Keyed { rows, .. }) = run.try_next().await? {
+            self.write("add", rows).await?;
+        }
+        Ok(())
+    }
+
     /// Ends the file and reads its footer back: one with another number of rows than was written goes (P061).
     pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
         self.parquet.finish().await.map_err(write_error)?;
         let size_bytes = self.size.load(Ordering::Acquire);
-        let written = WrittenFile {
+        let mut written = WrittenFile {
             actions: self.actions,
             size_bytes,
+            footer: None,
         };
         let file = ParquetFile::open(&self.store, self.key.clone()).await?;
         let footer = match file.footer().await {
@@ -131,6 +168,7 @@ impl CheckpointFile {
             ))
             .with_path(&self.key));
         }
+        written.footer = Some(footer);
         Ok(written)
     }
 }

@@ -1,87 +1,190 @@
-//! Live files on their way into a checkpoint: as many as memory allows are held and sorted, so that what a predicate wants
-//! stands in few pages. Called by the checkpoint writer; the order itself is the protocol crate's matter.
+//! Live files on their way into a checkpoint, sorted: as many as memory allows are held, the rest stands in temporary files
+//! until all are merged. Called by the checkpoint writers; the order itself is the protocol crate's matter.
 
-use arrow::array::{Array, AsArray, StructArray, UInt32Array};
-use arrow::compute::interleave;
+use arrow::array::{Array, StructArray};
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::file_order::file_order;
+use deltaplane_protocol::file_order::FileOrder;
+use futures::StreamExt;
+use futures::stream;
+use tracing::warn;
 
-/// Bytes of rows that are sorted at once: some 150,000 files with statistics of eight columns. A larger table's checkpoint
-/// is sorted in so many pieces, of which a reader looks into each.
-const HELD_BYTES: usize = 128 << 20;
-/// Rows that leave at once.
+use crate::sorted_runs::{Keyed, Run, SpilledRun, gather, merge};
+
+/// Bytes of rows that are held: some 75,000 files with statistics of eight columns.
+const HELD_BYTES: usize = 64 << 20;
+/// Bytes of temporary files at most, with which some twenty million files are sorted as one.
+const SPILLED_BYTES: u64 = 16 << 30;
+/// Rows that leave memory at once.
 const SLICE_ROWS: usize = 16 * 1024;
 
-/// Rows that are held.
-pub(crate) struct Ordered {
-    /// Physical paths of the columns that the table is clustered by.
-    clustering: Vec<Vec<String>>,
+/// Files that are being sorted.
+#[derive(Default)]
+pub(crate) struct Sorter {
     held: Vec<StructArray>,
     bytes: usize,
+    spilled: Vec<SpilledRun>,
+    spilled_bytes: u64,
 }
 
-impl Ordered {
-    /// Begins with none.
-    pub(crate) fn new(clustering: Vec<Vec<String>>) -> Self {
-        Ordered {
-            clustering,
-            held: Vec::new(),
-            bytes: 0,
-        }
-    }
-
-    /// Holds these rows too; true when it is time to take them.
-    pub(crate) fn push(&mut self, rows: StructArray) -> bool {
-        self.bytes = self.bytes.saturating_add(rows.get_array_memory_size());
+impl Sorter {
+    /// Holds these rows too; true when no more should be held.
+    pub(crate) fn hold(&mut self, rows: StructArray) -> bool {
+        // Of what is shared with other rows only these rows' part: the whole of it would count many times.
+        let size = rows.to_data().get_slice_memory_size();
+        self.bytes = self
+            .bytes
+            .saturating_add(size.unwrap_or_else(|_| rows.get_array_memory_size()));
         self.held.push(rows);
         self.bytes >= HELD_BYTES
     }
 
-    /// All held rows in their order.
-    pub(crate) fn take(&mut self) -> Result<Sorted> {
-        let held = std::mem::take(&mut self.held);
-        self.bytes = 0;
-        Ok(Sorted {
-            order: file_order(&held, &self.clustering)?,
-            starts: held
-                .iter()
-                .scan(0, |next, rows| {
-                    let start = *next;
-                    *next += rows.len();
-                    Some(start)
-                })
-                .collect(),
-            held,
-            next: 0,
-        })
+    /// What is held.
+    pub(crate) fn held(&self) -> &[StructArray] {
+        &self.held
+    }
+
+    /// Whether all that came is still in memory.
+    pub(crate) fn is_all_held(&self) -> bool {
+        self.spilled.is_empty()
+    }
+
+    /// Makes room in memory. False where it can't: then it is time to take what there is.
+    pub(crate) fn make_room(&mut self, order: &FileOrder) -> Result<bool> {
+        // Where nothing tells files apart there is nothing to sort.
+        if order.is_empty() || self.spilled_bytes >= SPILLED_BYTES {
+            return Ok(false);
+        }
+        let sorted = sorted(&self.held, order)?;
+        match SpilledRun::write(sorted) {
+            Ok(run) => {
+                self.spilled_bytes += run.as_ref().map_or(0, SpilledRun::size_bytes);
+                self.spilled.extend(run);
+                self.held.clear();
+                self.bytes = 0;
+                Ok(true)
+            }
+            Err(e) => {
+                warn!(error = %e, "the checkpoint is sorted in pieces");
+                Ok(false)
+            }
+        }
+    }
+
+    /// All that came, in order.
+    pub(crate) fn take(&mut self, order: &FileOrder) -> Result<Run<'static>> {
+        let taken = std::mem::take(self);
+        let mut runs = taken
+            .spilled
+            .into_iter()
+            .map(SpilledRun::read)
+            .collect::<Result<Vec<_>>>()?;
+        runs.push(stream::iter(sorted(&taken.held, order)?).boxed());
+        Ok(merge(runs))
     }
 }
 
+/// The rows of these arrays in order, in slices.
+fn sorted(held: &[StructArray], order: &FileOrder) -> Result<Sorted> {
+    let held = held
+        .iter()
+        .map(|rows| {
+            let keys = order.keys(rows)?;
+            Ok(Keyed {
+                rows: rows.clone(),
+                keys,
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let places = held
+        .iter()
+        .enumerate()
+        .flat_map(|(array, k)| (0..k.rows.len()).map(move |row| (array, row)));
+    let mut places: Vec<(&[u8], u32, u32)> = places
+        .map(|(array, row)| {
+            let key = held.get(array).map_or(&[][..], |k| k.keys.value(row));
+            Ok((key, number(array)?, number(row)?))
+        })
+        .collect::<Result<_>>()?;
+    places.sort_unstable();
+    let order = places.into_iter().map(|(_, array, row)| (array, row)).collect();
+    Ok(Sorted { held, order, next: 0 })
+}
+
+fn number(place: usize) -> Result<u32> {
+    u32::try_from(place).map_err(|_| Error::internal("too many files to sort at once"))
+}
+
 /// Slices of sorted rows.
-pub(crate) struct Sorted {
-    held: Vec<StructArray>,
-    /// Where each of the arrays begins among all rows.
-    starts: Vec<usize>,
-    order: UInt32Array,
+struct Sorted {
+    held: Vec<Keyed>,
+    order: Vec<(u32, u32)>,
     next: usize,
 }
 
 impl Iterator for Sorted {
-    type Item = Result<StructArray>;
+    type Item = Result<Keyed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let here = self.order.values().get(self.next..)?;
+        let here = self.order.get(self.next..)?;
         let here = here.get(..SLICE_ROWS.min(here.len())).filter(|h| !h.is_empty())?;
         self.next += here.len();
-        let place = |row: &u32| {
-            let row = *row as usize;
-            let array = self.starts.partition_point(|s| *s <= row).saturating_sub(1);
-            (array, row - self.starts.get(array).copied().unwrap_or(0))
+        let places: Vec<(usize, usize)> = here.iter().map(|(a, r)| (*a as usize, *r as usize)).collect();
+        Some(gather(&self.held, &places))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use arrow::array::{ArrayRef, AsArray, Int64Array};
+    use arrow::datatypes::{Field, Int64Type};
+    use deltaplane_store::block_on;
+    use futures::TryStreamExt;
+    use std::sync::Arc;
+
+    fn nested(name: &str, inner: ArrayRef) -> ArrayRef {
+        let field = Arc::new(Field::new(name, inner.data_type().clone(), true));
+        Arc::new(StructArray::from(vec![(field, inner)]))
+    }
+
+    fn adds(days: &[i64]) -> StructArray {
+        let day = nested("day", Arc::new(Int64Array::from(days.to_vec())));
+        nested("partitionValues_parsed", day).as_struct().clone()
+    }
+
+    #[test]
+    fn what_left_memory_comes_back_in_order() {
+        let numbers: Vec<i64> = (0..5_000).map(|n| n * 617 % 5_000).collect();
+        let order = FileOrder::choose(&[adds(&[1])], &[], 1).unwrap();
+        let mut sorter = Sorter::default();
+        for some in numbers.chunks(900) {
+            assert!(!sorter.hold(adds(some)), "far from what memory holds");
+            assert!(sorter.make_room(&order).unwrap() && !sorter.is_all_held());
+        }
+        assert!(sorter.held().is_empty() && sorter.spilled_bytes > 0);
+        sorter.hold(adds(&[-1, 17]));
+        let sorted: Vec<Keyed> = block_on(sorter.take(&order).unwrap().try_collect()).unwrap();
+        let day = |k: &Keyed| {
+            k.rows
+                .column(0)
+                .as_struct()
+                .column(0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec()
         };
-        let places: Vec<(usize, usize)> = here.iter().map(place).collect();
-        let arrays: Vec<&dyn Array> = self.held.iter().map(|a| a as &dyn Array).collect();
-        let rows = interleave(&arrays, &places)
-            .map_err(|e| Error::internal(format!("the checkpoint's rows can't be sorted: {e}")).with_source(e));
-        Some(rows.map(|r| r.as_struct().clone()))
+        let mut expected: Vec<i64> = (0..5_000).chain([-1, 17]).collect();
+        expected.sort_unstable();
+        assert_eq!(sorted.iter().flat_map(day).collect::<Vec<_>>(), expected);
+        assert!(sorter.is_all_held() && sorter.held().is_empty());
+    }
+
+    #[test]
+    fn without_an_order_nothing_waits_to_be_sorted() {
+        let order = FileOrder::choose(&[], &[], 0).unwrap();
+        let mut sorter = Sorter::default();
+        sorter.hold(adds(&[2, 1]));
+        assert!(order.is_empty() && !sorter.make_room(&order).unwrap());
     }
 }

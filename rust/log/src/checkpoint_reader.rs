@@ -2,6 +2,7 @@
 //! only; state actions come from their few non-null rows, file actions are streamed.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::OnceLock;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
 use arrow::compute::{filter_record_batch, is_not_null};
@@ -15,16 +16,18 @@ use deltaplane_store::{ObjectInfo, Store};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use tokio::sync::OnceCell;
 
+use crate::checkpoint_file::ORDER_KEY;
 use crate::checkpoint_filter::{self, Skipping};
-use crate::checkpoint_runs::{self, Chosen};
+use crate::checkpoint_runs::{self, Chosen, is_sound, mark};
 use crate::listing::listed;
 use crate::parquet_file::ParquetFile;
+use crate::sidecar_ranges::{self, SidecarFile, SidecarRange};
 
 /// Rows of a batch of file actions: large enough for columnar speed, small enough to stream.
 const BATCH_ROWS: usize = 32 * 1024;
@@ -43,6 +46,18 @@ const DESCRIBING: &[&str] = &[
     "tags",
 ];
 const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
+/// Columns of files that say nothing of their statistics.
+const NO_STATISTICS: &[&str] = &[
+    "path",
+    "partitionValues",
+    "partitionValues_parsed",
+    "tags",
+    "deletionVector",
+    "clusteringProvider",
+];
+/// A sample of a file's rows is so many runs of so many.
+const SAMPLED_RUNS: usize = 128;
+const SAMPLED_ROWS: usize = 64;
 /// Sidecars that are opened at a time.
 const OPENED_AHEAD: usize = 8;
 
@@ -57,34 +72,12 @@ pub(crate) struct Part {
     pub sidecar: Option<SidecarFile>,
     /// The very file and its row groups that are wanted, where that isn't all of whatever has the key.
     wanted: Option<(ObjectInfo, Vec<usize>)>,
+    range: OnceLock<Option<SidecarRange>>,
 }
 
 struct Opened {
     file: ParquetFile,
     footer: ArrowReaderMetadata,
-}
-
-/// A sidecar as the top file of a V2 checkpoint names it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct SidecarFile {
-    /// As it stands there: mostly a bare file name.
-    pub path: String,
-    #[serde(default)]
-    pub size_in_bytes: i64,
-    #[serde(default)]
-    pub modification_time: i64,
-}
-
-impl SidecarFile {
-    fn key(&self) -> Result<String> {
-        let path = paths::decode(&self.path)?;
-        Ok(if path.contains('/') {
-            path
-        } else {
-            paths::sidecar(&path)
-        })
-    }
 }
 
 /// An opened checkpoint.
@@ -224,7 +217,10 @@ impl CheckpointReader {
                 .try_flatten()
                 .map(move |s| conform(&s?, &what.schema(), &[]))
         };
-        of(FileActions::Adds).chain(of(FileActions::Removes)).boxed()
+        let there = [FileActions::Adds, FileActions::Removes]
+            .into_iter()
+            .filter(|what| part.may_have(*what));
+        stream::iter(there).flat_map(of).boxed()
     }
 
     async fn sidecar_rows(&self) -> Result<Vec<SidecarFile>> {
@@ -239,6 +235,7 @@ impl CheckpointReader {
                         .ok_or_else(|| Error::corrupt_file("the checkpoint names a sidecar without a path"))?,
                     size_in_bytes: row.long("sizeInBytes").unwrap_or(0),
                     modification_time: row.long("modificationTime").unwrap_or(0),
+                    tags: row.cell("tags").is_some().then(|| row.map("tags")),
                 });
             }
         }
@@ -272,10 +269,29 @@ impl CheckpointReader {
         Ok(out)
     }
 
-    /// The files in their order, some of them opened ahead: a store answers many at a time.
-    fn opened_ahead(&self) -> impl Stream<Item = Result<&Part>> {
-        let open = |p| async move { Part::open(p).await.map(|_| p) };
-        stream::iter(&self.parts).map(open).buffered(OPENED_AHEAD)
+    /// Those files in their order, some of them opened ahead: a store answers many at a time.
+    fn opened_ahead<'a>(parts: Vec<&'a Part>) -> impl Stream<Item = Result<&'a Part>> {
+        let open = |p: &'a Part| async move { p.open().await.map(|_| p) };
+        stream::iter(parts).map(open).buffered(OPENED_AHEAD)
+    }
+
+    /// The files that may hold such actions, by what is known without opening them.
+    fn holding(&self, what: FileActions, skipping: Option<&Skipping>) -> Result<Vec<&Part>> {
+        let all: Vec<&Part> = self.parts.iter().filter(|p| p.may_have(what)).collect();
+        let Some(skipping) = skipping.filter(|_| what == FileActions::Adds) else {
+            return Ok(all);
+        };
+        let ranges: Vec<&SidecarRange> = all.iter().filter_map(|p| p.range()).collect();
+        let keep = sidecar_ranges::may_match(&ranges, skipping.pruner.runs())?;
+        if let Some(trace) = &skipping.trace {
+            let skipped = ranges.iter().zip(keep.values()).filter(|(_, keep)| !keep);
+            for (range, _) in skipped {
+                trace.row_groups((1, usize::try_from(range.adds).unwrap_or(usize::MAX)), (0, 0));
+            }
+        }
+        let mut verdicts = keep.values().iter();
+        let keeps = |p: &&Part| p.range().is_none() || verdicts.next().unwrap_or(true);
+        Ok(all.into_iter().filter(keeps).collect())
     }
 
     /// File actions as batches of the protocol's file schemas with these columns; others are null. Adds that can be seen not
@@ -286,7 +302,11 @@ impl CheckpointReader {
         columns: PlanColumns,
         skipping: Option<&'a Skipping>,
     ) -> BoxStream<'a, Result<RecordBatch>> {
-        let from_parquet = self.opened_ahead().flat_map(move |p| match p {
+        let parts = match self.holding(what, skipping) {
+            Ok(parts) => parts,
+            Err(e) => return stream::once(async { Err(e) }).boxed(),
+        };
+        let from_parquet = Self::opened_ahead(parts).flat_map(move |p| match p {
             Ok(p) => Self::part_files(p, what, columns, skipping),
             Err(e) => stream::once(async { Err(e) }).boxed(),
         });
@@ -297,7 +317,43 @@ impl CheckpointReader {
         }
     }
 
-    /// The same without those of some parts.
+    /// What the one file of a checkpoint of ours notes of its order.
+    pub(crate) fn order_note(&self) -> Option<&str> {
+        self.own_top().filter(|_| self.parts.len() == 1)
+    }
+
+    /// What the top file of a V2 checkpoint of ours notes of the order in its sidecars.
+    pub(crate) fn sidecars_order(&self) -> Option<&str> {
+        self.own_top().filter(|_| self.parts.len() > 1)
+    }
+
+    fn own_top(&self) -> Option<&str> {
+        let (top, sidecars) = self.parts.split_first()?;
+        let footer = top.opened.get()?.footer.metadata();
+        let is_one = top.sidecar.is_none() && sidecars.iter().all(|s| s.sidecar.is_some());
+        mark(footer, ORDER_KEY).filter(|_| is_one && is_sound(footer))
+    }
+
+    /// Rows of all its files.
+    pub(crate) async fn rows(&self) -> Result<usize> {
+        let mut rows: usize = 0;
+        for part in &self.parts {
+            rows = rows.saturating_add(part.rows().await?);
+        }
+        Ok(rows)
+    }
+
+    /// Some live files from everywhere in the checkpoint, of which only statistics are told.
+    pub(crate) fn sample(&self) -> BoxStream<'_, Result<RecordBatch>> {
+        let parts = self.parts.iter().filter(|p| p.may_have(FileActions::Adds)).collect();
+        Self::opened_ahead(parts)
+            .and_then(|part| part_column(part, "add", NO_STATISTICS, Rows::Sample))
+            .try_flatten()
+            .map(|s| conform(&s?, &ADD_SCHEMA, PARSED))
+            .boxed()
+    }
+
+    /// The same without those of some parts, which are given in ascending order.
     pub(crate) fn files_beside<'a>(
         &'a self,
         without: &'a [usize],
@@ -308,7 +364,8 @@ impl CheckpointReader {
             return self.files(what, columns, None);
         }
         // Only a checkpoint with sidecars has parts to leave out, and it has all its file actions there.
-        let parts = self.parts.iter().enumerate().filter(|(i, _)| !without.contains(i));
+        let parts = self.parts.iter().enumerate();
+        let parts = parts.filter(move |(i, p)| without.binary_search(i).is_err() && p.may_have(what));
         stream::iter(parts)
             .flat_map(move |(_, p)| Self::part_files(p, what, columns, None))
             .boxed()
@@ -394,6 +451,7 @@ impl Part {
             listed: None,
             sidecar,
             wanted: None,
+            range: OnceLock::new(),
         }
     }
 
@@ -423,6 +481,25 @@ impl Part {
         let groups = groups_with(footer.metadata(), FileActions::Adds.column()).into_iter();
         let sized = groups.map(|g| (g, u64::try_from(bytes(g)).unwrap_or(0)));
         Some((file.info(), sized.collect()))
+    }
+
+    /// What the top file tells of a sidecar of ours.
+    pub(crate) fn range(&self) -> Option<&SidecarRange> {
+        let told = || self.sidecar.as_ref().and_then(SidecarRange::told);
+        self.range.get_or_init(told).as_ref()
+    }
+
+    /// Whether it may hold such actions, as far as is known without opening it.
+    fn may_have(&self, what: FileActions) -> bool {
+        self.range().is_none_or(|range| match what {
+            FileActions::Adds => range.adds > 0,
+            FileActions::Removes => range.removes > 0,
+        })
+    }
+
+    /// Whether this program wrote it, with parsed bounds that are bounds.
+    pub(crate) async fn is_sound(&self) -> Result<bool> {
+        Ok(is_sound(self.open().await?.footer.metadata()))
     }
 
     async fn open(&self) -> Result<&Opened> {
@@ -476,6 +553,8 @@ enum Rows<'a> {
     All,
     /// The same, of an action of which there are few.
     Few,
+    /// Some of them.
+    Sample,
     /// Those that aren't seen not to match.
     Matching(&'a Skipping),
 }
@@ -517,6 +596,10 @@ async fn part_column<'a>(
         rows,
     } = match wanted {
         Rows::Matching(skipping) => checkpoint_runs::choose(file, all, skipping, &mask).await?,
+        Rows::Sample => Chosen {
+            rows: Some(spread(footer.metadata(), &all.groups)),
+            ..all
+        },
         Rows::All | Rows::Few => all,
     };
     if groups.is_empty() {
@@ -531,7 +614,7 @@ async fn part_column<'a>(
         builder = builder.with_row_selection(rows);
     }
     let filter = match wanted {
-        Rows::All => None,
+        Rows::All | Rows::Sample => None,
         Rows::Few => checkpoint_filter::rare(footer, name, children),
         Rows::Matching(skipping) => checkpoint_filter::filter(footer, skipping),
     };
@@ -598,6 +681,21 @@ fn groups_with(footer: &ParquetMetaData, name: &str) -> Vec<usize> {
         .filter(|(_, g)| inside(g))
         .map(|(i, _)| i)
         .collect()
+}
+
+/// Runs of rows all over these row groups.
+fn spread(footer: &ParquetMetaData, groups: &[usize]) -> RowSelection {
+    let (mut runs, mut first) = (Vec::new(), 0);
+    let runs_of_group = (SAMPLED_RUNS / groups.len().max(1)).max(1);
+    for group in groups {
+        let rows = footer.row_groups().get(*group).map_or(0, |g| g.num_rows());
+        let rows = usize::try_from(rows).unwrap_or(0);
+        let step = (rows / runs_of_group).max(SAMPLED_ROWS);
+        let starts = (0..rows).step_by(step);
+        runs.extend(starts.map(|at| first + at..first + rows.min(at + SAMPLED_ROWS)));
+        first += rows;
+    }
+    RowSelection::from_consecutive_ranges(runs.into_iter(), first)
 }
 
 /// The rows whose action is there; `None` when there is none.

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Int32Array, Int64Array, ListBuilder, MapBuilder, MapFieldNames, RecordBatch, StringArray,
-    StringBuilder, StructArray, new_null_array,
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, ListBuilder, MapBuilder, MapFieldNames,
+    RecordBatch, StringArray, StringBuilder, StructArray, new_null_array,
 };
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::{DomainMetadata, Metadata, PartitionValues, Protocol, SetTransaction};
+use deltaplane_protocol::actions::{DomainMetadata, Metadata, Protocol, SetTransaction};
 use deltaplane_protocol::arrow_types::primitive_to_arrow;
-use deltaplane_protocol::files::{ADD_SCHEMA, FileRows, REMOVE_SCHEMA, string_map};
+use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, map_value, string_map};
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::prune::LoggedStats;
 use deltaplane_protocol::schema::Primitive;
@@ -19,7 +19,8 @@ use deltaplane_protocol::state::TableState;
 use deltaplane_protocol::stats_columns::StatsColumns;
 
 use crate::PlanColumns;
-use crate::checkpoint_reader::{SidecarFile, struct_field};
+use crate::checkpoint_reader::struct_field;
+use crate::sidecar_ranges::SidecarFile;
 
 fn arrow_error(e: arrow::error::ArrowError) -> Error {
     Error::internal(format!("the checkpoint can't be laid out: {e}")).with_source(e)
@@ -108,6 +109,31 @@ impl AddRows {
 
     /// The rows of these live files.
     pub(crate) fn rows(&self, batch: &RecordBatch) -> Result<StructArray> {
+        let Some(structs) = &self.structs else {
+            return self.with_structs(batch, Vec::new());
+        };
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(structs.stats.parsed(batch)?)];
+        if !structs.partitions.is_empty() {
+            columns.push(Arc::new(structs.partition_values(batch)?));
+        }
+        self.with_structs(batch, columns)
+    }
+
+    /// The same of a checkpoint's rows that this program wrote: their structs are taken as they are where the table has the
+    /// same columns still.
+    pub(crate) fn rows_again(&self, batch: &RecordBatch) -> Result<StructArray> {
+        let own = self.schema.fields().iter().skip(ADD_SCHEMA.fields().len());
+        let found = own.map(|field| {
+            let column = batch.column_by_name(field.name())?;
+            (column.data_type() == field.data_type()).then(|| column.clone())
+        });
+        match found.collect::<Option<Vec<_>>>() {
+            Some(columns) => self.with_structs(batch, columns),
+            None => self.rows(batch),
+        }
+    }
+
+    fn with_structs(&self, batch: &RecordBatch, structs: Vec<ArrayRef>) -> Result<StructArray> {
         let plain = batch
             .project(&(0..ADD_SCHEMA.fields().len()).collect::<Vec<_>>())
             .map_err(arrow_error)?;
@@ -116,12 +142,7 @@ impl AddRows {
             let none = new_null_array(&DataType::Utf8, batch.num_rows());
             adds = replace(&RecordBatch::from(adds), "stats", none)?;
         }
-        let Some(structs) = &self.structs else { return Ok(adds) };
-        let mut columns = adds.columns().to_vec();
-        columns.push(Arc::new(structs.stats.parsed(batch)?));
-        if !structs.partitions.is_empty() {
-            columns.push(Arc::new(structs.partition_values(batch)?));
-        }
+        let columns = adds.columns().iter().cloned().chain(structs).collect();
         StructArray::try_new(self.schema.fields().clone(), columns, None).map_err(arrow_error)
     }
 }
@@ -168,10 +189,9 @@ impl Structs {
     }
 
     fn partition_values(&self, batch: &RecordBatch) -> Result<StructArray> {
-        let rows = FileRows::new(batch);
-        let values: Vec<PartitionValues> = (0..batch.num_rows()).map(|r| rows.partition_values(r)).collect();
+        let maps = batch.column_by_name("partitionValues").and_then(|c| c.as_map_opt());
         let columns = self.partitions.iter().map(|(c, p)| {
-            let texts = values.iter().map(|v| v.get(c).and_then(|t| t.as_deref()));
+            let texts = (0..batch.num_rows()).map(|row| maps.and_then(|m| map_value(m, row, c)));
             partition_array(texts, c, *p)
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
@@ -262,13 +282,17 @@ fn text_list(items: Option<&Vec<String>>) -> ArrayRef {
     Arc::new(b.finish())
 }
 
-fn text_map<'a>(entries: impl Iterator<Item = (&'a String, Option<&'a String>)>) -> Result<ArrayRef> {
+fn text_maps() -> MapBuilder<StringBuilder, StringBuilder> {
     let names = MapFieldNames {
         entry: "key_value".into(),
         key: "key".into(),
         value: "value".into(),
     };
-    let mut b = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
+    MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new())
+}
+
+fn text_map<'a>(entries: impl Iterator<Item = (&'a String, Option<&'a String>)>) -> Result<ArrayRef> {
+    let mut b = text_maps();
     for (k, v) in entries {
         b.keys().append_value(k);
         b.values().append_option(v);
@@ -347,11 +371,19 @@ pub(crate) fn version_array(version: u64) -> Result<StructArray> {
 
 /// A row for each sidecar.
 pub(crate) fn sidecar_array(s: &[SidecarFile]) -> Result<StructArray> {
+    let mut tags = text_maps();
+    for sidecar in s {
+        for (key, value) in sidecar.tags.iter().flatten() {
+            tags.keys().append_value(key);
+            tags.values().append_option(value.as_ref());
+        }
+        tags.append(sidecar.tags.is_some()).map_err(arrow_error)?;
+    }
     let columns: Vec<ArrayRef> = vec![
         Arc::new(StringArray::from_iter_values(s.iter().map(|s| &s.path))),
         Arc::new(Int64Array::from_iter_values(s.iter().map(|s| s.size_in_bytes))),
         Arc::new(Int64Array::from_iter_values(s.iter().map(|s| s.modification_time))),
-        new_null_array(&string_map(), s.len()),
+        Arc::new(tags.finish()),
     ];
     rows(sidecar_fields(), columns)
 }

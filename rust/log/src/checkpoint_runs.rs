@@ -25,6 +25,17 @@ pub(crate) const BOUNDS_KEY: &str = "deltaplane.bounds";
 /// The value under that key.
 pub(crate) const BOUNDS_VALUE: &str = "sound";
 
+/// Whether a file's parsed bounds are bounds.
+pub(crate) fn is_sound(footer: &ParquetMetaData) -> bool {
+    mark(footer, BOUNDS_KEY) == Some(BOUNDS_VALUE)
+}
+
+/// What a footer says under this key.
+pub(crate) fn mark<'a>(footer: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
+    let marks = footer.file_metadata().key_value_metadata()?;
+    marks.iter().find(|m| m.key == key)?.value.as_deref()
+}
+
 /// What of a file is to be decoded.
 #[derive(Clone)]
 pub(crate) struct Chosen {
@@ -65,9 +76,17 @@ pub(crate) async fn choose(
     Ok(chosen)
 }
 
+/// Least and greatest values of these leaves in the adds of a file with one row group.
+pub(crate) fn ranges_of_group(footer: &ArrowReaderMetadata, leaves: &[RunBounds]) -> Result<Vec<Option<RunRange>>> {
+    match Columns::of(footer, leaves).filter(|_| footer.metadata().num_row_groups() == 1) {
+        Some(columns) => columns.of_groups(footer.metadata(), &[0]),
+        None => Ok(vec![None; leaves.len()]),
+    }
+}
+
 /// The same; `None` where nothing can be told.
 async fn chosen(file: &ParquetFile, all: &Chosen, pruner: &RunPruner, read: &ProjectionMask) -> Result<Option<Chosen>> {
-    let Some(columns) = Columns::of(&all.footer, pruner) else {
+    let Some(columns) = Columns::of(&all.footer, pruner.bounds()) else {
         return Ok(None);
     };
     let ranges = columns.of_groups(all.footer.metadata(), &all.groups)?;
@@ -106,11 +125,8 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     /// `None` where nothing can be told.
-    fn of(footer: &'a ArrowReaderMetadata, pruner: &RunPruner) -> Option<Self> {
-        let marks = footer.metadata().file_metadata().key_value_metadata()?;
-        let sound =
-            |m: &parquet::file::metadata::KeyValue| m.key == BOUNDS_KEY && m.value.as_deref() == Some(BOUNDS_VALUE);
-        if !marks.iter().any(sound) {
+    fn of(footer: &'a ArrowReaderMetadata, leaves: &[RunBounds]) -> Option<Self> {
+        if !is_sound(footer.metadata()) {
             return None;
         }
         let schema = footer.parquet_schema();
@@ -129,14 +145,14 @@ impl<'a> Columns<'a> {
             })
         };
         let both = |b: &RunBounds| Some((find(&b.min)?, find(&b.max)?));
-        let bounds: Vec<_> = pruner.bounds().iter().map(both).collect();
+        let bounds: Vec<_> = leaves.iter().map(both).collect();
         if bounds.iter().all(Option::is_none) {
             return None;
         }
         Some(Columns {
             schema,
             bounds,
-            null_is_unknown: pruner.bounds().iter().map(|b| b.null_is_unknown).collect(),
+            null_is_unknown: leaves.iter().map(|b| b.null_is_unknown).collect(),
             path: find(&["path".to_owned()])?,
         })
     }

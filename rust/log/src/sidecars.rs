@@ -1,30 +1,48 @@
-//! Writing the sidecars of a V2 checkpoint (P056, P062): bounded files of file actions. A sidecar of the checkpoint
-//! before, none of whose files the commits since touched, is referenced again instead of being written anew.
+//! Writing the sidecars of a V2 checkpoint (P056, P062): bounded files, of live files in an order or of tombstones, each with
+//! what is known of it without opening it. Called by the checkpoint writers.
 
 use arrow::array::{Array, StructArray};
 use arrow::datatypes::SchemaRef;
 use deltaplane_error::Result;
+use deltaplane_protocol::file_order::FileOrder;
 use deltaplane_protocol::paths;
 use deltaplane_store::Store;
+use futures::TryStreamExt;
 use parquet::basic::Compression;
 
-use crate::checkpoint_file::CheckpointFile;
-use crate::checkpoint_reader::SidecarFile;
+use crate::checkpoint_file::{CheckpointFile, Pages};
+use crate::sidecar_ranges::{SidecarFile, SidecarRange, Span};
+use crate::sorted_runs::{Keyed, Run};
 use crate::surroundings::new_id;
 
-/// File actions of one sidecar, as many as the reference writes.
-pub(crate) const SIDECAR_ACTIONS: usize = 50_000;
-/// Sidecars with fewer actions are merged into new ones, so that small ones don't pile up.
-pub(crate) const KEPT_ACTIONS: usize = SIDECAR_ACTIONS / 2;
+/// Tombstones of one sidecar, as many file actions as the reference writes.
+const TOMBSTONES: u64 = 50_000;
 
 /// Streams file actions into sidecars.
 pub(crate) struct SidecarWriter {
     store: Store,
     schema: SchemaRef,
     compression: Compression,
-    open: Option<(CheckpointFile, String)>,
+    /// Live files of a sidecar.
+    full: u64,
+    open: Option<Open>,
     done: Vec<SidecarFile>,
-    actions: u64,
+    adds: u64,
+    removes: u64,
+}
+
+struct Open {
+    file: CheckpointFile,
+    path: String,
+    /// Where its live files stand so far.
+    sorted: Option<(FileOrder, Span)>,
+}
+
+/// What was written.
+pub(crate) struct WrittenSidecars {
+    pub files: Vec<SidecarFile>,
+    pub adds: u64,
+    pub removes: u64,
 }
 
 impl SidecarWriter {
@@ -34,32 +52,63 @@ impl SidecarWriter {
             store: store.clone(),
             schema,
             compression,
+            full: TOMBSTONES,
             open: None,
             done: Vec::new(),
-            actions: 0,
+            adds: 0,
+            removes: 0,
         }
     }
 
-    /// Writes rows of `add` or `remove`, into a new file where the last one is full.
-    pub(crate) async fn write(&mut self, name: &str, rows: StructArray) -> Result<()> {
+    /// From here on sidecars of so many live files, in new files.
+    pub(crate) async fn begin(&mut self, full: u64) -> Result<()> {
+        self.end_file().await?;
+        self.full = full.max(1);
+        Ok(())
+    }
+
+    /// Writes live files in their order.
+    pub(crate) async fn write_run(&mut self, order: &FileOrder, mut run: Run<'_>) -> Result<()> {
+        while let Some(Keyed { rows, keys }) = run.try_next().await? {
+            let mut at = 0;
+            while at < rows.len() {
+                let mut open = self.take_open().await?;
+                let room = usize::try_from(self.full.saturating_sub(open.file.actions())).unwrap_or(usize::MAX);
+                let take = room.min(rows.len() - at);
+                open.file.write("add", rows.slice(at, take)).await?;
+                let (first, last) = (keys.value(at), keys.value((at + take).saturating_sub(1)));
+                match &mut open.sorted {
+                    Some((_, span)) => span.last = last.to_vec(),
+                    none => {
+                        let span = Span {
+                            first: first.to_vec(),
+                            last: last.to_vec(),
+                        };
+                        *none = Some((order.clone(), span));
+                    }
+                }
+                at += take;
+                self.adds += take as u64;
+                self.open = Some(open);
+                if take == room {
+                    self.end_file().await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes tombstones.
+    pub(crate) async fn write_removes(&mut self, rows: StructArray) -> Result<()> {
         let mut at = 0;
         while at < rows.len() {
-            let (mut file, path) = match self.open.take() {
-                Some(open) => open,
-                None => {
-                    let path = format!("{}.parquet", new_id());
-                    let key = paths::sidecar(&path);
-                    (
-                        CheckpointFile::create(&self.store, key, self.schema.clone(), self.compression).await?,
-                        path,
-                    )
-                }
-            };
-            let room = SIDECAR_ACTIONS.saturating_sub(usize::try_from(file.actions()).unwrap_or(usize::MAX));
+            let mut open = self.take_open().await?;
+            let room = usize::try_from(TOMBSTONES.saturating_sub(open.file.actions())).unwrap_or(usize::MAX);
             let take = room.min(rows.len() - at);
-            file.write(name, rows.slice(at, take)).await?;
+            open.file.write("remove", rows.slice(at, take)).await?;
             at += take;
-            self.open = Some((file, path));
+            self.removes += take as u64;
+            self.open = Some(open);
             if take == room {
                 self.end_file().await?;
             }
@@ -67,24 +116,51 @@ impl SidecarWriter {
         Ok(())
     }
 
+    async fn take_open(&mut self) -> Result<Open> {
+        if let Some(open) = self.open.take() {
+            return Ok(open);
+        }
+        let path = format!("{}.parquet", new_id());
+        let (key, schema) = (paths::sidecar(&path), self.schema.clone());
+        let file = CheckpointFile::create(&self.store, key, schema, self.compression, Pages::WithoutIndex).await?;
+        Ok(Open {
+            file,
+            path,
+            sorted: None,
+        })
+    }
+
     async fn end_file(&mut self) -> Result<()> {
-        let Some((file, path)) = self.open.take() else {
+        let Some(Open { file, path, sorted }) = self.open.take() else {
             return Ok(());
         };
         let written = file.finish().await?;
         let info = self.store.head(&paths::sidecar(&path)).await?;
-        self.actions += written.actions;
-        self.done.push(SidecarFile {
+        let mut named = SidecarFile {
             path,
             size_in_bytes: i64::try_from(written.size_bytes).unwrap_or(i64::MAX),
             modification_time: info.modified_ms,
-        });
+            tags: None,
+        };
+        if let Some(footer) = &written.footer {
+            let held = match sorted {
+                Some(_) => (written.actions, 0),
+                None => (0, written.actions),
+            };
+            let sorted = sorted.as_ref().map(|(order, span)| (order, span));
+            named.tags = Some(SidecarRange::of(&named, footer, held, sorted)?.tags()?);
+        }
+        self.done.push(named);
         Ok(())
     }
 
-    /// The files and the number of their actions.
-    pub(crate) async fn finish(mut self) -> Result<(Vec<SidecarFile>, u64)> {
+    /// The files, and how much they hold.
+    pub(crate) async fn finish(mut self) -> Result<WrittenSidecars> {
         self.end_file().await?;
-        Ok((self.done, self.actions))
+        Ok(WrittenSidecars {
+            files: self.done,
+            adds: self.adds,
+            removes: self.removes,
+        })
     }
 }

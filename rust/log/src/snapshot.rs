@@ -15,8 +15,7 @@ use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::segment::{CheckpointFiles, LogName, LogSegment, complete_checkpoints};
 use deltaplane_protocol::state::TableState;
 use deltaplane_store::Store;
-use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use tokio::sync::OnceCell;
 use tracing::{debug, warn};
 
@@ -424,48 +423,6 @@ impl Snapshot {
             }
         }
         out.retain(|b| b.num_rows() > 0);
-        Ok(out)
-    }
-
-    /// Live files outside of the `kept` parts of the checkpoint.
-    pub(crate) fn live_beside<'a>(
-        &'a self,
-        kept: &'a [usize],
-        columns: PlanColumns,
-    ) -> Result<BoxStream<'a, Result<RecordBatch>>> {
-        let Some(checkpoint) = self.inner.checkpoint.as_ref().filter(|_| !kept.is_empty()) else {
-            return Ok(self.plan(None, columns));
-        };
-        let tail = self.tail()?;
-        let older = checkpoint
-            .files_beside(kept, FileActions::Adds, columns)
-            .map(|batch| batch.and_then(|b| filter(&b, &tail.replay.checkpoint(&b)?)));
-        Ok(stream::iter(tail.live.iter().cloned().map(Ok)).chain(older).boxed())
-    }
-
-    /// Sidecars of this version's checkpoint that a new checkpoint can name again: large, untouched by the commits since,
-    /// and without a tombstone that has expired.
-    pub(crate) async fn untouched_sidecars(&self, least_rows: usize, cutoff_ms: i64) -> Result<Vec<usize>> {
-        let Some(checkpoint) = &self.inner.checkpoint else {
-            return Ok(Vec::new());
-        };
-        let replay = &self.tail()?.replay;
-        let mut out = Vec::new();
-        for (i, part) in checkpoint.parts().iter().enumerate() {
-            if part.sidecar.is_none() || part.rows().await? < least_rows {
-                continue;
-            }
-            let mut batches = checkpoint.keys(part);
-            let mut untouched = true;
-            while untouched && let Some(b) = batches.try_next().await? {
-                let is_remove = b.column_by_name("deletionTimestamp").is_some();
-                untouched = replay.checkpoint(&b)?.true_count() == b.num_rows()
-                    && (!is_remove || unexpired(&b, cutoff_ms)?.num_rows() == b.num_rows());
-            }
-            if untouched {
-                out.push(i);
-            }
-        }
         Ok(out)
     }
 

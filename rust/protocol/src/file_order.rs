@@ -1,115 +1,308 @@
 //! In which order a checkpoint keeps its files, so that those that a predicate wants stand together: by partition values,
-//! then along a space-filling curve over the minimums of the columns that tell files apart. Pure; called by the checkpoint
-//! writers.
+//! then along a space-filling curve over the minimums of the columns that tell files apart. An order is chosen once and
+//! noted, so that sorted runs can be merged later. Pure; called by the checkpoint writers.
 
-use arrow::array::{Array, ArrayRef, AsArray, StructArray, UInt32Array, UInt64Array};
-use arrow::compute::{SortColumn, cast, concat, lexsort_to_indices};
-use arrow::datatypes::{DataType as ArrowType, Float64Type};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, BooleanArray, Decimal128Array, Float64Array, Int64Array,
+    StringArray, StructArray,
+};
+use arrow::compute::{cast, concat};
+use arrow::datatypes::{DataType as ArrowType, Fields, Float64Type};
 use arrow::error::ArrowError;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
 /// Columns that the curve runs through at most: each one more makes the files of a range of one lie further apart.
 const MOST_COLUMNS: usize = 4;
-/// Bits of a column's place on the curve.
-const BITS: u32 = 16;
+/// Bits of a column's place on the curve. Finer places would make the note long that stands in each footer; within a place
+/// the values themselves decide.
+const BITS: u32 = 8;
 /// Files that are looked at to see whether a column tells them apart.
 const SAMPLE: usize = 1_000;
 /// A column counts if a file's range meets at most this share of the others: one that meets most can't be skipped.
 const MOST_OVERLAP: f64 = 0.1;
+/// A table that has grown by this factor gets a new order.
+const MOST_GROWTH: u64 = 2;
 
-/// The order of the files of these rows of a checkpoint's column `add`, as positions in all of them one after the other.
-/// `clustering` are the physical paths of the columns that the table is clustered by; without them those that tell files
-/// apart are taken. Rows without parsed structs stay as they are.
-pub fn file_order(adds: &[StructArray], clustering: &[Vec<String>]) -> Result<UInt32Array> {
-    let mut keys: Vec<ArrayRef> = Vec::new();
-    for name in children(adds, &["partitionValues_parsed"]) {
-        keys.extend(leaf(adds, &["partitionValues_parsed".to_owned(), name])?);
-    }
-    let curve = curve(adds, clustering)?;
-    keys.extend(curve.map(|c| std::sync::Arc::new(c) as ArrayRef));
-    let rows = adds.iter().map(StructArray::len).sum::<usize>();
-    if keys.is_empty() {
-        return (0..rows)
-            .map(|row| {
-                u32::try_from(row)
-                    .map(Some)
-                    .map_err(|_| Error::internal("too many files to sort at once"))
-            })
-            .collect();
-    }
-    let columns: Vec<SortColumn> = keys
-        .into_iter()
-        .map(|values| SortColumn { values, options: None })
-        .collect();
-    lexsort_to_indices(&columns, None).map_err(failed)
+/// An order of files, the same for whatever files it is asked about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileOrder {
+    partitions: Vec<Column>,
+    curve: Vec<Curved>,
+    /// Whether the table's clustering chose the curve's columns.
+    clustered: bool,
+    /// How many files the table had when it was chosen.
+    files: u64,
 }
 
-/// The place of each file on the curve; `None` where no column tells files apart.
-fn curve(adds: &[StructArray], clustering: &[Vec<String>]) -> Result<Option<UInt64Array>> {
-    let mut found: Vec<(f64, Vec<f64>)> = Vec::new();
-    let every: Vec<Vec<String>> = match clustering {
-        [] => paths(adds, &["stats_parsed", "minValues"]),
-        chosen => chosen.to_vec(),
-    };
-    for path in &every {
-        let bound = |section: &str| -> Result<Option<Vec<f64>>> {
-            let head = ["stats_parsed", section].map(str::to_owned);
-            let at: Vec<String> = head.into_iter().chain(path.iter().cloned()).collect();
-            leaf(adds, &at)?.map(|a| numbers(&a)).transpose()
+/// A leaf of the column `add`, by its path, and its type as Arrow writes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Column {
+    path: Vec<String>,
+    #[serde(rename = "type")]
+    ty: String,
+}
+
+/// A column that the curve runs through: how its minimums are spread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Curved {
+    #[serde(flatten)]
+    column: Column,
+    /// Ascending; a value's place is how many of them are not above it.
+    cuts: Vec<f64>,
+}
+
+impl FileOrder {
+    /// The order that suits a table of so many files, of which these rows of a checkpoint's column `add` are a sample.
+    /// `clustering` are the physical paths of the columns that the table is clustered by; without them those that tell files
+    /// apart are taken.
+    pub fn choose(sample: &[StructArray], clustering: &[Vec<String>], files: u64) -> Result<FileOrder> {
+        let fields = sample.first().map(|s| s.fields().clone()).unwrap_or_default();
+        let mut found: Vec<(f64, Curved)> = Vec::new();
+        for (path, at) in candidates(&fields, clustering) {
+            let (Some(min), Some(max)) = (leaf(sample, &at)?, leaf(sample, &below("maxValues", &path))?) else {
+                continue;
+            };
+            let (mins, maxes) = (numbers(&min)?, numbers(&max)?);
+            let overlap = overlap(&mins, &maxes);
+            if !clustering.is_empty() || overlap <= MOST_OVERLAP {
+                let column = Column {
+                    path: at,
+                    ty: min.data_type().to_string(),
+                };
+                let cuts = cuts(mins);
+                found.push((overlap, Curved { column, cuts }));
+            }
+        }
+        if clustering.is_empty() {
+            found.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        found.truncate(MOST_COLUMNS);
+        Ok(FileOrder {
+            partitions: partitions(&fields),
+            curve: found.into_iter().map(|(_, curved)| curved).collect(),
+            clustered: !clustering.is_empty(),
+            files,
+        })
+    }
+
+    /// Whether it is still a good one: the table has the same partition columns, the curve's columns of the same types, the
+    /// same clustering, and hasn't outgrown it. `adds` are the fields of the column `add`.
+    pub fn fits(&self, adds: &Fields, clustering: &[Vec<String>], files: u64) -> bool {
+        let there = |c: &Curved| field(adds, &c.column.path).is_some_and(|t| t.to_string() == c.column.ty);
+        let same_columns = match clustering {
+            [] => !self.clustered,
+            _ => {
+                let asked: Vec<Vec<String>> = candidates(adds, clustering).into_iter().map(|(_, at)| at).collect();
+                let ours: Vec<Vec<String>> = self.curve.iter().map(|c| c.column.path.clone()).collect();
+                self.clustered && asked.into_iter().take(MOST_COLUMNS).eq(ours)
+            }
         };
-        let (Some(min), Some(max)) = (bound("minValues")?, bound("maxValues")?) else {
-            continue;
+        same_columns
+            && self.partitions == partitions(adds)
+            && self.curve.iter().all(there)
+            && files <= self.files.saturating_mul(MOST_GROWTH)
+    }
+
+    /// A key for each of these rows of a checkpoint's column `add`: files stand in the order of their keys' bytes.
+    ///
+    /// # Errors
+    /// `Internal` if the rows' columns can't be read.
+    pub fn keys(&self, adds: &StructArray) -> Result<BinaryArray> {
+        let one = std::slice::from_ref(adds);
+        let mut values: Vec<Values> = Vec::new();
+        for column in &self.partitions {
+            values.extend(leaf(one, &column.path)?.map(|a| Values::of(&a)).transpose()?);
+        }
+        let mut curve: Vec<(&[f64], Vec<f64>)> = Vec::new();
+        for Curved { column, cuts } in &self.curve {
+            if let Some(array) = leaf(one, &column.path)? {
+                curve.push((cuts, numbers(&array)?));
+            }
+        }
+        let mut keys = BinaryBuilder::with_capacity(adds.len(), adds.len() * 16 * (values.len() + curve.len()));
+        let mut key = Vec::new();
+        for row in 0..adds.len() {
+            key.clear();
+            for v in &values {
+                v.write(row, &mut key);
+            }
+            let numbers = || {
+                curve
+                    .iter()
+                    .map(|(cuts, all)| (*cuts, all.get(row).copied().unwrap_or(f64::NAN)))
+            };
+            key.extend(interleave(numbers().map(|(cuts, v)| place(cuts, v))).to_be_bytes());
+            for (_, v) in numbers() {
+                key.extend(ordered(v));
+            }
+            keys.append_value(&key);
+        }
+        Ok(keys.finish())
+    }
+
+    /// Whether it tells no files apart: any order is this one.
+    pub fn is_empty(&self) -> bool {
+        self.partitions.is_empty() && self.curve.is_empty()
+    }
+
+    /// Paths below the column `add` of the partition columns' values.
+    pub fn partition_paths(&self) -> impl Iterator<Item = &[String]> {
+        self.partitions.iter().map(|c| c.path.as_slice())
+    }
+
+    /// Paths below the column `add` of the minimums that the curve runs through.
+    pub fn curve_paths(&self) -> impl Iterator<Item = &[String]> {
+        self.curve.iter().map(|c| c.column.path.as_slice())
+    }
+
+    /// As a note.
+    pub fn to_text(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|e| Error::internal(format!("an order can't be noted: {e}")).with_source(e))
+    }
+
+    /// From a note; `None` if it is none.
+    pub fn from_text(text: &str) -> Option<FileOrder> {
+        serde_json::from_str(text).ok()
+    }
+}
+
+/// Partition values of some files, as their keys need them.
+enum Values {
+    Flags(BooleanArray),
+    Longs(Int64Array),
+    Decimals(Decimal128Array),
+    Doubles(Float64Array),
+    Texts(StringArray),
+    Bytes(BinaryArray),
+    Unordered,
+}
+
+impl Values {
+    fn of(array: &ArrayRef) -> Result<Values> {
+        let long = |a: &ArrayRef| cast(a, &ArrowType::Int64).map(|a| a.as_primitive().clone());
+        let values = match array.data_type() {
+            ArrowType::Boolean => Ok(Values::Flags(array.as_boolean().clone())),
+            ArrowType::Date32 => cast(array, &ArrowType::Int32).and_then(|a| long(&a)).map(Values::Longs),
+            ArrowType::Timestamp(..) => long(array).map(Values::Longs),
+            ArrowType::Decimal128(..) => Ok(Values::Decimals(array.as_primitive().clone())),
+            ArrowType::Utf8 => Ok(Values::Texts(array.as_string().clone())),
+            ArrowType::Binary => Ok(Values::Bytes(array.as_binary().clone())),
+            t if t.is_integer() => long(array).map(Values::Longs),
+            t if t.is_floating() => cast(array, &ArrowType::Float64).map(|a| Values::Doubles(a.as_primitive().clone())),
+            _ => Ok(Values::Unordered),
         };
-        let overlap = overlap(&min, &max);
-        if !clustering.is_empty() || overlap <= MOST_OVERLAP {
-            found.push((overlap, min));
+        values.map_err(failed)
+    }
+
+    /// Appends a row's value, so that no value's bytes begin another's: nulls come first.
+    fn write(&self, row: usize, key: &mut Vec<u8>) {
+        let array: &dyn Array = match self {
+            Values::Flags(a) => a,
+            Values::Longs(a) => a,
+            Values::Decimals(a) => a,
+            Values::Doubles(a) => a,
+            Values::Texts(a) => a,
+            Values::Bytes(a) => a,
+            Values::Unordered => return,
+        };
+        if array.is_null(row) {
+            return key.push(0);
+        }
+        key.push(1);
+        match self {
+            Values::Flags(a) => key.push(u8::from(a.value(row))),
+            Values::Longs(a) => key.extend((a.value(row) ^ i64::MIN).to_be_bytes()),
+            Values::Decimals(a) => key.extend((a.value(row) ^ i128::MIN).to_be_bytes()),
+            Values::Doubles(a) => key.extend(ordered(a.value(row))),
+            Values::Texts(a) => escaped(a.value(row).as_bytes(), key),
+            Values::Bytes(a) => escaped(a.value(row), key),
+            Values::Unordered => {}
         }
     }
-    if clustering.is_empty() {
-        found.sort_by(|a, b| a.0.total_cmp(&b.0));
+}
+
+/// Bytes that end: a zero is followed by one, the end by none.
+fn escaped(bytes: &[u8], key: &mut Vec<u8>) {
+    for b in bytes {
+        key.push(*b);
+        if *b == 0 {
+            key.push(1);
+        }
     }
-    found.truncate(MOST_COLUMNS);
-    let columns: Vec<Vec<u32>> = found.iter().map(|(_, min)| places(min)).collect();
-    let Some(rows) = columns.first().map(Vec::len) else {
-        return Ok(None);
+    key.extend([0, 0]);
+}
+
+/// A number's bytes in its order; NaN, which is what is unknown, comes last.
+fn ordered(value: f64) -> [u8; 8] {
+    let bits = if value.is_nan() { f64::NAN } else { value }.to_bits();
+    let bits = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+    bits.to_be_bytes()
+}
+
+/// The columns that the curve may run through, as paths below a section and below `add`.
+fn candidates(adds: &Fields, clustering: &[Vec<String>]) -> Vec<(Vec<String>, Vec<String>)> {
+    let all = match (clustering, field(adds, &below("minValues", &[]))) {
+        ([], Some(ArrowType::Struct(columns))) => leaves(columns),
+        ([], _) => Vec::new(),
+        (chosen, _) => chosen.to_vec(),
     };
-    Ok(Some(
-        (0..rows)
-            .map(|row| interleave(columns.iter().filter_map(|c| c.get(row).copied())))
+    let there =
+        |(_, at): &(Vec<String>, Vec<String>)| field(adds, at).is_some_and(|t| !matches!(t, ArrowType::Struct(_)));
+    let found = all.into_iter().map(|path| (path.clone(), below("minValues", &path)));
+    found.filter(there).collect()
+}
+
+fn below(section: &str, path: &[String]) -> Vec<String> {
+    let head = ["stats_parsed", section].map(str::to_owned);
+    head.into_iter().chain(path.iter().cloned()).collect()
+}
+
+/// The partition columns among the fields of the column `add`.
+fn partitions(adds: &Fields) -> Vec<Column> {
+    let parsed = "partitionValues_parsed".to_owned();
+    match field(adds, std::slice::from_ref(&parsed)) {
+        Some(ArrowType::Struct(columns)) => columns
+            .iter()
+            .map(|c| Column {
+                path: vec![parsed.clone(), c.name().clone()],
+                ty: c.data_type().to_string(),
+            })
             .collect(),
-    ))
+        _ => Vec::new(),
+    }
+}
+
+/// The values between which a column's places lie: such that each has as many of these values.
+fn cuts(mut values: Vec<f64>) -> Vec<f64> {
+    values.retain(|v| v.is_finite());
+    values.sort_unstable_by(f64::total_cmp);
+    let places = 1_usize << BITS;
+    let at = |place: usize| values.get(place * values.len() / places).copied();
+    let mut cuts: Vec<f64> = (1..places).filter_map(at).collect();
+    cuts.dedup();
+    cuts
+}
+
+fn place(cuts: &[f64], value: f64) -> u32 {
+    // What is unknown comes last.
+    let place = match value.is_nan() {
+        true => 1 << BITS,
+        false => cuts.partition_point(|cut| *cut <= value),
+    };
+    u32::try_from(place).unwrap_or(u32::MAX).min((1 << BITS) - 1)
 }
 
 /// The bits of these places, the highest ones first.
-fn interleave(places: impl Iterator<Item = u32> + Clone) -> u64 {
+fn interleave(places: impl Iterator<Item = u32> + Clone) -> u32 {
     let mut key = 0;
     for bit in (0..BITS).rev() {
         for place in places.clone() {
-            key = (key << 1) | u64::from((place >> bit) & 1);
+            key = (key << 1) | ((place >> bit) & 1);
         }
     }
     key
-}
-
-/// Each value's rank among all, spread over the curve's bits; what is unknown comes last.
-fn places(values: &[f64]) -> Vec<u32> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    let value = |i: &usize| values.get(*i).copied().unwrap_or(f64::NAN);
-    order.sort_unstable_by(|a, b| value(a).total_cmp(&value(b)));
-    let mut out = vec![0; values.len()];
-    let (mut place, mut before) = (0, f64::NAN);
-    for (rank, i) in order.iter().enumerate() {
-        if value(i) != before {
-            place = rank;
-            before = value(i);
-        }
-        let spread = (place as u64 * ((1 << BITS) - 1)) / values.len().max(1) as u64;
-        if let Some(slot) = out.get_mut(*i) {
-            *slot = u32::try_from(spread).unwrap_or(u32::MAX);
-        }
-    }
-    out
 }
 
 /// The share of the other files that a file's range meets, on average over a sample; all where nothing is known.
@@ -160,38 +353,30 @@ fn numbers(array: &ArrayRef) -> Result<Vec<f64>> {
     Ok(number.iter().map(|v| v.unwrap_or(f64::NAN)).collect())
 }
 
-/// Names below a struct of the column.
-fn children(adds: &[StructArray], at: &[&str]) -> Vec<String> {
-    let inner = adds.first().and_then(|first| {
-        let mut here: ArrayRef = std::sync::Arc::new(first.clone());
-        for name in at {
-            here = here.as_struct_opt()?.column_by_name(name)?.clone();
-        }
-        Some(here)
-    });
-    let fields = inner
-        .as_ref()
-        .and_then(|a| a.as_struct_opt())
-        .map(|s| s.fields().clone());
-    fields.iter().flatten().map(|f| f.name().clone()).collect()
+/// The type at this path through structs.
+fn field<'a>(fields: &'a Fields, path: &[String]) -> Option<&'a ArrowType> {
+    let (name, rest) = path.split_first()?;
+    let (_, found) = fields.find(name)?;
+    match (found.data_type(), rest) {
+        (found, []) => Some(found),
+        (ArrowType::Struct(inner), rest) => field(inner, rest),
+        _ => None,
+    }
 }
 
-/// Paths of the leaves below a struct of the column, below that struct.
-fn paths(adds: &[StructArray], at: &[&str]) -> Vec<Vec<String>> {
-    let mut out = Vec::new();
-    for name in children(adds, at) {
-        let below: Vec<&str> = at.iter().copied().chain([name.as_str()]).collect();
-        let inner = paths(adds, &below);
-        match inner.is_empty() {
-            true => out.push(vec![name]),
-            false => out.extend(
-                inner
-                    .into_iter()
-                    .map(|rest| std::iter::once(name.clone()).chain(rest).collect()),
-            ),
-        }
-    }
-    out
+/// Paths of the leaves below a struct.
+fn leaves(fields: &Fields) -> Vec<Vec<String>> {
+    let below = |f: &std::sync::Arc<arrow::datatypes::Field>| match f.data_type() {
+        ArrowType::Struct(inner) => leaves(inner),
+        _ => vec![Vec::new()],
+    };
+    let named = |f: &std::sync::Arc<arrow::datatypes::Field>| {
+        let name = f.name().clone();
+        let rest = below(f).into_iter();
+        rest.map(move |rest| std::iter::once(name.clone()).chain(rest).collect())
+            .collect::<Vec<Vec<String>>>()
+    };
+    fields.iter().flat_map(named).collect()
 }
 
 /// A leaf of the column in all arrays, one after the other; `None` where one hasn't got it.
@@ -219,10 +404,10 @@ fn failed(e: ArrowError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
-    use arrow::array::{Date32Array, Int64Array, StringArray};
-    use arrow::datatypes::{Field, Fields};
+    use arrow::array::Date32Array;
+    use arrow::datatypes::Field;
     use std::sync::Arc;
 
     fn nested(columns: Vec<(&str, ArrayRef)>) -> ArrayRef {
@@ -253,9 +438,21 @@ mod tests {
         add.as_struct().clone()
     }
 
-    fn order(adds: &[StructArray], clustering: &[&str]) -> Vec<u32> {
+    fn order(adds: &[StructArray], clustering: &[&str]) -> Vec<usize> {
         let clustering: Vec<Vec<String>> = clustering.iter().map(|c| vec![(*c).to_owned()]).collect();
-        file_order(adds, &clustering).unwrap().values().to_vec()
+        let files = adds.iter().map(|a| a.len() as u64).sum();
+        let order = FileOrder::choose(adds, &clustering, files).unwrap();
+        assert_eq!(FileOrder::from_text(&order.to_text().unwrap()).unwrap(), order);
+        let keys: Vec<Vec<u8>> = adds
+            .iter()
+            .flat_map(|a| {
+                let keys = order.keys(a).unwrap();
+                keys.iter().map(|k| k.unwrap().to_vec()).collect::<Vec<_>>()
+            })
+            .collect();
+        let mut rows: Vec<usize> = (0..keys.len()).collect();
+        rows.sort_by(|a, b| keys[*a].cmp(&keys[*b]));
+        rows
     }
 
     #[test]
@@ -267,6 +464,36 @@ mod tests {
         let plain = nested(vec![("path", Arc::new(StringArray::from(vec!["b", "a"])) as ArrayRef)]);
         assert_eq!(order(&[plain.as_struct().clone()], &[]), [0, 1]);
         assert!(order(&[], &[]).is_empty());
+    }
+
+    #[test]
+    fn an_order_is_kept_while_it_suits_the_table() {
+        let few = adds(&[7, 3, 5], &[Some(2), Some(1), Some(1)]);
+        let order = FileOrder::choose(&[few.clone()], &[], 3).unwrap();
+        let fields = few.fields();
+        assert!(order.fits(fields, &[], 6));
+        assert!(!order.fits(fields, &[], 7), "outgrown");
+        assert!(!order.fits(fields, &[vec!["id".to_owned()]], 3), "clustered since");
+        assert!(!order.fits(&Fields::empty(), &[], 3), "other columns");
+        let by_id = FileOrder::choose(&[few.clone()], &[vec!["id".to_owned()]], 3).unwrap();
+        assert!(by_id.fits(fields, &[vec!["id".to_owned()]], 3));
+        assert!(!by_id.fits(fields, &[vec!["noise".to_owned()]], 3));
+        assert!(!by_id.fits(fields, &[], 3));
+        assert_eq!(FileOrder::from_text("{\"partitions\":1}"), None);
+    }
+
+    #[test]
+    fn keys_are_ordered_as_their_values() {
+        let texts = ["", "a", "a\0", "a\0b", "ab", "b"];
+        let bytes = texts.map(|t| {
+            let mut key = Vec::new();
+            escaped(t.as_bytes(), &mut key);
+            key
+        });
+        assert!(bytes.is_sorted());
+        let numbers = [f64::NEG_INFINITY, -2.5, -0.0, 0.0, 1e-300, 7.0, f64::INFINITY, f64::NAN];
+        assert!(numbers.map(ordered).is_sorted());
+        assert_eq!(ordered(-f64::NAN), ordered(f64::NAN));
     }
 
     #[test]
@@ -282,7 +509,11 @@ mod tests {
     #[test]
     fn the_curve_takes_one_bit_of_each_column_in_turn() {
         assert_eq!(interleave([0b10, 0b01].into_iter()), 0b1001);
-        assert_eq!(interleave([u32::from(u16::MAX)].into_iter()), u64::from(u16::MAX));
-        assert_eq!(places(&[2.0, 1.0, 2.0, f64::NAN]), [16_383, 0, 16_383, 49_151]);
+        assert_eq!(interleave([255].into_iter()), 255);
+        let cuts = cuts((0..512).map(f64::from).chain([f64::NAN]).collect());
+        assert_eq!((cuts.len(), cuts[0]), (255, 2.0));
+        let of = |v: f64| place(&cuts, v);
+        assert_eq!([of(-1.0), of(2.0), of(3.9), of(1e9), of(f64::NAN)], [0, 1, 1, 255, 255]);
+        assert!(super::cuts(vec![1.0; 9]).len() == 1 && super::cuts(vec![]).is_empty());
     }
 }

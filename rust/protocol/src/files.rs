@@ -405,6 +405,17 @@ fn text_at(array: &ArrayRef, row: usize) -> Option<&str> {
     (row < a.len() && a.is_valid(row)).then(|| a.value(row))
 }
 
+/// The value of a key in one row of a map column with string keys and values; the last one, should it stand there twice.
+pub fn map_value<'a>(maps: &'a MapArray, row: usize, key: &str) -> Option<&'a str> {
+    if row >= maps.len() || maps.is_null(row) {
+        return None;
+    }
+    let offset = |at: usize| usize::try_from(*maps.offsets().get(at)?).ok();
+    let entries = offset(row)?..offset(row + 1)?;
+    let found = entries.rev().find(|entry| text_at(maps.keys(), *entry) == Some(key))?;
+    text_at(maps.values(), found)
+}
+
 /// One row of a map column with string keys and values.
 pub fn map_at(maps: &MapArray, row: usize) -> Option<PartitionValues> {
     if row >= maps.len() || maps.is_null(row) {
@@ -452,6 +463,24 @@ mod tests {
         let rows = FileRows::new(&batch);
         assert_eq!(rows.add(0).unwrap(), a);
         assert_eq!(rows.add(1).unwrap(), b);
+    }
+
+    #[test]
+    fn a_value_is_found_without_its_map() {
+        let values = [("p".to_owned(), Some("1".to_owned())), ("q".to_owned(), None)];
+        let with = Add {
+            partition_values: values.into(),
+            ..Add::default()
+        };
+        let batch = adds_to_batch([&Add::default(), &with]).unwrap();
+        let maps = batch.column_by_name("partitionValues").unwrap().as_map();
+        let of = |row, key| map_value(maps, row, key);
+        assert_eq!(
+            [of(1, "p"), of(1, "q"), of(1, "r"), of(0, "p"), of(2, "p")],
+            [Some("1"), None, None, None, None]
+        );
+        let second = maps.slice(1, 1);
+        assert_eq!(map_value(&second, 0, "p"), Some("1"));
     }
 
     #[test]

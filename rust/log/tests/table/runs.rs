@@ -211,3 +211,150 @@ fn a_plan_of_a_checkpoint_is_what_looking_at_every_file_gives() {
         });
     }
 }
+
+async fn planned_paths(s: &Snapshot, text: &Value) -> BTreeSet<String> {
+    let batches = s.plan(Some(pruner(s, text)), PlanColumns::Logged);
+    let batches: Vec<RecordBatch> = batches.try_collect().await.unwrap();
+    batches.iter().flat_map(paths).collect()
+}
+
+/// Of every file of the version by looking at it.
+async fn kept_paths(s: &Snapshot, text: &Value) -> BTreeSet<String> {
+    let (pruner, mut kept) = (pruner(s, text), BTreeSet::new());
+    let all: Vec<RecordBatch> = s.plan(None, PlanColumns::Parsed).try_collect().await.unwrap();
+    for batch in &all {
+        let keep = pruner.keep(batch).unwrap();
+        let verdicts = paths(batch).into_iter().zip(keep.values());
+        kept.extend(verdicts.filter_map(|(p, k)| k.then_some(p)));
+    }
+    kept
+}
+
+/// The checkpoint alone is left to speak.
+fn forget_commits(dir: &tempfile::TempDir) {
+    for entry in std::fs::read_dir(dir.path().join("_delta_log")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "json" || e == "crc") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn sidecars_that_can_not_match_are_not_opened() {
+    run(async |store, dir| {
+        let mut draw = Draw(5);
+        table(&store, 40_000, &mut draw, true, json!({"delta.checkpointPolicy": "v2"})).await;
+        forget_commits(dir);
+        let text = json!({"op": "compare", "cmp": "=", "left": {"op": "column", "name": ["day"]},
+            "right": {"op": "literal", "value": day(7), "type": "date"}});
+        let s = Snapshot::open(&store, None).await.unwrap();
+        let (found, report) = (
+            planned_paths(&s, &text).await,
+            s.explain(pruner(&s, &text), PlanColumns::Logged).await.unwrap(),
+        );
+        assert_eq!(
+            (report.row_groups, report.in_checkpoint, report.kept),
+            (20, 40_000, found.len() as u64)
+        );
+        assert!(report.row_groups_skipped >= 17, "{report:?}");
+        // All that aren't opened may as well be gone.
+        let sidecars = dir.path().join("_delta_log/_sidecars");
+        let (mut needed, away) = (0, dir.path().join("away"));
+        for entry in std::fs::read_dir(&sidecars).unwrap() {
+            let path = entry.unwrap().path();
+            std::fs::rename(&path, &away).unwrap();
+            let s = Snapshot::open(&store, None).await.unwrap();
+            let planned: Result<Vec<RecordBatch>, _> =
+                s.plan(Some(pruner(&s, &text)), PlanColumns::Logged).try_collect().await;
+            match planned {
+                Ok(batches) => assert_eq!(batches.iter().flat_map(paths).collect::<BTreeSet<_>>(), found),
+                Err(_) => needed += 1,
+            }
+            std::fs::rename(&away, &path).unwrap();
+        }
+        assert!((1..=3).contains(&needed), "{needed}");
+    });
+}
+
+async fn commit_lines(store: &Store, version: u64, lines: &[Value]) {
+    let text: Vec<String> = lines.iter().map(Value::to_string).collect();
+    let key = format!("_delta_log/{version:020}.json");
+    store.put_if_absent(&key, Bytes::from(text.join("\n"))).await.unwrap();
+}
+
+fn add_line(a: &Add) -> Value {
+    json!({"add": {"path": a.path, "partitionValues": a.partition_values, "size": 10, "modificationTime": 1,
+        "dataChange": true, "stats": a.stats}})
+}
+
+#[test]
+fn checkpoints_of_changing_tables_say_what_the_commits_say() {
+    for (seed, extra) in [
+        (6, json!({"delta.checkpointPolicy": "v2"})),
+        (
+            7,
+            json!({"delta.checkpointPolicy": "v2", "delta.checkpoint.writeStatsAsStruct": "false"}),
+        ),
+        (8, json!({})),
+    ] {
+        run(async |store, dir| {
+            let (mut draw, v2) = (Draw(seed), seed != 8);
+            let s = table(&store, 12_000, &mut draw, true, extra).await;
+            let mut live: BTreeSet<String> = paths_of(&s).await;
+            let (mut version, mut number, mut kept_most) = (s.version(), 12_000, 0);
+            for round in 0..24 {
+                let mut lines = Vec::new();
+                let gone = if draw.one_in(3) { 0 } else { draw.below(20) };
+                for path in some_of(&mut draw, &live, gone) {
+                    live.remove(&path);
+                    lines.push(json!({"remove": {"path": path, "dataChange": true, "deletionTimestamp": deltaplane_log::now_ms()}}));
+                }
+                for _ in 0..[0, 1, 40, 900][draw.below(4) as usize] {
+                    // New files belong anywhere.
+                    let mut a = file(&mut draw, number * 7_919 % 12_000, true);
+                    a.path = format!("new-{number:06}");
+                    (number, _) = (number + 1, live.insert(a.path.clone()));
+                    lines.push(add_line(&a));
+                }
+                version += 1;
+                commit_lines(&store, version, &lines).await;
+                let report = Snapshot::open(&store, None).await.unwrap().checkpoint().await.unwrap();
+                assert_eq!(
+                    (report.version, report.kind == "v2"),
+                    (version, v2),
+                    "seed {seed}, round {round}"
+                );
+                forget_commits(dir);
+                let s = Snapshot::open(&store, None).await.unwrap();
+                assert_eq!(paths_of(&s).await, live, "seed {seed}, round {round}");
+                let text = predicate(&mut draw, 12_000, 2);
+                assert_eq!(
+                    planned_paths(&s, &text).await,
+                    kept_paths(&s, &text).await,
+                    "seed {seed}, round {round}: {text}"
+                );
+                if v2 {
+                    assert!(report.sidecars < 40, "seed {seed}, round {round}: {report:?}");
+                    kept_most += u64::from(report.kept_sidecars * 2 > report.sidecars);
+                }
+            }
+            assert!(!v2 || kept_most > 3, "seed {seed}: {kept_most}");
+        });
+    }
+}
+
+async fn paths_of(s: &Snapshot) -> BTreeSet<String> {
+    let all: Vec<RecordBatch> = s.plan(None, PlanColumns::Files).try_collect().await.unwrap();
+    let found: Vec<String> = all.iter().flat_map(paths).collect();
+    let set: BTreeSet<String> = found.iter().cloned().collect();
+    assert_eq!(set.len(), found.len(), "a file stands twice");
+    set
+}
+
+fn some_of(draw: &mut Draw, live: &BTreeSet<String>, count: u64) -> BTreeSet<String> {
+    let all: Vec<&String> = live.iter().collect();
+    (0..count)
+        .map(|_| all[draw.below(all.len() as u64) as usize].clone())
+        .collect()
+}

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::DataType as ArrowType;
 use serde::Deserialize;
@@ -31,6 +31,7 @@ struct Wanted {
 /// What one file's text holds: the raw values of the wanted leaves.
 struct FileStats<'a> {
     num_records: Option<&'a RawValue>,
+    tight_bounds: Option<&'a RawValue>,
     min: Vec<Option<&'a RawValue>>,
     max: Vec<Option<&'a RawValue>>,
     nulls: Vec<Option<&'a RawValue>>,
@@ -44,13 +45,20 @@ pub(super) struct Column {
     pub(super) nulls: Vec<Option<i64>>,
 }
 
+/// The statistics of some whole files; `None` is unknown.
+#[derive(Default)]
+pub(super) struct WholeFiles {
+    pub(super) num_records: Vec<Option<i64>>,
+    pub(super) tight_bounds: Vec<Option<bool>>,
+}
+
 /// How a bound's JSON becomes a value of the leaf's type; true for the upper one.
 pub(super) type ReadBound = fn(&RawValue, Primitive, bool) -> Option<Scalar>;
 
 /// The bounds that these JSON texts hold.
 pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
-    let (columns, num_records) = columns(leaves, texts, bound)?;
-    let num_records = Int64Array::from(num_records);
+    let (columns, whole) = columns(leaves, texts, bound)?;
+    let num_records = Int64Array::from(whole.num_records);
     let mut found = Vec::with_capacity(leaves.len());
     for (leaf, c) in leaves.iter().zip(columns) {
         let array = |v: &[Option<Scalar>]| {
@@ -68,8 +76,8 @@ pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
     Ok(Bounds { leaves: found })
 }
 
-/// The statistics of these leaves, and the numbers of rows, that JSON texts hold.
-pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Result<(Vec<Column>, Vec<Option<i64>>)> {
+/// The statistics of these leaves, and of the whole files, that JSON texts hold.
+pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Result<(Vec<Column>, WholeFiles)> {
     let texts = cast(texts, &ArrowType::Utf8).map_err(failed)?;
     let mut wanted = Wanted::default();
     for (i, leaf) in leaves.iter().enumerate() {
@@ -80,11 +88,14 @@ pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Res
         node.leaf = Some(i);
     }
     let mut columns = vec![Column::default(); leaves.len()];
-    let mut num_records: Vec<Option<i64>> = Vec::with_capacity(texts.len());
+    let mut files = WholeFiles::default();
     let mut stats = FileStats::new(leaves.len());
     for text in texts.as_string::<i32>() {
         stats.read(text.unwrap_or_default(), &wanted);
-        num_records.push(whole(stats.num_records));
+        files.num_records.push(whole(stats.num_records));
+        files
+            .tight_bounds
+            .push(stats.tight_bounds.and_then(|raw| raw.get().parse().ok()));
         let values = stats.min.iter().zip(&stats.max).zip(&stats.nulls);
         for ((column, leaf), ((min, max), null)) in columns.iter_mut().zip(leaves).zip(values) {
             column.min.push(leaf.ty.and_then(|ty| read((*min)?, ty, false)));
@@ -92,7 +103,7 @@ pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Res
             column.nulls.push(whole(*null));
         }
     }
-    Ok((columns, num_records))
+    Ok((columns, files))
 }
 
 impl<'a> FileStats<'a> {
@@ -100,6 +111,7 @@ impl<'a> FileStats<'a> {
         let none = vec![None; leaves];
         FileStats {
             num_records: None,
+            tight_bounds: None,
             min: none.clone(),
             max: none.clone(),
             nulls: none,
@@ -108,6 +120,7 @@ impl<'a> FileStats<'a> {
 
     fn forget(&mut self) {
         self.num_records = None;
+        self.tight_bounds = None;
         self.min.fill(None);
         self.max.fill(None);
         self.nulls.fill(None);
@@ -150,6 +163,10 @@ impl<'a> Visitor<'a> for Whole<'_, '_, 'a> {
             let out = match key.as_ref() {
                 "numRecords" => {
                     of.num_records = Some(map.next_value()?);
+                    continue;
+                }
+                "tightBounds" => {
+                    of.tight_bounds = Some(map.next_value()?);
                     continue;
                 }
                 "minValues" => &mut of.min,

@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields, Int64
 use serde_json::value::RawValue;
 
 use super::bounds::{Leaf, at, without_nan};
-use super::json_stats::{self, Column};
+use super::json_stats::{self, Column, WholeFiles};
 use super::{certain, failed, int64};
 use crate::Result;
 use crate::arrow_types::primitive_to_arrow;
@@ -61,20 +61,6 @@ const PARSED: [(&str, Section); 3] = [
     ("maxValues", Section::Max),
     ("nullCount", Section::NullCount),
 ];
-
-/// The statistics of a whole file.
-#[derive(Default, serde::Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Whole {
-    num_records: Option<i64>,
-    tight_bounds: Option<bool>,
-}
-
-impl Whole {
-    fn of(stats: Option<&str>) -> Self {
-        stats.and_then(|s| serde_json::from_str(s).ok()).unwrap_or_default()
-    }
-}
 
 /// What a section holds of each leaf.
 struct Values {
@@ -219,7 +205,7 @@ impl LoggedStats {
     /// # Errors
     /// `Internal` if arrays of one file list don't fit together.
     pub fn columns(&self, files: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        let values = self.values(files)?;
+        let (values, _) = self.values(files)?;
         SECTIONS
             .iter()
             .map(|(_, section)| (self.fields_of(&self.columns, *section), *section))
@@ -253,20 +239,19 @@ impl LoggedStats {
         let counts = before("numRecords").and_then(|c| cast(c, &ArrowType::Int64).ok());
         let counts = counts.as_ref().and_then(|c| c.as_primitive_opt::<Int64Type>());
         let tight = before("tightBounds").and_then(|c| c.as_boolean_opt());
-        let whole: Vec<Whole> = (0..n).map(|r| Whole::of(rows.stats(r))).collect();
-        let num_records = whole.iter().enumerate().map(|(r, w)| {
+        let (values, whole) = self.values(files)?;
+        let num_records = whole.num_records.iter().enumerate().map(|(r, found)| {
             let other = counts.filter(|c| c.is_valid(r)).map(|c| c.value(r));
-            w.num_records.or(other)
+            found.or(other)
         });
-        let tight_bounds = whole.iter().enumerate().map(|(r, w)| {
+        let tight_bounds = whole.tight_bounds.iter().enumerate().map(|(r, found)| {
             let other = tight.filter(|c| c.is_valid(r)).map(|c| c.value(r));
-            w.tight_bounds.or(other)
+            found.or(other)
         });
         let mut arrays: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter(num_records)),
             Arc::new(BooleanArray::from_iter(tight_bounds)),
         ];
-        let values = self.values(files)?;
         let values = values.into_iter().map(Values::sound).collect::<Result<Vec<_>>>()?;
         for (_, section) in PARSED {
             let fields = self.fields_of(&self.columns, section);
@@ -278,17 +263,17 @@ impl LoggedStats {
         StructArray::try_new(self.parsed_fields(), arrays, Some(NullBuffer::from_iter(known))).map_err(failed)
     }
 
-    fn values(&self, files: &RecordBatch) -> Result<Vec<Values>> {
+    fn values(&self, files: &RecordBatch) -> Result<(Vec<Values>, WholeFiles)> {
         let rows = files.num_rows();
         let texts = match files.column_by_name("stats") {
             Some(texts) => texts.clone(),
             None => new_null_array(&ArrowType::Utf8, rows),
         };
-        let (columns, _) = json_stats::columns(&self.leaves, &texts, logged)?;
+        let (columns, whole) = json_stats::columns(&self.leaves, &texts, logged)?;
         let parsed = files.column_by_name("stats_parsed");
         let in_json = is_not_null(&texts).map_err(failed)?;
         let pairs = self.leaves.iter().zip(columns);
-        pairs
+        let values = pairs
             .map(|(leaf, column)| {
                 let Column { min, max, nulls } = column;
                 let array = |v: Vec<Option<Scalar>>| {
@@ -318,7 +303,8 @@ impl LoggedStats {
                     nulls: or_parsed(Arc::new(Int64Array::from(nulls)), "nullCount")?,
                 })
             })
-            .collect()
+            .collect::<Result<_>>()?;
+        Ok((values, whole))
     }
 }
 

@@ -1,0 +1,370 @@
+//! Runs of live files, each in the order of its keys, and their merging into one run: streamed, a batch of each run held at a
+//! time. Runs that memory doesn't hold stand in nameless temporary files. Called by the checkpoint writers.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Seek};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StructArray};
+use arrow::compute::interleave;
+use arrow::datatypes::{Field, Schema};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use deltaplane_error::{Error, Kind, Result};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+
+/// Rows of a merged slice.
+const SLICE_ROWS: usize = 16 * 1024;
+/// Rows of a batch in a temporary file: one of each run is in memory while runs are merged.
+const SPILLED_ROWS: usize = 1_024;
+
+/// Some files, and their keys in the same order.
+#[derive(Clone)]
+pub(crate) struct Keyed {
+    pub rows: StructArray,
+    pub keys: BinaryArray,
+}
+
+impl Keyed {
+    fn key(&self, row: usize) -> &[u8] {
+        self.keys.value(row)
+    }
+
+    /// So many rows from this one on.
+    pub(crate) fn slice(&self, from: usize, rows: usize) -> Keyed {
+        Keyed {
+            rows: self.rows.slice(from, rows),
+            keys: self.keys.slice(from, rows),
+        }
+    }
+
+    /// The first row whose key isn't so; those whose key is come first.
+    pub(crate) fn place(&self, is_before: impl Fn(&[u8]) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.keys.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match is_before(self.key(middle)) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+}
+
+/// Files in the order of their keys.
+pub(crate) type Run<'a> = BoxStream<'a, Result<Keyed>>;
+
+/// A run in a file without a name: it is gone with its handle, whatever happens.
+pub(crate) struct SpilledRun {
+    file: File,
+}
+
+impl SpilledRun {
+    /// Writes a run. Errors: what the system says, for who can go on without.
+    pub(crate) fn write(slices: impl Iterator<Item = Result<Keyed>>) -> Result<Option<SpilledRun>> {
+        let mut writer: Option<StreamWriter<BufWriter<File>>> = None;
+        for slice in slices {
+            let Keyed { rows, keys } = slice?;
+            let batch = batch(rows, keys)?;
+            let out = match &mut writer {
+                Some(out) => out,
+                none => {
+                    let file = tempfile::tempfile().map_err(no_room)?;
+                    none.insert(StreamWriter::try_new_buffered(file, &batch.schema()).map_err(not_spilled)?)
+                }
+            };
+            for at in (0..batch.num_rows()).step_by(SPILLED_ROWS) {
+                let some = batch.slice(at, SPILLED_ROWS.min(batch.num_rows() - at));
+                out.write(&some).map_err(not_spilled)?;
+            }
+        }
+        let written = writer.map(|w| {
+            let buffer = w.into_inner().map_err(not_spilled)?;
+            let file = buffer.into_inner().map_err(|e| no_room(e.into_error()))?;
+            Ok(SpilledRun { file })
+        });
+        written.transpose()
+    }
+
+    /// Its length.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |m| m.len())
+    }
+
+    /// Reads it again from its beginning.
+    pub(crate) fn read(mut self) -> Result<Run<'static>> {
+        self.file.rewind().map_err(no_room)?;
+        let reader = StreamReader::try_new(BufReader::new(self.file), None).map_err(not_spilled)?;
+        let keyed = |batch: Result<RecordBatch, ArrowError>| {
+            let batch = batch.map_err(not_spilled)?;
+            let rows = batch.column(0).as_struct_opt().cloned();
+            let keys = batch.columns().get(1).and_then(|k| k.as_binary_opt::<i32>()).cloned();
+            let both = rows.zip(keys).map(|(rows, keys)| Keyed { rows, keys });
+            both.ok_or_else(|| Error::internal("a temporary file of a checkpoint's rows holds something else"))
+        };
+        Ok(stream::iter(reader.map(keyed)).boxed())
+    }
+}
+
+fn batch(rows: StructArray, keys: BinaryArray) -> Result<RecordBatch> {
+    let schema = Schema::new(vec![
+        Field::new("rows", rows.data_type().clone(), true),
+        Field::new("keys", keys.data_type().clone(), false),
+    ]);
+    RecordBatch::try_new(Arc::new(schema), vec![Arc::new(rows), Arc::new(keys)]).map_err(not_spilled)
+}
+
+fn no_room(e: std::io::Error) -> Error {
+    Error::new(
+        Kind::StoreUnavailable,
+        format!(
+            "a checkpoint's rows can't be kept in the temporary folder {} while they are sorted ({e}): make room there, or name another by TMPDIR",
+            std::env::temp_dir().display()
+        ),
+    )
+    .with_source(e)
+}
+
+fn not_spilled(e: ArrowError) -> Error {
+    match e {
+        ArrowError::IoError(_, e) => no_room(e),
+        e => Error::internal(format!("a checkpoint's rows can't be kept in a temporary file: {e}")).with_source(e),
+    }
+}
+
+/// All files of these runs in the order of their keys.
+pub(crate) fn merge<'a>(runs: Vec<Run<'a>>) -> Run<'a> {
+    let begun = async {
+        let mut merge = Merge {
+            heads: Vec::new(),
+            heap: Vec::new(),
+        };
+        for mut run in runs {
+            if let Some(now) = next_rows(&mut run).await? {
+                merge.heads.push(Head { run, now, at: 0 });
+                merge.heap.push(merge.heads.len() - 1);
+            }
+        }
+        for at in (0..merge.heap.len() / 2).rev() {
+            merge.sink(at);
+        }
+        Ok(stream::try_unfold(merge, |mut merge| async move {
+            Ok(merge.slice().await?.map(|slice| (slice, merge)))
+        }))
+    };
+    stream::once(begun).try_flatten().boxed()
+}
+
+async fn next_rows(run: &mut Run<'_>) -> Result<Option<Keyed>> {
+    while let Some(next) = run.try_next().await? {
+        if !next.rows.is_empty() {
+            return Ok(Some(next));
+        }
+    }
+    Ok(None)
+}
+
+/// The place in a run.
+struct Head<'a> {
+    run: Run<'a>,
+    now: Keyed,
+    at: usize,
+}
+
+impl Head<'_> {
+    fn key(&self) -> &[u8] {
+        self.now.key(self.at)
+    }
+
+    /// How many of the rows in hand, at most so many, come before this key or have it.
+    fn until(&self, bound: Option<&[u8]>, most: usize) -> usize {
+        let end = self.now.keys.len().min(self.at + most);
+        let Some(bound) = bound else { return end - self.at };
+        // Runs that lie among each other change often, those that don't hardly ever.
+        let mut step = 1;
+        let mut sure = self.at;
+        while sure + step < end && self.now.key(sure + step) <= bound {
+            sure += step;
+            step *= 2;
+        }
+        let (mut low, mut high) = (sure + 1, end.min(sure + step));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.now.key(middle) <= bound {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low - self.at
+    }
+}
+
+/// Runs on their way into one. The heap holds the runs that have rows left, that with the least key first.
+struct Merge<'a> {
+    heads: Vec<Head<'a>>,
+    heap: Vec<usize>,
+}
+
+impl Merge<'_> {
+    fn key_at(&self, place: usize) -> Option<&[u8]> {
+        Some(self.heads.get(*self.heap.get(place)?)?.key())
+    }
+
+    fn less(&self, a: usize, b: usize) -> bool {
+        match (self.key_at(a), self.key_at(b)) {
+            // Among equals the run that was given first, so that the result is always the same.
+            (Some(x), Some(y)) => (x, self.heap.get(a)) < (y, self.heap.get(b)),
+            (found, _) => found.is_some(),
+        }
+    }
+
+    fn sink(&mut self, mut at: usize) {
+        loop {
+            let (left, right) = (2 * at + 1, 2 * at + 2);
+            let child = if self.less(right, left) { right } else { left };
+            if child >= self.heap.len() || !self.less(child, at) {
+                return;
+            }
+            self.heap.swap(at, child);
+            at = child;
+        }
+    }
+
+    /// The next rows of all; `None` at the end.
+    async fn slice(&mut self) -> Result<Option<Keyed>> {
+        let mut arrays: Vec<Keyed> = Vec::new();
+        // Which of the arrays is the batch in hand of each run.
+        let mut places_of: Vec<Option<usize>> = vec![None; self.heads.len()];
+        let mut places: Vec<(usize, usize)> = Vec::with_capacity(SLICE_ROWS);
+        while places.len() < SLICE_ROWS
+            && let Some(first) = self.heap.first().copied()
+        {
+            let second = if self.less(2, 1) {
+                self.key_at(2)
+            } else {
+                self.key_at(1)
+            };
+            let Some(head) = self.heads.get(first) else { break };
+            let (from, take) = (head.at, head.until(second, SLICE_ROWS - places.len()));
+            let array = match places_of.get(first).copied().flatten() {
+                Some(array) => array,
+                None => {
+                    arrays.push(head.now.clone());
+                    arrays.len() - 1
+                }
+            };
+            places.extend((from..from + take).map(|row| (array, row)));
+            if let Some(place) = places_of.get_mut(first) {
+                *place = Some(array);
+            }
+            let Some(head) = self.heads.get_mut(first) else { break };
+            head.at += take;
+            if head.at == head.now.keys.len() {
+                match next_rows(&mut head.run).await? {
+                    Some(next) => (head.now, head.at) = (next, 0),
+                    None => {
+                        self.heap.swap_remove(0);
+                    }
+                }
+                if let Some(place) = places_of.get_mut(first) {
+                    *place = None;
+                }
+            }
+            self.sink(0);
+        }
+        (!places.is_empty()).then(|| gather(&arrays, &places)).transpose()
+    }
+}
+
+/// These rows of these arrays.
+pub(crate) fn gather(arrays: &[Keyed], places: &[(usize, usize)]) -> Result<Keyed> {
+    let (first, last) = (places.first().copied(), places.last().copied());
+    if let (Some((array, from)), Some((_, to)), [one]) = (first, last, arrays)
+        && array == 0
+        && to.checked_sub(from) == Some(places.len() - 1)
+        && places.is_sorted()
+    {
+        return Ok(one.slice(from, places.len()));
+    }
+    let pick = |of: Vec<&dyn Array>| -> Result<ArrayRef> {
+        interleave(&of, places)
+            .map_err(|e| Error::internal(format!("a checkpoint's rows can't be sorted: {e}")).with_source(e))
+    };
+    Ok(Keyed {
+        rows: pick(arrays.iter().map(|a| &a.rows as &dyn Array).collect())?
+            .as_struct()
+            .clone(),
+        keys: pick(arrays.iter().map(|a| &a.keys as &dyn Array).collect())?
+            .as_binary()
+            .clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use arrow::array::Int64Array;
+    use arrow::datatypes::DataType;
+    use deltaplane_store::block_on;
+
+    fn keyed(numbers: &[i64]) -> Keyed {
+        let id: ArrayRef = Arc::new(Int64Array::from(numbers.to_vec()));
+        let field = Arc::new(Field::new("id", DataType::Int64, true));
+        Keyed {
+            rows: StructArray::from(vec![(field, id)]),
+            keys: BinaryArray::from_iter_values(numbers.iter().map(|n| n.to_be_bytes())),
+        }
+    }
+
+    fn run_of(slices: Vec<Keyed>) -> Run<'static> {
+        stream::iter(slices.into_iter().map(Ok)).boxed()
+    }
+
+    fn ids(slices: &[Keyed]) -> Vec<i64> {
+        let of = |s: &Keyed| {
+            s.rows
+                .column(0)
+                .as_primitive::<arrow::datatypes::Int64Type>()
+                .values()
+                .to_vec()
+        };
+        slices.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn merged_runs_are_one_run() {
+        let (a, b): (Vec<i64>, Vec<i64>) = (0..40_000).partition(|n| n % 7 < 3 || *n > 30_000);
+        let runs = vec![
+            run_of(vec![keyed(&a[..5]), keyed(&[]), keyed(&a[5..])]),
+            run_of(vec![]),
+            run_of(vec![keyed(&b)]),
+            run_of(vec![keyed(&[7, 7, 50_000])]),
+        ];
+        let merged: Vec<Keyed> = block_on(merge(runs).try_collect()).unwrap();
+        let mut expected: Vec<i64> = (0..40_000).chain([7, 7, 50_000]).collect();
+        expected.sort_unstable();
+        assert_eq!(ids(&merged), expected);
+        assert!(
+            merged
+                .iter()
+                .all(|s| s.rows.len() == s.keys.len() && s.rows.len() <= SLICE_ROWS)
+        );
+        assert!(block_on(merge(vec![]).try_collect::<Vec<_>>()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_run_comes_back_from_its_file() {
+        let all: Vec<i64> = (0..3_000).collect();
+        let slices = [keyed(&all[..10]), keyed(&all[10..])];
+        let run = SpilledRun::write(slices.into_iter().map(Ok)).unwrap().unwrap();
+        assert!(run.size_bytes() > 24_000);
+        let back: Vec<Keyed> = block_on(run.read().unwrap().try_collect()).unwrap();
+        assert_eq!(ids(&back), all);
+        assert!(back.iter().all(|s| s.rows.len() <= SPILLED_ROWS));
+        assert!(SpilledRun::write(std::iter::empty()).unwrap().is_none());
+    }
+}
