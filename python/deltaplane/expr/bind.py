@@ -24,7 +24,7 @@ class Binder:
 
     def __init__(self, columns: dict[str, SparkType | None], context: Context) -> None:
         self._columns = columns
-        self._context = context
+        self.context = context
         self.used: dict[str, str] = {}
 
     def bind(self, node: Syntax) -> Typed:
@@ -37,18 +37,19 @@ class Binder:
         if isinstance(node, Literal):
             return self._literal(node)
         if isinstance(node, Name):
-            return self._column(node)
+            return self.column(node)
         if isinstance(node, Cast):
             arg = self.bind(node.arg)
-            value = cast(self._context, arg, node.to)
+            value = cast(self.context, arg, node.to)
             return attempted(value, arg) if node.attempt and value is not arg else value
-        return self._call(node)
+        return self.call(node)
 
-    def _call(self, node: Call) -> Typed:
+    def call(self, node: Call) -> Typed:
+        """The typed form of an operator or function."""
         entry = ENTRIES.get(node.name)
         if entry is None:
             refuse(f"the function `{node.name}`")
-        return entry.lower(self._context, [self.bind(a) for a in node.args])
+        return entry.lower(self.context, [self.bind(a) for a in node.args])
 
     def _literal(self, node: Literal) -> Typed:
         value, to = node.value, node.type
@@ -62,7 +63,8 @@ class Binder:
         sql = text(value) if to.name == "string" else f"CAST('{value}' AS {to.duck})"
         return Typed(to, sql, literal=value, constant=True)
 
-    def _column(self, node: Name) -> Typed:
+    def column(self, node: Name) -> Typed:
+        """The typed form of a column or a field of one."""
         first, *rest = node.parts
         found = [name for name in self._columns if name.lower() == first.lower()]
         if len(found) != 1:

@@ -1,0 +1,133 @@
+"""INSERT INTO | OVERWRITE table [(columns) | BY NAME | REPLACE WHERE condition] followed by a query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from deltaplane.commands.assignments import stores
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
+from deltaplane.expr.syntax import Syntax
+from deltaplane.expr.syntax import parse as parse_expression
+from deltaplane.expr.types import SparkType, of_json
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.running import Prepared, prepared
+from deltaplane.queries.syntax import Query, TableName, Values
+from deltaplane.schema import Field
+from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
+from deltaplane.table import DeltaTable
+from deltaplane.write import write_deltalake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["STATEMENT"]
+
+
+@dataclass(frozen=True)
+class Insert:
+    """The table, the rows, and the columns that they are for: those named, those of the same names, or all in order."""
+
+    table: TableName
+    rows: Query
+    cursor: Grammar
+    token: int
+    columns: tuple[str, ...] = ()
+    by_name: bool = False
+    overwrites: bool = False
+    where: Clause | None = None
+
+    def run(self, session: Session) -> pa.Table:
+        """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
+        table = session.catalog.table(self.table)
+        # Rows come from versions as they are now, also where the table is among them.
+        table.update_incremental()
+        fields = [field_named(table, name) for name in self.columns] or list(table.schema().fields)
+        with self.cursor.located(self.token):
+            if len({f.name for f in fields}) < len(fields):
+                raise InvalidArgumentError("a column is named twice")
+            query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
+            if self.by_name:
+                fields = _of_names(table, query.names)
+            data = _stored(query, fields).run().rename_columns([field.name for field in fields])
+        replaced = None if self.where is None else self.where.over(table, self.table)
+        mode: Literal["append", "overwrite"] = "overwrite" if self.overwrites or self.where is not None else "append"
+        result = write_deltalake(table, data, mode=mode, predicate=replaced)
+        return counted(data.num_rows, {"num_inserted_rows": data.num_rows}, result.version)
+
+
+def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:
+    """The query with each DEFAULT as its column's."""
+    if not isinstance(query.body, Values):
+        return query
+    rows: list[tuple[Syntax | None, ...]] = []
+    for row in query.body.rows:
+        if len(row) != len(fields) and None in row:
+            raise InvalidArgumentError(_arity(len(row), fields))
+        rows.append(
+            tuple(
+                parse_expression(default_of(f)) if cell is None else cell for cell, f in zip(row, fields, strict=True)
+            )
+            if None in row
+            else row
+        )
+    return replace(query, body=replace(query.body, rows=tuple(rows)))
+
+
+def _arity(found: int, fields: Sequence[Field]) -> str:
+    names = ", ".join(field.name for field in fields)
+    return f"{found} values are given for {len(fields)} columns ({names}): name those that the values are for"
+
+
+def _of_names(table: DeltaTable, names: Sequence[str]) -> list[Field]:
+    fields = [field_named(table, name) for name in names]
+    if len({field.name for field in fields}) < len(fields):
+        raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
+    return fields
+
+
+def _stored(query: Prepared, fields: Sequence[Field]) -> Prepared:
+    if len(query.names) != len(fields):
+        raise InvalidArgumentError(_arity(len(query.names), fields))
+    types: list[SparkType] = []
+    for given, name, field in zip(query.types, query.names, fields, strict=True):
+        to = of_json(json.loads(field.type.to_json()))
+        if to is None or given is None:
+            raise UnsupportedExpressionError(
+                f"the column `{field.name}` is of a type that expressions have no form of: use write_deltalake"
+            )
+        if not stores(given, to):
+            raise SchemaMismatchError(
+                f"`{name}` is of type {given}, which the column `{field.name}` of type {to} doesn't take: cast it"
+            )
+        types.append(to)
+    return query.stored(types)
+
+
+def _read(cursor: Grammar) -> Insert:
+    overwrites = cursor.take("overwrite")
+    if not overwrites:
+        cursor.expect("into")
+    cursor.take("table")
+    table = cursor.table(alias=False, version=False)
+    if cursor.peek() == "partition":
+        cursor.wrong("expected the rows: name the partition's columns among them, or use REPLACE WHERE for PARTITION")
+    columns: tuple[str, ...] = ()
+    where, by_name = None, cursor.take("by", "name")
+    if not by_name and cursor.peek() == "(" and cursor.kind(1) in ("name", "quoted") and cursor.peek(2) in (",", ")"):
+        columns = tuple(cursor.listed(lambda: cursor.name("a column's name")))
+    if not overwrites and cursor.take("replace"):
+        cursor.expect("where")
+        where = Clause.read(cursor)
+        by_name = by_name or cursor.take("by", "name")
+    token = cursor.at
+    if cursor.peek() == "values":
+        rows = Query(cursor.values(defaults=True))
+    else:
+        rows = cursor.query()
+    return Insert(table, rows, cursor, token, columns, by_name, overwrites, where)
+
+
+STATEMENT = Statement(("insert",), _read)
