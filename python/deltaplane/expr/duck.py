@@ -119,7 +119,8 @@ def explained(e: Exception) -> Exception:
         return UnsupportedExpressionError(f"a row has {raised[2]}, which only the Spark engine evaluates")
     if raised:
         return InvalidArgumentError(f"[{raised[1]}] {raised[2]}")
-    first = str(e).splitlines()[0]
+    # The names of columns there are our own.
+    first = str(e).splitlines()[0].split(" when casting from source column")[0]
     if any(word in first for word in ("Out of Range", "Conversion Error", "Invalid Input")):
         return InvalidArgumentError(first)
     return UnsupportedExpressionError(f"the embedded engine can't run the expression: {first}")

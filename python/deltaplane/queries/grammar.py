@@ -35,12 +35,12 @@ from deltaplane.queries.syntax import (
     Values,
 )
 
-__all__ = ["BEGINNINGS", "Grammar"]
+__all__ = ["BEGINNINGS", "GOES_ON", "Grammar"]
 
 # What a query begins with.
 BEGINNINGS = ("select", "with", "values", "table")
 # Words that go on with a statement, so they are no alias unless AS or backticks say so.
-_GOES_ON = frozenset(
+GOES_ON = frozenset(
     """
     anti by cluster cross distribute except fetch for from full group having inner intersect join lateral left limit
     match_recognize minus natural offset on order pivot qualify replace right select semi set sort tablesample union
@@ -73,6 +73,22 @@ class Grammar(Cursor):
     >>> Grammar("SELECT x FROM delta.`/t` VERSION AS OF 3 WHERE x > 1 ORDER BY x DESC LIMIT 2").query().limit
     2
     """
+
+    def __init__(self, text: str, *, own_queries: bool = True) -> None:
+        """With `own_queries` off, queries that end a statement are another engine's to read."""
+        super().__init__(text)
+        self.own_queries = own_queries
+
+    def last_query(self) -> Query:
+        """The query that ends the statement; another engine's is its text alone."""
+        if self.own_queries:
+            return self.query()
+        start = self.at
+        while self.at < len(self.tokens) and self.peek() != ";":
+            self.at += 1
+        if start == self.at:
+            self.expected("a query")
+        return Query(Values(()), text=self.text_from(start))
 
     def refuse(self, what: str) -> NoReturn:
         line, column = self.line_and_column(self.place())
@@ -236,7 +252,7 @@ class Grammar(Cursor):
     def alias(self) -> str | None:
         if self.take("as"):
             return self.name("a name")
-        if self.kind() == "quoted" or (self.kind() == "name" and self.peek() not in _GOES_ON):
+        if self.kind() == "quoted" or (self.kind() == "name" and self.peek() not in GOES_ON):
             return self.identifier()
         return None
 
@@ -354,7 +370,7 @@ class Grammar(Cursor):
         """A table's name, with its version and its alias where they are allowed."""
         token = self.at
         parts = self.names("a table: delta.`path` or a name")
-        if self.peek() == "(":
+        if alias and self.peek() == "(":
             self.refuse(f"the table function `{'.'.join(parts)}`")
         asked = self.version()
         if asked is not None and not version:

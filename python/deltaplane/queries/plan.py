@@ -218,6 +218,7 @@ _JOINS["anti"] = "ANTI JOIN"
 # Of which sides rows may go for what stands in WHERE, and in ON.
 _NARROWS: dict[str, tuple[str, str]] = {
     "inner": ("lr", "lr"),
+    "cross": ("lr", "lr"),
     "left": ("l", "r"),
     "right": ("r", "l"),
     "full": ("", ""),

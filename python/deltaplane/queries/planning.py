@@ -440,8 +440,6 @@ class Planner:
         if aggregates(node) and clause != "HAVING":
             raise InvalidArgumentError(f"aggregate functions can't stand in {clause}")
         value = self._bound(scope, node)
-        if value.typed.type.name == "void":
-            value = replace(value, typed=cast(self._context, value.typed, BOOLEAN))
         if value.typed.type != BOOLEAN:
             raise InvalidArgumentError(f"{clause} needs a condition, not a value of type {value.typed.type}")
         return value

@@ -88,8 +88,9 @@ def sql(
 
     Args:
         text: the statement; a semicolon may end it.
-        spark: a session that runs SELECT instead of DuckDB, with all that Spark has; its views and tables can be named
-            too. Other statements run without it.
+        spark: a session that runs queries instead of DuckDB, with all that Spark has: its views and tables can be named
+            too. SELECT brings its rows here; those of INSERT and CREATE TABLE … AS are written by the executors. UPDATE,
+            DELETE, MERGE and everything else run without it.
         tables: name → location, `DeltaTable` (read at its version; it shows the new one after a change) or Arrow data
             (read only).
         storage_options: how to reach the stores of tables that are named by their location.
@@ -122,11 +123,11 @@ def sql(
     Traceback (most recent call last):
     deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
     """
-    return _command(text).run(Session(Catalog(tables, storage_options), spark))
+    return _command(text, spark is None).run(Session(Catalog(tables, storage_options), spark))
 
 
-def _command(text: str) -> Command:
-    cursor = Grammar(text)
+def _command(text: str, own_queries: bool = True) -> Command:
+    cursor = Grammar(text, own_queries=own_queries)
     try:
         statement = _statement(cursor)
         made = statement.read(cursor)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
 from deltaplane.queries.grammar import BEGINNINGS, Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Query, TableName
 from deltaplane.schema import Schema
 from deltaplane.statements.columns import Declaration, check, declaration, properties
+from deltaplane.statements.on_spark import on_spark
 from deltaplane.statements.statement import Session, Statement, one_row
 from deltaplane.table import DeltaTable
 from deltaplane.write import write_deltalake
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 __all__ = ["STATEMENTS"]
 
@@ -39,6 +42,7 @@ class Create:
     comment: str | None = None
     location: str | None = None
     rows: Query | None = None
+    rows_token: int = 0
 
     def run(self, session: Session) -> pa.Table:
         """Makes the table in one commit."""
@@ -67,9 +71,10 @@ class Create:
         return one_row(operation=operation, version=version)
 
     def _filled(self, session: Session, location: str, rows: Query) -> int | None:
+        if session.spark is not None:
+            return self._filled_by_spark(session.spark, session.catalog, location)
         data = prepared(rows, self.cursor, session.catalog).run()
-        if len({name.lower() for name in data.column_names}) < data.num_columns:
-            raise InvalidArgumentError("two columns of the query have one name: give them names with AS")
+        _check_names(data.column_names)
         result = write_deltalake(
             location,
             data,
@@ -83,6 +88,27 @@ class Create:
         )
         return result.version
 
+    def _filled_by_spark(self, spark: SparkSession, catalog: Catalog, location: str) -> int | None:
+        from deltaplane.spark import write
+
+        if self.cluster_by is not None:
+            raise UnsupportedFeatureError(
+                "CLUSTER BY with a query on Spark isn't in this version: create the table first, then INSERT INTO it"
+            )
+        with on_spark(spark, self.cursor, self.rows_token, catalog) as frame:
+            _check_names(frame.columns)
+            result = write(
+                frame,
+                location,
+                self.mode,
+                self.partition_by,
+                "overwrite" if self.mode == "overwrite" else None,
+                options=catalog.storage_options,
+                description=self.comment,
+                configuration=self.properties,
+            )
+        return result.version
+
     def _location(self, catalog: Catalog) -> str:
         if self.location is None:
             with self.cursor.located(self.table.token):
@@ -90,6 +116,11 @@ class Create:
         if self.table.path is not None and self.table.path != self.location:
             self.cursor.wrong("expected one location: the name is one, and LOCATION another")
         return self.location
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len({name.lower() for name in names}) < len(names):
+        raise InvalidArgumentError("two columns of the query have one name: give them names with AS")
 
 
 def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create:
@@ -102,12 +133,14 @@ def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create:
     if cursor.peek() == "(" and cursor.peek(1) not in BEGINNINGS:
         cursor.listed(lambda: _element(cursor, made))
     made = _clauses(cursor, made)
-    if cursor.take("as") or cursor.peek() in BEGINNINGS or cursor.peek() == "(":
+    named = cursor.take("as")
+    token = cursor.at
+    if named or cursor.peek() in BEGINNINGS or cursor.peek() == "(":
         if made.columns:
             cursor.wrong("expected the end: a table AS SELECT has the query's columns")
         if any(key.startswith("delta.constraints.") for key in made.properties):
             cursor.wrong("expected the end: add constraints with ALTER TABLE")
-        return replace(made, rows=cursor.query())
+        return replace(made, rows=cursor.last_query(), rows_token=token)
     if not made.columns:
         cursor.expected("columns in parentheses, or AS and a query")
     return made

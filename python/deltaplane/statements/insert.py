@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.commands.assignments import stores
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
@@ -13,17 +13,22 @@ from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.syntax import parse as parse_expression
 from deltaplane.expr.types import SparkType, of_json
 from deltaplane.queries.grammar import Grammar
-from deltaplane.queries.running import Prepared, prepared
+from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName, Values
 from deltaplane.schema import Field
+from deltaplane.statements.on_spark import on_spark
 from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
+from deltaplane.statements.types import type_text
 from deltaplane.table import DeltaTable
 from deltaplane.write import write_deltalake
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 __all__ = ["STATEMENT"]
+
+Mode = Literal["append", "overwrite"]
 
 
 @dataclass(frozen=True)
@@ -45,17 +50,78 @@ class Insert:
         # Rows come from versions as they are now, also where the table is among them.
         table.update_incremental()
         fields = [field_named(table, name) for name in self.columns] or list(table.schema().fields)
-        with self.cursor.located(self.token):
-            if len({f.name for f in fields}) < len(fields):
-                raise InvalidArgumentError("a column is named twice")
-            query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
-            if self.by_name:
-                fields = _of_names(table, query.names)
-            data = _stored(query, fields).run().rename_columns([field.name for field in fields])
+        if len({f.name for f in fields}) < len(fields):
+            self.cursor.wrong("expected each column once", self.cursor.tokens[self.token].start)
         replaced = None if self.where is None else self.where.over(table, self.table)
-        mode: Literal["append", "overwrite"] = "overwrite" if self.overwrites or self.where is not None else "append"
+        mode: Mode = "overwrite" if self.overwrites or self.where is not None else "append"
+        if session.spark is not None and not self.rows_are_listed:
+            return self._on_spark(session.spark, session, table, fields, mode, replaced)
+        with self.cursor.located(self.token):
+            query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
+            fields = self._fields_of(query.names, table, fields)
+            data = query.stored(_types(query.names, query.types, fields)).run()
+        data = data.rename_columns([field.name for field in fields])
         result = write_deltalake(table, data, mode=mode, predicate=replaced)
         return counted(data.num_rows, {"num_inserted_rows": data.num_rows}, result.version)
+
+    @property
+    def rows_are_listed(self) -> bool:
+        """Whether the statement holds the rows themselves."""
+        return isinstance(self.rows.body, Values) and bool(self.rows.body.rows)
+
+    def _fields_of(self, names: Sequence[str], table: DeltaTable, fields: list[Field]) -> list[Field]:
+        if not self.by_name:
+            return fields
+        found = [field_named(table, name) for name in names]
+        if len({field.name for field in found}) < len(found):
+            raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
+        return found
+
+    def _on_spark(
+        self,
+        spark: SparkSession,
+        session: Session,
+        table: DeltaTable,
+        fields: list[Field],
+        mode: Mode,
+        replaced: str | None,
+    ) -> pa.Table:
+        from deltaplane.spark import write
+
+        with on_spark(spark, self.cursor, self.token, session.catalog) as frame:
+            with self.cursor.located(self.token):
+                names = frame.columns
+                fields = self._fields_of(names, table, fields)
+                given = [of_json(f["type"]) for f in json.loads(frame.schema.json())["fields"]]
+                _types(names, given, fields)
+                stored = _stored_by_spark(spark, frame, given, fields)
+            options = table.storage_options
+            result = write(stored, table.location, mode, replace_where=replaced, options=options)
+        table.update_incremental()
+        inserted = result.metrics.get("numOutputRows")
+        count = None if inserted is None else int(inserted)
+        return counted(count, {"num_inserted_rows": count}, result.version)
+
+
+def _stored_by_spark(
+    spark: SparkSession, frame: Any, given: Sequence[SparkType | None], fields: Sequence[Field]
+) -> Any:
+    """The frame with the columns' names and types."""
+    from pyspark.sql import functions as F
+
+    plain = frame.toDF(*[f"c{i}" for i in range(len(fields))])
+    columns = []
+    for i, (of, field) in enumerate(zip(given, fields, strict=True)):
+        column = F.col(f"c{i}")
+        if of != of_json(json.loads(field.type.to_json())):
+            if spark.conf.get("spark.sql.ansi.enabled") != "true":
+                raise InvalidArgumentError(
+                    f"storing {of} in `{field.name}` needs spark.sql.ansi.enabled: without it values that don't fit "
+                    "would be cut off"
+                )
+            column = column.cast(type_text(field.type))
+        columns.append(column.alias(field.name))
+    return plain.select(*columns)
 
 
 def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:
@@ -81,18 +147,12 @@ def _arity(found: int, fields: Sequence[Field]) -> str:
     return f"{found} values are given for {len(fields)} columns ({names}): name those that the values are for"
 
 
-def _of_names(table: DeltaTable, names: Sequence[str]) -> list[Field]:
-    fields = [field_named(table, name) for name in names]
-    if len({field.name for field in fields}) < len(fields):
-        raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
-    return fields
-
-
-def _stored(query: Prepared, fields: Sequence[Field]) -> Prepared:
-    if len(query.names) != len(fields):
-        raise InvalidArgumentError(_arity(len(query.names), fields))
-    types: list[SparkType] = []
-    for given, name, field in zip(query.types, query.names, fields, strict=True):
+def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequence[Field]) -> list[SparkType]:
+    """The columns' types, into which values of the given ones go."""
+    if len(names) != len(fields):
+        raise InvalidArgumentError(_arity(len(names), fields))
+    found: list[SparkType] = []
+    for given, name, field in zip(types, names, fields, strict=True):
         to = of_json(json.loads(field.type.to_json()))
         if to is None or given is None:
             raise UnsupportedExpressionError(
@@ -102,8 +162,8 @@ def _stored(query: Prepared, fields: Sequence[Field]) -> Prepared:
             raise SchemaMismatchError(
                 f"`{name}` is of type {given}, which the column `{field.name}` of type {to} doesn't take: cast it"
             )
-        types.append(to)
-    return query.stored(types)
+        found.append(to)
+    return found
 
 
 def _read(cursor: Grammar) -> Insert:
@@ -126,7 +186,7 @@ def _read(cursor: Grammar) -> Insert:
     if cursor.peek() == "values":
         rows = Query(cursor.values(defaults=True))
     else:
-        rows = cursor.query()
+        rows = cursor.last_query()
     return Insert(table, rows, cursor, token, columns, by_name, overwrites, where)
 
 
