@@ -53,7 +53,7 @@ def test_only_relations_are_replaced(spark: SparkSession, at: str) -> None:
 
 
 def test_names_that_mean_two_things_are_refused(spark: SparkSession, at: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="line 1, column 41: .*is a query's and a table's"):
+    with pytest.raises(InvalidArgumentError, match=r"line 1, column 41: .*is a query's and a table's"):
         sql("WITH t AS (SELECT 1 AS x) SELECT * FROM t", spark, tables={"t": at})
 
 

@@ -61,7 +61,7 @@ class Create:
                     location,
                     Schema([column.field for column in self.columns]),
                     self.mode,
-                    self.partition_by,
+                    self._partitions(),
                     None,
                     self.comment,
                     self.properties,
@@ -69,6 +69,10 @@ class Create:
                     cluster_by=self.cluster_by,
                 ).version()
         return one_row(operation=operation, version=version)
+
+    def _partitions(self) -> list[str] | None:
+        # A table that is replaced keeps its partitions unless it is told that it has none.
+        return [] if self.partition_by is None and self.mode == "overwrite" else self.partition_by
 
     def _filled(self, session: Session, location: str, rows: Query) -> int | None:
         if session.spark is not None:
@@ -78,7 +82,7 @@ class Create:
         result = write_deltalake(
             location,
             data,
-            partition_by=self.partition_by,
+            partition_by=self._partitions(),
             mode=self.mode,
             description=self.comment,
             configuration=self.properties,
@@ -101,7 +105,7 @@ class Create:
                 frame,
                 location,
                 self.mode,
-                self.partition_by,
+                self._partitions(),
                 "overwrite" if self.mode == "overwrite" else None,
                 options=catalog.storage_options,
                 description=self.comment,
