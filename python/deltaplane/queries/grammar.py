@@ -424,7 +424,10 @@ class Grammar(Cursor):
             self.expect(")")
             return Subquery("exists", (), query)
         if name not in AGGREGATES:
-            return super().call()
+            made = super().call()
+            if self.peek() == "over" and (self.peek(1) == "(" or self.kind(1) in ("name", "quoted")):
+                self.refuse("a window function")
+            return made
         self.at += 2
         return self.aggregate(name)
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.exceptions import DeltaError
+from deltaplane.exceptions import DeltaError, UnsupportedExpressionError
 from deltaplane.expr.duck import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
 from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
@@ -70,8 +71,9 @@ class Prepared:
         """
         import pyarrow as pa
 
-        self._planned.node.narrow([])
-        text = self._planned.node.render(self._planned.ids)
+        with _bounded():
+            self._planned.node.narrow([])
+            text = self._planned.node.render(self._planned.ids)
         streams = [_Stream(source, self._catalog.opened[source.name]) for source in self._planner.sources]
         connection = connect()
         try:
@@ -97,7 +99,18 @@ class Prepared:
 def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
     """Binds a query to the tables that it names; nothing is read but their logs."""
     planner = Planner(cursor, catalog, context_at("UTC", time.time_ns() // 1000))
-    return Prepared(catalog, planner, planner.plan(query))
+    with _bounded():
+        return Prepared(catalog, planner, planner.plan(query))
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as e:
+        raise UnsupportedExpressionError(
+            "the query is nested too deeply for the embedded engine: give parts of it names with WITH, or give spark="
+        ) from e
 
 
 def _unwanted(connection: Any, throws: bool) -> list[str]:
