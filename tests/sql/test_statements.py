@@ -244,6 +244,23 @@ def test_tables_are_replaced(tmp_table: Table) -> None:
     assert sql(f"SELECT x FROM delta.`{where}@v1`").to_pylist() == [{"x": 1}]
 
 
+def test_what_replacing_keeps_is_not_said_to_change(tmp_table: Table) -> None:
+    where = tmp_table()
+    made = f"CREATE OR REPLACE TABLE delta.`{where}` (x INT) "
+    same = "TBLPROPERTIES (DELTA.appendOnly = false, own = 'a') COMMENT 'c' CLUSTER BY (x)"
+    sql(made + same)
+    sql(made + same)
+    for other, said in (
+        ("TBLPROPERTIES ('delta.appendOnly' = false, own = 'b') COMMENT 'c' CLUSTER BY (x)", "own would be"),
+        ("COMMENT 'c' CLUSTER BY (x)", "delta.appendonly, own would be"),
+        ("TBLPROPERTIES (delta.appendOnly = false, own = 'a') CLUSTER BY (x)", "keeps its comment"),
+        ("TBLPROPERTIES (delta.appendOnly = false, own = 'a') COMMENT 'c'", r"keeps its clustering \(by x\)"),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match=said):
+            sql(made + other)
+    assert DeltaTable(where).version() == 1
+
+
 def test_a_table_of_a_query(tmp_table: Table, path: str) -> None:
     where = tmp_table()
     text = f"CREATE TABLE delta.`{where}` CLUSTER BY (k) AS (SELECT k, sum(x) AS s FROM t GROUP BY k)"
@@ -410,6 +427,28 @@ def test_a_path_that_ends_like_a_version_is_a_path_first(tmp_table: Table) -> No
     write_deltalake(where, pa.table({"x": [1]}))
     assert sql(f"SELECT * FROM delta.`{where}`").to_pylist() == [{"x": 1}]
     assert sql(f"SELECT * FROM delta.`{where}@v0`").to_pylist() == [{"x": 1}]
+
+
+def test_only_the_newest_version_is_changed(path: str, run: Run) -> None:
+    run("DELETE FROM t WHERE x = 1")
+    for text in (
+        "DELETE FROM {}",
+        "UPDATE {} SET x = 0",
+        "INSERT INTO {} VALUES ('a', 1)",
+        "COMMENT ON TABLE {} IS 'c'",
+    ):
+        with pytest.raises(TableNotFoundError):
+            run(text.format(f"delta.`{path}@v0`"))
+    assert DeltaTable(path).version() == 1
+
+
+def test_data_that_no_table_holds_is_refused(run: Run) -> None:
+    twice = pa.table([pa.array([1]), pa.array([2])], names=["x", "X"])
+    with pytest.raises(InvalidArgumentError, match="one name: x, X"):
+        run("SELECT * FROM u", u=twice)
+    fine = pa.table({"at": pa.array([1], pa.timestamp("ns"))})
+    with pytest.raises(InvalidArgumentError, match="no column of a table holds"):
+        run("SELECT * FROM u", u=fine)
 
 
 def test_data_of_the_callers_is_read(path: str, run: Run) -> None:

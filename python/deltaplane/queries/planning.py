@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.expr.casts import cast
-from deltaplane.expr.coerce import common
-from deltaplane.expr.syntax import Call, Literal, Name, Syntax
+from deltaplane.expr.syntax import Call, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
-from deltaplane.expr.types import BOOLEAN, INT, SparkType
-from deltaplane.queries.aggregates import AGGREGATES, normal
+from deltaplane.expr.types import BOOLEAN, SparkType
+from deltaplane.expr.written import conjuncts
+from deltaplane.queries.aggregates import AGGREGATES
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.plan import (
     Aggregation,
@@ -31,9 +30,20 @@ from deltaplane.queries.plan import (
     Rows,
     Sets,
     Sort,
-    SortKey,
     Source,
     Value,
+    refs,
+)
+from deltaplane.queries.rules import (
+    comparable,
+    converted,
+    only_one,
+    ordinal,
+    sort_key,
+    starred,
+    title,
+    together,
+    unqualified,
 )
 from deltaplane.queries.scopes import Scope, aggregates, contains, matching, resolved, rewritten
 from deltaplane.queries.syntax import (
@@ -129,7 +139,7 @@ class Planner:
         scope = self._scope(planned.columns, {})
         for column, to in zip(planned.columns, types, strict=True):
             value = scope.value(Ref((column.id,)))
-            typed = _convert(self._context, value.typed, to)
+            typed = converted(self._context, value.typed, to)
             self._note(typed)
             new = replace(column, id=self._id(), type=to)
             outputs.append(Output(new.id, replace(value, typed=typed) if typed is not value.typed else value))
@@ -155,8 +165,8 @@ class Planner:
                 if any(cell is None for cell in row):
                     raise InvalidArgumentError("DEFAULT stands for a column's value in INSERT alone")
                 rows.append([self._bound(scope, cell).typed for cell in row if cell is not None])
-            types = [_together([row[i].type for row in rows], f"column {i + 1} of VALUES") for i in range(len(rows[0]))]
-            cells = [[_convert(self._context, v, to) for v, to in zip(row, types, strict=True)] for row in rows]
+            types = [together([row[i].type for row in rows], f"column {i + 1} of VALUES") for i in range(len(rows[0]))]
+            cells = [[converted(self._context, v, to) for v, to in zip(row, types, strict=True)] for row in rows]
         columns = [Column(self._id(), f"col{i + 1}", to) for i, to in enumerate(types)]
         return Planned(Rows([c.id for c in columns], cells), columns)
 
@@ -173,10 +183,12 @@ class Planner:
                 what = f"`{a.name}` in {body.kind.upper()}"
                 if a.type is None or b.type is None:
                     refuse(what)
-                types.append(_together([a.type, b.type], what))
+                types.append(together([a.type, b.type], what))
         compares = body.kind != "union" or not body.every
         left, right = (self._comparable(self.stored(side, types), compares) for side in (left, right))
-        return Planned(Sets(body.kind, body.every, left.node, right.node, left.ids, right.ids), _plain(left.columns))
+        return Planned(
+            Sets(body.kind, body.every, left.node, right.node, left.ids, right.ids), unqualified(left.columns)
+        )
 
     def _comparable(self, planned: Planned, compares: bool) -> Planned:
         """The columns with one zero, where rows are told apart by them."""
@@ -186,7 +198,7 @@ class Planner:
         for column in planned.columns:
             value = self._scope(planned.columns, {}).value(Ref((column.id,)))
             new = replace(column, id=self._id())
-            outputs.append(Output(new.id, _normal(value, "DISTINCT rows")))
+            outputs.append(Output(new.id, comparable(value, "DISTINCT rows")))
             columns.append(new)
         return Planned(Project(planned.node, outputs), columns)
 
@@ -198,7 +210,10 @@ class Planner:
         node = source.node
         if select.where is not None:
             with self._cursor.located(select.where_token):
-                node = Filter(node, self._condition(scope, select.where, "WHERE"))
+                condition = self._condition(scope, select.where, "WHERE")
+                left = self._joining(node, scope, conjuncts(condition.syntax))
+                if left:
+                    node = Filter(node, self._bound(scope, left[0] if len(left) == 1 else Call("and", tuple(left))))
         items = self._items(select, source.columns)
         keys = [(o, self._sort_tree(o, items, source.columns)) for o in order]
         trees = [tree for _, tree, _ in items] + [tree for _, tree in keys]
@@ -230,7 +245,7 @@ class Planner:
             with self._cursor.located(token):
                 value = self._bound(scope, tree)
                 if distinct:
-                    value = _normal(value, "SELECT DISTINCT")
+                    value = comparable(value, "SELECT DISTINCT")
             column = Column(self._id(), name, value.typed.type)
             outputs.append(Output(column.id, value))
             columns.append(column)
@@ -243,7 +258,7 @@ class Planner:
                         raise InvalidArgumentError("with DISTINCT rows are ordered by columns of the result alone")
                     found = Output(self._id(), self._bound(scope, tree))
                     outputs.append(found)
-                sort.append(_sort_key(found, one))
+                sort.append(sort_key(found, one))
         made: Node = Project(node, outputs, distinct)
         return Planned(Sort(made, sort, None, 0) if sort else made, columns)
 
@@ -258,9 +273,9 @@ class Planner:
         for item in select.items:
             with self._cursor.located(item.token):
                 if isinstance(item, Star):
-                    found += [(c.name, Ref((c.id,)), item.token) for c in _starred(item, columns)]
+                    found += [(c.name, Ref((c.id,)), item.token) for c in starred(item, columns)]
                 else:
-                    found.append((_named(item), resolved(item.value, columns), item.token))
+                    found.append((title(item), resolved(item.value, columns), item.token))
         return found
 
     def _aliased(
@@ -292,7 +307,7 @@ class Planner:
 
     def _sort_tree(self, order: Order, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
         with self._cursor.located(order.token):
-            number = _ordinal(order.value)
+            number = ordinal(order.value)
             if number is None:
                 return self._aliased(order.value, items, columns, "ORDER BY")
             if not 1 <= number <= len(items):
@@ -317,7 +332,7 @@ class Planner:
                 tree = self._group_tree(item, items, scope.columns)
                 if tree in replaced:
                     continue
-                value = _normal(self._bound(scope, tree), "GROUP BY")
+                value = comparable(self._bound(scope, tree), "GROUP BY")
                 column = Column(self._id(), item.text, value.typed.type)
                 keys.append(Output(column.id, value))
                 columns.append(column)
@@ -338,7 +353,7 @@ class Planner:
             return rewritten(tree, replaced)
 
     def _group_tree(self, item: Item, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
-        number = _ordinal(item.value)
+        number = ordinal(item.value)
         if number is not None:
             if not 1 <= number <= len(items):
                 raise InvalidArgumentError(f"the result has no column {number}")
@@ -406,9 +421,36 @@ class Planner:
                 refuse("a subquery in ON")
         return Planned(Joined(left.node, right.node, join.kind, *ids, on), shown)
 
+    def _joining(self, node: Node, scope: Scope, conditions: list[Syntax]) -> list[Syntax]:
+        """Makes conditions between two relations part of their join, where it is an inner one; gives the others back.
+
+        Conditions that can fail stay in their order, behind those that may guard them.
+        """
+        if not isinstance(node, Joined) or node.kind not in ("inner", "cross"):
+            return conditions
+        left = conditions
+        for child in (node.left, node.right):
+            left = self._joining(child, scope, left)
+        here: list[Syntax] = []
+        rest: list[Syntax] = []
+        for one in left:
+            ids = refs(one)
+            between = ids & node.left_ids and ids & node.right_ids and ids <= node.left_ids | node.right_ids
+            fails = contains(one, Subquery)
+            if between and not fails:
+                typed = scope.value(one).typed
+                fails = typed.throws or typed.partial
+            (here if between and not fails else rest).append(one)
+        if here:
+            joins = [node.on.syntax] if node.on is not None else []
+            every = (*joins, *here)
+            node.on = self._bound(scope, every[0] if len(every) == 1 else Call("and", every))
+            node.kind = "inner"
+        return rest
+
     def _using(self, join: Join, left: Planned, right: Planned) -> Planned:
         with self._cursor.located(join.token):
-            pairs = [(_only(left.columns, name), _only(right.columns, name)) for name in join.using]
+            pairs = [(only_one(left.columns, name), only_one(right.columns, name)) for name in join.using]
             for a, b in pairs:
                 if a.type != b.type:
                     raise InvalidArgumentError(f"`{a.name}` is {a.type} and {b.type}: join ON values of one type")
@@ -475,10 +517,10 @@ class Planner:
             # More than one row is an error.
             return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=True)
         value = scope.bind(node.args[0])
-        to = _together([value.type, made.columns[0].type], "IN")
+        to = together([value.type, made.columns[0].type], "IN")
         made = self.stored(made, [to])
         made.node.narrow([])
-        value = _convert(self._context, value, to)
+        value = converted(self._context, value, to)
         return replace(value, type=BOOLEAN, sql=f"({value.sql} IN ({made.node.render(made.ids)}))", literal=None)
 
     # --- odds and ends ------------------------------------------------------------------------------------------------
@@ -518,78 +560,3 @@ def _titled(planned: Planned, titles: Sequence[str], planner: Planner, token: in
     if len(titles) != len(shown):
         planner.wrong_titles(len(shown), len(titles), token)
     return Planned(planned.node, [replace(c, name=title) for c, title in zip(shown, titles, strict=True)])
-
-
-def _plain(columns: Sequence[Column]) -> list[Column]:
-    return [replace(c, qualifiers=(), hidden=False) for c in columns]
-
-
-def _only(columns: Sequence[Column], name: str) -> Column:
-    found, _ = matching((name,), columns)
-    if len(found) != 1:
-        raise InvalidArgumentError(f"USING needs one column `{name}` on each side, not {len(found)}")
-    return found[0]
-
-
-def _starred(star: Star, columns: Sequence[Column]) -> list[Column]:
-    asked = [q.lower() for q in star.qualifier]
-    found = [
-        c
-        for c in columns
-        if (asked and [q.lower() for q in c.qualifiers[-len(asked) :]] == asked) or (not asked and not c.hidden)
-    ]
-    if not found:
-        raise InvalidArgumentError(f"`{'.'.join((*star.qualifier, '*'))}` means no column: there is no such table")
-    for name in star.but:
-        if not any(c.name.lower() == name.lower() for c in found):
-            raise InvalidArgumentError(f"EXCEPT names `{name}`, which is no column there")
-    return [c for c in found if c.name.lower() not in {name.lower() for name in star.but}]
-
-
-def _named(item: Item) -> str:
-    if item.alias is not None:
-        return item.alias
-    return item.value.parts[-1] if isinstance(item.value, Name) else item.text
-
-
-def _ordinal(node: Syntax) -> int | None:
-    if isinstance(node, Literal) and node.type == INT and node.value is not None:
-        return int(str(node.value))
-    return None
-
-
-def _normal(value: Value, clause: str) -> Value:
-    of = value.typed.type
-    if not (of.atomic or of.name == "void"):
-        refuse(f"{clause} on {of}")
-    return replace(value, typed=normal(value.typed))
-
-
-def _sort_key(output: Output, order: Order) -> SortKey:
-    of = output.value.typed.type
-    if not (of.atomic or of.name == "void"):
-        refuse(f"ORDER BY on {of}")
-    return SortKey(output.id, normal(Typed(of, output.id)).sql, order.descending, order.nulls_first)
-
-
-def _together(types: Sequence[SparkType], what: str) -> SparkType:
-    """The type that values of several rows meet in; text beside other types is refused, where Spark would read it."""
-    found: SparkType | None = types[0]
-    for of in types[1:]:
-        mixed = found is not None and ((found.name == "string") != (of.name == "string"))
-        if mixed and "void" not in (found.name if found else "", of.name):
-            found = None
-        found = common(found, of) if found is not None else None
-    if found is None:
-        raise InvalidArgumentError(
-            f"{what} has values of types that don't go together ({', '.join(map(str, types[:5]))}): cast them"
-        )
-    return found
-
-
-def _convert(context: Context, value: Typed, to: SparkType) -> Typed:
-    if value.type == to:
-        return value
-    if value.type.name == "void" and not to.atomic:
-        return Typed(to, f"CAST(NULL AS {to.duck})", constant=True)
-    return cast(context, value, to)

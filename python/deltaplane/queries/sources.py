@@ -62,8 +62,14 @@ class ArrowSource:
     def __init__(self, data: pa.Table) -> None:
         import pyarrow as pa
 
+        names = data.column_names
+        if len({name.lower() for name in names}) < len(names):
+            raise InvalidArgumentError(f"two columns of the data have one name: {', '.join(names)[:300]}")
         self.schema_json = _native.schema_from_arrow(data.schema)
-        self._data = data.cast(pa.schema(_native.schema_to_arrow(self.schema_json)))
+        try:
+            self._data = data.cast(pa.schema(_native.schema_to_arrow(self.schema_json)))
+        except pa.ArrowException as e:
+            raise InvalidArgumentError(f"the data has values that no column of a table holds: {e}") from e
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """All rows."""
@@ -118,6 +124,15 @@ class Catalog:
         if self._is_data(found):
             raise InvalidArgumentError(f"`{name.shown}` is data in memory, not a Delta table")
         return DeltaTable(found, name.version, self.storage_options)
+
+    def target(self, name: TableName) -> DeltaTable:
+        """The table that a statement changes: the newest version, or the caller's own object.
+
+        Raises:
+            InvalidArgumentError: nobody said where it is, or it is no Delta table.
+            TableNotFoundError: it isn't there, also where the location only names a version of one.
+        """
+        return self.table(name) if name.path is None else DeltaTable(name.path, storage_options=self.storage_options)
 
     def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
         """Opens a relation under a number; its name for DuckDB and its columns."""

@@ -84,7 +84,7 @@ def sql(
 
     Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
     refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.
-    A column without a name is called by its text.
+    The session's time zone is UTC. A column without a name is called by its text.
 
     Args:
         text: the statement; a semicolon may end it.

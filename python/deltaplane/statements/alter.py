@@ -36,7 +36,7 @@ class Alter:
 
     def run(self, session: Session) -> pa.Table:
         """Commits the change."""
-        table = session.catalog.table(self.table)
+        table = session.catalog.target(self.table)
         with self.cursor.located(self.token):
             return altered(self.change(table.alter))
 

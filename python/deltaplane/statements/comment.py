@@ -24,7 +24,7 @@ class Comment:
 
     def run(self, session: Session) -> pa.Table:
         """Commits the description."""
-        return altered(session.catalog.table(self.table).alter.set_table_description(self.text))
+        return altered(session.catalog.target(self.table).alter.set_table_description(self.text))
 
 
 def _read(cursor: Grammar) -> Comment:

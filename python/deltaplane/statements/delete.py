@@ -24,7 +24,7 @@ class Delete:
 
     def run(self, session: Session) -> pa.Table:
         """Deletes the rows in one commit."""
-        table = session.catalog.table(self.table)
+        table = session.catalog.target(self.table)
         before = table.version()
         if self.where is None:
             metrics = table.delete()

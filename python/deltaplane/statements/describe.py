@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
+from deltaplane.statements.clustering import clustering_columns
 from deltaplane.statements.statement import Session, Statement, rows
 from deltaplane.statements.types import type_text
-from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +26,6 @@ _DETAIL = (
     *("clusteringColumns", "numFiles", "sizeInBytes", "properties", "minReaderVersion", "minWriterVersion"),
     "tableFeatures",
 )
-_CLUSTERING = "delta.clustering"
-_PHYSICAL = "delta.columnMapping.physicalName"
 
 
 def _texts(given: Any) -> dict[str, str]:
@@ -93,7 +91,7 @@ class Detail:
             "createdAt": metadata.created_time,
             "lastModified": newest[0].get("timestamp") if newest else None,
             "partitionColumns": metadata.partition_columns,
-            "clusteringColumns": _clustering(table),
+            "clusteringColumns": clustering_columns(table),
             "numFiles": files.num_rows,
             "sizeInBytes": sum(files["size_bytes"].to_pylist()),
             "properties": list(metadata.configuration.items()),
@@ -107,22 +105,6 @@ class Detail:
         types |= {"numFiles": pa.int64(), "sizeInBytes": pa.int64()}
         types |= {"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}
         return rows(_DETAIL, [[values[name] for name in _DETAIL]], types)
-
-
-def _clustering(table: DeltaTable) -> list[str]:
-    """The columns that rows are kept together by (P152), under the names that users know."""
-    said = table.domain_metadata().get(_CLUSTERING)
-    if said is None:
-        return []
-    found = []
-    for path in json.loads(said)["clusteringColumns"]:
-        fields, names = json.loads(table.schema().to_json())["fields"], []
-        for part in path:
-            (one,) = [f for f in fields if f["metadata"].get(_PHYSICAL, f["name"]) == part]
-            names.append(one["name"])
-            fields = one["type"]["fields"] if isinstance(one["type"], dict) else []
-        found.append(".".join(names))
-    return found
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Insert:
 
     def run(self, session: Session) -> pa.Table:
         """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
-        table = session.catalog.table(self.table)
+        table = session.catalog.target(self.table)
         # Rows come from versions as they are now, also where the table is among them.
         table.update_incremental()
         fields = [field_named(table, name) for name in self.columns] or list(table.schema().fields)

@@ -54,7 +54,7 @@ class Merge:
 
     def run(self, session: Session) -> pa.Table:
         """Merges in one commit."""
-        table = session.catalog.table(self.table)
+        table = session.catalog.target(self.table)
         before = table.version()
         merging = _merge_of(table)(
             self._source(session),

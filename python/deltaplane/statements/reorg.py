@@ -24,7 +24,7 @@ class Purge:
 
     def run(self, session: Session) -> pa.Table:
         """Writes files anew that hold what the table has no more; no row changes."""
-        table = session.catalog.table(self.table)
+        table = session.catalog.target(self.table)
         before = table.version()
         if self.where is None:
             metrics = table.purge()

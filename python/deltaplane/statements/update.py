@@ -65,7 +65,7 @@ class Update:
 
     def run(self, session: Session) -> pa.Table:
         """Updates the rows in one commit."""
-        table = session.catalog.table(self.table)
+        table = session.catalog.target(self.table)
         before = table.version()
         updates: dict[str, str] = {}
         for one in self.assignments:
