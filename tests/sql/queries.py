@@ -172,6 +172,8 @@ QUERIES = [
     "SELECT id FROM sales WHERE k IN (SELECT k FROM codes)",
     "SELECT id FROM sales WHERE k NOT IN (SELECT k FROM codes)",
     "SELECT id FROM sales WHERE k NOT IN (SELECT k FROM codes WHERE k IS NOT NULL)",
+    "SELECT id FROM sales WHERE NOT k IN (SELECT k FROM codes WHERE n > 1) AND o AND id IN (SELECT n + 1 FROM codes)",
+    "SELECT id FROM sales WHERE (k IN (SELECT k FROM codes) AND id < 9) AND NOT (EXISTS (SELECT 1 FROM empty) OR i = 1)",
     "SELECT id FROM sales WHERE id > (SELECT avg(n) FROM codes) ORDER BY id",
     "SELECT id FROM sales WHERE EXISTS (SELECT 1 FROM codes WHERE n > 100)",
     "SELECT id, (SELECT max(name) FROM codes) AS m FROM sales",

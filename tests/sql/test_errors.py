@@ -137,6 +137,8 @@ def test_place_and_expectation(text: str, line: int, column: int, said: str) -> 
         ("SELECT * EXCEPT (y) FROM VALUES (1) AS v(x)", InvalidArgumentError, "EXCEPT names `y`"),
         ("SELECT (SELECT 1, 2)", InvalidArgumentError, "one column, not 2"),
         ("SELECT x FROM VALUES (1) AS v(x) WHERE EXISTS (SELECT 1 FROM VALUES (1) AS w(y) WHERE y = x)", UnsupportedExpressionError, "columns of the query around it"),
+        ("SELECT 1 IN (SELECT 1)", UnsupportedExpressionError, "line 1, column 8: the expression uses IN with a subquery"),
+        ("SELECT 1 WHERE 1 IN (SELECT 1) OR true", UnsupportedExpressionError, "line 1, column 16: the expression uses IN"),
         ("SELECT rank() OVER (ORDER BY 1)", UnsupportedExpressionError, "line 1, column 15: a window function"),
         ("SELECT first(x) FROM VALUES (1) AS v(x)", UnsupportedExpressionError, "line 1, column 8: the expression uses the function `first`"),
         ("SELECT collect_list(x) FROM VALUES (1) AS v(x)", UnsupportedExpressionError, "`collect_list`"),

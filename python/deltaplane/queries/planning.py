@@ -37,6 +37,7 @@ from deltaplane.queries.plan import (
 from deltaplane.queries.rules import (
     comparable,
     converted,
+    filtering,
     only_one,
     ordinal,
     sort_key,
@@ -210,7 +211,7 @@ class Planner:
         node = source.node
         if select.where is not None:
             with self._cursor.located(select.where_token):
-                condition = self._condition(scope, select.where, "WHERE")
+                condition = self._condition(scope, filtering(select.where), "WHERE")
                 left = self._joining(node, scope, conjuncts(condition.syntax))
                 if left:
                     node = Filter(node, self._bound(scope, left[0] if len(left) == 1 else Call("and", tuple(left))))
@@ -516,6 +517,9 @@ class Planner:
             made.node.narrow([])
             # More than one row is an error.
             return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=True)
+        if not node.filters:
+            # Spark itself gives false there where one of both is null, but not everywhere.
+            refuse("IN with a subquery that isn't by itself a condition of WHERE")
         value = scope.bind(node.args[0])
         to = together([value.type, made.columns[0].type], "IN")
         made = self.stored(made, [to])

@@ -11,15 +11,26 @@ from dataclasses import replace
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import common
-from deltaplane.expr.syntax import Literal, Name, Syntax
+from deltaplane.expr.syntax import Call, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import INT, SparkType
 from deltaplane.queries.aggregates import normal
 from deltaplane.queries.plan import Column, Output, SortKey, Value
 from deltaplane.queries.scopes import matching
-from deltaplane.queries.syntax import Item, Order, Star
+from deltaplane.queries.syntax import Item, Order, Star, Subquery
 
-__all__ = ["comparable", "converted", "only_one", "ordinal", "sort_key", "starred", "title", "together", "unqualified"]
+__all__ = [
+    "comparable",
+    "converted",
+    "filtering",
+    "only_one",
+    "ordinal",
+    "sort_key",
+    "starred",
+    "title",
+    "together",
+    "unqualified",
+]
 
 
 def unqualified(columns: Sequence[Column]) -> list[Column]:
@@ -50,6 +61,17 @@ def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
         if not any(c.name.lower() == name.lower() for c in found):
             raise InvalidArgumentError(f"EXCEPT names `{name}`, which is no column there")
     return [c for c in found if c.name.lower() not in {name.lower() for name in star.but}]
+
+
+def filtering(condition: Syntax) -> Syntax:
+    """A condition of WHERE, with the memberships (IN, NOT IN) noted that decide of a row by themselves."""
+    if isinstance(condition, Subquery):
+        return replace(condition, filters=True)
+    if isinstance(condition, Call):
+        alone = condition.name == "not" and isinstance(condition.args[0], Subquery)
+        if condition.name == "and" or alone:
+            return Call(condition.name, tuple(filtering(arg) for arg in condition.args))
+    return condition
 
 
 def title(item: Item) -> str:

@@ -67,9 +67,13 @@ class Aggregate(Call):
 
 @dataclass(frozen=True)
 class Subquery(Call):
-    """A query as a value (`scalar`), a test of existence (`exists`) or a list (`in`, whose argument is looked for)."""
+    """A query as a value (`scalar`), a test of existence (`exists`) or a list (`in`, whose argument is looked for).
+
+    `filters`: it is a condition of WHERE by itself, where null and false are the same.
+    """
 
     query: Query | None = None
+    filters: bool = False
 
 
 @dataclass(frozen=True)
