@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deltaplane.group_commit import GroupWriter
     from deltaplane.log_store import LogStore, StoredObject, register_log_store
     from deltaplane.schema import Field, Schema
+    from deltaplane.statements import sql
 
 __all__ = [
     "AlterPlan",
@@ -40,6 +41,7 @@ __all__ = [
     "WriterProperties",
     "__version__",
     "register_log_store",
+    "sql",
     "write_deltalake",
 ]
 
@@ -54,6 +56,7 @@ _LATER = {
     "StoredObject": "log_store",
     "TableAlterer": "alter",
     "register_log_store": "log_store",
+    "sql": "statements",
 }
 
 if not TYPE_CHECKING:

@@ -27,6 +27,7 @@ __all__ = [
     "MetadataChangedException",
     "ProtocolChangedException",
     "SchemaMismatchError",
+    "SqlSyntaxError",
     "StoreDeniedError",
     "StoreUnavailableError",
     "TableAlreadyExistsError",
@@ -112,6 +113,22 @@ class InvalidArgumentError(DeltaError, ValueError):
     """The call itself is wrong."""
 
     default_kind = "InvalidArgument"
+
+
+class SqlSyntaxError(InvalidArgumentError):
+    """The text isn't a statement: `line` and `column` (both from 1) say where, the message what was expected there.
+
+    >>> e = SqlSyntaxError("line 1, column 8: expected FROM, found `FORM`", line=1, column=8)
+    >>> e.kind, e.column
+    ('SqlSyntax', 8)
+    """
+
+    default_kind = "SqlSyntax"
+
+    def __init__(self, message: str = "", *, line: int | None = None, column: int | None = None, **about: Any) -> None:
+        super().__init__(message, **about)
+        self.line = line
+        self.column = column
 
 
 class SchemaMismatchError(DeltaError, ValueError):

@@ -172,3 +172,20 @@ def test_compat(path: str, call: Callable[..., str], fail: Callable[..., str]) -
     assert DeltaTable(path).version() == 2
     assert "appendOnyl" in fail("compat", path, "--set", "delta.appendOnyl=true")
     assert "key=value" in fail("compat", path, "--set", "nonsense")
+
+
+def test_sql(path: str, call: Callable[..., str], fail: Callable[..., str]) -> None:
+    text = f"SELECT day, sum(x) AS s FROM delta.`{path}` GROUP BY day ORDER BY day"
+    assert loads(call("sql", text, "--json")) == [{"day": "mon", "s": 3}, {"day": "tue", "s": 30}]
+    assert "mon" in call("sql", text)
+    done = loads(call("sql", "DELETE FROM t WHERE day = 'mon'", "-t", f"t={path}", "--json"))
+    assert (done[0]["num_affected_rows"], DeltaTable(path).version()) == (3, 3)
+    (newest, *_) = loads(call("sql", "DESCRIBE HISTORY t LIMIT 1", "--table", f"t={path}", "--json"))
+    assert newest["operationParameters"] == {"predicate": "[\"day = 'mon'\"]"}
+    assert "line 1, column 8: expected FROM, found `FORM`" in fail("sql", "DELETE FORM t")
+    assert "-t name=location" in fail("sql", "SELECT 1", "-t", "t")
+
+
+def test_sql_shows_columns_of_one_name(call: Callable[..., str], fail: Callable[..., str]) -> None:
+    assert re.findall(r"\w+", call("sql", "SELECT 1 AS x, 2 AS x")) == ["x", "x", "1", "2"]
+    assert "give them names with AS" in fail("sql", "SELECT 1 AS x, 2 AS x", "--json")

@@ -19,9 +19,11 @@ LAYERS = (
     ("commands",),
     ("merging", "write"),
     ("alter", "dml", "group_commit", "serializable_reads"),
-    ("sql", "table"),
+    ("table",),
     ("__init__",),
     ("report", "spark"),
+    ("queries",),
+    ("statements",),
     ("demo",),
     ("cli",),
 )

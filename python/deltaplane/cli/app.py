@@ -208,6 +208,29 @@ def compat(
 
 
 @app.command()
+def sql(
+    statement: Annotated[str, typer.Argument(help="One statement in Spark SQL, such as SELECT or MERGE.")],
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", "-t", metavar="NAME=LOCATION", help="A name for a table; may be given again.", show_default=False
+        ),
+    ] = None,
+    option: StoreOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Runs a statement in Spark SQL; tables are delta.`their location` or names given by --table."""
+    from deltaplane.statements import sql as run_sql
+
+    pairs = [text.partition("=") for text in table or []]
+    if any(not (name and equals) for name, equals, _ in pairs):
+        raise typer.BadParameter("give tables as -t name=location")
+    tables = {name: location for name, _, location in pairs}
+    found = run_sql(statement, tables=tables, storage_options=_store_options(option))
+    render.rows(found, as_json=json)
+
+
+@app.command()
 def checkpoint(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
     """Writes a checkpoint of the version, so that opening needs no older commits."""
     table = _open(location, version, option)

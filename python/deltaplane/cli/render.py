@@ -16,13 +16,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from deltaplane.exceptions import InvalidArgumentError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.compat import Compatibility
     from deltaplane.schema import Schema
 
-__all__ = ["bytes_text", "cache", "compat", "facts", "files", "head", "history", "info", "schema"]
+__all__ = ["bytes_text", "cache", "compat", "facts", "files", "head", "history", "info", "rows", "schema"]
 
 _CELL = 60
 
@@ -203,6 +205,19 @@ def schema(columns: Schema, partition_columns: list[str], *, as_json: bool) -> N
         for field in columns.fields
     ]
     _table(("column", "type", "null", ""), rows)
+
+
+def rows(found: pa.Table, *, as_json: bool) -> None:
+    """What a statement gave."""
+    names = found.column_names
+    if as_json:
+        if len(set(names)) < len(names):
+            raise InvalidArgumentError("two columns have one name, which JSON can't show: give them names with AS")
+        print_json(found.to_pylist(maps_as_pydicts="strict"))
+        return
+    # By place, since names may come twice.
+    columns = [column.to_pylist(maps_as_pydicts="strict") for column in found.columns]
+    _table(names, list(zip(*columns, strict=True)))
 
 
 def head(columns: pa.Schema, rows: list[dict[str, Any]], *, as_json: bool) -> None:

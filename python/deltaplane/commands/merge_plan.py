@@ -22,7 +22,7 @@ from deltaplane.exceptions import (
 from deltaplane.expr import coerce, tree
 from deltaplane.expr.casts import cast
 from deltaplane.expr.joined import JoinedBinder, Side, conjuncts, in_expression, names, parsed, pruning
-from deltaplane.expr.program import context_of
+from deltaplane.expr.program import context_at
 from deltaplane.expr.syntax import Call, Name, Syntax
 from deltaplane.expr.typed import Typed
 from deltaplane.expr.types import SparkType, of_json
@@ -114,7 +114,7 @@ class MergePlan:
     joined_columns: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        self._context = context_of("UTC", time.time_ns() // 1000)
+        self._context = context_at("UTC", time.time_ns() // 1000)
         self._fields: list[Field] = json.loads(self.schema_json)["fields"]
         self._source_fields: list[Field] = json.loads(self.source_json)["fields"]
         self._sides = _Sides(

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.expr.program import explained, instantless, zoneless
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.expr.duck import connect, disable_optimizers, explained, given, zoneless
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,7 +23,13 @@ __all__ = ["LocalEngine", "Memory", "memory_bytes"]
 
 # Expressions: these lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't overflow. Joins: the
 # right side is the one that is held in memory, whatever DuckDB believes of a stream's length.
-_UNWANTED = "common_subexpressions,expression_rewriter,statistics_propagation,join_order,build_side_probe_side"
+_UNWANTED = (
+    "common_subexpressions",
+    "expression_rewriter",
+    "statistics_propagation",
+    "join_order",
+    "build_side_probe_side",
+)
 # DuckDB takes some 15 to 22 % more than it is told.
 _HEADROOM = 0.8
 _ROWS_AT_ONCE = 1 << 16
@@ -77,12 +83,6 @@ class LocalEngine:
 
     def __init__(self, memory: Memory | None = None) -> None:
         memory = memory or Memory()
-        try:
-            import duckdb
-        except ImportError as e:
-            raise UnsupportedExpressionError(
-                "joining rows needs DuckDB: pip install 'deltaplane[local]', or run the command on Spark"
-            ) from e
         config: dict[str, Any] = {"preserve_insertion_order": False}
         if memory.on_disk_bytes is not None:
             config["max_temp_directory_size"] = f"{memory.on_disk_bytes}B"
@@ -94,8 +94,8 @@ class LocalEngine:
                 config["threads"] = 1
         self._spill = tempfile.TemporaryDirectory(prefix="deltaplane-", dir=memory.directory)
         config["temp_directory"] = self._spill.name
-        self._connection = duckdb.connect(":memory:", config=config)
-        self._connection.execute(f"SET disabled_optimizers = '{_UNWANTED}'")
+        self._connection = connect(**config)
+        disable_optimizers(self._connection, _UNWANTED)
         self._failed: list[DeltaError] = []
 
     def __enter__(self) -> LocalEngine:
@@ -189,5 +189,5 @@ class LocalEngine:
 def _as(batch: pa.RecordBatch, to: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
-    given = batch.columns or [pa.nulls(batch.num_rows, pa.int32())]
-    return pa.RecordBatch.from_arrays([instantless(c, f.type) for c, f in zip(given, to, strict=True)], schema=to)
+    columns = batch.columns or [pa.nulls(batch.num_rows, pa.int32())]
+    return pa.RecordBatch.from_arrays([given(c, f.type) for c, f in zip(columns, to, strict=True)], schema=to)

@@ -39,7 +39,7 @@ class Binder:
 
     def __init__(self, columns: dict[str, SparkType | None], context: Context) -> None:
         self._columns = columns
-        self._context = context
+        self.context = context
         self.used: dict[str, str] = {}
 
     def bind(self, node: Syntax) -> Typed:
@@ -55,15 +55,16 @@ class Binder:
             return self.column(node)
         if isinstance(node, Cast):
             arg = self.bind(node.arg)
-            value = cast(self._context, arg, node.to)
+            value = cast(self.context, arg, node.to)
             return attempted(value, arg) if node.attempt and value is not arg else value
-        return self._call(node)
+        return self.call(node)
 
-    def _call(self, node: Call) -> Typed:
+    def call(self, node: Call) -> Typed:
+        """The typed form of an operator or function."""
         entry = ENTRIES.get(node.name)
         if entry is None:
             refuse(f"the function `{node.name}`")
-        return entry.lower(self._context, [self.bind(a) for a in node.args])
+        return entry.lower(self.context, [self.bind(a) for a in node.args])
 
     def _literal(self, node: Literal) -> Typed:
         value, to = node.value, node.type

@@ -14,26 +14,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from deltaplane import _native
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.duck import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
 from deltaplane.expr.typed import Context, Typed
 from deltaplane.expr.types import SparkType, of_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Check",
-    "Program",
-    "arrow_type",
-    "compile_boolean",
-    "compile_expressions",
-    "context_of",
-    "explained",
-    "instantless",
-    "violations",
-    "zoneless",
-]
+__all__ = ["Check", "Program", "arrow_type", "compile_boolean", "compile_expressions", "context_at", "violations"]
 
-_RAISED = re.compile(r"!([A-Z_]+)! (.*?)(?:' to |\" to |'|$)", re.DOTALL)
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::(\d{2}))?")
 
 
@@ -44,8 +33,8 @@ class SchemaLike(Protocol):
         """Its JSON."""
 
 
-def context_of(zone: str, now_us: int | None) -> Context:
-    """What lowerings may know of a session in this zone at this time."""
+def context_at(zone: str, now_us: int | None) -> Context:
+    """What lowerings know of a session: its time zone and the current time in microseconds since the epoch."""
     if zone in ("UTC", "Z", "GMT", "Etc/UTC"):
         return Context(zone, 0, now_us)
     match = _OFFSET.fullmatch(zone)
@@ -88,7 +77,7 @@ class Program:
         finally:
             connection.unregister("rows")
         arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in made.columns]
-        return [_returned(a, e.type) for a, e in zip(arrays, self.expressions, strict=True)]
+        return [returned(a, e.type) for a, e in zip(arrays, self.expressions, strict=True)]
 
     def _given(self, batch: pa.RecordBatch) -> pa.Table:
         import pyarrow as pa
@@ -99,22 +88,16 @@ class Program:
         for column, name in self.columns.items():
             at = there.get(column.lower())
             found = pa.nulls(batch.num_rows, wanted[column]) if at is None else batch.column(at)
-            arrays.append(instantless(found, zoneless(wanted[column])))
+            arrays.append(given(found, zoneless(wanted[column])))
             names.append(name)
         return pa.Table.from_arrays(arrays, names=names)
 
     def _connected(self) -> Any:
         if self._connection is None:
-            try:
-                import duckdb
-            except ImportError as e:
-                raise UnsupportedExpressionError(
-                    "evaluating expressions needs DuckDB: pip install 'deltaplane[local]', or write with Spark"
-                ) from e
-            self._connection = duckdb.connect(":memory:", config={"threads": 1})
+            self._connection = connect(threads=1)
             # They lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't overflow.
-            unwanted = "common_subexpressions,expression_rewriter,statistics_propagation"
-            self._connection.execute(f"SET disabled_optimizers = '{unwanted}'")
+            unwanted = ("common_subexpressions", "expression_rewriter", "statistics_propagation")
+            disable_optimizers(self._connection, unwanted)
         return self._connection
 
 
@@ -147,7 +130,7 @@ def compile_expressions(
 
     schema_json = schema if isinstance(schema, str) else schema.to_json()
     columns = {f["name"]: of_json(f["type"]) for f in json.loads(schema_json)["fields"]}
-    binder = Binder(columns, context_of(zone, now_us))
+    binder = Binder(columns, context_at(zone, now_us))
     bound = []
     for sql in texts:
         try:
@@ -244,85 +227,3 @@ def violations(check: Check, stream: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
         broken = check.broken(batch)
         if broken.num_rows:
             yield broken
-
-
-def zoneless(of: pa.DataType) -> pa.DataType:
-    """A type with instants as zone-less timestamps, as DuckDB is given them."""
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(of):
-        return pa.timestamp("us")
-    if pa.types.is_struct(of):
-        return pa.struct([pa.field(f.name, zoneless(f.type)) for f in of])
-    if pa.types.is_map(of):
-        return pa.map_(zoneless(of.key_type), zoneless(of.item_type))
-    if pa.types.is_list(of):
-        return pa.list_(zoneless(of.value_type))
-    return of
-
-
-def instantless(values: pa.Array, to: pa.DataType) -> pa.Array:
-    """The values in a type without instants, as DuckDB is given them: as zone-less timestamps at UTC."""
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        # The same instant whatever zone the data shows it in.
-        values = values.cast(pa.timestamp(values.type.unit, "UTC"))
-        values = values.view(pa.timestamp(values.type.unit))
-    if values.type == to:
-        return values
-    try:
-        return values.cast(to)
-    except pa.ArrowException as e:
-        raise InvalidArgumentError(f"values of {values.type} can't be taken as {to}: {e}") from e
-
-
-def arrow_type(of: SparkType) -> pa.DataType:
-    """The Arrow type of an expression's values."""
-    import pyarrow as pa
-
-    if of.name == "array":
-        return pa.list_(arrow_type(of.parts[0]))
-    if of.name == "map":
-        return pa.map_(arrow_type(of.parts[0]), arrow_type(of.parts[1]))
-    if of.name == "struct":
-        return pa.struct([pa.field(n, arrow_type(t)) for n, t in zip(of.fields, of.parts, strict=True)])
-    if of.name == "decimal":
-        return pa.decimal128(of.precision, of.scale)
-    return {
-        "byte": pa.int8(),
-        "short": pa.int16(),
-        "integer": pa.int32(),
-        "long": pa.int64(),
-        "float": pa.float32(),
-        "double": pa.float64(),
-        "string": pa.string(),
-        "boolean": pa.bool_(),
-        "binary": pa.binary(),
-        "date": pa.date32(),
-        "timestamp": pa.timestamp("us", "UTC"),
-        "timestamp_ntz": pa.timestamp("us"),
-        "void": pa.null(),
-    }[of.name]
-
-
-def _returned(values: pa.Array, of: SparkType) -> pa.Array:
-    import pyarrow as pa
-
-    to = arrow_type(of)
-    if of.name == "void":
-        return pa.nulls(len(values))
-    return values if values.type == to else values.cast(to)
-
-
-def explained(e: Exception) -> Exception:
-    """DuckDB's error as the one that Spark would raise."""
-    raised = _RAISED.search(str(e))
-    if raised and raised[1] == "UNSUPPORTED_VALUE":
-        return UnsupportedExpressionError(f"a row has {raised[2]}, which only the Spark engine evaluates")
-    if raised:
-        return InvalidArgumentError(f"[{raised[1]}] {raised[2]}")
-    first = str(e).splitlines()[0]
-    if any(word in first for word in ("Out of Range", "Conversion Error", "Invalid Input")):
-        return InvalidArgumentError(first)
-    return UnsupportedExpressionError(f"the embedded engine can't run the expression: {first}")

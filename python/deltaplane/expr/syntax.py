@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import ClassVar, NamedTuple, NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.strings import unescape
@@ -67,8 +67,26 @@ class Cast:
 
 Syntax = Literal | Name | Call | Cast
 
-_TOKEN = re.compile(
-    r"""
+
+class Token(NamedTuple):
+    """A word or sign; `start` is its place in the text, `kind` one of hex, raw, string, quoted, number, name and op."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The place behind it."""
+        return self.start + len(self.text)
+
+
+def pattern(signs: str = "") -> re.Pattern[str]:
+    """What tokens look like; `signs` are further ones beside those of expressions, for a character class."""
+    return re.compile(_TOKEN + f"  | (?P<sign>[{signs}])" if signs else _TOKEN, re.VERBOSE | re.DOTALL | re.IGNORECASE)
+
+
+_TOKEN = r"""
     (?P<space>\s+|--[^\n]*|/\*.*?\*/)
   | (?P<hex>[xX]'[^']*')
   | (?P<raw>[rR](?:'[^']*'|"[^"]*"))
@@ -77,9 +95,7 @@ _TOKEN = re.compile(
   | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYFD])?(?![A-Za-z_0-9]))
   | (?P<name>[A-Za-z_][A-Za-z_0-9]*)
   | (?P<op><=>|>>>|<<|>>|<>|!=|<=|>=|==|\|\||->|::|[-+*/%&|^~!<>=().,\[\]])
-    """,
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
-)
+"""
 _BINARY: list[dict[str, str]] = [
     {o: o for o in ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")},
     {"|": "|"},
@@ -105,7 +121,7 @@ def parse(sql: str) -> Syntax:
         InvalidArgumentError: not an expression of Spark SQL.
         UnsupportedExpressionError: a construct that has no place here, by name.
     """
-    parser = _Parser(sql)
+    parser = Parser(sql)
     try:
         return parser.whole()
     except RecursionError:
@@ -131,28 +147,38 @@ def shown(sql: str) -> str:
     return sql if len(sql) <= 200 else sql[:200] + "…"
 
 
-class _Parser:
+class Parser:
+    """Reads expressions out of a text, one token after the other; `at` is the next token's number.
+
+    Texts that hold more than an expression are read by subclasses, which tell errors their own way.
+    """
+
+    pattern: ClassVar[re.Pattern[str]] = pattern()
+
     def __init__(self, sql: str) -> None:
         self.sql = sql
         self.at = 0
         self.depth = 0
         self.tokens = self._tokens()
 
-    def _tokens(self) -> list[tuple[str, str]]:
+    def _tokens(self) -> list[Token]:
         found, position = [], 0
         while position < len(self.sql):
-            match = _TOKEN.match(self.sql, position)
+            match = self.pattern.match(self.sql, position)
             if match is None:
-                self.wrong(f"unexpected {self.sql[position]!r}")
+                self.wrong(f"unexpected {self.sql[position]!r}", position)
             if match.lastgroup and match.lastgroup != "space":
-                found.append((match.lastgroup, match.group()))
+                kind = "op" if match.lastgroup == "sign" else match.lastgroup
+                found.append(Token(kind, match.group(), position))
             position = match.end()
         return found
 
-    def wrong(self, why: str) -> NoReturn:
+    def wrong(self, why: str, place: int | None = None) -> NoReturn:
+        """Raises that the text is wrong, at a place in it or at the next token."""
         raise InvalidArgumentError(f"not an expression of Spark SQL ({shown(why)}): {shown(self.sql)}")
 
     def refuse(self, what: str) -> NoReturn:
+        """Raises that something has no place here."""
         raise UnsupportedExpressionError(f"the expression uses {what}, which the embedded engine doesn't evaluate")
 
     # --- tokens ---
@@ -161,11 +187,12 @@ class _Parser:
         """The next operator or word in lower case; nothing for literals and quoted names."""
         if self.at + ahead >= len(self.tokens):
             return ""
-        kind, text = self.tokens[self.at + ahead]
+        kind, text, _ = self.tokens[self.at + ahead]
         return text.lower() if kind in ("op", "name") else ""
 
     def kind(self, ahead: int = 0) -> str:
-        return self.tokens[self.at + ahead][0] if self.at + ahead < len(self.tokens) else "end"
+        """The kind of the next token; `end` behind the last one."""
+        return self.tokens[self.at + ahead].kind if self.at + ahead < len(self.tokens) else "end"
 
     def take(self, *wanted: str) -> bool:
         """Whether these operators or words come next; then they are passed."""
@@ -175,8 +202,9 @@ class _Parser:
         return False
 
     def expect(self, wanted: str) -> None:
+        """Passes an operator or word that has to come next."""
         if not self.take(wanted):
-            found = self.tokens[self.at][1] if self.at < len(self.tokens) else "the end"
+            found = self.tokens[self.at].text if self.at < len(self.tokens) else "the end"
             self.wrong(f"expected {wanted!r}, found {found!r}")
 
     # --- grammar, loosest first ---
@@ -186,10 +214,11 @@ class _Parser:
             self.wrong("it is empty")
         made = self.expression()
         if self.at < len(self.tokens):
-            self.wrong(f"unexpected {self.tokens[self.at][1]!r}")
+            self.wrong(f"unexpected {self.tokens[self.at].text!r}")
         return made
 
     def expression(self) -> Syntax:
+        """The expression that comes next."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             self.wrong(_TOO_DEEP)
@@ -273,7 +302,7 @@ class _Parser:
             return None
         signed = self.peek(1) == "-" and self.kind(2) == "number"
         at = self.at + 1 + signed
-        kind, text = self.tokens[at] if at < len(self.tokens) else ("end", "")
+        kind, text, _ = self.tokens[at] if at < len(self.tokens) else ("end", "", 0)
         count = text[1:-1].strip() if kind == "string" else text
         unit = self.peek(2 + signed).removesuffix("s")
         whole = kind in ("string", "number") and re.fullmatch(r"[+-]?\d{1,9}", count)
@@ -330,7 +359,7 @@ class _Parser:
             self.expect(")")
             return made
         if kind != "name":
-            self.wrong(f"unexpected {self.tokens[self.at][1]!r}" if kind != "end" else "it ends too early")
+            self.wrong(f"unexpected {self.tokens[self.at].text!r}" if kind != "end" else "it ends too early")
         return self.word()
 
     def word(self) -> Syntax:
@@ -462,7 +491,7 @@ class _Parser:
         if self.take("("):
             sizes = []
             while not self.take(")"):
-                sizes.append(self.tokens[self.at][1] if self.kind() == "number" else self.wrong("a size is a number"))
+                sizes.append(self.tokens[self.at].text if self.kind() == "number" else self.wrong("a size is a number"))
                 self.at += 1
                 self.take(",")
             word = f"{word}({','.join(sizes)})"
@@ -476,10 +505,11 @@ class _Parser:
     # --- leaves ---
 
     def identifier(self) -> str:
+        """The name that comes next, without its backticks."""
         kind = self.kind()
         if kind not in ("name", "quoted"):
             self.wrong("expected a name")
-        text = self.tokens[self.at][1]
+        text = self.tokens[self.at].text
         self.at += 1
         return text if kind == "name" else text[1:-1].replace("``", "`")
 
@@ -493,7 +523,7 @@ class _Parser:
     def string(self) -> Literal:
         pieces = []
         while self.kind() in ("string", "raw"):
-            kind, text = self.tokens[self.at]
+            kind, text, _ = self.tokens[self.at]
             pieces.append(text[2:-1] if kind == "raw" else unescape(text[1:-1], text[0]))
             self.at += 1
         if not pieces:
@@ -501,7 +531,7 @@ class _Parser:
         return Literal("".join(pieces), STRING)
 
     def hex(self) -> Literal:
-        digits = self.tokens[self.at][1][2:-1]
+        digits = self.tokens[self.at].text[2:-1]
         self.at += 1
         try:
             return Literal(bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0")), SparkType("binary"))
@@ -509,7 +539,7 @@ class _Parser:
             self.wrong(f"X'{digits}' isn't hexadecimal")
 
     def number(self, sign: str) -> Literal:
-        written = self.tokens[self.at][1]
+        written = self.tokens[self.at].text
         self.at += 1
         lower = written.lower()
         if lower.endswith("bd"):

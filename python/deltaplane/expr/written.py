@@ -1,0 +1,86 @@
+"""A syntax tree back to the text of a condition, for those constructs that files are pruned by.
+
+Reading the text again gives the same tree, which a test holds. Called by queries, whose conditions name columns otherwise
+than a table does.
+"""
+
+from __future__ import annotations
+
+from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
+from deltaplane.expr.types import SparkType
+
+__all__ = ["conjuncts", "written"]
+
+_INFIX = {"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*"}
+_SUFFIXES = {"long": "L", "short": "S", "byte": "Y", "float": "F", "double": "D", "decimal": "BD"}
+_TYPES = {
+    **{name: name for name in ("string", "boolean", "binary", "date", "timestamp", "timestamp_ntz", "float", "double")},
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+}
+
+
+def conjuncts(node: Syntax) -> list[Syntax]:
+    """The conditions that a condition joins by AND."""
+    if isinstance(node, Call) and node.name == "and":
+        return [part for arg in node.args for part in conjuncts(arg)]
+    return [node]
+
+
+def written(node: Syntax) -> str | None:
+    """The text of a tree; None where it holds anything that files can't be pruned by.
+
+    >>> from deltaplane.expr.syntax import parse
+    >>> written(parse("t.day >= date '2024-01-01' and not x in (1, 2L)"))
+    "((`t`.`day` >= CAST('2024-01-01' AS date)) AND (NOT (`x` IN (1, 2L))))"
+    >>> written(parse("length(x) > 1")) is None
+    True
+    """
+    if isinstance(node, Literal):
+        return _literal(node)
+    if isinstance(node, Name):
+        return ".".join("`" + part.replace("`", "``") + "`" for part in node.parts)
+    if isinstance(node, Cast):
+        value, to = written(node.arg), _type(node.to)
+        return None if value is None or to is None or node.attempt else f"CAST({value} AS {to})"
+    # Queries have calls of their own, which hold more than arguments.
+    if type(node) is not Call:
+        return None
+    args = [written(arg) for arg in node.args]
+    texts = [arg for arg in args if arg is not None]
+    return _call(node.name, texts) if len(texts) == len(args) else None
+
+
+def _call(name: str, args: list[str]) -> str | None:
+    if name in ("and", "or"):
+        return "(" + f" {name.upper()} ".join(args) + ")"
+    if name in _INFIX:
+        return f"({args[0]} {name} {args[1]})"
+    if name == "between":
+        return f"({args[0]} BETWEEN {args[1]} AND {args[2]})"
+    if name == "in":
+        return f"({args[0]} IN ({', '.join(args[1:])}))"
+    if name == "like":
+        return f"({args[0]} LIKE {args[1]}{f' ESCAPE {args[2]}' if len(args) > 2 else ''})"
+    one = {"not": "(NOT {})", "isnull": "({} IS NULL)", "isnotnull": "({} IS NOT NULL)"}.get(name)
+    return one.format(*args) if one is not None and len(args) == 1 else None
+
+
+def _literal(node: Literal) -> str | None:
+    value, name = node.value, node.type.name
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if name == "string":
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    plain = name == "integer" or (name == "decimal" and "." in value) or (name == "double" and "e" in value)
+    return value if plain else value + _SUFFIXES[name]
+
+
+def _type(to: SparkType) -> str | None:
+    return f"decimal({to.precision},{to.scale})" if to.name == "decimal" else _TYPES.get(to.name)

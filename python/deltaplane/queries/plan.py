@@ -1,0 +1,322 @@
+"""Nodes of a bound query, each of which writes itself as text of DuckDB with the columns that are asked for.
+
+Every column of a query has an id of its own, so that no name is ever looked up by DuckDB. Knows no table; made by
+`planning`, run by `running`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from deltaplane.expr.syntax import Call, Cast, Name, Syntax
+from deltaplane.expr.typed import Typed
+from deltaplane.expr.types import SparkType
+from deltaplane.expr.written import conjuncts
+
+__all__ = [
+    "Aggregation",
+    "Column",
+    "Filter",
+    "Joined",
+    "Node",
+    "OneRow",
+    "Output",
+    "Project",
+    "Ref",
+    "Rows",
+    "Sets",
+    "Sort",
+    "SortKey",
+    "Source",
+    "Value",
+    "refs",
+]
+
+
+@dataclass(frozen=True)
+class Ref(Name):
+    """A column by its id, after names were resolved."""
+
+    @property
+    def id(self) -> str:
+        """The column's id."""
+        return self.parts[0]
+
+
+def refs(node: Syntax) -> set[str]:
+    """The ids of the columns in a resolved tree."""
+    found, left = set(), [node]
+    while left:
+        one = left.pop()
+        if isinstance(one, Ref):
+            found.add(one.id)
+        elif isinstance(one, Cast):
+            left.append(one.arg)
+        elif isinstance(one, Call):
+            left.extend(one.args)
+    return found
+
+
+@dataclass(frozen=True)
+class Value:
+    """A bound expression: what it computes, of which columns, and its resolved tree."""
+
+    typed: Typed
+    uses: frozenset[str]
+    syntax: Syntax
+
+
+@dataclass(frozen=True)
+class Output:
+    """A value under the id of a new column."""
+
+    id: str
+    value: Value
+
+
+class Node(Protocol):
+    """A relation of columns with ids."""
+
+    def render(self, needed: Sequence[str]) -> str:
+        """The text of a SELECT that gives these columns in this order."""
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        """Notes that rows don't matter for which one of these conditions over the node's columns isn't true."""
+
+
+def _list(needed: Sequence[str]) -> str:
+    # A row without columns is still a row.
+    return ", ".join(needed) or "1 AS r"
+
+
+def _with(needed: Sequence[str], uses: frozenset[str]) -> list[str]:
+    return [*needed, *sorted(uses - set(needed))]
+
+
+class OneRow:
+    """What a SELECT without FROM selects from."""
+
+    def render(self, needed: Sequence[str]) -> str:
+        return "SELECT 1 AS r"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        pass
+
+
+@dataclass
+class Source:
+    """A table or data of the caller, under the name by which DuckDB knows it; `fields` are its columns by their ids.
+
+    `conditions` are met by all rows that matter, `needed` the columns that do.
+    """
+
+    name: str
+    fields: Mapping[str, str]
+    conditions: list[Syntax] = field(default_factory=list)
+    needed: list[str] = field(default_factory=list)
+
+    def render(self, needed: Sequence[str]) -> str:
+        self.needed += [id for id in needed if id not in self.needed]
+        return f"SELECT {_list(needed)} FROM {self.name}"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.conditions += [c for c in conditions if refs(c) and refs(c) <= set(self.fields)]
+
+
+@dataclass
+class Rows:
+    """Rows that the text lists."""
+
+    ids: Sequence[str]
+    rows: Sequence[Sequence[Typed]]
+
+    def render(self, needed: Sequence[str]) -> str:
+        listed = ", ".join(f"({', '.join(value.sql for value in row)})" for row in self.rows)
+        return f"SELECT {_list(needed)} FROM (VALUES {listed}) AS v({', '.join(self.ids)})"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        pass
+
+
+@dataclass
+class Filter:
+    """The rows for which a condition is true."""
+
+    child: Node
+    condition: Value
+
+    def render(self, needed: Sequence[str]) -> str:
+        child = self.child.render(_with(needed, self.condition.uses))
+        return f"SELECT {_list(needed)} FROM ({child}) WHERE {self.condition.typed.sql}"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.child.narrow([*conditions, *conjuncts(self.condition.syntax)])
+
+
+@dataclass
+class Project:
+    """New columns out of old ones."""
+
+    child: Node
+    outputs: Sequence[Output]
+    distinct: bool = False
+
+    def render(self, needed: Sequence[str]) -> str:
+        # What is distinct depends on all columns.
+        outer = self.distinct and list(needed) != [o.id for o in self.outputs]
+        by_id = {o.id: o for o in self.outputs}
+        kept = list(self.outputs) if self.distinct else [by_id[id] for id in needed]
+        uses = frozenset().union(*(o.value.uses for o in kept))
+        listed = ", ".join(f"{o.value.typed.sql} AS {o.id}" for o in kept) or "1 AS r"
+        made = f"SELECT {'DISTINCT ' if self.distinct else ''}{listed} FROM ({self.child.render(sorted(uses))})"
+        return f"SELECT {_list(needed)} FROM ({made})" if outer else made
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.child.narrow(_below(conditions, self.outputs))
+
+
+def _below(conditions: list[Syntax], outputs: Sequence[Output]) -> list[Syntax]:
+    """Conditions over new columns that are old ones under new ids, over the old ones."""
+    renamed = {o.id: o.value.syntax for o in outputs if isinstance(o.value.syntax, Ref)}
+    return [_renamed(c, renamed) for c in conditions if refs(c) <= set(renamed)]
+
+
+def _renamed(node: Syntax, renamed: Mapping[str, Syntax]) -> Syntax:
+    if isinstance(node, Ref):
+        return renamed[node.id]
+    if isinstance(node, Cast):
+        return Cast(_renamed(node.arg, renamed), node.to, node.attempt)
+    if type(node) is Call:
+        return Call(node.name, tuple(_renamed(arg, renamed) for arg in node.args))
+    return node
+
+
+@dataclass
+class Aggregation:
+    """A row for each group, or a single one without keys."""
+
+    child: Node
+    keys: Sequence[Output]
+    values: Sequence[Output]
+
+    def render(self, needed: Sequence[str]) -> str:
+        kept = [o for o in self.values if o.id in needed]
+        uses = frozenset().union(*(o.value.uses for o in (*self.keys, *kept)))
+        listed = ", ".join(f"{o.value.typed.sql} AS {o.id}" for o in (*self.keys, *kept)) or "count(*) AS r"
+        grouped = f" GROUP BY {', '.join(str(i + 1) for i in range(len(self.keys)))}" if self.keys else ""
+        return f"SELECT {_list(needed)} FROM (SELECT {listed} FROM ({self.child.render(sorted(uses))}){grouped})"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        # A single group is there even where no row is.
+        self.child.narrow(_below([c for c in conditions if refs(c)], self.keys))
+
+
+_JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "semi": "SEMI JOIN"}
+_JOINS["anti"] = "ANTI JOIN"
+# Of which sides rows may go for what stands in WHERE, and in ON.
+_NARROWS: dict[str, tuple[str, str]] = {
+    "inner": ("lr", "lr"),
+    "cross": ("lr", "lr"),
+    "left": ("l", "r"),
+    "right": ("r", "l"),
+    "full": ("", ""),
+    "semi": ("l", "lr"),
+    "anti": ("l", "r"),
+}
+
+
+@dataclass
+class Joined:
+    """Two relations side by side; `kind` as in `syntax.Join`. `left_ids` are the columns of the first one."""
+
+    left: Node
+    right: Node
+    kind: str
+    left_ids: frozenset[str]
+    right_ids: frozenset[str]
+    on: Value | None = None
+
+    def render(self, needed: Sequence[str]) -> str:
+        every = _with(needed, self.on.uses if self.on is not None else frozenset())
+        left = self.left.render([id for id in every if id in self.left_ids])
+        right = self.right.render([id for id in every if id in self.right_ids])
+        if self.on is None:
+            return f"SELECT {_list(needed)} FROM ({left}) CROSS JOIN ({right})"
+        return f"SELECT {_list(needed)} FROM ({left}) {_JOINS[self.kind]} ({right}) ON {self.on.typed.sql}"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        where, on = _NARROWS[self.kind]
+        joins = conjuncts(self.on.syntax) if self.on is not None else []
+        for side, ids, node in (("l", self.left_ids, self.left), ("r", self.right_ids, self.right)):
+            met = (conditions if side in where else []) + (joins if side in on else [])
+            node.narrow([c for c in met if refs(c) and refs(c) <= ids])
+
+
+@dataclass
+class Sets:
+    """Two relations of the same types one after the other, or what they share or don't."""
+
+    kind: str
+    every: bool
+    left: Node
+    right: Node
+    left_ids: Sequence[str]
+    right_ids: Sequence[str]
+
+    def render(self, needed: Sequence[str]) -> str:
+        left, right = self.left.render(self.left_ids), self.right.render(self.right_ids)
+        made = f"({left}) {self.kind.upper()}{' ALL' if self.every else ''} ({right})"
+        return f"SELECT {_list(needed)} FROM ({made})"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.left.narrow([])
+        self.right.narrow([])
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """A column that rows are ordered by; `sql` is how it is compared."""
+
+    id: str
+    sql: str
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass
+class Sort:
+    """Rows in an order, and how many of them."""
+
+    child: Node
+    keys: Sequence[SortKey]
+    limit: int | None
+    offset: int
+
+    def render(self, needed: Sequence[str]) -> str:
+        child = self.child.render(_with(needed, frozenset(key.id for key in self.keys)))
+        keys = ", ".join(
+            f"{k.sql} {'DESC' if k.descending else 'ASC'} NULLS {'FIRST' if k.nulls_first else 'LAST'}"
+            for k in self.keys
+        )
+        made = f"SELECT {_list(needed)} FROM ({child})" + (f" ORDER BY {keys}" if keys else "")
+        made += f" LIMIT {self.limit}" if self.limit is not None else ""
+        return made + (f" OFFSET {self.offset}" if self.offset else "")
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.child.narrow(conditions if self.limit is None and not self.offset else [])
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that names are looked up among. `type` is None where expressions have no such type.
+
+    `hidden` ones answer to their qualified name alone.
+    """
+
+    id: str
+    name: str
+    type: SparkType | None
+    qualifiers: tuple[str, ...] = ()
+    hidden: bool = False

@@ -1,0 +1,566 @@
+"""From a query's syntax to its plan: names to columns, expressions to types, groups and orders as Spark has them.
+
+Asks `Sources` for tables and leaves running to `running`. What Spark would run and this doesn't is refused by name.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.syntax import Call, Name, Syntax
+from deltaplane.expr.typed import Context, Typed, refuse
+from deltaplane.expr.types import BOOLEAN, SparkType
+from deltaplane.expr.written import conjuncts
+from deltaplane.queries.aggregates import AGGREGATES
+from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.plan import (
+    Aggregation,
+    Column,
+    Filter,
+    Joined,
+    Node,
+    OneRow,
+    Output,
+    Project,
+    Ref,
+    Rows,
+    Sets,
+    Sort,
+    Source,
+    Value,
+    refs,
+)
+from deltaplane.queries.rules import (
+    comparable,
+    converted,
+    filtering,
+    only_one,
+    ordinal,
+    sort_key,
+    starred,
+    title,
+    together,
+    unqualified,
+)
+from deltaplane.queries.scopes import Scope, aggregates, contains, matching, resolved, rewritten
+from deltaplane.queries.syntax import (
+    Aggregate,
+    Body,
+    Item,
+    Join,
+    Nested,
+    Order,
+    Query,
+    Relation,
+    Select,
+    SetOperation,
+    Star,
+    Subquery,
+    TableName,
+    Values,
+)
+
+__all__ = ["Planned", "Planner", "Tables"]
+
+# A query that names others doubles with each of them, since each use is planned by itself.
+_MOST_COLUMNS = 50_000
+
+
+class Tables(Protocol):
+    """Where relations come from."""
+
+    def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
+        """Opens a table under a number: its name for DuckDB and its columns."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan and its columns in order."""
+
+    node: Node
+    columns: list[Column]
+
+    @property
+    def ids(self) -> list[str]:
+        """The columns' ids."""
+        return [column.id for column in self.columns]
+
+
+Names = Mapping[str, tuple[Nested, "Names"]]
+
+
+class Planner:
+    """Plans one statement's queries. `sources` are the tables that they read, by DuckDB's names."""
+
+    def __init__(self, cursor: Cursor, tables: Tables, context: Context) -> None:
+        self._cursor = cursor
+        self._tables = tables
+        self._context = context
+        self._numbers = itertools.count()
+        self.sources: list[Source] = []
+        self.throws = False
+
+    def plan(self, query: Query, names: Names | None = None) -> Planned:
+        """The plan of a query.
+
+        Raises:
+            InvalidArgumentError: a name or a type that Spark would refuse too.
+            UnsupportedExpressionError: what the embedded engine doesn't do as Spark does, by name.
+        """
+        known: Names = names or {}
+        own = [name.lower() for name, _ in query.named]
+        for i, (name, nested) in enumerate(query.named):
+            if own[i] in own[:i]:
+                self._cursor.wrong(f"expected another name: `{name}` is taken", self._start(nested.token))
+            known = {**known, own[i]: (nested, known)}
+        if isinstance(query.body, Select):
+            made = self._select(query.body, known, query.order)
+        else:
+            made = self._body(query.body, known)
+            if query.order:
+                made = self._ordered(made, query.order, known)
+        if query.limit is not None or query.offset:
+            node = made.node
+            if isinstance(node, Sort) and node.limit is None and not node.offset:
+                node = replace(node, limit=query.limit, offset=query.offset)
+            else:
+                node = Sort(node, (), query.limit, query.offset)
+            made = Planned(node, made.columns)
+        return made
+
+    def stored(self, planned: Planned, types: Sequence[SparkType]) -> Planned:
+        """The columns in other types."""
+        if [column.type for column in planned.columns] == list(types):
+            return planned
+        outputs, columns = [], []
+        scope = self._scope(planned.columns, {})
+        for column, to in zip(planned.columns, types, strict=True):
+            value = scope.value(Ref((column.id,)))
+            typed = converted(self._context, value.typed, to)
+            self._note(typed)
+            new = replace(column, id=self._id(), type=to)
+            outputs.append(Output(new.id, replace(value, typed=typed) if typed is not value.typed else value))
+            columns.append(new)
+        return Planned(Project(planned.node, outputs), columns)
+
+    # --- bodies -------------------------------------------------------------------------------------------------------
+
+    def _body(self, body: Body, names: Names) -> Planned:
+        if isinstance(body, Select):
+            return self._select(body, names, ())
+        if isinstance(body, Values):
+            return self._values(body, names)
+        if isinstance(body, SetOperation):
+            return self._sets(body, names)
+        return self.plan(body, names)
+
+    def _values(self, values: Values, names: Names) -> Planned:
+        scope = self._scope([], names)
+        with self._cursor.located(values.token):
+            rows = []
+            for row in values.rows:
+                if any(cell is None for cell in row):
+                    raise InvalidArgumentError("DEFAULT stands for a column's value in INSERT alone")
+                rows.append([self._bound(scope, cell).typed for cell in row if cell is not None])
+            types = [together([row[i].type for row in rows], f"column {i + 1} of VALUES") for i in range(len(rows[0]))]
+            cells = [[converted(self._context, v, to) for v, to in zip(row, types, strict=True)] for row in rows]
+        columns = [Column(self._id(), f"col{i + 1}", to) for i, to in enumerate(types)]
+        return Planned(Rows([c.id for c in columns], cells), columns)
+
+    def _sets(self, body: SetOperation, names: Names) -> Planned:
+        left, right = self._body(body.left, names), self._body(body.right, names)
+        with self._cursor.located(body.token):
+            if len(left.columns) != len(right.columns):
+                raise InvalidArgumentError(
+                    f"{body.kind.upper()} needs as many columns on both sides, not {len(left.columns)} and "
+                    f"{len(right.columns)}"
+                )
+            types = []
+            for a, b in zip(left.columns, right.columns, strict=True):
+                what = f"`{a.name}` in {body.kind.upper()}"
+                if a.type is None or b.type is None:
+                    refuse(what)
+                types.append(together([a.type, b.type], what))
+        compares = body.kind != "union" or not body.every
+        left, right = (self._comparable(self.stored(side, types), compares) for side in (left, right))
+        return Planned(
+            Sets(body.kind, body.every, left.node, right.node, left.ids, right.ids), unqualified(left.columns)
+        )
+
+    def _comparable(self, planned: Planned, compares: bool) -> Planned:
+        """The columns with one zero, where rows are told apart by them."""
+        if not compares:
+            return planned
+        outputs, columns = [], []
+        for column in planned.columns:
+            value = self._scope(planned.columns, {}).value(Ref((column.id,)))
+            new = replace(column, id=self._id())
+            outputs.append(Output(new.id, comparable(value, "DISTINCT rows")))
+            columns.append(new)
+        return Planned(Project(planned.node, outputs), columns)
+
+    # --- SELECT -------------------------------------------------------------------------------------------------------
+
+    def _select(self, select: Select, names: Names, order: Sequence[Order]) -> Planned:
+        source = Planned(OneRow(), []) if select.source is None else self._relation(select.source, names)
+        scope = self._scope(source.columns, names)
+        node = source.node
+        if select.where is not None:
+            with self._cursor.located(select.where_token):
+                condition = self._condition(scope, filtering(select.where), "WHERE")
+                left = self._joining(node, scope, conjuncts(condition.syntax))
+                if left:
+                    node = Filter(node, self._bound(scope, left[0] if len(left) == 1 else Call("and", tuple(left))))
+        items = self._items(select, source.columns)
+        keys = [(o, self._sort_tree(o, items, source.columns)) for o in order]
+        trees = [tree for _, tree, _ in items] + [tree for _, tree in keys]
+        having = None
+        if select.having is not None:
+            with self._cursor.located(select.having_token):
+                having = self._aliased(select.having, items, source.columns, "HAVING")
+                trees.append(having)
+        if select.group_by or having is not None or any(aggregates(tree) for tree in trees):
+            node, columns, replaced = self._aggregated(node, scope, select, items, trees)
+            scope = self._scope(columns, names)
+            items = [(name, self._grouped(tree, replaced, token), token) for name, tree, token in items]
+            keys = [(o, self._grouped(tree, replaced, o.token)) for o, tree in keys]
+            if having is not None:
+                with self._cursor.located(select.having_token):
+                    node = Filter(node, self._condition(scope, rewritten(having, replaced), "HAVING"))
+        return self._projected(node, scope, select.distinct, items, keys)
+
+    def _projected(
+        self,
+        node: Node,
+        scope: Scope,
+        distinct: bool,
+        items: Sequence[tuple[str, Syntax, int]],
+        keys: Sequence[tuple[Order, Syntax]],
+    ) -> Planned:
+        outputs, columns = [], []
+        for name, tree, token in items:
+            with self._cursor.located(token):
+                value = self._bound(scope, tree)
+                if distinct:
+                    value = comparable(value, "SELECT DISTINCT")
+            column = Column(self._id(), name, value.typed.type)
+            outputs.append(Output(column.id, value))
+            columns.append(column)
+        sort = []
+        for one, tree in keys:
+            with self._cursor.located(one.token):
+                found = next((o for o, (_, t, _) in zip(outputs, items, strict=False) if t == tree), None)
+                if found is None:
+                    if distinct:
+                        raise InvalidArgumentError("with DISTINCT rows are ordered by columns of the result alone")
+                    found = Output(self._id(), self._bound(scope, tree))
+                    outputs.append(found)
+                sort.append(sort_key(found, one))
+        made: Node = Project(node, outputs, distinct)
+        return Planned(Sort(made, sort, None, 0) if sort else made, columns)
+
+    def _ordered(self, made: Planned, order: Sequence[Order], names: Names) -> Planned:
+        items: list[tuple[str, Syntax, int]] = [(c.name, Ref((c.id,)), 0) for c in made.columns]
+        keys = [(o, self._sort_tree(o, items, made.columns)) for o in order]
+        return self._projected(made.node, self._scope(made.columns, names), False, items, keys)
+
+    def _items(self, select: Select, columns: Sequence[Column]) -> list[tuple[str, Syntax, int]]:
+        """The columns of a result: name, resolved tree, token."""
+        found: list[tuple[str, Syntax, int]] = []
+        for item in select.items:
+            with self._cursor.located(item.token):
+                if isinstance(item, Star):
+                    found += [(c.name, Ref((c.id,)), item.token) for c in starred(item, columns)]
+                else:
+                    found.append((title(item), resolved(item.value, columns), item.token))
+        return found
+
+    def _aliased(
+        self, node: Syntax, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column], clause: str
+    ) -> Syntax:
+        """A tree over the columns of a result and, behind these, over those of the relations."""
+
+        def change(one: Syntax) -> Syntax | None:
+            if isinstance(one, Aggregate):
+                return resolved(one, columns)
+            if isinstance(one, Ref) or not isinstance(one, Name):
+                return None
+            made = self._output(one, items, columns)
+            if clause == "HAVING" and matching(one.parts, columns)[0] and made != resolved(one, columns):
+                raise InvalidArgumentError(
+                    f"`{one.parts[0]}` is a column of the result and another one of the tables: give one another name"
+                )
+            return made
+
+        return rewritten(node, change)
+
+    def _output(self, name: Name, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
+        made = [tree for title, tree, _ in items if len(name.parts) == 1 and title.lower() == name.parts[0].lower()]
+        if any(tree != made[0] for tree in made):
+            raise InvalidArgumentError(f"`{name.parts[0]}` could be any of several columns of the result")
+        if not made:
+            return resolved(name, columns)
+        return made[0]
+
+    def _sort_tree(self, order: Order, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
+        with self._cursor.located(order.token):
+            number = ordinal(order.value)
+            if number is None:
+                return self._aliased(order.value, items, columns, "ORDER BY")
+            if not 1 <= number <= len(items):
+                raise InvalidArgumentError(f"the result has no column {number}")
+            return items[number - 1][1]
+
+    # --- groups -------------------------------------------------------------------------------------------------------
+
+    def _aggregated(
+        self,
+        node: Node,
+        scope: Scope,
+        select: Select,
+        items: Sequence[tuple[str, Syntax, int]],
+        trees: Sequence[Syntax],
+    ) -> tuple[Node, list[Column], _Replaced]:
+        replaced = _Replaced()
+        columns: list[Column] = []
+        keys: list[Output] = []
+        for item in select.group_by:
+            with self._cursor.located(item.token):
+                tree = self._group_tree(item, items, scope.columns)
+                if tree in replaced:
+                    continue
+                value = comparable(self._bound(scope, tree), "GROUP BY")
+                column = Column(self._id(), item.text, value.typed.type)
+                keys.append(Output(column.id, value))
+                columns.append(column)
+                replaced[tree] = Ref((column.id,))
+        values: list[Output] = []
+        for one in dict.fromkeys(a for tree in trees for a in aggregates(tree)):
+            with self._cursor.located(select.token):
+                value = self._aggregate(scope, one)
+            column = Column(self._id(), one.name, value.typed.type)
+            values.append(Output(column.id, value))
+            columns.append(column)
+            replaced[one] = Ref((column.id,))
+        replaced.known = {c.id: c for c in scope.columns}
+        return Aggregation(node, keys, values), columns, replaced
+
+    def _grouped(self, tree: Syntax, replaced: _Replaced, token: int) -> Syntax:
+        with self._cursor.located(token):
+            return rewritten(tree, replaced)
+
+    def _group_tree(self, item: Item, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
+        number = ordinal(item.value)
+        if number is not None:
+            if not 1 <= number <= len(items):
+                raise InvalidArgumentError(f"the result has no column {number}")
+            tree = items[number - 1][1]
+        elif isinstance(item.value, Name) and not matching(item.value.parts, columns)[0]:
+            tree = self._output(item.value, items, columns)
+        else:
+            tree = resolved(item.value, columns)
+        if aggregates(tree):
+            raise InvalidArgumentError("rows can't be grouped by an aggregate function")
+        return tree
+
+    def _aggregate(self, scope: Scope, call: Aggregate) -> Value:
+        args: list[Syntax] = list(call.args)
+        if call.where is not None:
+            # The functions pass nulls over, so that what isn't counted isn't evaluated either.
+            args = [Call("case", (call.where, arg)) for arg in args]
+        bound = [self._bound(scope, arg) for arg in args]
+        typed = AGGREGATES[call.name](self._context, call.name, [v.typed for v in bound], call.distinct)
+        self._note(typed)
+        return Value(typed, frozenset().union(*(v.uses for v in bound)), call)
+
+    # --- relations ----------------------------------------------------------------------------------------------------
+
+    def _relation(self, relation: Relation, names: Names) -> Planned:
+        if isinstance(relation, Join):
+            return self._join(relation, names)
+        if isinstance(relation, TableName):
+            named = names.get(relation.parts[0].lower()) if len(relation.parts) == 1 else None
+            if named is None:
+                return self._table(relation)
+            if relation.version is not None:
+                self._cursor.wrong("expected a table: a named query has no versions", self._start(relation.token))
+            nested, then = named
+            made = _titled(self.plan(nested.query, then), nested.columns, self, nested.token)
+            return self._alias(made, relation.alias or nested.alias, relation.columns, relation.token)
+        return self._alias(self.plan(relation.query, names), relation.alias, relation.columns, relation.token)
+
+    def _alias(self, planned: Planned, alias: str | None, columns: Sequence[str], token: int) -> Planned:
+        made = _titled(planned, columns, self, token)
+        qualifiers = () if alias is None else (alias,)
+        return Planned(made.node, [replace(c, qualifiers=qualifiers, hidden=False) for c in made.columns])
+
+    def _table(self, name: TableName) -> Planned:
+        with self._cursor.located(name.token):
+            given, fields = self._tables.source(name, len(self.sources))
+        columns = [Column(self._id(), title, of, name.qualifiers) for title, of in fields]
+        source = Source(given, {c.id: c.name for c in columns})
+        self.sources.append(source)
+        return _titled(Planned(source, columns), name.columns, self, name.token)
+
+    def _join(self, join: Join, names: Names) -> Planned:
+        left, right = self._relation(join.left, names), self._relation(join.right, names)
+        columns = [*left.columns, *right.columns]
+        ids = frozenset(left.ids), frozenset(right.ids)
+        one_sided = join.kind in ("semi", "anti")
+        shown = left.columns if one_sided else columns
+        if join.using:
+            return self._using(join, left, right)
+        if join.on is None:
+            return Planned(Joined(left.node, right.node, join.kind, *ids), shown)
+        with self._cursor.located(join.token):
+            on = self._condition(self._scope(columns, names), join.on, "ON")
+            if contains(on.syntax, Subquery):
+                refuse("a subquery in ON")
+        return Planned(Joined(left.node, right.node, join.kind, *ids, on), shown)
+
+    def _joining(self, node: Node, scope: Scope, conditions: list[Syntax]) -> list[Syntax]:
+        """Makes conditions between two relations part of their join, where it is an inner one; gives the others back.
+
+        Conditions that can fail stay in their order, behind those that may guard them.
+        """
+        if not isinstance(node, Joined) or node.kind not in ("inner", "cross"):
+            return conditions
+        left = conditions
+        for child in (node.left, node.right):
+            left = self._joining(child, scope, left)
+        here: list[Syntax] = []
+        rest: list[Syntax] = []
+        for one in left:
+            ids = refs(one)
+            between = ids & node.left_ids and ids & node.right_ids and ids <= node.left_ids | node.right_ids
+            fails = contains(one, Subquery)
+            if between and not fails:
+                typed = scope.value(one).typed
+                fails = typed.throws or typed.partial
+            (here if between and not fails else rest).append(one)
+        if here:
+            joins = [node.on.syntax] if node.on is not None else []
+            every = (*joins, *here)
+            node.on = self._bound(scope, every[0] if len(every) == 1 else Call("and", every))
+            node.kind = "inner"
+        return rest
+
+    def _using(self, join: Join, left: Planned, right: Planned) -> Planned:
+        with self._cursor.located(join.token):
+            pairs = [(only_one(left.columns, name), only_one(right.columns, name)) for name in join.using]
+            for a, b in pairs:
+                if a.type != b.type:
+                    raise InvalidArgumentError(f"`{a.name}` is {a.type} and {b.type}: join ON values of one type")
+            tests = [Call("=", (Ref((a.id,)), Ref((b.id,)))) for a, b in pairs]
+            both = [*left.columns, *right.columns]
+            scope = self._scope(both, {})
+            on = self._bound(scope, tests[0] if len(tests) == 1 else Call("and", tuple(tests)))
+        joined: Node = Joined(left.node, right.node, join.kind, frozenset(left.ids), frozenset(right.ids), on)
+        if join.kind in ("semi", "anti"):
+            return Planned(joined, left.columns)
+        merged = {c.id for pair in pairs for c in pair}
+        if join.kind == "full":
+            first, outputs = [], [Output(c.id, scope.value(Ref((c.id,)))) for c in both]
+            for a, b in pairs:
+                column = Column(self._id(), a.name, a.type)
+                value = self._bound(scope, Call("coalesce", (Ref((a.id,)), Ref((b.id,)))))
+                outputs.append(Output(column.id, value))
+                first.append(column)
+            joined = Project(joined, outputs)
+            hidden = [replace(c, hidden=True) for c in both if c.id in merged]
+        else:
+            first = [b if join.kind == "right" else a for a, b in pairs]
+            hidden = [replace(a if join.kind == "right" else b, hidden=True) for a, b in pairs]
+        return Planned(joined, [*first, *[c for c in both if c.id not in merged], *hidden])
+
+    # --- expressions --------------------------------------------------------------------------------------------------
+
+    def _condition(self, scope: Scope, node: Syntax, clause: str) -> Value:
+        if aggregates(node) and clause != "HAVING":
+            raise InvalidArgumentError(f"aggregate functions can't stand in {clause}")
+        value = self._bound(scope, node)
+        if value.typed.type != BOOLEAN:
+            raise InvalidArgumentError(f"{clause} needs a condition, not a value of type {value.typed.type}")
+        return value
+
+    def _bound(self, scope: Scope, node: Syntax) -> Value:
+        value = scope.value(node)
+        self._note(value.typed)
+        return value
+
+    def _note(self, typed: Typed) -> None:
+        self.throws |= typed.throws or typed.partial
+
+    def _scope(self, columns: Sequence[Column], names: Names) -> Scope:
+        return Scope(columns, self._context, lambda node, scope: self._subquery(node, scope, names))
+
+    def _subquery(self, node: Subquery, scope: Scope, names: Names) -> Typed:
+        assert node.query is not None
+        try:
+            made = self.plan(node.query, names)
+        except InvalidArgumentError as e:
+            if "no column is called" in str(e) and scope.columns:
+                raise UnsupportedExpressionError(
+                    f"{e}; a subquery over columns of the query around it needs the Spark engine: give spark="
+                ) from e
+            raise
+        if node.name == "exists":
+            made.node.narrow([])
+            return Typed(BOOLEAN, f"EXISTS ({made.node.render([])})")
+        if len(made.columns) != 1 or made.columns[0].type is None:
+            raise InvalidArgumentError(f"a subquery as a value has one column, not {len(made.columns)}")
+        if node.name == "scalar":
+            made.node.narrow([])
+            # More than one row is an error.
+            return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=True)
+        if not node.filters:
+            # Spark itself gives false there where one of both is null, but not everywhere.
+            refuse("IN with a subquery that isn't by itself a condition of WHERE")
+        value = scope.bind(node.args[0])
+        to = together([value.type, made.columns[0].type], "IN")
+        made = self.stored(made, [to])
+        made.node.narrow([])
+        value = converted(self._context, value, to)
+        return replace(value, type=BOOLEAN, sql=f"({value.sql} IN ({made.node.render(made.ids)}))", literal=None)
+
+    # --- odds and ends ------------------------------------------------------------------------------------------------
+
+    def _id(self) -> str:
+        number = next(self._numbers)
+        if number > _MOST_COLUMNS:
+            raise UnsupportedExpressionError("the query is too large for the embedded engine: give spark= for it")
+        return f"q{number}"
+
+    def _start(self, token: int) -> int:
+        return self._cursor.tokens[token].start
+
+    def wrong_titles(self, found: int, given: int, token: int) -> None:
+        """Raises that a relation has another number of columns than names for them."""
+        self._cursor.wrong(f"expected {found} names of columns, found {given}", self._start(token))
+
+
+class _Replaced(dict[Syntax, Syntax]):
+    """What stands for groups and aggregate functions behind the grouping."""
+
+    known: Mapping[str, Column]
+
+    def __call__(self, node: Syntax) -> Syntax | None:
+        made = self.get(node)
+        if made is None and isinstance(node, Ref) and node.id in self.known:
+            raise InvalidArgumentError(
+                f"`{self.known[node.id].name}` is neither in GROUP BY nor in an aggregate function: add it to one of both"
+            )
+        return made
+
+
+def _titled(planned: Planned, titles: Sequence[str], planner: Planner, token: int) -> Planned:
+    shown = [c for c in planned.columns if not c.hidden]
+    if not titles:
+        return Planned(planned.node, shown)
+    if len(titles) != len(shown):
+        planner.wrong_titles(len(shown), len(titles), token)
+    return Planned(planned.node, [replace(c, name=title) for c, title in zip(shown, titles, strict=True)])

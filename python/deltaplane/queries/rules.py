@@ -1,0 +1,128 @@
+"""Small rules of columns and types that a plan is made by: what a star means, which types meet, what rows compare by.
+
+Knows no plan. Called by `planning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.casts import cast
+from deltaplane.expr.coerce import common
+from deltaplane.expr.syntax import Call, Literal, Name, Syntax
+from deltaplane.expr.typed import Context, Typed, refuse
+from deltaplane.expr.types import INT, SparkType
+from deltaplane.queries.aggregates import normal
+from deltaplane.queries.plan import Column, Output, SortKey, Value
+from deltaplane.queries.scopes import matching
+from deltaplane.queries.syntax import Item, Order, Star, Subquery
+
+__all__ = [
+    "comparable",
+    "converted",
+    "filtering",
+    "only_one",
+    "ordinal",
+    "sort_key",
+    "starred",
+    "title",
+    "together",
+    "unqualified",
+]
+
+
+def unqualified(columns: Sequence[Column]) -> list[Column]:
+    """The columns as a relation without a name has them."""
+    return [replace(c, qualifiers=(), hidden=False) for c in columns]
+
+
+def only_one(columns: Sequence[Column], name: str) -> Column:
+    """The one column that USING names."""
+    found, _ = matching((name,), columns)
+    if len(found) != 1:
+        raise InvalidArgumentError(f"USING needs one column `{name}` on each side, not {len(found)}")
+    return found[0]
+
+
+def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
+    """The columns that a star stands for."""
+    asked = [q.lower() for q in star.qualifier]
+    if not asked:
+        found = [c for c in columns if not c.hidden]
+    else:
+        # As in Spark those that USING has merged come first.
+        named = [c for c in columns if [q.lower() for q in c.qualifiers[-len(asked) :]] == asked]
+        found = [c for c in named if c.hidden] + [c for c in named if not c.hidden]
+    if not found:
+        raise InvalidArgumentError(f"`{'.'.join((*star.qualifier, '*'))}` means no column: there is no such table")
+    for name in star.but:
+        if not any(c.name.lower() == name.lower() for c in found):
+            raise InvalidArgumentError(f"EXCEPT names `{name}`, which is no column there")
+    return [c for c in found if c.name.lower() not in {name.lower() for name in star.but}]
+
+
+def filtering(condition: Syntax) -> Syntax:
+    """A condition of WHERE, with the memberships (IN, NOT IN) noted that decide of a row by themselves."""
+    if isinstance(condition, Subquery):
+        return replace(condition, filters=True)
+    if isinstance(condition, Call):
+        alone = condition.name == "not" and isinstance(condition.args[0], Subquery)
+        if condition.name == "and" or alone:
+            return Call(condition.name, tuple(filtering(arg) for arg in condition.args))
+    return condition
+
+
+def title(item: Item) -> str:
+    """What a column of a result is called."""
+    if item.alias is not None:
+        return item.alias
+    return item.value.parts[-1] if isinstance(item.value, Name) else item.text
+
+
+def ordinal(node: Syntax) -> int | None:
+    """The number, where an expression is one: it stands for a column of the result."""
+    if isinstance(node, Literal) and node.type == INT and node.value is not None:
+        return int(str(node.value))
+    return None
+
+
+def comparable(value: Value, clause: str) -> Value:
+    """A value as rows are told apart by it; `clause` is what asks for it."""
+    of = value.typed.type
+    if not (of.atomic or of.name == "void"):
+        refuse(f"{clause} on {of}")
+    return replace(value, typed=normal(value.typed))
+
+
+def sort_key(output: Output, order: Order) -> SortKey:
+    """An output as rows are ordered by it."""
+    of = output.value.typed.type
+    if not (of.atomic or of.name == "void"):
+        refuse(f"ORDER BY on {of}")
+    return SortKey(output.id, normal(Typed(of, output.id)).sql, order.descending, order.nulls_first)
+
+
+def together(types: Sequence[SparkType], what: str) -> SparkType:
+    """The type that values of several rows meet in; text beside other types is refused, where Spark would read it."""
+    found: SparkType | None = types[0]
+    for of in types[1:]:
+        mixed = found is not None and ((found.name == "string") != (of.name == "string"))
+        if mixed and "void" not in (found.name if found else "", of.name):
+            found = None
+        found = common(found, of) if found is not None else None
+    if found is None:
+        raise InvalidArgumentError(
+            f"{what} has values of types that don't go together ({', '.join(map(str, types[:5]))}): cast them"
+        )
+    return found
+
+
+def converted(context: Context, value: Typed, to: SparkType) -> Typed:
+    """A value in another type, as `together` finds it or a column stores it."""
+    if value.type == to:
+        return value
+    if value.type.name == "void" and not to.atomic:
+        return Typed(to, f"CAST(NULL AS {to.duck})", constant=True)
+    return cast(context, value, to)

@@ -1,0 +1,173 @@
+"""Runs a planned query in DuckDB: hands it the rows of the sources, takes the result back as Arrow.
+
+DuckDB sees generated text and generated names alone. Called by statements.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.exceptions import DeltaError, UnsupportedExpressionError
+from deltaplane.expr.duck import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
+from deltaplane.expr.program import context_at
+from deltaplane.expr.types import SparkType
+from deltaplane.expr.written import written
+from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.plan import Ref, Source
+from deltaplane.queries.planning import Planned, Planner
+from deltaplane.queries.scopes import rewritten
+from deltaplane.queries.sources import Catalog, SourceRows
+from deltaplane.queries.syntax import Query
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane.expr.syntax import Syntax
+
+__all__ = ["Prepared", "prepared"]
+
+# The rules that neither compute anything otherwise nor evaluate what a filter or CASE would have kept from it.
+_WANTED = frozenset(
+    """
+    build_side_probe_side column_lifetime deliminator empty_result_pullup filter_pushdown in_clause join_order
+    limit_pushdown top_n unnest_rewriter unused_columns
+    """.split()
+)
+
+
+class Prepared:
+    """A query that was bound to its tables and not run yet."""
+
+    def __init__(self, catalog: Catalog, planner: Planner, planned: Planned) -> None:
+        self._catalog = catalog
+        self._planner = planner
+        self._planned = planned
+
+    @property
+    def names(self) -> list[str]:
+        """The result's columns."""
+        return [column.name for column in self._planned.columns]
+
+    @property
+    def types(self) -> list[SparkType | None]:
+        """Their types."""
+        return [column.type for column in self._planned.columns]
+
+    def stored(self, types: Sequence[SparkType]) -> Prepared:
+        """The same query with its columns converted."""
+        return Prepared(self._catalog, self._planner, self._planner.stored(self._planned, types))
+
+    def run(self) -> pa.Table:
+        """The result.
+
+        Raises:
+            InvalidArgumentError: a row for which Spark fails too (overflow, division by zero, an impossible cast).
+            UnsupportedExpressionError: a row for which no exact value is known; or the extra `local` is missing.
+            FileMissingError, CorruptFileError: while reading; names the file.
+        """
+        import pyarrow as pa
+
+        with _bounded():
+            self._planned.node.narrow([])
+            text = self._planned.node.render(self._planned.ids)
+        streams = [_Stream(source, self._catalog.opened[source.name]) for source in self._planner.sources]
+        connection = connect()
+        try:
+            disable_optimizers(connection, _unwanted(connection, self._planner.throws))
+            for stream in streams:
+                connection.register(stream.name, stream)
+            made = connection.sql(text).to_arrow_table()
+        except Exception as e:
+            for stream in streams:
+                stream.raise_error()
+            raise explained(e) from e
+        finally:
+            connection.close()
+        columns = []
+        for values, column in zip(made.columns, self._planned.columns, strict=True):
+            assert column.type is not None
+            to = arrow_type(column.type)
+            columns.append(pa.chunked_array([returned(chunk, column.type) for chunk in values.chunks], to))
+        fields = [pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)]
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
+    """Binds a query to the tables that it names; nothing is read but their logs."""
+    planner = Planner(cursor, catalog, context_at("UTC", time.time_ns() // 1000))
+    with _bounded():
+        return Prepared(catalog, planner, planner.plan(query))
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as e:
+        raise UnsupportedExpressionError(
+            "the query is nested too deeply for the embedded engine: give parts of it names with WITH, or give spark="
+        ) from e
+
+
+def _unwanted(connection: Any, throws: bool) -> list[str]:
+    every = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
+    # Filters that meet in one place are evaluated in any order, and what one guards may fail.
+    wanted = _WANTED - {"filter_pushdown"} if throws else _WANTED
+    return [name for name in every if name not in wanted]
+
+
+class _Stream:
+    """A source as DuckDB is given it; each use reads anew, so that one may be scanned more than once."""
+
+    def __init__(self, source: Source, rows: SourceRows) -> None:
+        import pyarrow as pa
+
+        self.name = source.name
+        self._rows = rows
+        wanted: Mapping[str, Any] = {f.name: f.type for f in pa.schema(_native.schema_to_arrow(rows.schema_json))}
+        self._columns = [source.fields[id] for id in source.needed]
+        fields = [pa.field(id, zoneless(wanted[source.fields[id]])) for id in source.needed]
+        self._schema = pa.schema([pa.field("r", pa.int8()), *fields])
+        texts = [written(_with_names(c, source.fields)) for c in source.conditions]
+        self._conditions = list(dict.fromkeys(t for t in texts if t is not None))
+        self._error: DeltaError | None = None
+
+    def __arrow_c_schema__(self) -> object:
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self._schema, self._kept()).__arrow_c_stream__(requested_schema)
+
+    def _kept(self) -> Iterator[pa.RecordBatch]:
+        # An Arrow stream carries only the text of an error.
+        try:
+            yield from self._batches()
+        except DeltaError as e:
+            self._error = e
+            raise
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in self._rows.batches(self._columns, self._conditions):
+            arrays = [pa.nulls(batch.num_rows, pa.int8())]
+            types = [f.type for f in self._schema][1:]
+            arrays += [given(values, to) for values, to in zip(batch.columns, types, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def raise_error(self) -> None:
+        """Raises the error that ended one of the readings, if one did."""
+        if self._error is not None:
+            raise self._error from None
+
+
+def _with_names(node: Syntax, fields: Mapping[str, str]) -> Syntax:
+    from deltaplane.expr.syntax import Name
+
+    return rewritten(node, lambda one: Name((fields[one.id],)) if isinstance(one, Ref) else None)

@@ -1,0 +1,152 @@
+"""Names to columns, as Spark resolves them, and trees with the columns' ids in place of names.
+
+Knows no table: a scope is a list of columns. Called by `planning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr import functions
+from deltaplane.expr.bind import Binder
+from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
+from deltaplane.expr.typed import Context, Typed, refuse
+from deltaplane.expr.types import STRING
+from deltaplane.queries.plan import Column, Ref, Value
+from deltaplane.queries.syntax import Aggregate, Subquery
+
+if TYPE_CHECKING:
+    Subqueries = Callable[["Subquery", "Scope"], Typed]
+
+__all__ = ["Scope", "aggregates", "contains", "matching", "resolved", "rewritten"]
+
+
+def matching(parts: Sequence[str], columns: Sequence[Column]) -> tuple[list[Column], tuple[str, ...]]:
+    """The columns that a name may mean, and the fields below them: a longer qualifier comes first."""
+    lower = [part.lower() for part in parts]
+    for i in range(len(parts) - 1, 0, -1):
+        found = [c for c in columns if c.name.lower() == lower[i] and _qualified(c.qualifiers, lower[:i])]
+        if found:
+            return found, tuple(parts[i + 1 :])
+    return [c for c in columns if c.name.lower() == lower[0] and not c.hidden], tuple(parts[1:])
+
+
+def _qualified(qualifiers: tuple[str, ...], asked: Sequence[str]) -> bool:
+    return len(asked) <= len(qualifiers) and [q.lower() for q in qualifiers[-len(asked) :]] == list(asked)
+
+
+def one_of(parts: Sequence[str], columns: Sequence[Column]) -> tuple[Column, tuple[str, ...]]:
+    """The column that a name means, and the fields below it.
+
+    Raises:
+        InvalidArgumentError: none, or several.
+    """
+    found, fields = matching(parts, columns)
+    shown = ".".join(parts)
+    if not found:
+        known = ", ".join(dict.fromkeys(c.name for c in columns if not c.hidden)) or "none"
+        raise InvalidArgumentError(f"no column is called `{shown}` (there are {known[:300]})")
+    if len({c.id for c in found}) > 1:
+        tables = ", ".join(dict.fromkeys(".".join((*c.qualifiers, c.name)) for c in found))
+        raise InvalidArgumentError(f"`{shown}` could be any of {tables}: say of which table")
+    return found[0], fields
+
+
+def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax:
+    """A tree with parts replaced, from the top: what `change` gives a value for isn't looked into."""
+    made = change(node)
+    if made is not None:
+        return made
+    if isinstance(node, Cast):
+        return Cast(rewritten(node.arg, change), node.to, node.attempt)
+    if isinstance(node, Call):
+        args = tuple(rewritten(arg, change) for arg in node.args)
+        if isinstance(node, Aggregate) and node.where is not None:
+            return replace(node, args=args, where=rewritten(node.where, change))
+        return replace(node, args=args)
+    return node
+
+
+def resolved(node: Syntax, columns: Sequence[Column]) -> Syntax:
+    """A tree with ids for names."""
+
+    def change(one: Syntax) -> Syntax | None:
+        if isinstance(one, Ref) or not isinstance(one, Name):
+            return None
+        column, fields = one_of(one.parts, columns)
+        made: Syntax = Ref((column.id,))
+        for field in fields:
+            made = Call(".", (made, Literal(field, STRING)))
+        return made
+
+    return rewritten(node, change)
+
+
+def aggregates(node: Syntax) -> list[Aggregate]:
+    """The aggregate functions in a tree, outermost ones."""
+    found: list[Aggregate] = []
+
+    def note(one: Syntax) -> Syntax | None:
+        if isinstance(one, Aggregate):
+            found.append(one)
+            return one
+        return None
+
+    rewritten(node, note)
+    return found
+
+
+def contains(node: Syntax, kind: type) -> bool:
+    """Whether a tree holds a call of some kind."""
+    left = [node]
+    while left:
+        one = left.pop()
+        if isinstance(one, kind):
+            return True
+        if isinstance(one, Cast):
+            left.append(one.arg)
+        elif isinstance(one, Call):
+            left.extend(one.args)
+    return False
+
+
+class Scope(Binder):
+    """Types for resolved trees over some columns; `subqueries` makes values of queries in them."""
+
+    def __init__(self, columns: Sequence[Column], context: Context, subqueries: Subqueries) -> None:
+        super().__init__({}, context)
+        self.columns = list(columns)
+        self._by_id = {column.id: column for column in columns}
+        self._subqueries = subqueries
+        self._uses: set[str] = set()
+
+    def value(self, node: Syntax) -> Value:
+        """The bound form of a tree, whose names may be resolved already."""
+        tree = resolved(node, self.columns)
+        self._uses = set()
+        typed = self.bind(tree)
+        return Value(typed, frozenset(self._uses), tree)
+
+    def column(self, node: Name) -> Typed:
+        column = self._by_id.get(node.parts[0])
+        if column is None:
+            raise InvalidArgumentError("a column is neither in GROUP BY nor in an aggregate function")
+        if column.type is None:
+            refuse(f"the column `{column.name}`, whose type it has no form of,")
+        self._uses.add(column.id)
+        return Typed(column.type, column.id)
+
+    def call(self, node: Call) -> Typed:
+        if isinstance(node, Aggregate):
+            raise InvalidArgumentError(f"the aggregate function `{node.name}` can't stand here")
+        if isinstance(node, Subquery):
+            return self._subqueries(node, self)
+        if node.name == ".":
+            # A field of a struct, as below a name.
+            value, name = self.bind(node.args[0]), node.args[1]
+            if isinstance(name, Literal) and value.type.name == "struct":
+                return functions.collections.field_of(value, str(name.value))
+        return super().call(node)

@@ -1,0 +1,190 @@
+"""Where a statement's tables are, and their rows as a query needs them: a version of a Delta table, or Arrow data.
+
+Only the columns that are asked for leave the core, and files that can't hold a row that matters stay unread. Called by
+`running` and by statements.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from deltaplane import _native
+from deltaplane.arrow_io import as_reader
+from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedExpressionError
+from deltaplane.expr.types import SparkType, of_json
+from deltaplane.options import location_text
+from deltaplane.queries.syntax import TableName
+from deltaplane.table import DeltaTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ArrowSource", "Catalog", "DeltaSource", "SourceRows"]
+
+
+class SourceRows(Protocol):
+    """Rows of one relation."""
+
+    @property
+    def schema_json(self) -> str:
+        """Its columns, as a table's schema."""
+
+    def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows with these columns; those may be left out for which a condition isn't true."""
+
+
+class DeltaSource:
+    """A version of a Delta table."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self.table = table
+        self.schema_json = table.schema().to_json()
+
+    def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of files, row groups and pages that may matter."""
+        predicate = " AND ".join(f"({c})" for c in conditions if self._prunes(c))
+        return self.table.scan(list(columns), predicate or None).batches()
+
+    def _prunes(self, condition: str) -> bool:
+        try:
+            self.table.scan([], condition)
+        except (InvalidArgumentError, UnsupportedExpressionError):
+            # The query judges it with Spark's meaning, or has refused it already.
+            return False
+        return True
+
+
+class ArrowSource:
+    """Data of the caller's, in memory."""
+
+    def __init__(self, data: pa.Table) -> None:
+        import pyarrow as pa
+
+        names = data.column_names
+        if len({name.lower() for name in names}) < len(names):
+            raise InvalidArgumentError(f"two columns of the data have one name: {', '.join(names)[:300]}")
+        self.schema_json = _native.schema_from_arrow(data.schema)
+        try:
+            self._data = data.cast(pa.schema(_native.schema_to_arrow(self.schema_json)))
+        except pa.ArrowException as e:
+            raise InvalidArgumentError(f"the data has values that no column of a table holds: {e}") from e
+
+    def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """All rows."""
+        return iter(self._data.select(list(columns)).to_batches())
+
+
+class Catalog:
+    """The tables that a statement may name: by their location, or by a name that the caller gave.
+
+    Args:
+        tables: name → location, `DeltaTable` or Arrow data.
+        storage_options: how to reach the stores.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, Any] | None = None, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self._tables = {str(name).lower(): value for name, value in (tables or {}).items()}
+        self.storage_options = storage_options
+        self._read: dict[str, pa.Table] = {}
+        self.opened: dict[str, SourceRows] = {}
+
+    def knows(self, parts: Sequence[str]) -> bool:
+        """Whether a name is one of the caller's."""
+        return ".".join(parts).lower() in self._tables
+
+    def location(self, name: TableName) -> str:
+        """Where a table is, or is to be.
+
+        Raises:
+            InvalidArgumentError: nobody said so.
+        """
+        if name.path is not None:
+            return name.path
+        found = self._given(name)
+        return found.location if isinstance(found, DeltaTable) else location_text(found)
+
+    def table(self, name: TableName) -> DeltaTable:
+        """The table by this name, at the version that is asked for. A `DeltaTable` of the caller's is that object.
+
+        Raises:
+            InvalidArgumentError: nobody said where it is, or it is no Delta table.
+            TableNotFoundError, VersionNotFoundError: it isn't there.
+        """
+        if name.path is not None:
+            return self._at_path(name)
+        found = self._given(name)
+        if isinstance(found, DeltaTable):
+            if name.version is None:
+                return found
+            return DeltaTable(found.location, name.version, found.storage_options)
+        if self._is_data(found):
+            raise InvalidArgumentError(f"`{name.shown}` is data in memory, not a Delta table")
+        return DeltaTable(found, name.version, self.storage_options)
+
+    def target(self, name: TableName) -> DeltaTable:
+        """The table that a statement changes: the newest version, or the caller's own object.
+
+        Raises:
+            InvalidArgumentError: nobody said where it is, or it is no Delta table.
+            TableNotFoundError: it isn't there, also where the location only names a version of one.
+        """
+        return self.table(name) if name.path is None else DeltaTable(name.path, storage_options=self.storage_options)
+
+    def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
+        """Opens a relation under a number; its name for DuckDB and its columns."""
+        rows: SourceRows
+        if name.path is None and self._is_data(self._given(name)):
+            if name.version is not None:
+                raise InvalidArgumentError(f"`{name.shown}` is data in memory, which has no versions")
+            rows = ArrowSource(self._data(name))
+        else:
+            rows = DeltaSource(self.table(name))
+        given = f"s{number}"
+        self.opened[given] = rows
+        fields = json.loads(rows.schema_json)["fields"]
+        return given, [(f["name"], of_json(f["type"])) for f in fields]
+
+    def data(self, name: TableName) -> pa.Table | None:
+        """The caller's data by this name; None where the name is a table's."""
+        if name.path is not None or not self._is_data(self._given(name)):
+            return None
+        return self._data(name)
+
+    def _data(self, name: TableName) -> pa.Table:
+        key = ".".join(name.parts).lower()
+        if key not in self._read:
+            # A stream gives its rows once, a statement may name it twice.
+            self._read[key] = as_reader(self._tables[key]).read_all()
+        return self._read[key]
+
+    def _given(self, name: TableName) -> Any:
+        found = self._tables.get(".".join(name.parts).lower())
+        if found is None:
+            known = f" (there are {', '.join(self._tables)})" if self._tables else ""
+            raise InvalidArgumentError(
+                f"no table is called `{name.shown}`{known}: write delta.`its location`, or say where it is with "
+                f"tables={{{name.shown!r}: location}}"
+            )
+        return found
+
+    @staticmethod
+    def _is_data(given: object) -> bool:
+        return not isinstance(given, DeltaTable) and not hasattr(given, "__fspath__") and not isinstance(given, str)
+
+    def _at_path(self, name: TableName) -> DeltaTable:
+        path = name.parts[1]
+        try:
+            return DeltaTable(path, name.version, self.storage_options)
+        except TableNotFoundError:
+            from deltaplane.queries.versions import version_of_path
+
+            short, version = version_of_path(path)
+            if version is None:
+                raise
+            if name.version is not None:
+                raise InvalidArgumentError(f"`{path}` names a version, and AS OF another one: give one") from None
+            return DeltaTable(short, version, self.storage_options)

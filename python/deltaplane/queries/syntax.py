@@ -1,0 +1,179 @@
+"""What a query's text says, as plain values: relations, selections, sets of rows, order.
+
+Knows no table and no types. Made by `grammar`, read by `planning`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from deltaplane.expr.syntax import Call, Syntax
+from deltaplane.options import VersionLike
+
+__all__ = [
+    "Aggregate",
+    "Body",
+    "Item",
+    "Join",
+    "Nested",
+    "Order",
+    "Query",
+    "Relation",
+    "Select",
+    "SetOperation",
+    "Star",
+    "Subquery",
+    "TableName",
+    "Values",
+]
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table as it is named: `delta.path` or a name of the caller's, with the version that is asked for.
+
+    `token` is the number of the statement's token where it begins.
+    """
+
+    parts: tuple[str, ...]
+    version: VersionLike | None = None
+    alias: str | None = None
+    columns: tuple[str, ...] = ()
+    token: int = 0
+
+    @property
+    def path(self) -> str | None:
+        """The location, where the name is one."""
+        return self.parts[1] if len(self.parts) == 2 and self.parts[0].lower() == "delta" else None
+
+    @property
+    def shown(self) -> str:
+        """The name as errors show it."""
+        return f"delta.`{self.parts[1]}`" if self.path is not None else ".".join(self.parts)
+
+    @property
+    def qualifiers(self) -> tuple[str, ...]:
+        """What may stand before its columns."""
+        return self.parts if self.alias is None else (self.alias,)
+
+
+@dataclass(frozen=True)
+class Aggregate(Call):
+    """A call of an aggregate function; `where` are the rows that it counts."""
+
+    distinct: bool = False
+    where: Syntax | None = None
+
+
+@dataclass(frozen=True)
+class Subquery(Call):
+    """A query as a value (`scalar`), a test of existence (`exists`) or a list (`in`, whose argument is looked for).
+
+    `filters`: it is a condition of WHERE by itself, where null and false are the same.
+    """
+
+    query: Query | None = None
+    filters: bool = False
+
+
+@dataclass(frozen=True)
+class Star:
+    """All columns, of one relation if it is named, but for some."""
+
+    qualifier: tuple[str, ...] = ()
+    but: tuple[str, ...] = ()
+    token: int = 0
+
+
+@dataclass(frozen=True)
+class Item:
+    """One column of a result; `text` is how it was written."""
+
+    value: Syntax
+    text: str
+    alias: str | None = None
+    token: int = 0
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A query as a relation."""
+
+    query: Query
+    alias: str | None = None
+    columns: tuple[str, ...] = ()
+    token: int = 0
+
+
+@dataclass(frozen=True)
+class Join:
+    """Two relations; `kind` is inner, left, right, full, cross, semi or anti."""
+
+    left: Relation
+    right: Relation
+    kind: str
+    on: Syntax | None = None
+    using: tuple[str, ...] = ()
+    token: int = 0
+
+
+Relation = TableName | Nested | Join
+
+
+@dataclass(frozen=True)
+class Select:
+    """SELECT … FROM … WHERE … GROUP BY … HAVING. Numbers of tokens say where conditions stand."""
+
+    items: tuple[Item | Star, ...]
+    source: Relation | None = None
+    where: Syntax | None = None
+    group_by: tuple[Item, ...] = ()
+    having: Syntax | None = None
+    distinct: bool = False
+    token: int = 0
+    where_token: int = 0
+    having_token: int = 0
+
+
+@dataclass(frozen=True)
+class Values:
+    """Rows of expressions; a cell that is None stands for DEFAULT."""
+
+    rows: tuple[tuple[Syntax | None, ...], ...]
+    token: int = 0
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    """union, intersect or except; without `every` duplicates go."""
+
+    kind: str
+    every: bool
+    left: Body
+    right: Body
+    token: int = 0
+
+
+@dataclass(frozen=True)
+class Order:
+    """One key of an order."""
+
+    value: Syntax
+    descending: bool
+    nulls_first: bool
+    token: int = 0
+
+
+@dataclass(frozen=True)
+class Query:
+    """A whole query; `named` are the queries of its WITH, in order, with the names of their columns."""
+
+    body: Body
+    named: tuple[tuple[str, Nested], ...] = ()
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    text: str = field(default="", compare=False)
+
+
+Body = Select | Values | SetOperation | Query

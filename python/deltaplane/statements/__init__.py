@@ -1,0 +1,156 @@
+"""Statements in Spark SQL over Delta tables: `deltaplane.sql`.
+
+One file per statement, one line in `STATEMENTS`. A statement is read whole before anything of it is run, so that wrong
+text changes nothing. Called by users and the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.sources import Catalog
+from deltaplane.statements import (
+    alter,
+    comment,
+    create,
+    delete,
+    describe,
+    insert,
+    merge,
+    reorg,
+    select,
+    show,
+    update,
+)
+from deltaplane.statements.statement import Command, Session, Statement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["STATEMENTS", "sql"]
+
+# Of two that begin alike the longer one comes first.
+STATEMENTS: tuple[Statement, ...] = (
+    alter.STATEMENT,
+    comment.STATEMENT,
+    *create.STATEMENTS,
+    delete.STATEMENT,
+    *describe.STATEMENTS,
+    insert.STATEMENT,
+    merge.STATEMENT,
+    reorg.STATEMENT,
+    *select.STATEMENTS,
+    *show.STATEMENTS,
+    update.STATEMENT,
+)
+# What Spark or delta-spark has and this version hasn't: what to use instead.
+_ABSENT = {
+    "analyze": "",
+    "cache": "",
+    "clear": "",
+    "convert": "",
+    "copy": "use INSERT INTO … SELECT with the data in tables=",
+    "drop": "delete the table's folder",
+    "explain": "use DeltaTable.explain for what a scan reads",
+    "fsck": "",
+    "generate": "",
+    "optimize": "",
+    "refresh": "",
+    "restore": "use CREATE OR REPLACE TABLE … AS SELECT * FROM … VERSION AS OF …",
+    "set": "",
+    "truncate": "use DELETE FROM without a condition",
+    "use": "",
+    "vacuum": "",
+}
+
+
+def sql(
+    text: str,
+    spark: SparkSession | None = None,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Runs one statement in Spark SQL.
+
+    Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
+    `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
+    joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, REPLACE TABLE, ALTER TABLE,
+    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, REORG.
+
+    Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
+    refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.
+    The session's time zone is UTC. A column without a name is called by its text.
+
+    Args:
+        text: the statement; a semicolon may end it.
+        spark: a session that runs queries instead of DuckDB, with all that Spark has: its views and tables can be named
+            too. SELECT brings its rows here; those of INSERT and CREATE TABLE … AS are written by the executors. UPDATE,
+            DELETE, MERGE and everything else run without it.
+        tables: name → location, `DeltaTable` (read at its version; it shows the new one after a change) or Arrow data
+            (read only).
+        storage_options: how to reach the stores of tables that are named by their location.
+
+    Returns:
+        The rows of a query. INSERT, UPDATE, DELETE and MERGE give one row: `num_affected_rows`, the command's metrics and
+        the `version` that was made; CREATE and ALTER the `operation` and the `version`. A version is null where nothing
+        was to change.
+
+    Raises:
+        SqlSyntaxError: not a statement; says line, column, what was expected and what was found there.
+        InvalidArgumentError: a name or types that Spark would refuse too, or a row for which it fails too.
+        UnsupportedExpressionError: what the embedded engine doesn't do as Spark does, by name.
+        UnsupportedFeatureError: a statement that this version doesn't have, by name.
+        DeltaError: what the API's methods raise for the same call.
+
+    >>> import deltaplane
+    >>> _ = deltaplane.sql("CREATE TABLE delta.`memory://doc-sql/t` (day DATE NOT NULL, x INT DEFAULT 7)")
+    >>> done = deltaplane.sql("INSERT INTO t VALUES (DATE '2024-01-31', 1), ('2024-02-01', DEFAULT)",
+    ...     tables={"t": "memory://doc-sql/t"})
+    Traceback (most recent call last):
+    deltaplane.exceptions.InvalidArgumentError: line 1, column 15: ...
+    >>> done = deltaplane.sql("INSERT INTO t VALUES (DATE '2024-01-31', 1), (DATE '2024-02-01', DEFAULT)",
+    ...     tables={"t": "memory://doc-sql/t"})
+    >>> done.to_pylist()
+    [{'num_affected_rows': 2, 'num_inserted_rows': 2, 'version': 1}]
+    >>> deltaplane.sql("SELECT sum(x) AS total FROM delta.`memory://doc-sql/t` VERSION AS OF 1").to_pylist()
+    [{'total': 8}]
+    >>> deltaplane.sql("DELETE FORM t")
+    Traceback (most recent call last):
+    deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
+    """
+    return _command(text, spark is None).run(Session(Catalog(tables, storage_options), spark))
+
+
+def _command(text: str, own_queries: bool = True) -> Command:
+    cursor = Grammar(text, own_queries=own_queries)
+    try:
+        statement = _statement(cursor)
+        made = statement.read(cursor)
+        cursor.end()
+    except RecursionError:
+        cursor.wrong("nested too deeply: give parts of it names, or columns of their own", 0)
+    return made
+
+
+def _statement(cursor: Grammar) -> Statement:
+    for statement in STATEMENTS:
+        if cursor.take(*statement.words):
+            return statement
+    word = cursor.peek()
+    if word in _ABSENT:
+        _absent(word, cursor)
+    begins = sorted({s.words[0].upper() for s in STATEMENTS if s.words[0].isalpha()})
+    cursor.expected(f"one of {', '.join(begins)}")
+
+
+def _absent(word: str, cursor: Grammar) -> NoReturn:
+    line, column = cursor.line_and_column(cursor.place())
+    advice = f": {_ABSENT[word]}" if _ABSENT[word] else ""
+    raise UnsupportedFeatureError(
+        f"line {line}, column {column}: {word.upper()} isn't a statement of this version of deltaplane{advice}"
+    )

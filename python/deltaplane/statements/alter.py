@@ -1,0 +1,184 @@
+"""ALTER TABLE: columns, properties, constraints, features and clustering, each by the method of `DeltaTable.alter`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaplane.alter import AlterPlan, TableAlterer
+from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.queries.cursor import quoted
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.syntax import TableName
+from deltaplane.schema import PrimitiveType
+from deltaplane.statements.columns import Declaration, check, declaration, properties, property_key
+from deltaplane.statements.statement import Clause, Session, Statement, altered
+from deltaplane.statements.types import column_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["STATEMENT"]
+
+Change = Callable[[TableAlterer], AlterPlan]
+_ACTIONS = "ADD, DROP, RENAME COLUMN, ALTER COLUMN, SET TBLPROPERTIES, UNSET TBLPROPERTIES or CLUSTER BY"
+
+
+@dataclass(frozen=True)
+class Alter:
+    """The table, and one change of it."""
+
+    table: TableName
+    change: Change
+    cursor: Grammar
+    token: int
+
+    def run(self, session: Session) -> pa.Table:
+        """Commits the change."""
+        table = session.catalog.target(self.table)
+        with self.cursor.located(self.token):
+            return altered(self.change(table.alter))
+
+
+def _read(cursor: Grammar) -> Alter:
+    cursor.expect("table")
+    table = cursor.table(alias=False, version=False)
+    token = cursor.at
+    return Alter(table, _change(cursor), cursor, token)
+
+
+def _change(cursor: Grammar) -> Change:
+    if cursor.take("add"):
+        return _add(cursor)
+    if cursor.take("drop"):
+        return _drop(cursor)
+    if cursor.take("rename"):
+        return _rename(cursor)
+    if cursor.take("alter") or cursor.take("change"):
+        cursor.take("column")
+        return _column(cursor)
+    if cursor.take("set"):
+        if cursor.peek() != "tblproperties":
+            cursor.expected("TBLPROPERTIES")
+        cursor.at += 1
+        token, given = cursor.at, properties(cursor)
+        if "comment" in given:
+            cursor.wrong("expected other properties: COMMENT ON TABLE sets the comment", cursor.tokens[token].start)
+        return lambda alter: alter.set_table_properties(given)
+    if cursor.take("unset"):
+        cursor.expect("tblproperties")
+        if_exists = cursor.take("if", "exists")
+        keys = cursor.listed(lambda: property_key(cursor))
+        return lambda alter: alter.unset_table_properties(keys, if_exists=if_exists)
+    if cursor.take("cluster"):
+        cursor.expect("by")
+        columns = [] if cursor.take("none") else cursor.listed(lambda: cursor.dotted("a column's name"))
+        return lambda alter: alter.cluster_by(columns)
+    cursor.expected(_ACTIONS)
+
+
+# --- ADD --------------------------------------------------------------------------------------------------------------
+
+
+def _add(cursor: Grammar) -> Change:
+    if cursor.take("constraint"):
+        name, condition = check(cursor)
+        return lambda alter: alter.add_constraint({name: condition})
+    token = cursor.at
+    if not (cursor.take("columns") or cursor.take("column")):
+        cursor.expected("COLUMN, COLUMNS or CONSTRAINT")
+
+    def one() -> Declaration:
+        return declaration(cursor, places=True)
+
+    made = cursor.listed(one) if cursor.peek() == "(" else [one()]
+    if cursor.peek() == "," and len(made) == 1:
+        cursor.expected("the end: several columns stand in parentheses")
+    into = {d.path[:-1] for d in made}
+    if len(into) > 1 or (len(made) > 1 and any(d.first or d.after is not None for d in made)):
+        cursor.wrong(
+            "expected columns of one place: add columns of several structs, or with FIRST and AFTER, one by one",
+            cursor.tokens[token].start,
+        )
+    parent = ".".join(map(quoted, made[0].path[:-1]))
+    fields = [d.field for d in made]
+    first, after = made[0].first, made[0].after
+    return lambda alter: alter.add_columns(fields, into=parent, first=first, after=after)
+
+
+# --- DROP -------------------------------------------------------------------------------------------------------------
+
+
+def _drop(cursor: Grammar) -> Change:
+    if cursor.take("constraint"):
+        if_exists = cursor.take("if", "exists")
+        name = cursor.name("the constraint's name")
+        return lambda alter: alter.drop_constraint(name, raise_if_not_exists=not if_exists)
+    if cursor.take("feature"):
+        feature = cursor.text("a feature") if cursor.kind() in ("string", "raw") else cursor.name("a feature's name")
+        truncate = cursor.take("truncate", "history")
+        return lambda alter: alter.drop_feature(feature, truncate)
+    if not (cursor.take("columns") or cursor.take("column")):
+        cursor.expected("COLUMN, COLUMNS, CONSTRAINT or FEATURE")
+    if cursor.peek() == "if" and cursor.peek(1) == "exists":
+        cursor.expected("a column: which ones are there DESCRIBE tells")
+    if cursor.peek() == "(":
+        columns = cursor.listed(lambda: cursor.dotted("a column's name"))
+    else:
+        columns = [cursor.dotted("a column's name")]
+        while cursor.take(","):
+            columns.append(cursor.dotted("a column's name"))
+    return lambda alter: alter.drop_columns(columns)
+
+
+# --- columns that are there ---------------------------------------------------------------------------------------
+
+
+def _rename(cursor: Grammar) -> Change:
+    if cursor.peek() == "to":
+        cursor.expected("COLUMN: a table at a location is renamed by moving it")
+    cursor.expect("column")
+    column = cursor.dotted("a column's name")
+    cursor.expect("to")
+    to = cursor.name("the new name")
+    return lambda alter: alter.rename_column(column, to)
+
+
+def _column(cursor: Grammar) -> Change:
+    column = cursor.dotted("a column's name")
+    if cursor.take("comment"):
+        comment = cursor.text("a comment")
+        return lambda alter: alter.set_comment(column, comment)
+    if cursor.take("type"):
+        return _typed(cursor, column)
+    if cursor.take("first"):
+        return lambda alter: alter.reorder(column, first=True)
+    if cursor.take("after"):
+        after = cursor.name("a column's name")
+        return lambda alter: alter.reorder(column, after=after)
+    if cursor.take("set"):
+        if cursor.take("not", "null"):
+            return lambda alter: alter.set_nullable(column, False)
+        cursor.expect("default")
+        default = Clause.read(cursor).text
+        return lambda alter: alter.set_default(column, default)
+    if cursor.take("drop"):
+        if cursor.take("not", "null"):
+            return lambda alter: alter.drop_column_not_null(column)
+        if not cursor.take("default"):
+            cursor.expected("NOT NULL or DEFAULT")
+        return lambda alter: alter.drop_default(column)
+    cursor.expected("TYPE, COMMENT, FIRST, AFTER, SET DEFAULT, SET NOT NULL, DROP DEFAULT or DROP NOT NULL")
+
+
+def _typed(cursor: Grammar, column: str) -> Change:
+    to = column_type(cursor)
+    if not isinstance(to, PrimitiveType):
+        raise UnsupportedFeatureError(
+            f"{column} can't become {to.type}: change the type of a field, of `element`, `key` or `value` below it"
+        )
+    return lambda alter: alter.change_column_type(column, to)
+
+
+STATEMENT = Statement(("alter",), _read)

@@ -1,0 +1,37 @@
+"""COMMENT ON TABLE table IS 'text' | NULL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.syntax import TableName
+from deltaplane.statements.statement import Session, Statement, altered
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["STATEMENT"]
+
+
+@dataclass(frozen=True)
+class Comment:
+    """The table, and what is said of it."""
+
+    table: TableName
+    text: str | None
+
+    def run(self, session: Session) -> pa.Table:
+        """Commits the description."""
+        return altered(session.catalog.target(self.table).alter.set_table_description(self.text))
+
+
+def _read(cursor: Grammar) -> Comment:
+    cursor.expect("on", "table")
+    table = cursor.table(alias=False, version=False)
+    cursor.expect("is")
+    return Comment(table, None if cursor.take("null") else cursor.text("a comment or NULL"))
+
+
+STATEMENT = Statement(("comment",), _read)

@@ -1,0 +1,259 @@
+"""CREATE [OR REPLACE] TABLE [IF NOT EXISTS], and REPLACE TABLE: with columns, or with the rows of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
+from deltaplane.queries.grammar import BEGINNINGS, Grammar
+from deltaplane.queries.running import prepared
+from deltaplane.queries.sources import Catalog
+from deltaplane.queries.syntax import Query, TableName
+from deltaplane.schema import Schema
+from deltaplane.statements.clustering import clustering_columns
+from deltaplane.statements.columns import Declaration, check, declaration, properties
+from deltaplane.statements.on_spark import on_spark
+from deltaplane.statements.statement import Session, Statement, one_row
+from deltaplane.table import DeltaTable
+from deltaplane.write import write_deltalake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["STATEMENTS"]
+
+# Kept by the table itself, whatever a statement says.
+_MADE_BY_WRITERS = (
+    "delta.columnMapping.maxColumnId",
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
+Mode = Literal["error", "overwrite", "ignore"]
+
+
+@dataclass(frozen=True)
+class Create:
+    """The new table. `mode` is what happens where one is there; `must_exist` where none is."""
+
+    table: TableName
+    cursor: Grammar
+    mode: Mode
+    must_exist: bool = False
+    columns: list[Declaration] = field(default_factory=list)
+    properties: dict[str, str] = field(default_factory=dict)
+    partition_by: list[str] | None = None
+    cluster_by: list[str] | None = None
+    comment: str | None = None
+    location: str | None = None
+    rows: Query | None = None
+    rows_token: int = 0
+
+    def run(self, session: Session) -> pa.Table:
+        """Makes the table in one commit."""
+        location, options = self._location(session.catalog), session.catalog.storage_options
+        there = DeltaTable.is_deltatable(location, options)
+        if self.must_exist and not there:
+            raise TableNotFoundError("REPLACE TABLE needs a table: use CREATE OR REPLACE TABLE", table=location)
+        operation = "CREATE TABLE" if self.rows is None else "CREATE TABLE AS SELECT"
+        if there and self.mode == "ignore":
+            return one_row(operation=operation, version=None)
+        with self.cursor.located(self.table.token):
+            if there and self.mode == "overwrite":
+                self._check_kept(DeltaTable(location, storage_options=options))
+            if self.rows is not None:
+                version = self._filled(session, location, self.rows)
+            else:
+                version = DeltaTable.create(
+                    location,
+                    Schema([column.field for column in self.columns]),
+                    self.mode,
+                    self._partitions(),
+                    None,
+                    self.comment,
+                    self.properties,
+                    options,
+                    cluster_by=self.cluster_by,
+                ).version()
+        return one_row(operation=operation, version=version)
+
+    def _partitions(self) -> list[str] | None:
+        # A table that is replaced keeps its partitions unless it is told that it has none.
+        return [] if self.partition_by is None and self.mode == "overwrite" else self.partition_by
+
+    def _check_kept(self, table: DeltaTable) -> None:
+        """Refuses what replacing a table doesn't change: its properties, its comment and how it is clustered."""
+        metadata = table.metadata()
+        own = {_known(k): v for k, v in metadata.configuration.items() if k not in _MADE_BY_WRITERS}
+        asked = {_known(key): value for key, value in self.properties.items()}
+        differ = sorted(k for k in {*own, *asked} if own.get(k) != asked.get(k))
+        if differ:
+            raise UnsupportedFeatureError(
+                f"replacing a table keeps its properties, and {', '.join(differ)} would be other ones: ALTER the table "
+                "before, or name them with the values that they have",
+                table=table.table_uri,
+            )
+        if (metadata.description or None) != self.comment:
+            raise UnsupportedFeatureError(
+                f"replacing a table keeps its comment ({metadata.description!r}): use COMMENT ON TABLE before",
+                table=table.table_uri,
+            )
+        clustered = clustering_columns(table)
+        if [c.lower() for c in clustered] != [c.lower() for c in self.cluster_by or []]:
+            raise UnsupportedFeatureError(
+                f"replacing a table keeps its clustering (by {', '.join(clustered) or 'nothing'}): use ALTER TABLE … "
+                "CLUSTER BY before",
+                table=table.table_uri,
+            )
+
+    def _filled(self, session: Session, location: str, rows: Query) -> int | None:
+        if session.spark is not None:
+            return self._filled_by_spark(session.spark, session.catalog, location)
+        data = prepared(rows, self.cursor, session.catalog).run()
+        _check_names(data.column_names)
+        result = write_deltalake(
+            location,
+            data,
+            partition_by=self._partitions(),
+            mode=self.mode,
+            description=self.comment,
+            configuration=self.properties,
+            schema_mode="overwrite" if self.mode == "overwrite" else None,
+            storage_options=session.catalog.storage_options,
+            cluster_by=self.cluster_by,
+        )
+        return result.version
+
+    def _filled_by_spark(self, spark: SparkSession, catalog: Catalog, location: str) -> int | None:
+        from deltaplane.spark import write
+
+        if self.cluster_by is not None:
+            raise UnsupportedFeatureError(
+                "CLUSTER BY with a query on Spark isn't in this version: create the table first, then INSERT INTO it"
+            )
+        with on_spark(spark, self.cursor, self.rows_token, catalog) as frame:
+            _check_names(frame.columns)
+            result = write(
+                frame,
+                location,
+                self.mode,
+                self._partitions(),
+                "overwrite" if self.mode == "overwrite" else None,
+                options=catalog.storage_options,
+                description=self.comment,
+                configuration=self.properties,
+            )
+        return result.version
+
+    def _location(self, catalog: Catalog) -> str:
+        if self.location is None:
+            with self.cursor.located(self.table.token):
+                return catalog.location(self.table)
+        if self.table.path is not None and self.table.path != self.location:
+            self.cursor.wrong("expected one location: the name is one, and LOCATION another")
+        return self.location
+
+
+def _known(key: str) -> str:
+    """A property's key; those of the protocol ignore case (P190)."""
+    return key.lower() if key.lower().startswith("delta.") else key
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len({name.lower() for name in names}) < len(names):
+        raise InvalidArgumentError("two columns of the query have one name: give them names with AS")
+
+
+def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create:
+    cursor.expect("table")
+    if cursor.take("if", "not", "exists"):
+        if mode == "overwrite":
+            cursor.wrong("expected a table's name: OR REPLACE and IF NOT EXISTS are two answers")
+        mode = "ignore"
+    made = Create(cursor.table(alias=False, version=False), cursor, mode, must_exist)
+    if cursor.peek() == "(" and cursor.peek(1) not in BEGINNINGS:
+        cursor.listed(lambda: _element(cursor, made))
+    made = _clauses(cursor, made)
+    named = cursor.take("as")
+    token = cursor.at
+    if named or cursor.peek() in BEGINNINGS or cursor.peek() == "(":
+        if made.columns:
+            cursor.wrong("expected the end: a table AS SELECT has the query's columns")
+        if any(key.startswith("delta.constraints.") for key in made.properties):
+            cursor.wrong("expected the end: add constraints with ALTER TABLE")
+        return replace(made, rows=cursor.last_query(), rows_token=token)
+    if not made.columns:
+        cursor.expected("columns in parentheses, or AS and a query")
+    return made
+
+
+def _element(cursor: Grammar, made: Create) -> None:
+    token = cursor.at
+    if cursor.peek() == "constraint" and cursor.kind(1) in ("name", "quoted") and cursor.peek(2) == "check":
+        cursor.at += 1
+        name, condition = check(cursor)
+        made.properties[f"delta.constraints.{name.lower()}"] = condition
+        return
+    if cursor.peek() in ("check", "primary", "foreign", "unique") and cursor.peek(1) in ("(", "key"):
+        cursor.expected("a column or CONSTRAINT name CHECK (condition)")
+    one = declaration(cursor)
+    if any(c.path[-1].lower() == one.path[-1].lower() for c in made.columns):
+        cursor.wrong(f"expected another name: `{one.path[-1]}` is taken", cursor.tokens[token].start)
+    made.columns.append(one)
+    if cursor.peek() == "constraint":
+        cursor.at += 1
+        name, condition = check(cursor)
+        made.properties[f"delta.constraints.{name.lower()}"] = condition
+
+
+def _clauses(cursor: Grammar, made: Create) -> Create:
+    seen: set[str] = set()
+    while True:
+        token = cursor.at
+        word = cursor.peek()
+        if cursor.take("using"):
+            if cursor.peek() not in ("delta", "deltaplane"):
+                cursor.expected("DELTA")
+            cursor.at += 1
+        elif cursor.take("partitioned", "by"):
+            made = _partitioned(cursor, made)
+        elif cursor.take("cluster", "by"):
+            made = replace(made, cluster_by=cursor.listed(lambda: cursor.dotted("a column's name")))
+        elif cursor.take("comment"):
+            made = replace(made, comment=cursor.text("a comment"))
+        elif cursor.take("location"):
+            made = replace(made, location=cursor.text("a location"))
+        elif cursor.take("tblproperties"):
+            made = replace(made, properties={**properties(cursor), **made.properties})
+        else:
+            return made
+        if word in seen:
+            cursor.wrong(f"expected {word.upper()} once", cursor.tokens[token].start)
+        seen.add(word)
+
+
+def _partitioned(cursor: Grammar, made: Create) -> Create:
+    """Names of columns, or columns of their own, which come behind the others."""
+    names: list[str] = []
+    columns = list(made.columns)
+
+    def one() -> None:
+        if cursor.kind(1) == "op" and cursor.peek(1) == "(":
+            cursor.refuse(f"a partition by {cursor.peek()}(…)")
+        if cursor.peek(1) in (",", ")"):
+            names.append(cursor.name("a column's name"))
+            return
+        columns.append(declaration(cursor))
+        names.append(columns[-1].path[-1])
+
+    cursor.listed(one)
+    return replace(made, partition_by=names, columns=columns)
+
+
+STATEMENTS = (
+    Statement(("create", "or", "replace"), lambda cursor: _read(cursor, "overwrite", False)),
+    Statement(("replace",), lambda cursor: _read(cursor, "overwrite", True)),
+    Statement(("create",), lambda cursor: _read(cursor, "error", False)),
+)

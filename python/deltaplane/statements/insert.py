@@ -1,0 +1,193 @@
+"""INSERT INTO | OVERWRITE table [(columns) | BY NAME | REPLACE WHERE condition] followed by a query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from deltaplane.commands.assignments import stores
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
+from deltaplane.expr.syntax import Syntax
+from deltaplane.expr.syntax import parse as parse_expression
+from deltaplane.expr.types import SparkType, of_json
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.running import prepared
+from deltaplane.queries.syntax import Query, TableName, Values
+from deltaplane.schema import Field
+from deltaplane.statements.on_spark import on_spark
+from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
+from deltaplane.statements.types import type_text
+from deltaplane.table import DeltaTable
+from deltaplane.write import write_deltalake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["STATEMENT"]
+
+Mode = Literal["append", "overwrite"]
+
+
+@dataclass(frozen=True)
+class Insert:
+    """The table, the rows, and the columns that they are for: those named, those of the same names, or all in order."""
+
+    table: TableName
+    rows: Query
+    cursor: Grammar
+    token: int
+    columns: tuple[str, ...] = ()
+    by_name: bool = False
+    overwrites: bool = False
+    where: Clause | None = None
+
+    def run(self, session: Session) -> pa.Table:
+        """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
+        table = session.catalog.target(self.table)
+        # Rows come from versions as they are now, also where the table is among them.
+        table.update_incremental()
+        fields = [field_named(table, name) for name in self.columns] or list(table.schema().fields)
+        if len({f.name for f in fields}) < len(fields):
+            self.cursor.wrong("expected each column once", self.cursor.tokens[self.token].start)
+        replaced = None if self.where is None else self.where.over(table, self.table)
+        mode: Mode = "overwrite" if self.overwrites or self.where is not None else "append"
+        if session.spark is not None and not self.rows_are_listed:
+            return self._on_spark(session.spark, session, table, fields, mode, replaced)
+        with self.cursor.located(self.token):
+            query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
+            fields = self._fields_of(query.names, table, fields)
+            data = query.stored(_types(query.names, query.types, fields)).run()
+        data = data.rename_columns([field.name for field in fields])
+        result = write_deltalake(table, data, mode=mode, predicate=replaced)
+        return counted(data.num_rows, {"num_inserted_rows": data.num_rows}, result.version)
+
+    @property
+    def rows_are_listed(self) -> bool:
+        """Whether the statement holds the rows themselves."""
+        return isinstance(self.rows.body, Values) and bool(self.rows.body.rows)
+
+    def _fields_of(self, names: Sequence[str], table: DeltaTable, fields: list[Field]) -> list[Field]:
+        if not self.by_name:
+            return fields
+        found = [field_named(table, name) for name in names]
+        if len({field.name for field in found}) < len(found):
+            raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
+        return found
+
+    def _on_spark(
+        self,
+        spark: SparkSession,
+        session: Session,
+        table: DeltaTable,
+        fields: list[Field],
+        mode: Mode,
+        replaced: str | None,
+    ) -> pa.Table:
+        from deltaplane.spark import write
+
+        with on_spark(spark, self.cursor, self.token, session.catalog) as frame:
+            with self.cursor.located(self.token):
+                names = frame.columns
+                fields = self._fields_of(names, table, fields)
+                given = [of_json(f["type"]) for f in json.loads(frame.schema.json())["fields"]]
+                _types(names, given, fields)
+                stored = _stored_by_spark(spark, frame, given, fields)
+            options = table.storage_options
+            result = write(stored, table.location, mode, replace_where=replaced, options=options)
+        table.update_incremental()
+        inserted = result.metrics.get("numOutputRows")
+        count = None if inserted is None else int(inserted)
+        return counted(count, {"num_inserted_rows": count}, result.version)
+
+
+def _stored_by_spark(
+    spark: SparkSession, frame: Any, given: Sequence[SparkType | None], fields: Sequence[Field]
+) -> Any:
+    """The frame with the columns' names and types."""
+    from pyspark.sql import functions as F
+
+    plain = frame.toDF(*[f"c{i}" for i in range(len(fields))])
+    columns = []
+    for i, (of, field) in enumerate(zip(given, fields, strict=True)):
+        column = F.col(f"c{i}")
+        if of != of_json(json.loads(field.type.to_json())):
+            if spark.conf.get("spark.sql.ansi.enabled") != "true":
+                raise InvalidArgumentError(
+                    f"storing {of} in `{field.name}` needs spark.sql.ansi.enabled: without it values that don't fit "
+                    "would be cut off"
+                )
+            column = column.cast(type_text(field.type))
+        columns.append(column.alias(field.name))
+    return plain.select(*columns)
+
+
+def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:
+    """The query with each DEFAULT as its column's."""
+    if not isinstance(query.body, Values):
+        return query
+    rows: list[tuple[Syntax | None, ...]] = []
+    for row in query.body.rows:
+        if len(row) != len(fields) and None in row:
+            raise InvalidArgumentError(_arity(len(row), fields))
+        rows.append(
+            tuple(
+                parse_expression(default_of(f)) if cell is None else cell for cell, f in zip(row, fields, strict=True)
+            )
+            if None in row
+            else row
+        )
+    return replace(query, body=replace(query.body, rows=tuple(rows)))
+
+
+def _arity(found: int, fields: Sequence[Field]) -> str:
+    names = ", ".join(field.name for field in fields)
+    return f"{found} values are given for {len(fields)} columns ({names}): name those that the values are for"
+
+
+def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequence[Field]) -> list[SparkType]:
+    """The columns' types, into which values of the given ones go."""
+    if len(names) != len(fields):
+        raise InvalidArgumentError(_arity(len(names), fields))
+    found: list[SparkType] = []
+    for given, name, field in zip(types, names, fields, strict=True):
+        to = of_json(json.loads(field.type.to_json()))
+        if to is None or given is None:
+            raise UnsupportedExpressionError(
+                f"the column `{field.name}` is of a type that expressions have no form of: use write_deltalake"
+            )
+        if not stores(given, to):
+            raise SchemaMismatchError(
+                f"`{name}` is of type {given}, which the column `{field.name}` of type {to} doesn't take: cast it"
+            )
+        found.append(to)
+    return found
+
+
+def _read(cursor: Grammar) -> Insert:
+    overwrites = cursor.take("overwrite")
+    if not overwrites:
+        cursor.expect("into")
+    cursor.take("table")
+    table = cursor.table(alias=False, version=False)
+    if cursor.peek() == "partition":
+        cursor.wrong("expected the rows: name the partition's columns among them, or use REPLACE WHERE for PARTITION")
+    columns: tuple[str, ...] = ()
+    where, by_name = None, cursor.take("by", "name")
+    if not by_name and cursor.peek() == "(" and cursor.kind(1) in ("name", "quoted") and cursor.peek(2) in (",", ")"):
+        columns = tuple(cursor.listed(lambda: cursor.name("a column's name")))
+    if not overwrites and cursor.take("replace"):
+        cursor.expect("where")
+        where = Clause.read(cursor)
+        by_name = by_name or cursor.take("by", "name")
+    token = cursor.at
+    if cursor.peek() == "values":
+        rows = Query(cursor.values(defaults=True))
+    else:
+        rows = cursor.last_query()
+    return Insert(table, rows, cursor, token, columns, by_name, overwrites, where)
+
+
+STATEMENT = Statement(("insert",), _read)

@@ -1,0 +1,213 @@
+"""MERGE [WITH SCHEMA EVOLUTION] INTO table USING source ON condition WHEN … THEN …"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.queries.cursor import quoted
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.running import prepared
+from deltaplane.queries.syntax import Nested, TableName
+from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
+from deltaplane.statements.update import Assignment, assignment, column_below
+from deltaplane.table import DeltaTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["STATEMENT"]
+
+# What a clause is about, in the words of its messages.
+_MATCHED, _MISSING, _SURPLUS = "WHEN MATCHED", "WHEN NOT MATCHED", "WHEN NOT MATCHED BY SOURCE"
+_NUMBERS = {
+    "num_updated_rows": "num_target_rows_updated",
+    "num_deleted_rows": "num_target_rows_deleted",
+    "num_inserted_rows": "num_target_rows_inserted",
+}
+
+
+@dataclass(frozen=True)
+class When:
+    """One clause: which rows, and what becomes of them (`update`, `update_all`, `delete`, `insert` or `insert_all`)."""
+
+    rows: str
+    action: str
+    condition: Clause | None
+    token: int
+    assignments: list[Assignment] = field(default_factory=list)
+    but: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """The statement's parts in order."""
+
+    table: TableName
+    source: TableName | Nested
+    on: Clause
+    clauses: list[When]
+    evolves: bool
+    cursor: Grammar
+
+    def run(self, session: Session) -> pa.Table:
+        """Merges in one commit."""
+        table = session.catalog.target(self.table)
+        before = table.version()
+        merging = _merge_of(table)(
+            self._source(session),
+            self.on.text,
+            source_alias=_alias(self.source),
+            target_alias=_alias(self.table),
+            merge_schema=self.evolves,
+        )
+        for clause in self.clauses:
+            with self.cursor.located(clause.token):
+                merging = self._add(merging, clause, table)
+        metrics = merging.execute()
+        version = table.version() if table.version() != before else None
+        numbers = {name: metrics.get(theirs) for name, theirs in _NUMBERS.items()}
+        counts = [n for n in numbers.values() if n is not None]
+        affected = sum(counts) if len(counts) == len(numbers) else None
+        return counted(affected, {**numbers, **metrics}, version)
+
+    def _source(self, session: Session) -> Any:
+        if isinstance(self.source, Nested):
+            made = prepared(self.source.query, self.cursor, session.catalog).run()
+            names = self.source.columns
+            if names and len(names) != made.num_columns:
+                self.cursor.wrong(f"expected {made.num_columns} names of columns, found {len(names)}")
+            return made.rename_columns(list(names)) if names else made
+        data = session.catalog.data(self.source)
+        return session.catalog.table(self.source).scan() if data is None else data
+
+    def _add(self, merging: Any, clause: When, table: DeltaTable) -> Any:
+        condition = None if clause.condition is None else clause.condition.text
+        if clause.action == "delete":
+            by_source = clause.rows == _SURPLUS
+            delete = merging.when_not_matched_by_source_delete if by_source else merging.when_matched_delete
+            return delete(condition)
+        if clause.action == "update_all":
+            return merging.when_matched_update_all(condition, except_cols=clause.but or None)
+        if clause.action == "insert_all":
+            return merging.when_not_matched_insert_all(condition, except_cols=clause.but or None)
+        values = self._values(clause, table)
+        if clause.action == "insert":
+            return merging.when_not_matched_insert(values, condition)
+        by_source = clause.rows == _SURPLUS
+        update = merging.when_not_matched_by_source_update if by_source else merging.when_matched_update
+        return update(values, condition)
+
+    def _values(self, clause: When, table: DeltaTable) -> dict[str, str]:
+        values: dict[str, str] = {}
+        for one in clause.assignments:
+            parts = column_below(one.column, _qualifiers(self.table), table)
+            column = ".".join(map(quoted, parts))
+            if column.lower() in map(str.lower, values):
+                raise InvalidArgumentError(f"{column} gets two values: give each column one")
+            if one.value is not None:
+                values[column] = one.value.text
+            else:
+                values[column] = default_of(field_named(table, parts[0])) if len(parts) == 1 else "NULL"
+        return values
+
+
+def _merge_of(table: DeltaTable) -> Callable[..., Any]:
+    try:
+        merge: Callable[..., Any] = table.merge
+    except AttributeError as e:
+        raise UnsupportedFeatureError(f"MERGE isn't in this version of deltaplane: {e}", table=table.table_uri) from e
+    return merge
+
+
+def _alias(name: TableName | Nested) -> str | None:
+    if name.alias is not None or isinstance(name, Nested):
+        return name.alias
+    return None if name.path is not None else name.parts[-1]
+
+
+def _qualifiers(name: TableName) -> tuple[str, ...]:
+    alias = _alias(name)
+    return () if alias is None else (alias,)
+
+
+def _read(cursor: Grammar) -> Merge:
+    evolves = cursor.take("with", "schema", "evolution")
+    cursor.expect("into")
+    table = cursor.table(version=False)
+    cursor.expect("using")
+    source = cursor.relation()
+    if not isinstance(source, (TableName, Nested)):
+        cursor.wrong("expected one source: write a join as a query in parentheses")
+    cursor.expect("on")
+    on = Clause.read(cursor)
+    clauses: list[When] = []
+    while cursor.peek() == "when":
+        clauses.append(_clause(cursor))
+        earlier = [c for c in clauses[:-1] if c.rows == clauses[-1].rows and c.condition is None]
+        if earlier:
+            cursor.wrong(
+                f"expected a condition: only the last {earlier[0].rows} may be without one",
+                cursor.tokens[earlier[0].token].start,
+            )
+    if not clauses:
+        cursor.expected("WHEN")
+    return Merge(table, source, on, clauses, evolves, cursor)
+
+
+def _clause(cursor: Grammar) -> When:
+    token = cursor.at
+    cursor.expect("when")
+    kind = _MATCHED
+    if cursor.take("not"):
+        kind = _MISSING
+    cursor.expect("matched")
+    if kind == _MISSING and cursor.take("by"):
+        if cursor.take("source"):
+            kind = _SURPLUS
+        elif not cursor.take("target"):
+            cursor.expected("TARGET or SOURCE")
+    condition = Clause.read(cursor) if cursor.take("and") else None
+    cursor.expect("then")
+    if kind == _MISSING:
+        cursor.expect("insert")
+        return _insert(cursor, kind, condition, token)
+    if cursor.take("delete"):
+        return When(kind, "delete", condition, token)
+    if not cursor.take("update"):
+        cursor.expected("UPDATE or DELETE")
+    cursor.expect("set")
+    if kind == _MATCHED and cursor.take("*"):
+        return When(kind, "update_all", condition, token, but=_but(cursor))
+    assignments = [assignment(cursor)]
+    while cursor.take(","):
+        assignments.append(assignment(cursor))
+    return When(kind, "update", condition, token, assignments)
+
+
+def _but(cursor: Grammar) -> list[str]:
+    return cursor.listed(lambda: cursor.name("a column's name")) if cursor.take("except") else []
+
+
+def _insert(cursor: Grammar, kind: str, condition: Clause | None, token: int) -> When:
+    if cursor.take("*"):
+        return When(kind, "insert_all", condition, token, but=_but(cursor))
+    columns = cursor.listed(lambda: (cursor.at, cursor.names("a column's name")))
+    cursor.expect("values")
+    values = cursor.listed(lambda: _value(cursor))
+    if len(values) != len(columns):
+        cursor.wrong(f"expected {len(columns)} values, found {len(values)}", cursor.tokens[columns[0][0]].start)
+    made = [Assignment(name, value, cursor, at) for (at, name), value in zip(columns, values, strict=True)]
+    return When(kind, "insert", condition, token, made)
+
+
+def _value(cursor: Grammar) -> Clause | None:
+    if cursor.peek() == "default" and cursor.peek(1) in (",", ")"):
+        cursor.at += 1
+        return None
+    return Clause.read(cursor)
+
+
+STATEMENT = Statement(("merge",), _read)

@@ -1,0 +1,143 @@
+"""What a statement is: the words that it begins with, how it is read, and what it gives when it is run.
+
+Knows no statement. Used by every module of this room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.syntax import Token
+from deltaplane.queries.cursor import unqualified
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.sources import Catalog
+from deltaplane.queries.syntax import TableName
+from deltaplane.schema import Field
+from deltaplane.table import DeltaTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from deltaplane.alter import AlterPlan
+
+__all__ = [
+    "Clause",
+    "Command",
+    "Session",
+    "Statement",
+    "altered",
+    "counted",
+    "default_of",
+    "field_named",
+    "listed",
+    "one_row",
+    "rows",
+]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a statement is run with."""
+
+    catalog: Catalog
+    spark: SparkSession | None = None
+
+
+class Command(Protocol):
+    """A statement that was read."""
+
+    def run(self, session: Session) -> pa.Table:
+        """Runs it; every statement gives a table."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One member of the list: `words` are what it begins with, `read` takes all of it but for the end."""
+
+    words: tuple[str, ...]
+    read: Callable[[Grammar], Command]
+
+    @property
+    def name(self) -> str:
+        """The words as errors show them."""
+        return " ".join(self.words).upper()
+
+
+class Clause:
+    """An expression in a statement, as it was written."""
+
+    def __init__(self, cursor: Grammar, start: int) -> None:
+        self.cursor = cursor
+        self.token = start
+        self.tokens: list[Token] = cursor.tokens_from(start)
+        self.text = cursor.text_from(start)
+
+    @classmethod
+    def read(cls, cursor: Grammar) -> Clause:
+        """The expression that comes next."""
+        start = cursor.at
+        cursor.expression()
+        return cls(cursor, start)
+
+    def over(self, table: DeltaTable, name: TableName) -> str:
+        """Its text over the columns of one table, without the table's name before them."""
+        columns = {field.name.lower() for field in table.schema().fields}
+        return unqualified(self.tokens, self.cursor.sql, [name.qualifiers], columns)
+
+
+def rows(columns: Sequence[str], values: Sequence[Sequence[Any]], types: Mapping[str, pa.DataType]) -> pa.Table:
+    """A table of these rows; columns are text unless `types` says otherwise."""
+    import pyarrow as pa
+
+    fields = [pa.field(name, types.get(name, pa.string())) for name in columns]
+    given = [dict(zip(columns, row, strict=True)) for row in values]
+    return pa.Table.from_pylist(given, schema=pa.schema(fields))
+
+
+def one_row(**values: str | int | None) -> pa.Table:
+    """A table of one row: whole numbers are longs."""
+    import pyarrow as pa
+
+    kinds = {name: pa.string() if isinstance(value, str) else pa.int64() for name, value in values.items()}
+    return rows(list(values), [list(values.values())], kinds)
+
+
+def counted(affected: int | None, metrics: Mapping[str, Any], version: int | None) -> pa.Table:
+    """What a command on rows gives: `num_affected_rows`, the command's metrics, and the version that it made.
+
+    Null where nobody counted the rows, and where nothing was to do.
+    """
+    numbers = {k: v for k, v in metrics.items() if (v is None or isinstance(v, int)) and k != "version"}
+    return one_row(num_affected_rows=affected, **numbers, version=version)
+
+
+def altered(plan: AlterPlan) -> pa.Table:
+    """What a change of a table gives: the operation, and the version that it made unless nothing was to change."""
+    return one_row(operation=plan.operation, version=plan.version)
+
+
+def listed(name: str, values: Sequence[str]) -> pa.Table:
+    """A table of one column of text."""
+    return rows([name], [[value] for value in values], {})
+
+
+def default_of(field: Field) -> str:
+    """The text of a column's default, NULL where it has none."""
+    return str(field.metadata.get("CURRENT_DEFAULT", "NULL"))
+
+
+def field_named(table: DeltaTable, column: str) -> Field:
+    """A column of a table, found ignoring case.
+
+    Raises:
+        InvalidArgumentError: there is none.
+    """
+    for field in table.schema().fields:
+        if field.name.lower() == column.lower():
+            return field
+    known = ", ".join(field.name for field in table.schema().fields)
+    raise InvalidArgumentError(f"the table has no column `{column}` (there are {known[:300]})")

@@ -1,0 +1,84 @@
+"""With a Spark session queries are Spark's: versions, names of the caller's, and what the embedded engine hasn't."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from deltaplane import DeltaTable, sql, write_deltalake
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> str:
+    path = str(tmp_path / "a täble")
+    write_deltalake(path, pa.table({"k": ["a", "b", "a"], "x": [1, 2, 3]}))
+    write_deltalake(path, pa.table({"k": ["c"], "x": [4]}), mode="append")
+    return path
+
+
+def values(table: pa.Table) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def test_what_the_embedded_engine_hasnt_is_sparks(spark: SparkSession, at: str) -> None:
+    ranked = f"SELECT x, row_number() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM delta.`{at}` ORDER BY x"
+    assert values(sql(ranked, spark)) == [(1, 2), (2, 1), (3, 1), (4, 1)]
+    assert not [t.name for t in spark.catalog.listTables() if t.name.startswith("deltaplane_")]
+
+
+def test_versions_and_names(spark: SparkSession, at: str) -> None:
+    old = f"SELECT count(*) AS n FROM delta.`{at}` VERSION AS OF 0 o JOIN delta.`{at}@v1` n ON o.x = n.x"
+    assert values(sql(old, spark)) == [(3,)]
+    data = pa.table({"k": ["a", "c"], "w": [10, 20]})
+    named = "SELECT t.x, u.w FROM t, u WHERE t.k = u.k ORDER BY t.x;"
+    assert values(sql(named, spark, tables={"t": at, "u": data})) == [(1, 10), (3, 10), (4, 20)]
+    shown = DeltaTable(at, version=0)
+    assert values(sql("SELECT sum(x) FROM t WHERE x IS DISTINCT FROM 2", spark, tables={"T": shown})) == [(4,)]
+
+
+def test_only_relations_are_replaced(spark: SparkSession, at: str) -> None:
+    # a column, a function's FROM, a string and a comment with the names of tables
+    text = """SELECT t.t.y AS a, extract(day FROM t.day) AS b, 't' AS c /* FROM t */, (SELECT max(x) FROM big) AS d
+        FROM (SELECT named_struct('y', 1) AS t, DATE '2024-02-29' AS day) t"""
+    assert values(sql(text, spark, tables={"t": at, "big": at})) == [(1, 29, "t", 4)]
+
+
+def test_names_that_mean_two_things_are_refused(spark: SparkSession, at: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"line 1, column 41: .*is a query's and a table's"):
+        sql("WITH t AS (SELECT 1 AS x) SELECT * FROM t", spark, tables={"t": at})
+
+
+def test_sparks_own_views_are_there(spark: SparkSession, at: str) -> None:
+    spark.range(3).createOrReplaceTempView("numbers")
+    joined = "SELECT n.id FROM numbers n LEFT SEMI JOIN t ON n.id = t.x ORDER BY 1"
+    assert values(sql(joined, spark, tables={"t": at})) == [(1,), (2,)]
+    spark.catalog.dropTempView("numbers")
+
+
+def test_rows_of_spark_are_inserted(spark: SparkSession, at: str) -> None:
+    done = sql(f"INSERT INTO delta.`{at}` (x, k) SELECT id, 'z' FROM range(5, 7)", spark)
+    assert done.to_pylist() == [{"num_affected_rows": 2, "num_inserted_rows": 2, "version": 2}]
+    assert sorted(values(sql(f"SELECT x FROM delta.`{at}` WHERE k = 'z'"))) == [(5,), (6,)]
+    named = sql(f"INSERT OVERWRITE delta.`{at}` BY NAME SELECT CAST(7 AS INT) AS x, 'y' AS K", spark)
+    assert named["version"].to_pylist() == [3]
+    assert DeltaTable(at).to_pyarrow_table().to_pylist() == [{"k": "y", "x": 7}]
+    with pytest.raises(SchemaMismatchError, match="of type string, which the column `x`"):
+        sql(f"INSERT INTO delta.`{at}` SELECT 'k', 'x'", spark)
+
+
+def test_tables_are_made_of_sparks_rows(spark: SparkSession, at: str, tmp_path: Path) -> None:
+    made = str(tmp_path / "made")
+    text = f"CREATE TABLE delta.`{made}` PARTITIONED BY (k) COMMENT 'c' AS SELECT k, sum(x) AS s FROM delta.`{at}` GROUP BY k"
+    assert sql(text, spark)["version"].to_pylist() == [0]
+    table = DeltaTable(made)
+    assert (table.metadata().partition_columns, table.metadata().description) == (["k"], "c")
+    assert sorted(values(sql("SELECT * FROM t", tables={"t": made}))) == [("a", 4), ("b", 2), ("c", 4)]

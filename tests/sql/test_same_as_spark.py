@@ -1,0 +1,117 @@
+"""Queries give what Spark gives over the same rows: values, types and, where the query has an order, the order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import deltaplane
+from deltaplane import DeltaError, write_deltalake
+from sql import queries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLES = {"sales": queries.SALES, "codes": queries.CODES, "empty": queries.EMPTY}
+
+
+@pytest.fixture(scope="module")
+def at(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The tables as Delta tables of several files, so that files can be left out."""
+    folder = tmp_path_factory.mktemp("tables")
+    for name, data in TABLES.items():
+        path = str(folder / name)
+        write_deltalake(path, data.slice(0, 5))
+        if data.num_rows > 5:
+            write_deltalake(path, data.slice(5), mode="append")
+    return {name: str(folder / name) for name in TABLES}
+
+
+@pytest.fixture(scope="module")
+def views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    import pyarrow.parquet as pq
+
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        # Statistics of Parquet say nothing of NaN, and Spark leaves row groups out that hold it.
+        "spark.sql.parquet.filterPushdown": "false",
+    }
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    folder: Path = tmp_path_factory.mktemp("parquet")
+    for name, data in TABLES.items():
+        pq.write_table(data, folder / f"{name}.parquet")
+        spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+    yield spark
+    for name in TABLES:
+        spark.catalog.dropTempView(name)
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
+def plain(value: Any) -> Any:
+    """A value that compares as Spark shows it: NaN is itself, the sign of a zero counts, a type is part of it."""
+    if isinstance(value, float):
+        return ("float", "nan" if math.isnan(value) else repr(value))
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    return (type(value).__name__, value)
+
+
+def rows(table: pa.Table, ordered: bool) -> list[str]:
+    found = [repr([plain(v) for v in row.values()]) for row in table.to_pylist()]
+    return found if ordered else sorted(found)
+
+
+def ordered(query: str) -> bool:
+    return "ORDER BY" in query.rsplit(")", 1)[-1]
+
+
+def alike(ours: pa.DataType, theirs: pa.DataType) -> bool:
+    """Types but for names of nested fields and the spelling of UTC."""
+    if pa.types.is_timestamp(ours):
+        return pa.types.is_timestamp(theirs) and (ours.tz is None) == (theirs.tz is None)
+    if pa.types.is_list(ours):
+        return pa.types.is_list(theirs) and alike(ours.value_type, theirs.value_type)
+    return ours == theirs
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("query", queries.QUERIES)
+def test_rows_are_those_of_spark(views: SparkSession, at: dict[str, str], query: str) -> None:
+    ours = deltaplane.sql(query, tables=at)
+    theirs = views.sql(query).toArrow()
+    assert ours.column_names == theirs.column_names
+    pairs = zip(ours.schema, theirs.schema, strict=True)
+    assert [(a.name, a.type, b.type) for a, b in pairs if not alike(a.type, b.type)] == []
+    assert rows(ours, ordered(query)) == rows(theirs, ordered(query))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("query", queries.FAILING)
+def test_what_spark_refuses_is_refused(views: SparkSession, at: dict[str, str], query: str) -> None:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    with pytest.raises((PySparkException, Py4JError)):
+        views.sql(query).toArrow()
+    with pytest.raises(DeltaError):
+        deltaplane.sql(query, tables=at)
+
+
+def test_the_comparison_can_fail() -> None:
+    a, b = pa.table({"x": [0.0, None]}), pa.table({"x": [-0.0, None]})
+    assert rows(a, True) != rows(b, True)
+    assert rows(pa.table({"x": [1, 2]}), True) != rows(pa.table({"x": [2, 1]}), True)
+    assert rows(pa.table({"x": [1, 2]}), False) == rows(pa.table({"x": [2, 1]}), False)
+    assert not alike(pa.int32(), pa.int64())
+    assert ordered("SELECT x FROM (SELECT 1 AS x) ORDER BY x")
+    assert not ordered("SELECT x FROM (SELECT 1 AS x ORDER BY x)")
