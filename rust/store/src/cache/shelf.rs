@@ -416,6 +416,26 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"x");
     }
 
+    #[test]
+    fn after_a_failure_nothing_is_put_in_for_a_while() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path(), LIMIT);
+        shelf.put(&name(1), b"hello");
+        // A file where the entry's directory has to be, as good as a full disk.
+        let goal = path(dir.path(), 2);
+        fs::write(goal.parent().unwrap(), b"x").unwrap();
+        shelf.put(&name(2), b"other");
+        assert!(!shelf.is_usable());
+        fs::remove_file(goal.parent().unwrap()).unwrap();
+        shelf.put(&name(2), b"other");
+        assert_eq!(shelf.get(&name(2), 5), None);
+        assert_eq!(shelf.get(&name(1), 5).unwrap(), "hello");
+        assert!(walk::drafts_in(&walk::ours(dir.path())).unwrap().is_empty());
+        shelf.paused_until_ms.store(walk::now_ms() - 1, Ordering::Relaxed);
+        shelf.put(&name(2), b"other");
+        assert_eq!(shelf.get(&name(2), 5).unwrap(), "other");
+    }
+
     #[cfg(unix)]
     #[test]
     fn only_the_owner_reads_and_writes() {
