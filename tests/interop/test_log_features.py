@@ -205,6 +205,37 @@ def test_v2_checkpoints_both_ways(delta_spark: DeltaSpark, tmp_table: Callable[[
     assert deltalake.DeltaTable(plain).version() == 1
 
 
+def test_others_read_a_v2_checkpoint_that_names_sidecars_again(
+    delta_spark: DeltaSpark, tmp_table: Callable[[], str]
+) -> None:
+    # P056, P062: sidecars have tags, and some are older than the checkpoint
+    table = tmp_table()
+    create(table, partition_by=["day"], configuration={"delta.checkpointPolicy": "v2"})
+    for start in range(0, 8, 2):
+        append(table, start)
+    sidecars = log(table) / "_sidecars"
+    DeltaTable(table).create_checkpoint()
+    first = {path.name for path in sidecars.iterdir()}
+    append(table, 8)
+    DeltaTable(table).create_checkpoint()
+    assert {path.name for path in sidecars.iterdir()} > first, "one is named again"
+    verify(table)
+    # Nothing but the second checkpoint is left to be read. (delta-spark wants a checkpoint's own commit to be there.)
+    for path in log(table).glob("0*"):
+        if int(path.name[:20]) < 5:
+            path.unlink()
+    assert_same(DeltaTable(table).to_pyarrow_table(), numbered(0, 10))
+    assert sorted(deltalake.DeltaTable(table).file_uris()) == sorted(DeltaTable(table).file_uris())
+    assert_same(delta_spark.read(table), numbered(0, 10))
+    delta_spark.write(table, numbered(10, 2))
+    delta_spark.checkpoint(table)
+    append(table, 12)
+    DeltaTable(table).create_checkpoint()
+    assert_same(DeltaTable(table).to_pyarrow_table(), numbered(0, 14))
+    assert_same(delta_spark.read(table), numbered(0, 14))
+    verify(table)
+
+
 def test_compactions_and_cleanup_leave_the_same_rows(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
     # P011, P012, P063
     import os

@@ -10,8 +10,8 @@ use tracing::warn;
 
 use crate::sorted_runs::{Keyed, Run, SpilledRun, gather, merge};
 
-/// Bytes of rows that are held: some 75,000 files with statistics of eight columns.
-const HELD_BYTES: usize = 64 << 20;
+/// Bytes of rows that are held: some 40,000 files with statistics of eight columns.
+const HELD_BYTES: usize = 32 << 20;
 /// Bytes of temporary files at most, with which some twenty million files are sorted as one.
 const SPILLED_BYTES: u64 = 16 << 30;
 /// Rows that leave memory at once.

@@ -106,7 +106,7 @@ impl Snapshot {
         stream::once(begun)
             .map_ok(|(batches, replay, is_sound)| batches.map_ok(move |batch| (batch, replay, is_sound)))
             .try_flatten()
-            .map(move |found| found.and_then(|found| keyed(found)))
+            .map(move |found| found.and_then(&mut keyed))
             .boxed()
     }
 
@@ -136,7 +136,8 @@ impl Snapshot {
             None => FileOrder::choose(sorter.held(), &clustering, adds)?,
         };
         out.write_run(&order, sorter.take(&order)?).await?;
-        Ok(Some(order).filter(|_| pieces == 0))
+        // Where nothing tells files apart, pieces one after the other are in order too.
+        Ok(Some(order).filter(|o| pieces == 0 || o.is_empty()))
     }
 
     /// The order that suits a table of which only a part is in memory.

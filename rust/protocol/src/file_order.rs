@@ -469,13 +469,13 @@ mod tests {
     #[test]
     fn an_order_is_kept_while_it_suits_the_table() {
         let few = adds(&[7, 3, 5], &[Some(2), Some(1), Some(1)]);
-        let order = FileOrder::choose(&[few.clone()], &[], 3).unwrap();
+        let order = FileOrder::choose(std::slice::from_ref(&few), &[], 3).unwrap();
         let fields = few.fields();
         assert!(order.fits(fields, &[], 6));
         assert!(!order.fits(fields, &[], 7), "outgrown");
         assert!(!order.fits(fields, &[vec!["id".to_owned()]], 3), "clustered since");
         assert!(!order.fits(&Fields::empty(), &[], 3), "other columns");
-        let by_id = FileOrder::choose(&[few.clone()], &[vec!["id".to_owned()]], 3).unwrap();
+        let by_id = FileOrder::choose(std::slice::from_ref(&few), &[vec!["id".to_owned()]], 3).unwrap();
         assert!(by_id.fits(fields, &[vec!["id".to_owned()]], 3));
         assert!(!by_id.fits(fields, &[vec!["noise".to_owned()]], 3));
         assert!(!by_id.fits(fields, &[], 3));

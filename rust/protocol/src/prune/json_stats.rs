@@ -15,10 +15,14 @@ use serde_json::value::RawValue;
 
 use super::bounds::{Bounds, Leaf, LeafBounds, is_ordered, widen_decimal};
 use super::failed;
+use super::json_shape::{Shape, Slot};
 use crate::Result;
 use crate::expr::scalar::{Scalar, exact_range, to_array};
 use crate::expr::text::{DAY_US, Fit, Number, parse_date, parse_instant, parse_timestamp};
 use crate::schema::Primitive;
+
+/// Texts whose shapes are made: where more come, each has its own.
+const MOST_SHAPES: usize = 64;
 
 /// The needed leaves as a tree of names.
 #[derive(Default)]
@@ -30,11 +34,11 @@ struct Wanted {
 
 /// What one file's text holds: the raw values of the wanted leaves.
 struct FileStats<'a> {
-    num_records: Option<&'a RawValue>,
-    tight_bounds: Option<&'a RawValue>,
-    min: Vec<Option<&'a RawValue>>,
-    max: Vec<Option<&'a RawValue>>,
-    nulls: Vec<Option<&'a RawValue>>,
+    num_records: Option<&'a str>,
+    tight_bounds: Option<&'a str>,
+    min: Vec<Option<&'a str>>,
+    max: Vec<Option<&'a str>>,
+    nulls: Vec<Option<&'a str>>,
 }
 
 /// One leaf's statistics in each of some files; `None` is unknown.
@@ -53,7 +57,7 @@ pub(super) struct WholeFiles {
 }
 
 /// How a bound's JSON becomes a value of the leaf's type; true for the upper one.
-pub(super) type ReadBound = fn(&RawValue, Primitive, bool) -> Option<Scalar>;
+pub(super) type ReadBound = fn(&str, Primitive, bool) -> Option<Scalar>;
 
 /// The bounds that these JSON texts hold.
 pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
@@ -89,13 +93,17 @@ pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Res
     }
     let mut columns = vec![Column::default(); leaves.len()];
     let mut files = WholeFiles::default();
-    let mut stats = FileStats::new(leaves.len());
+    let (mut stats, mut shape, mut shapes) = (FileStats::new(leaves.len()), Shape::default(), 0);
     for text in texts.as_string::<i32>() {
-        stats.read(text.unwrap_or_default(), &wanted);
+        let text = text.unwrap_or_default();
+        if !stats.read_like(text, &shape) && stats.read(text, &wanted) && shapes < MOST_SHAPES {
+            shape = Shape::of(text, stats.found()).unwrap_or(shape);
+            shapes += 1;
+        }
         files.num_records.push(whole(stats.num_records));
         files
             .tight_bounds
-            .push(stats.tight_bounds.and_then(|raw| raw.get().parse().ok()));
+            .push(stats.tight_bounds.and_then(|raw| raw.parse().ok()));
         let values = stats.min.iter().zip(&stats.max).zip(&stats.nulls);
         for ((column, leaf), ((min, max), null)) in columns.iter_mut().zip(leaves).zip(values) {
             column.min.push(leaf.ty.and_then(|ty| read((*min)?, ty, false)));
@@ -126,14 +134,55 @@ impl<'a> FileStats<'a> {
         self.nulls.fill(None);
     }
 
-    /// Reads a text in one pass. One that isn't the JSON of statistics leaves nothing known.
-    fn read(&mut self, text: &'a str, wanted: &Wanted) {
+    /// Reads a text that is like the one before; false if it isn't.
+    fn read_like(&mut self, text: &'a str, shape: &Shape) -> bool {
+        self.forget();
+        shape.read(text, |slot, value| {
+            let place = match slot {
+                Slot::NumRecords => Some(&mut self.num_records),
+                Slot::TightBounds => Some(&mut self.tight_bounds),
+                Slot::Min(leaf) => self.min.get_mut(leaf),
+                Slot::Max(leaf) => self.max.get_mut(leaf),
+                Slot::Nulls(leaf) => self.nulls.get_mut(leaf),
+                Slot::Other => None,
+            };
+            if let Some(place) = place {
+                *place = Some(value);
+            }
+        })
+    }
+
+    /// What is known, and what it is.
+    fn found(&self) -> impl Iterator<Item = (&'a str, Slot)> {
+        let whole = [
+            (self.num_records, Slot::NumRecords),
+            (self.tight_bounds, Slot::TightBounds),
+        ];
+        let of = |all: &[Option<&'a str>], slot: fn(usize) -> Slot| {
+            let known = all.iter().enumerate().filter_map(|(leaf, v)| Some(((*v)?, slot(leaf))));
+            known.collect::<Vec<_>>()
+        };
+        let leaves = [
+            of(&self.min, Slot::Min),
+            of(&self.max, Slot::Max),
+            of(&self.nulls, Slot::Nulls),
+        ];
+        whole
+            .into_iter()
+            .filter_map(|(v, slot)| Some((v?, slot)))
+            .chain(leaves.into_iter().flatten())
+    }
+
+    /// Reads a text in one pass. One that isn't the JSON of statistics leaves nothing known: false.
+    fn read(&mut self, text: &'a str, wanted: &Wanted) -> bool {
         self.forget();
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let read = Whole { wanted, of: self }.deserialize(&mut deserializer);
-        if read.and_then(|()| deserializer.end()).is_err() {
+        let is_sound = read.and_then(|()| deserializer.end()).is_ok();
+        if !is_sound {
             self.forget();
         }
+        is_sound
     }
 }
 
@@ -162,11 +211,11 @@ impl<'a> Visitor<'a> for Whole<'_, '_, 'a> {
         while let Some(Key(key)) = map.next_key()? {
             let out = match key.as_ref() {
                 "numRecords" => {
-                    of.num_records = Some(map.next_value()?);
+                    of.num_records = Some(map.next_value::<&RawValue>()?.get());
                     continue;
                 }
                 "tightBounds" => {
-                    of.tight_bounds = Some(map.next_value()?);
+                    of.tight_bounds = Some(map.next_value::<&RawValue>()?.get());
                     continue;
                 }
                 "minValues" => &mut of.min,
@@ -186,7 +235,7 @@ impl<'a> Visitor<'a> for Whole<'_, '_, 'a> {
 /// A struct of one section.
 struct Seed<'w, 'o, 'a> {
     wanted: &'w Wanted,
-    out: &'o mut [Option<&'a RawValue>],
+    out: &'o mut [Option<&'a str>],
 }
 
 impl<'a> DeserializeSeed<'a> for Seed<'_, '_, 'a> {
@@ -215,7 +264,7 @@ impl<'a> Visitor<'a> for Seed<'_, '_, 'a> {
                 continue;
             };
             match wanted.leaf.and_then(|i| self.out.get_mut(i)) {
-                Some(slot) => *slot = Some(map.next_value()?),
+                Some(slot) => *slot = Some(map.next_value::<&RawValue>()?.get()),
                 None => map.next_value_seed(Seed {
                     wanted,
                     out: &mut *self.out,
@@ -248,24 +297,28 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-fn whole(raw: Option<&RawValue>) -> Option<i64> {
-    raw?.get().parse().ok()
+fn whole(raw: Option<&str>) -> Option<i64> {
+    raw?.parse().ok()
 }
 
 /// The bound in a JSON value, moved outwards where its text may be inexact.
-pub(super) fn bound(raw: &RawValue, ty: Primitive, up: bool) -> Option<Scalar> {
-    let raw = raw.get();
+pub(super) fn bound(raw: &str, ty: Primitive, up: bool) -> Option<Scalar> {
     if !raw.starts_with('"') {
         return match ty {
+            Primitive::Long if raw.parse::<i64>().is_ok() => raw.parse().ok().map(Scalar::Integer),
             Primitive::Decimal { precision, scale } => decimal(raw, precision, scale, up),
             Primitive::Float | Primitive::Double if raw != "null" => Scalar::parse(raw, ty),
             Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long => Scalar::parse(raw, ty),
             _ => None,
         };
     }
-    let text: String = serde_json::from_str(raw).ok()?;
+    let plain = raw.get(1..raw.len().saturating_sub(1)).filter(|t| !t.contains('\\'));
+    let text: Cow<'_, str> = match plain {
+        Some(text) => Cow::Borrowed(text),
+        None => Cow::Owned(serde_json::from_str(raw).ok()?),
+    };
     match ty {
-        Primitive::String => Some(Scalar::Text(text)),
+        Primitive::String => Some(Scalar::Text(text.into_owned())),
         Primitive::Float | Primitive::Double => Scalar::parse(&text, ty),
         Primitive::Date => parse_date(&text).map(Scalar::Date),
         Primitive::Timestamp => parse_instant(&text).map(|v| Scalar::Timestamp(through_day(&text, v, up))),

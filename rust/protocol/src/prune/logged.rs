@@ -9,7 +9,6 @@ use arrow::compute::kernels::cmp;
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, is_not_null, is_null, nullif};
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields, Int64Type};
-use serde_json::value::RawValue;
 
 use super::bounds::{Leaf, at, without_nan};
 use super::json_stats::{self, Column, WholeFiles};
@@ -350,8 +349,8 @@ fn has_bounds(ty: Primitive) -> bool {
 }
 
 /// A bound as its text stands there.
-fn logged(raw: &RawValue, ty: Primitive, _up: bool) -> Option<Scalar> {
-    let text = raw.get().trim_matches('"');
+fn logged(raw: &str, ty: Primitive, _up: bool) -> Option<Scalar> {
+    let text = raw.trim_matches('"');
     match ty {
         Primitive::Boolean => text.parse().ok().map(Scalar::Boolean),
         Primitive::Decimal { .. } => {

@@ -3,6 +3,7 @@
 //! Columnar and pure; `log` calls it on every batch of a plan, conflict checks on the winners' adds.
 
 mod bounds;
+mod json_shape;
 mod json_stats;
 mod logged;
 #[cfg(test)]
