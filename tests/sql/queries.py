@@ -54,6 +54,7 @@ QUERIES = [
     "SELECT coalesce(i, id) AS c, nullif(k, 'a') AS n, if(o, 1, 0) AS f FROM sales",
     "SELECT CAST(i AS STRING) AS t, CAST(m AS INT) AS w, CAST(day AS TIMESTAMP) AS at FROM sales WHERE i < 100",
     "SELECT 1 AS one, 'x' AS t, 1.5 AS m, 1e0 AS d, NULL AS n, true AS b, DATE '2024-02-29' AS day",
+    "SELECT NULL + m AS a, m * NULL AS b, m / NULL AS c, NULL / m AS e, m % NULL AS f, NULL - i AS g FROM sales",
     "SELECT DISTINCT k FROM sales",
     "SELECT DISTINCT d, f FROM sales",
     "SELECT DISTINCT o, k IS NULL AS n FROM sales",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,14 @@ import pytest
 import deltaplane
 from deltaplane import DeltaError, write_deltalake
 from sql import queries
+from sql.drawn import Drawing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# How many queries are drawn; the seed is fixed, so that two runs compare the same.
+DRAWN = int(os.environ.get("DELTAPLANE_DRAWN_QUERIES", "60"))
+SEED = int(os.environ.get("DELTAPLANE_DRAWN_SEED", "20240229"))
 
 TABLES = {"sales": queries.SALES, "codes": queries.CODES, "empty": queries.EMPTY}
 
@@ -71,6 +77,11 @@ def rows(table: pa.Table, ordered: bool) -> list[str]:
     return found if ordered else sorted(found)
 
 
+def one_zero(table: pa.Table) -> list[str]:
+    """The rows in their order; both zeros stand at one place of it, in any order among themselves."""
+    return [row.replace("'-0.0'", "'0.0'") for row in rows(table, True)]
+
+
 def ordered(query: str) -> bool:
     return "ORDER BY" in query.rsplit(")", 1)[-1]
 
@@ -115,3 +126,29 @@ def test_the_comparison_can_fail() -> None:
     assert not alike(pa.int32(), pa.int64())
     assert ordered("SELECT x FROM (SELECT 1 AS x) ORDER BY x")
     assert not ordered("SELECT x FROM (SELECT 1 AS x ORDER BY x)")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_drawn_queries_give_what_spark_gives(views: SparkSession, at: dict[str, str]) -> None:
+    # Which row fails first, and whether a filter takes it out before, is the engines' own: failures aren't compared.
+    drawing = Drawing(SEED)
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    same, differ = 0, []
+    for _ in range(DRAWN):
+        query = drawing.query()
+        try:
+            ours = deltaplane.sql(query, tables=at)
+            theirs = views.sql(query).toArrow()
+        except (DeltaError, PySparkException, Py4JError):
+            continue
+        same_types = all(alike(a.type, b.type) for a, b in zip(ours.schema, theirs.schema, strict=True))
+        same_order = "ORDER BY" not in query or one_zero(ours) == one_zero(theirs)
+        if same_types and same_order and rows(ours, False) == rows(theirs, False):
+            same += 1
+        else:
+            differ.append(query)
+    assert differ == []
+    assert same > DRAWN * 0.6, same

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from deltaplane import DeltaTable, sql, write_deltalake
 from deltaplane.exceptions import (
     ConstraintViolationError,
+    FileMissingError,
     InvalidArgumentError,
     SchemaMismatchError,
     TableAlreadyExistsError,
@@ -440,6 +442,28 @@ def test_only_the_newest_version_is_changed(path: str, run: Run) -> None:
         with pytest.raises(TableNotFoundError):
             run(text.format(f"delta.`{path}@v0`"))
     assert DeltaTable(path).version() == 1
+
+
+def test_all_parts_of_a_statement_see_one_version(path: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = DeltaTable.schema
+
+    def slow(self: DeltaTable) -> Any:
+        # another writer commits between the first mention of the table and the second one
+        if DeltaTable(path).version() == 0:
+            write_deltalake(path, pa.table({"k": ["new"], "x": pa.array([9], pa.int32())}), mode="append")
+        return opened(self)
+
+    monkeypatch.setattr(DeltaTable, "schema", slow)
+    text = f"SELECT (SELECT count(*) FROM t) AS a, count(*) AS b, (SELECT count(*) FROM delta.`{path}`) AS c FROM t"
+    assert run(text) == [{"a": 3, "b": 3, "c": 3}]
+    assert DeltaTable(path).version() == 1
+
+
+def test_a_missing_file_is_named(path: str, run: Run) -> None:
+    (file,) = Path(path).glob("*.parquet")
+    file.unlink()
+    with pytest.raises(FileMissingError, match=file.name):
+        run("SELECT * FROM t WHERE x > 0")
 
 
 def test_data_that_no_table_holds_is_refused(run: Run) -> None:

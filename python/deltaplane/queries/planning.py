@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.expr.syntax import Call, Name, Syntax
+from deltaplane.expr.syntax import Call, Cast, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import BOOLEAN, SparkType
 from deltaplane.expr.written import conjuncts
@@ -143,7 +143,9 @@ class Planner:
             typed = converted(self._context, value.typed, to)
             self._note(typed)
             new = replace(column, id=self._id(), type=to)
-            outputs.append(Output(new.id, replace(value, typed=typed) if typed is not value.typed else value))
+            # A converted column is another one: conditions on it don't hold for the old one.
+            made = value if typed is value.typed else replace(value, typed=typed, syntax=Cast(value.syntax, to))
+            outputs.append(Output(new.id, made))
             columns.append(new)
         return Planned(Project(planned.node, outputs), columns)
 

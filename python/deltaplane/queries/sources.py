@@ -14,7 +14,7 @@ from deltaplane import _native
 from deltaplane.arrow_io import as_reader
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedExpressionError
 from deltaplane.expr.types import SparkType, of_json
-from deltaplane.options import location_text
+from deltaplane.options import VersionLike, location_text
 from deltaplane.queries.syntax import TableName
 from deltaplane.table import DeltaTable
 
@@ -90,6 +90,7 @@ class Catalog:
         self._tables = {str(name).lower(): value for name, value in (tables or {}).items()}
         self.storage_options = storage_options
         self._read: dict[str, pa.Table] = {}
+        self._tables_open: dict[tuple[str, str], DeltaTable] = {}
         self.opened: dict[str, SourceRows] = {}
 
     def knows(self, parts: Sequence[str]) -> bool:
@@ -123,7 +124,7 @@ class Catalog:
             return DeltaTable(found.location, name.version, found.storage_options)
         if self._is_data(found):
             raise InvalidArgumentError(f"`{name.shown}` is data in memory, not a Delta table")
-        return DeltaTable(found, name.version, self.storage_options)
+        return self._open(location_text(found), name.version)
 
     def target(self, name: TableName) -> DeltaTable:
         """The table that a statement changes: the newest version, or the caller's own object.
@@ -132,7 +133,10 @@ class Catalog:
             InvalidArgumentError: nobody said where it is, or it is no Delta table.
             TableNotFoundError: it isn't there, also where the location only names a version of one.
         """
-        return self.table(name) if name.path is None else DeltaTable(name.path, storage_options=self.storage_options)
+        found = name.path if name.path is not None else self._given(name)
+        if self._is_data(found):
+            raise InvalidArgumentError(f"`{name.shown}` is data in memory, not a Delta table")
+        return found if isinstance(found, DeltaTable) else DeltaTable(found, storage_options=self.storage_options)
 
     def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
         """Opens a relation under a number; its name for DuckDB and its columns."""
@@ -173,12 +177,13 @@ class Catalog:
 
     @staticmethod
     def _is_data(given: object) -> bool:
+        """Whether it is neither a table nor the location of one."""
         return not isinstance(given, DeltaTable) and not hasattr(given, "__fspath__") and not isinstance(given, str)
 
     def _at_path(self, name: TableName) -> DeltaTable:
         path = name.parts[1]
         try:
-            return DeltaTable(path, name.version, self.storage_options)
+            return self._open(path, name.version)
         except TableNotFoundError:
             from deltaplane.queries.versions import version_of_path
 
@@ -187,4 +192,11 @@ class Catalog:
                 raise
             if name.version is not None:
                 raise InvalidArgumentError(f"`{path}` names a version, and AS OF another one: give one") from None
-            return DeltaTable(short, version, self.storage_options)
+            return self._open(short, version)
+
+    def _open(self, location: str, version: VersionLike | None) -> DeltaTable:
+        """One version of a table for all parts of a statement, also while others write."""
+        key = (location, repr(version))
+        if key not in self._tables_open:
+            self._tables_open[key] = DeltaTable(location, version, self.storage_options)
+        return self._tables_open[key]

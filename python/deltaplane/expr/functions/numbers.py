@@ -33,17 +33,19 @@ def _pair(name: str, args: list[Typed]) -> tuple[Typed, Typed]:
 
 def _decimals(a: Typed, b: Typed) -> bool:
     types = (a.type, b.type)
-    exact = all(t.integral or t.name == "decimal" for t in types)
+    exact = all(t.integral or t.name == "decimal" or t == VOID for t in types)
     return exact and any(t.name == "decimal" for t in types)
 
 
 def _as_decimals(context: Context, a: Typed, b: Typed) -> tuple[Typed, Typed]:
-    def one(x: Typed) -> Typed:
+    def one(x: Typed, other: Typed) -> Typed:
+        if x.type == VOID:
+            return cast(context, x, other.type)
         if x.type.integral and x.literal is not None:
             return cast(context, x, decimal(len(x.literal.lstrip("-")), 0))
         return cast(context, x, as_decimal(x.type))
 
-    return one(a), one(b)
+    return one(a, b), one(b, a)
 
 
 def _alike(context: Context, name: str, a: Typed, b: Typed) -> tuple[Typed, Typed]:
@@ -108,7 +110,8 @@ def _divided(a: Typed, b: Typed, to: SparkType, sql: str) -> Typed:
 @admit(_FAMILY, "/")
 def _quotient(context: Context, args: list[Typed]) -> Typed:
     a, b = _pair("/", args)
-    if _decimals(a, b):
+    # A bare NULL divided is a double in Spark, whatever divides it.
+    if _decimals(a, b) and a.type != VOID:
         a, b = _as_decimals(context, a, b)
         scale = max(6, a.type.scale + b.type.precision + 1)
         to = _sized(a.type.precision - a.type.scale + b.type.scale + scale, scale, "/")
