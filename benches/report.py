@@ -112,7 +112,7 @@ def _measured_on(facts: Sequence[Facts]) -> str:
 
 
 def _targets(lines: Sequence[Line]) -> str:
-    rows = [_target(goal, lines) for goal in sorted(GOALS, key=lambda goal: int(goal.id.removeprefix("T")))]
+    rows = [_target(goal, lines) for goal in sorted(GOALS, key=lambda goal: (goal.id[0] != "T", int(goal.id[1:])))]
     return _table(["", "target", "at most", "seen", "at size", ""], 2, rows)
 
 

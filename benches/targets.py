@@ -210,4 +210,41 @@ GOALS: Sequence[Goal] = (
     Ratio("T12", "T12 8", "8 writers: 0.5x the rate of the bare race", "median_s", 2.0, "disk alone"),
     Difference("T13", "T13 import", "import: 30 ms above bare Python", "cpu_s", 0.03, "bare Python"),
     Goal("T13", "T13 wheel", "wheel: 15 MB", "size_mb", 15),
+    *(
+        goal
+        for kind in ("spread", "clustered")
+        for goal in (
+            Ratio("M1", f"merge {kind} vectors", f"MERGE, {kind}, vectors: 5x deltalake", "cpu_s", 0.2, "deltalake"),
+            Ratio(
+                "M1", f"merge {kind} vectors", f"MERGE, {kind}, vectors: half its memory", "peak_mb", 0.5, "deltalake"
+            ),
+            Ratio(
+                "M2", f"merge {kind} copy-on-write", f"MERGE, {kind}, copied: 2x deltalake", "cpu_s", 0.5, "deltalake"
+            ),
+            Ratio(
+                "M2",
+                f"merge {kind} copy-on-write",
+                f"MERGE, {kind}, copied: half its memory",
+                "peak_mb",
+                0.5,
+                "deltalake",
+            ),
+        )
+    ),
+    *(
+        goal
+        for mode in ("vectors", "copy-on-write")
+        for goal in (
+            Ratio("M3", f"merge narrow {mode}", f"MERGE of 999 rows, {mode}: 10x deltalake", "cpu_s", 0.1, "deltalake"),
+            Goal("M3", f"merge narrow {mode}", f"MERGE of 999 rows, {mode}: peak memory of 300 MB", "peak_mb", 300),
+        )
+    ),
+    Ratio(
+        "M4",
+        "update scattered vectors",
+        "UPDATE of scattered rows, vectors: 1 % of deltalake's bytes",
+        "size_mb",
+        0.01,
+        "deltalake",
+    ),
 )

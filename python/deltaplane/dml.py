@@ -6,16 +6,18 @@ Called by users, through `DeltaTable`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
 
 if TYPE_CHECKING:
     from deltaplane import _native
+    from deltaplane.commands.merge_clauses import Clause
     from deltaplane.commands.rewriting import Target
+    from deltaplane.merging import TableMerger
 
 __all__ = ["RowCommands"]
 
@@ -24,7 +26,7 @@ _COMMON = ("num_added_files", "num_removed_files", "num_copied_rows", "execution
 
 
 class RowCommands:
-    """DELETE, UPDATE and purge. Each call is one commit; a failed one leaves the table as it was."""
+    """DELETE, UPDATE, MERGE and purge. Each call is one commit; a failed one leaves the table as it was."""
 
     _location: str
     _snapshot: _native.Snapshot
@@ -68,7 +70,7 @@ class RowCommands:
         from deltaplane.commands.rewriting import Settings
 
         settings = Settings(writer_properties, commit_properties, post_commithook_properties)
-        return self._did(delete(self._target(), predicate, settings), "num_deleted_rows")
+        return self._did(delete(self._target(), predicate, settings), ("num_deleted_rows", *_COMMON))
 
     def update(
         self,
@@ -125,7 +127,90 @@ class RowCommands:
 
         assignments = Assignments(self._snapshot.schema_json(), updates or {}, new_values or {})
         settings = Settings(writer_properties, commit_properties, post_commithook_properties)
-        return self._did(update(self._target(), assignments, predicate, settings), "num_updated_rows")
+        return self._did(update(self._target(), assignments, predicate, settings), ("num_updated_rows", *_COMMON))
+
+    def merge(
+        self,
+        source: Any,
+        predicate: str,
+        source_alias: str | None = None,
+        target_alias: str | None = None,
+        merge_schema: bool = False,
+        error_on_type_mismatch: bool = True,
+        writer_properties: WriterProperties | None = None,
+        streamed_exec: bool = True,
+        max_spill_size: int | None = None,
+        max_temp_directory_size: int | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        memory_limit: int | str | None = None,
+        temp_directory: str | None = None,
+    ) -> TableMerger:
+        """Begins a merge: rows of a source, joined to the table's, change, delete and add rows in one commit.
+
+        Files that can't hold a match, by the smallest and largest keys of the source or by partition values, aren't
+        read; of the others only the columns that decide, and then the rows that change. Old rows are marked in deletion
+        vectors, or their files' other rows written anew, as `delta.enableDeletionVectors` says. The joined rows take
+        memory in proportion to the source and to the rows that change, and go to disk beyond `memory_limit`.
+
+        Args:
+            source: anything with `__arrow_c_stream__` or `__arrow_c_array__`, read once; another table is one, too.
+            predicate: which rows match, as Spark SQL over the columns of both.
+            source_alias, target_alias: names for them in expressions.
+            merge_schema: whether columns of the source that the table lacks are added to it where a clause uses them.
+            error_on_type_mismatch: must be True: a value that a column doesn't take is never stored as null.
+            streamed_exec: of no effect: sources are streamed, and their keys known all the same.
+            writer_properties, commit_properties, post_commithook_properties: see these classes.
+            memory_limit: bytes, or a text such as `500MB`, beyond which rows go to disk; 80 % of the machine's memory
+                unless given. `max_spill_size` is deltalake's name for it.
+            max_temp_directory_size: bytes that may go there; all that the disk has unless given.
+            temp_directory: where; the system's temporary directory unless given.
+
+        Returns:
+            A builder: add clauses, then `execute`.
+
+        Raises:
+            TypeError: the source isn't Arrow data.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-merge/t", pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> table = DeltaTable("memory://doc-merge/t")
+        >>> new = pa.table({"id": [2, 3], "name": ["B", "C"]})
+        >>> merger = table.merge(new, "t.id = s.id", source_alias="s", target_alias="t")
+        >>> merger.when_matched_update_all().when_not_matched_insert_all().execute()["num_target_rows_inserted"]
+        1
+        """
+        if not error_on_type_mismatch:
+            raise UnsupportedFeatureError(
+                "error_on_type_mismatch=False would store nulls for values that a column doesn't take: use try_cast"
+            )
+        if memory_limit is not None and max_spill_size is not None:
+            raise InvalidArgumentError("memory_limit and max_spill_size are two names for one limit: give one")
+        from deltaplane.arrow_io import as_reader
+        from deltaplane.merging import MERGE_METRICS, TableMerger
+
+        rows = as_reader(source)
+        settings = (writer_properties, commit_properties, post_commithook_properties)
+
+        def run(clauses: Sequence[Clause]) -> dict[str, Any]:
+            from deltaplane.commands.merge import Merge, merge
+            from deltaplane.commands.rewriting import Settings
+            from deltaplane.engine.local import Memory
+
+            what = Merge(
+                source=rows,
+                predicate=predicate,
+                clauses=clauses,
+                source_alias=source_alias,
+                target_alias=target_alias,
+                merge_schema=merge_schema,
+                memory=Memory(memory_limit or max_spill_size, temp_directory, max_temp_directory_size),
+            )
+            return self._did(merge(self._target(), what, Settings(*settings)), MERGE_METRICS)
+
+        return TableMerger(run)
 
     def purge(
         self,
@@ -165,16 +250,16 @@ class RowCommands:
         from deltaplane.commands.rewriting import Settings
 
         settings = Settings(writer_properties, commit_properties, post_commithook_properties)
-        return self._did(purge(self._target(), partition_filters, settings))
+        return self._did(purge(self._target(), partition_filters, settings), _COMMON)
 
     def _target(self) -> Target:
         from deltaplane.commands.rewriting import Target
 
         return Target(self._location, self._snapshot)
 
-    def _did(self, metrics: dict[str, int], *own: str) -> dict[str, Any]:
-        """Shows the version that a command made; its metrics under deltalake's names."""
+    def _did(self, metrics: dict[str, int], always: Sequence[str]) -> dict[str, Any]:
+        """Shows the version that a command made; its metrics under deltalake's names, `always` also where none is."""
         if metrics:
             self._snapshot = self._snapshot.update()
         snake = {re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): value for name, value in metrics.items()}
-        return {**dict.fromkeys((*own, *_COMMON), 0), **snake}
+        return {**dict.fromkeys(always, 0), **snake}

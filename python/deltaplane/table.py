@@ -37,7 +37,6 @@ __all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
 _INSTEAD = {
     "create_write_transaction": "use write_deltalake",
     "generate": "",
-    "merge": "use update, delete and write_deltalake",
     "optimize": "",
     "repair": "",
     "restore": "load the old version and write it with mode='overwrite'",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from deltaplane import _native, expr
 from deltaplane.arrow_io import as_reader
-from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError
+from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.options import location_text, storage_options_text
 from deltaplane.properties import (
@@ -26,6 +26,7 @@ from deltaplane.properties import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.commands.rewriting import Settings
     from deltaplane.options import TableUri
 
 __all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request", "write_rows"]
@@ -35,8 +36,8 @@ __all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write
 class WriteResult:
     """What a write did: the version it made and its metrics, or why nothing was to do.
 
-    `skipped` is None, `"exists"` (mode ignore) or `"txn"` (this application version was already committed); then
-    `version` is None and `metrics` is empty.
+    `skipped` is None, `"exists"` (mode ignore), `"txn"` (this application version was already committed) or `"nothing"`
+    (`replace_using` without rows, or whose application version was); then `version` is None and `metrics` is empty.
     """
 
     version: int | None
@@ -77,6 +78,8 @@ def write_deltalake(
     commit_properties: CommitProperties | None = None,
     post_commithook_properties: PostCommitHookProperties | None = None,
     cluster_by: list[str] | str | None = None,
+    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
+    replace_using: Sequence[str] | None = None,
 ) -> WriteResult:
     """Writes rows to a table in one commit, creating the table if there is none.
 
@@ -90,12 +93,15 @@ def write_deltalake(
         name, description, configuration: metadata and properties of a new table.
         schema_mode: `merge` adds the data's new columns, `overwrite` (with mode overwrite) replaces the columns.
         storage_options: how to reach the store; keys as in deltalake and object_store.
-        predicate: with mode overwrite, the rows to replace, as Spark SQL text or tuples over partition columns. Every
-            row of the data must match it.
+        predicate: with mode overwrite, the rows to replace, as Spark SQL text, or as tuples over partition columns.
+            Every row of the data must match it. Over partition columns alone whole files are replaced unread.
         target_file_size: bytes, about, of one data file.
         writer_properties, commit_properties, post_commithook_properties: see these classes.
         cluster_by: up to four columns with statistics to cluster a new table by (liquid clustering), instead of
             `partition_by`; an existing table's must be the same.
+        partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that rows are written to.
+        replace_using: with mode overwrite, columns: the table's rows that equal one of the data in all of them are
+            replaced, others stay. A null equals nothing.
 
     Returns:
         The new version and its metrics, or why nothing was written.
@@ -122,6 +128,18 @@ def write_deltalake(
     location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
     known = table.storage_options if table is not None else None
     options = storage_options_text({**(known or {}), **(storage_options or {})})
+    if replace_using is not None and (mode != "overwrite" or predicate is not None or schema_mode == "overwrite"):
+        raise InvalidArgumentError("replace_using needs mode='overwrite', without a predicate or another schema")
+    if replace_using is not None or (mode == "overwrite" and isinstance(predicate, str) and schema_mode != "overwrite"):
+        from deltaplane.commands.rewriting import Settings
+
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties, target_file_size)
+        replacing = _Replacing(predicate, replace_using, settings, schema_mode == "merge")
+        replaced = replacing.of(location, options or None, data)
+        if replaced is not None:
+            return _shown(table, replaced)
+    if partition_overwrite_mode not in ("static", "dynamic"):
+        raise InvalidArgumentError(f"partition_overwrite_mode is static or dynamic, not {partition_overwrite_mode!r}")
     request = write_request(
         mode=mode,
         partition_by=partition_by,
@@ -136,11 +154,57 @@ def write_deltalake(
         commit_properties=commit_properties,
         post_commithook_properties=post_commithook_properties,
         applies_row_rules=True,
+        dynamic_partitions=partition_overwrite_mode == "dynamic",
     )
-    result = _write(location, options or None, data, request)
+    return _shown(table, _write(location, options or None, data, request))
+
+
+def _shown(table: OpenTable | None, result: WriteResult) -> WriteResult:
     if table is not None and result.version is not None:
         table.update_incremental()
     return result
+
+
+@dataclass(frozen=True)
+class _Replacing:
+    """An overwrite that finds the rows to replace one by one."""
+
+    predicate: Predicate | None
+    columns: Sequence[str] | None
+    settings: Settings
+    merge_schema: bool
+
+    def of(self, location: str, options: dict[str, str] | None, data: Any) -> WriteResult | None:
+        """None where there is no table, or where whole partitions are replaced: that needs no row of the old ones."""
+        try:
+            snapshot = _native.Snapshot.open(location, options)
+        except TableNotFoundError:
+            return None
+        from deltaplane.commands.replace import replace_matching, replace_where
+        from deltaplane.commands.rewriting import Target
+
+        target = Target(location, snapshot)
+        if self.columns is not None:
+            rows = as_reader(data)
+            metrics = replace_matching(target, rows, self.columns, self.settings, merge_schema=self.merge_schema)
+        else:
+            assert isinstance(self.predicate, str)
+            if _about_partitions(self.predicate, snapshot):
+                return None
+            rows = as_reader(data)
+            metrics = replace_where(target, rows, self.predicate, self.settings, merge_schema=self.merge_schema)
+        if "version" in metrics:
+            return WriteResult(metrics.pop("version"), metrics=metrics)
+        return WriteResult(None, skipped="txn" if self.columns is None else "nothing")
+
+
+def _about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
+    """Whether the core replaces whole partitions by a condition."""
+    from deltaplane.expr.joined import names, parsed
+
+    partitions = {name.lower() for name in json.loads(snapshot.metadata_json())["partition_columns"]}
+    only = all(name.parts[0].lower() in partitions for name in names(parsed(condition)))
+    return only and expr.necessary(condition)[1]
 
 
 def _write(location: str, options: dict[str, str] | None, data: Any, request: str) -> WriteResult:
@@ -200,6 +264,7 @@ def write_request(
     commit_properties: CommitProperties | None = None,
     post_commithook_properties: PostCommitHookProperties | None = None,
     applies_row_rules: bool = False,
+    dynamic_partitions: bool = False,
 ) -> str:
     """The request text that the Rust core takes, from checked arguments.
 
@@ -229,6 +294,7 @@ def write_request(
             "schema_json": schema_json,
             "predicate": expr.parse(predicate),
             "predicate_sql": predicate if predicate is None or isinstance(predicate, str) else str(predicate),
+            "dynamic_partitions": dynamic_partitions,
             "names_seed": names_seed,
             "name": name,
             "description": description,

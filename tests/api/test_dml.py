@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import itertools
 import json
-import math
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from api.row_model import CONDITIONS, FEED, IDS, TABLES, UPDATES, VECTORS, Model, values
 from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltaplane.exceptions import (
     ConstraintViolationError,
@@ -29,126 +27,9 @@ from deltaplane.exceptions import (
 from deltaplane.schema import Field, Schema
 from interop.verifier import verify
 
-Row = dict[str, Any]
-
-VECTORS = {"delta.enableDeletionVectors": "true"}
-FEED = {"delta.enableChangeDataFeed": "true"}
-IDS = {"delta.enableRowTracking": "true"}
-TABLES = [
-    {},
-    VECTORS,
-    FEED,
-    VECTORS | FEED | IDS,
-    FEED | IDS | {"delta.columnMapping.mode": "name"},
-    VECTORS | IDS | {"delta.columnMapping.mode": "id"},
-]
-SCHEMA = pa.schema([("k", pa.int64()), ("a", pa.int64()), ("s", pa.string()), ("f", pa.float64()), ("p", pa.string())])
-NAMES = SCHEMA.names
-
-# Spark SQL with the same in Python; None is null. The first half is the core's, the other DuckDB's.
-CONDITIONS: list[tuple[str | None, Callable[[Row], bool | None]]] = [
-    (None, lambda r: True),
-    ("a > 2", lambda r: None if r["a"] is None else r["a"] > 2),
-    ("a IS NULL", lambda r: r["a"] is None),
-    ("p = 'x'", lambda r: None if r["p"] is None else r["p"] == "x"),
-    ("p IS NULL", lambda r: r["p"] is None),
-    ("NOT (p <=> 'x')", lambda r: r["p"] != "x"),
-    # NaN is larger than any number.
-    ("f > 1", lambda r: None if r["f"] is None else math.isnan(r["f"]) or r["f"] > 1),
-    ("k BETWEEN 3 AND 9 AND p = 'y'", lambda r: 3 <= r["k"] <= 9 and r["p"] == "y"),
-    ("a % 2 = 0", lambda r: None if r["a"] is None else r["a"] % 2 == 0),
-    ("length(s) > 1 AND k < 12", lambda r: r["k"] < 12 and r["s"] is not None and len(r["s"]) > 1),
-    ("upper(s) = 'B' OR p = 'y'", lambda r: (r["s"] is not None and r["s"].upper() == "B") or r["p"] == "y"),
-    ("coalesce(a, 0) + k > 10", lambda r: (r["a"] or 0) + r["k"] > 10),
-]
-UPDATES: list[tuple[dict[str, str], dict[str, Any], Callable[[Row], Row]]] = [
-    ({"a": "a + 1"}, {}, lambda r: {"a": None if r["a"] is None else r["a"] + 1}),
-    ({"A": "null"}, {}, lambda r: {"a": None}),
-    ({"s": "concat(s, 'z')"}, {"f": 2}, lambda r: {"s": None if r["s"] is None else r["s"] + "z", "f": 2.0}),
-    # Rows move to other partitions; every expression sees the old values.
-    ({"p": "s", "s": "p"}, {}, lambda r: {"p": r["s"], "s": r["p"]}),
-    ({"f": "a"}, {}, lambda r: {"f": None if r["a"] is None else float(r["a"])}),
-]
-
-values = st.fixed_dictionaries(
-    {
-        "a": st.none() | st.integers(0, 5),
-        "s": st.none() | st.sampled_from(["a", "b", "bb"]),
-        "f": st.none() | st.sampled_from([0.5, 1.5, math.nan, -0.0]),
-        "p": st.none() | st.sampled_from(["x", "y"]),
-    }
-)
 appends = st.tuples(st.just("append"), st.lists(values, min_size=1, max_size=8))
 deletes = st.tuples(st.just("delete"), st.sampled_from(CONDITIONS))
 updates = st.tuples(st.just("update"), st.tuples(st.sampled_from(UPDATES), st.sampled_from(CONDITIONS)))
-
-
-def key(row: Row, *more: str) -> tuple[Any, ...]:
-    """A row as something that compares: NaN equals itself, zero isn't minus zero."""
-    return tuple(repr(row[name]) for name in (*NAMES, *more))
-
-
-class Model:
-    """What the table must hold, and how its rows came to be what they are."""
-
-    def __init__(self, path: str, properties: dict[str, str], partitioned: bool) -> None:
-        self.numbers = itertools.count()
-        self.rows: list[Row] = []
-        self.ids: dict[int, int] = {}
-        self.changes: Counter[Any] = Counter()
-        self.properties = properties
-        columns = ["p"] if partitioned else None
-        self.table = DeltaTable.create(path, SCHEMA, configuration=properties, partition_by=columns)
-
-    def changed(self, row: Row, kind: str) -> None:
-        self.changes[key(row), kind, self.version] += 1
-
-    @property
-    def version(self) -> int:
-        """The version that the step under way makes."""
-        return self.table.version() + 1
-
-    def append(self, given: list[Row]) -> None:
-        rows = [{"k": next(self.numbers), **row} for row in given]
-        for row in rows:
-            self.changed(row, "insert")
-        write_deltalake(self.table, pa.Table.from_pylist(rows, SCHEMA), mode="append")
-        self.rows += rows
-
-    def delete(self, condition: tuple[str | None, Callable[[Row], bool | None]]) -> None:
-        gone = [row for row in self.rows if condition[1](row)]
-        for row in gone:
-            self.changed(row, "delete")
-        assert self.table.delete(condition[0])["num_deleted_rows"] == len(gone)
-        self.rows = [row for row in self.rows if not condition[1](row)]
-
-    def update(self, what: tuple[Any, Any]) -> None:
-        (expressions, constants, new), (sql, holds) = what
-        met = [row for row in self.rows if holds(row)]
-        for row in met:
-            self.changed(row, "update_preimage")
-            self.changed({**row, **new(row)}, "update_postimage")
-        assert self.table.update(expressions, constants, sql)["num_updated_rows"] == len(met)
-        for row in met:
-            row.update(new(row))
-
-    def check(self) -> None:
-        found = self.table.to_pyarrow_table().to_pylist()
-        assert Counter(map(key, found)) == Counter(map(key, self.rows))
-        assert self.table.count() == len(self.rows)
-        if IDS.items() <= self.properties.items():
-            tracked = self.table.scan(["k", "_row_id"]).to_arrow().to_pylist()
-            now = {row["k"]: row["_row_id"] for row in tracked}
-            assert None not in now.values()
-            assert len(set(now.values())) == len(now)
-            # P142: whatever happened to a row, its id is what it was.
-            assert {k: i for k, i in now.items() if k in self.ids} == {k: self.ids[k] for k in now if k in self.ids}
-            self.ids |= now
-
-    def check_changes(self) -> None:
-        if FEED.items() <= self.properties.items():
-            feed = self.table.load_cdf(0).to_arrow().to_pylist()
-            assert Counter((key(r), r["_change_type"], r["_commit_version"]) for r in feed) == self.changes
 
 
 @pytest.mark.parametrize("partitioned", [False, True], ids=["plain", "partitioned"])

@@ -12,12 +12,13 @@ import pytest
 
 import deltaplane
 from deltaplane import DeltaTable
+from deltaplane.merging import TableMerger
 from deltaplane.table import _INSTEAD
 
 # Arguments of deltalake that are on their way out there; taken over on purpose nowhere.
 _DEPRECATED = {"args", "raise_if_key_not_exists"}
 # Arguments of ours that deltalake's lack.
-_MORE = {"cluster_by"}
+_MORE = {"cluster_by", "partition_overwrite_mode", "replace_using", "memory_limit", "temp_directory"}
 
 PUBLIC = [name for name in dir(DeltaTable) if not name.startswith("_")]
 SHARED = [name for name in PUBLIC if hasattr(deltalake.DeltaTable, name)]
@@ -47,6 +48,13 @@ def test_public_callables_take_the_same_arguments(name: str) -> None:
     assert {n: p.default for n, p in ours.items()} == {n: p.default for n, p in theirs.items()}
 
 
+def test_merges_have_the_same_clauses() -> None:
+    for name, theirs in inspect.getmembers(deltalake.table.TableMerger, inspect.isfunction):
+        if not name.startswith("_"):
+            ours = parameters(getattr(TableMerger, name))
+            assert {n: p.default for n, p in ours.items()} == {n: p.default for n, p in parameters(theirs).items()}
+
+
 def test_metadata_and_protocol_have_the_same_fields() -> None:
     theirs = {n for n in vars(deltalake.Metadata) if not n.startswith("_")}
     assert set(deltaplane.Metadata.__dataclass_fields__) == theirs
@@ -63,8 +71,8 @@ def test_a_missing_method_says_what_to_do() -> None:
 
     deltaplane.write_deltalake("memory://signatures/t", pa.table({"x": [1]}))
     table = DeltaTable("memory://signatures/t")
-    assert not hasattr(table, "merge")
-    with pytest.raises(AttributeError, match=r"DeltaTable\.merge isn't in this version of deltaplane: use update"):
-        table.merge  # noqa: B018
+    assert not hasattr(table, "restore")
+    with pytest.raises(AttributeError, match=r"DeltaTable\.restore isn't in this version of deltaplane: load the old"):
+        table.restore  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         table.nonsense  # noqa: B018

@@ -34,7 +34,7 @@ TWO = pa.table({"p": ["b", "c"], "x": [20, 30]})
 
 def pairs(path: str) -> list[tuple[Any, Any]]:
     found = DeltaTable(path).to_pyarrow_table()
-    return sorted(zip(found["p"].to_pylist(), found["x"].to_pylist(), strict=True))
+    return sorted(zip(found["p"].to_pylist(), found["x"].to_pylist(), strict=True), key=str)
 
 
 @pytest.fixture
@@ -79,10 +79,71 @@ def test_rows_outside_of_the_predicate_are_refused(path: str) -> None:
     assert (DeltaTable(path).version(), pairs(path)) == (0, [("a", 1), ("b", 2)])
 
 
-def test_a_predicate_over_other_columns_is_refused(path: str) -> None:
-    with pytest.raises(DeltaError, match="partition columns only"):
-        write_deltalake(path, TWO, mode="overwrite", predicate="x = 2")
-    assert DeltaTable(path).version() == 0
+@pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["copy", "vectors"])
+@pytest.mark.parametrize("predicate", ["x >= 2", "length(p) + x > 2 AND p <> 'a'"])
+def test_a_predicate_replaces_rows(tmp_table: Callable[[], str], properties: dict[str, str], predicate: str) -> None:
+    # P130: what is recorded is what happened
+    path = tmp_table()
+    rows = pa.table({"p": ["a", "b", "b"], "x": [1, 2, 3]})
+    write_deltalake(path, rows, configuration={"delta.enableChangeDataFeed": "true", **properties})
+    table = DeltaTable(path)
+    new = pa.table({"p": ["b", "c"], "x": [9, 8]})
+    done = write_deltalake(table, new, mode="overwrite", predicate=predicate)
+    assert (done.version, done.metrics["numDeletedRows"]) == (1, 2)
+    assert pairs(path) == [("a", 1), ("b", 9), ("c", 8)]
+    changes = [(r["x"], r["_change_type"]) for r in table.load_cdf(1).to_arrow().to_pylist()]
+    assert sorted(changes) == [(2, "delete"), (3, "delete"), (8, "insert"), (9, "insert")]
+    said = table.history(1)[0]
+    assert said["operation"] == "WRITE"
+    assert said["operationParameters"] == {"mode": "Overwrite", "predicate": f'["{predicate}"]'}
+    with pytest.raises(InvalidArgumentError, match="doesn't select"):
+        write_deltalake(path, pa.table({"p": ["a"], "x": [0]}), mode="overwrite", predicate=predicate)
+    assert pairs(path) == [("a", 1), ("b", 9), ("c", 8)]
+
+
+def test_a_predicate_replaces_rows_with_a_new_column(path: str) -> None:
+    new = pa.table({"p": ["b"], "x": [7], "more": ["m"]})
+    with pytest.raises(SchemaMismatchError, match="more"):
+        write_deltalake(path, new, mode="overwrite", predicate="x > 1")
+    write_deltalake(path, new, mode="overwrite", predicate="x > 1", schema_mode="merge")
+    assert DeltaTable(path).to_pyarrow_table().sort_by("x")["more"].to_pylist() == [None, "m"]
+    # Nothing is there that it could replace.
+    write_deltalake(path, new.set_column(1, "x", pa.array([50])), mode="overwrite", predicate="x = 50")
+    assert DeltaTable(path).count() == 3
+
+
+def test_only_written_partitions_are_replaced(path: str, tmp_table: Callable[[], str]) -> None:
+    new = pa.table({"p": ["b", None], "x": [5, 6]})
+    for _ in range(2):
+        write_deltalake(path, new, mode="overwrite", partition_overwrite_mode="dynamic")
+        assert pairs(path) == [("a", 1), ("b", 5), (None, 6)]
+    write_deltalake(path, new.slice(0, 0), mode="overwrite", partition_overwrite_mode="dynamic")
+    assert DeltaTable(path).count() == 3
+    # Without partitions it is an overwrite of all.
+    plain = tmp_table()
+    write_deltalake(plain, TWO)
+    write_deltalake(plain, TWO.slice(1), mode="overwrite", partition_overwrite_mode="dynamic")
+    assert DeltaTable(plain).count() == 1
+    mapped = tmp_table()
+    write_deltalake(mapped, TWO, partition_by=["p"], configuration={"delta.columnMapping.mode": "name"})
+    write_deltalake(mapped, pa.table({"p": ["b"], "x": [9]}), mode="overwrite", partition_overwrite_mode="dynamic")
+    assert pairs(mapped) == [("b", 9), ("c", 30)]
+
+
+def test_rows_that_equal_new_ones_are_replaced(path: str) -> None:
+    write_deltalake(path, pa.table({"p": ["a", None], "x": [2, 3]}), mode="append")
+    new = pa.table({"p": ["a", "a", "z", None], "x": [10, 11, 12, 13]})
+    done = write_deltalake(path, new, mode="overwrite", replace_using=["P"])
+    assert done.metrics["numTargetRowsDeleted"] == 2
+    left = [("a", 10), ("a", 11), ("b", 2), ("z", 12), (None, 3), (None, 13)]
+    assert pairs(path) == sorted(left, key=str)
+    assert write_deltalake(path, new.slice(0, 0), mode="overwrite", replace_using=["p"]).skipped == "nothing"
+    with pytest.raises(SchemaMismatchError, match="other"):
+        write_deltalake(path, new.append_column("other", new["x"]), mode="overwrite", replace_using=["p"])
+    with pytest.raises(InvalidArgumentError, match="`nowhere`"):
+        write_deltalake(path, new, mode="overwrite", replace_using=["nowhere"])
+    with pytest.raises(InvalidArgumentError, match="mode='overwrite'"):
+        write_deltalake(path, new, mode="append", replace_using=["p"])
 
 
 @pytest.mark.parametrize(

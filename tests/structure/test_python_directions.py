@@ -17,7 +17,7 @@ LAYERS = (
     ("changes", "declarations", "log_store_check", "plan", "row_rules"),
     ("engine",),
     ("commands",),
-    ("write",),
+    ("merging", "write"),
     ("alter", "dml", "group_commit", "serializable_reads"),
     ("sql", "table"),
     ("__init__",),

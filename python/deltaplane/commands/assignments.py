@@ -19,7 +19,7 @@ from deltaplane.expr.types import SparkType, of_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Assignments", "stores"]
+__all__ = ["AssignedColumns", "Assignments", "stores"]
 
 
 def stores(given: SparkType, to: SparkType) -> bool:
@@ -49,6 +49,61 @@ class Node:
     below: dict[str, Node] = field(default_factory=dict)
 
 
+class AssignedColumns:
+    """Which columns and fields of a schema get which of some values, numbered from 0."""
+
+    def __init__(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        self._fields = fields
+        self._tree: dict[str, Node] = {}
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that get new values, in whole or in part."""
+        return set(self._tree)
+
+    def add(self, name: str, number: int) -> tuple[list[str], Any]:
+        """Notes that a column or field gets the value of this number; returns its path and its type in the schema.
+
+        Raises:
+            InvalidArgumentError: an unknown column, one that is assigned twice or that the table fills by itself.
+        """
+        return self.add_path(name, _parts(name, {f["name"].lower() for f in self._fields}), number)
+
+    def add_path(self, name: str, parts: Sequence[str], number: int) -> tuple[list[str], Any]:
+        """As `add`, for a name that was taken apart."""
+        path: list[str] = []
+        fields, below = self._fields, self._tree
+        for depth, part in enumerate(parts):
+            found = [f for f in fields if f["name"].lower() == part.lower()]
+            if not found:
+                raise InvalidArgumentError(f"the table has no column `{name}` that could be updated")
+            if any(key.startswith("delta.identity.") for key in found[0].get("metadata", {})):
+                raise InvalidArgumentError(f"`{name}` is an identity column, whose values can't be updated (P108)")
+            path.append(found[0]["name"])
+            node = below.setdefault(found[0]["name"], Node())
+            last = depth == len(parts) - 1
+            if node.value is not None or (last and node.below):
+                raise InvalidArgumentError(f"`{name}` is assigned twice: give each column one value")
+            of = found[0]["type"]
+            if last:
+                node.value = number
+                return path, of
+            if not isinstance(of, dict) or of["type"] != "struct":
+                raise InvalidArgumentError(f"`{'.'.join(path)}` isn't a struct, so `{name}` is no field of it")
+            fields, below = of["fields"], node.below
+        raise InvalidArgumentError("an assignment needs the name of a column")
+
+    def put(self, batch: pa.RecordBatch, values: Sequence[pa.Array]) -> pa.RecordBatch:
+        """The batch with the values in their columns; a column that it lacks is added."""
+        for name, node in self._tree.items():
+            at = batch.schema.get_field_index(name)
+            if at >= 0:
+                batch = batch.set_column(at, name, _assigned(batch.column(at), node, values))
+            elif node.value is not None:
+                batch = batch.append_column(name, values[node.value])
+        return batch
+
+
 class Assignments:
     """New values for columns of one version of a table, computed batch by batch.
 
@@ -76,20 +131,19 @@ class Assignments:
 
         if not updates and not new_values:
             raise InvalidArgumentError("nothing is assigned: give updates or new_values")
-        self._fields: list[dict[str, Any]] = json.loads(schema_json)["fields"]
-        self._arrow = pa.schema(_native.schema_to_arrow(schema_json))
-        self._tree: dict[str, Node] = {}
-        targets = [self._target(name, i) for i, name in enumerate([*updates, *new_values])]
+        arrow = pa.schema(_native.schema_to_arrow(schema_json))
+        self._assigned = AssignedColumns(json.loads(schema_json)["fields"])
+        targets = [self._assigned.add(name, i) for i, name in enumerate([*updates, *new_values])]
         self._program = _program(list(updates.values()), targets, schema_json)
         self._constants = [
-            _constant(name, value, self._arrow, target[0])
+            _constant(name, value, arrow, target[0])
             for (name, value), target in zip(new_values.items(), targets[len(updates) :], strict=True)
         ]
 
     @property
     def columns(self) -> set[str]:
         """The columns that get new values, in whole or in part."""
-        return set(self._tree)
+        return self._assigned.columns
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the new values.
@@ -101,36 +155,7 @@ class Assignments:
 
         values = self._program.evaluate(batch) if self._program is not None else []
         values += [pa.repeat(scalar, batch.num_rows) for scalar in self._constants]
-        for name, node in self._tree.items():
-            at = batch.schema.get_field_index(name)
-            new = _assigned(batch.column(at), node, values)
-            batch = batch.set_column(at, name, new)
-        return batch
-
-    def _target(self, name: str, number: int) -> tuple[list[str], Any]:
-        """Notes where a value goes; returns the path and its type in the schema."""
-        path: list[str] = []
-        fields, below = self._fields, self._tree
-        parts = _parts(name, {f["name"].lower() for f in fields})
-        for depth, part in enumerate(parts):
-            found = [f for f in fields if f["name"].lower() == part.lower()]
-            if not found:
-                raise InvalidArgumentError(f"the table has no column `{name}` that could be updated")
-            if any(key.startswith("delta.identity.") for key in found[0].get("metadata", {})):
-                raise InvalidArgumentError(f"`{name}` is an identity column, whose values can't be updated (P108)")
-            path.append(found[0]["name"])
-            node = below.setdefault(found[0]["name"], Node())
-            last = depth == len(parts) - 1
-            if node.value is not None or (last and node.below):
-                raise InvalidArgumentError(f"`{name}` is assigned twice: give each column one value")
-            of = found[0]["type"]
-            if last:
-                node.value = number
-                return path, of
-            if not isinstance(of, dict) or of["type"] != "struct":
-                raise InvalidArgumentError(f"`{'.'.join(path)}` isn't a struct, so `{name}` is no field of it")
-            fields, below = of["fields"], node.below
-        raise InvalidArgumentError("an assignment needs the name of a column")
+        return self._assigned.put(batch, values)
 
 
 def _parts(name: str, columns: set[str]) -> Sequence[str]:
@@ -191,7 +216,7 @@ def _spark_type(of: pa.DataType) -> SparkType | None:
     return of_json(json.loads(_native.schema_from_arrow(pa.schema([("v", of)])))["fields"][0]["type"])
 
 
-def _assigned(old: pa.Array, node: Node, values: list[pa.Array]) -> pa.Array:
+def _assigned(old: pa.Array, node: Node, values: Sequence[pa.Array]) -> pa.Array:
     """A column with the new values in it; a struct that was null gets its other fields as nulls, as in Spark."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -52,6 +52,11 @@ class Condition:
         if not complete or len(bound) < len(trees):
             self.check = compile_boolean(predicate, snapshot.schema_json(), now_us=time.time_ns() // 1000)
 
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What the history says of it."""
+        return {"predicate": json.dumps([] if self.sql is None else [self.sql])}
+
     def _binds(self, tree: str) -> bool:
         try:
             self._snapshot.scan([], tree)

@@ -7,7 +7,7 @@ Whole files go without being read; of others the rows are marked in a deletion v
 from __future__ import annotations
 
 from deltaplane.commands.condition import Condition
-from deltaplane.commands.rewriting import Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
 __all__ = ["delete"]
@@ -25,6 +25,6 @@ def delete(target: Target, predicate: Predicate | None, settings: Settings) -> d
         if job.native.copies_rows:
             job.native.record_picked("delete")
             job.native.copy_others()
-        return job.commit({"numDeletedRows": rows})
+        return job.commit({**job.finish(), "numDeletedRows": rows})
 
-    return rewriting(target, "DELETE", condition, settings, run)
+    return rewriting(target, Operation("DELETE", condition.parameters, condition.tree), settings, run)

@@ -7,7 +7,7 @@ No row changes, so no other writer is in the way unless it touches the same file
 from __future__ import annotations
 
 from deltaplane.commands.condition import Condition
-from deltaplane.commands.rewriting import Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr import Predicate
 
@@ -24,6 +24,7 @@ def purge(target: Target, partitions: Predicate | None, settings: Settings) -> d
         if job.native.pick_outdated() == 0:
             return None
         job.native.copy_others()
-        return job.commit({})
+        return job.commit(job.finish())
 
-    return rewriting(target, "REORG", condition, settings, run, {"applyPurge": "true"}, data_change=False)
+    parameters = {**condition.parameters, "applyPurge": "true"}
+    return rewriting(target, Operation("REORG", parameters, condition.tree, data_change=False), settings, run)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.condition import Condition
 
-__all__ = ["Rewriting", "Settings", "Target", "rewriting"]
+__all__ = ["Operation", "Rewriting", "Settings", "Target", "rewriting"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,22 @@ class Settings:
     writer: WriterProperties | None = None
     commit: CommitProperties | None = None
     hook: PostCommitHookProperties | None = None
+    target_file_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a command is to the log.
+
+    `parameters` go to the history; `reads` is a tree that every row meets which the command reads, as JSON, None for
+    all rows; `incoming` are the columns of rows that it brings; without `data_change` rows only move.
+    """
+
+    name: str
+    parameters: Mapping[str, str]
+    reads: str | None = None
+    incoming: Mapping[str, Any] | None = None
+    data_change: bool = True
 
 
 class Rewriting:
@@ -55,18 +71,16 @@ class Rewriting:
     def __init__(
         self,
         target: Target,
-        operation: str,
-        condition: Condition,
+        operation: Operation,
         settings: Settings,
-        parameters: Mapping[str, str],
-        data_change: bool,
     ) -> None:
         request = {
-            "operation": operation,
-            "operation_parameters": parameters,
-            "data_change": data_change,
-            "predicate": condition.tree,
-            "files": file_request(settings.writer),
+            "operation": operation.name,
+            "operation_parameters": operation.parameters,
+            "data_change": operation.data_change,
+            "predicate": operation.reads,
+            "incoming": operation.incoming,
+            "files": file_request(settings.writer, settings.target_file_size),
             "commit": commit_request(settings.commit, settings.hook),
         }
         self.native = _native.Rewrite.begin(target.snapshot, json.dumps(request))
@@ -79,27 +93,44 @@ class Rewriting:
         """Picks the rows that the condition means; returns their number, None if the log doesn't tell it."""
         if condition.check is None and self.native.selects_files:
             rows = self.native.pick_files()
-        else:
-            rows = self._streamed(condition.rows, self.native.pick)
+            self._scanned = time.monotonic()
+            return rows
+        return self.pick_rows(condition.rows)
+
+    def pick_rows(self, places: Callable[[], Iterator[pa.RecordBatch]]) -> int:
+        """Picks the rows whose `_file` and `_row` a stream gives; returns their number."""
+        rows: int = self._streamed(places, self.native.pick)
         self._scanned = time.monotonic()
         return rows
+
+    def record(self, rows: pa.RecordBatch, change: str) -> None:
+        """Records rows as this change, where the table records changes."""
+        if self.native.records_changes:
+            self.native.record(_reader(rows), change)
+
+    def insert(self, rows: pa.RecordBatch, change: str | None) -> int:
+        """Writes rows that are new in the table; returns their number."""
+        return self.native.insert(_reader(rows), change)
 
     def write(self, rows: Callable[[], Iterator[pa.RecordBatch]], change: str) -> None:
         """Writes rows that come instead of picked ones, recorded as this change."""
         self._streamed(rows, lambda reader: self.native.write(reader, change))
 
-    def commit(self, own: Mapping[str, int | None]) -> dict[str, int]:
-        """Commits; returns the metrics, `own` among them, under delta-spark's names."""
+    def finish(self) -> dict[str, int]:
+        """Ends the files; returns what was done to files and how long it took, under delta-spark's names."""
         summary: dict[str, int] = json.loads(self.native.finish())
         ended = time.monotonic()
         summary["scanTimeMs"] = _ms(self._scanned - self._began)
         summary["rewriteTimeMs"] = _ms(ended - self._scanned)
         summary["executionTimeMs"] = _ms(ended - self._began)
-        summary |= {k: v for k, v in own.items() if v is not None}
-        said = {k: str(v) for k, v in summary.items()}
-        self._committing = True
-        summary["version"] = self.native.commit(json.dumps(said))
         return summary
+
+    def commit(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
+        """Commits; returns the metrics that are known, with the version."""
+        known = {k: v for k, v in metrics.items() if v is not None}
+        self._committing = True
+        version = self.native.commit(json.dumps({k: str(v) for k, v in known.items()}))
+        return {**known, "version": version}
 
     def take_back(self, failure: BaseException) -> None:
         """Deletes what was written, unless the commit may have happened."""
@@ -122,26 +153,21 @@ class Rewriting:
             raise
 
 
+def _reader(rows: pa.RecordBatch) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    return pa.RecordBatchReader.from_batches(rows.schema, [rows])
+
+
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
 def rewriting(
-    target: Target,
-    operation: str,
-    condition: Condition,
-    settings: Settings,
-    run: Callable[[Rewriting], dict[str, int] | None],
-    parameters: Mapping[str, str] | None = None,
-    *,
-    data_change: bool = True,
+    target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
 ) -> dict[str, int]:
-    """Runs a command; nothing is left behind where it fails before its commit. Returns its metrics, or none.
-
-    `parameters` go to the history, the condition alone unless told; without `data_change` rows only move.
-    """
-    said = {"predicate": json.dumps([] if condition.sql is None else [condition.sql])}
-    job = Rewriting(target, operation, condition, settings, {**said, **(parameters or {})}, data_change)
+    """Runs a command; nothing is left behind where it fails before its commit. Returns its metrics, or none."""
+    job = Rewriting(target, operation, settings)
     if job.skipped:
         return {}
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from deltaplane.arrow_io import Scan
 from deltaplane.commands.assignments import Assignments
 from deltaplane.commands.condition import Condition
-from deltaplane.commands.rewriting import Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 from deltaplane.row_rules import BatchRules, RowRules
 
@@ -34,9 +34,9 @@ def update(target: Target, assignments: Assignments, predicate: Predicate | None
         job.native.record_picked("update_preimage")
         job.native.copy_others()
         job.write(lambda: _changed(job, assignments), "update_postimage")
-        return job.commit({"numUpdatedRows": job.native.written_rows})
+        return job.commit({**job.finish(), "numUpdatedRows": job.native.written_rows})
 
-    return rewriting(target, "UPDATE", condition, settings, run)
+    return rewriting(target, Operation("UPDATE", condition.parameters, condition.tree), settings, run)
 
 
 def _changed(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatch]:

@@ -5,6 +5,7 @@ Resolves names ignoring case, gives literals their types and hands calls to the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError
@@ -15,8 +16,22 @@ from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, attempted, refuse
 from deltaplane.expr.types import SparkType, text
 
+__all__ = ["SIGNS", "Binder", "below"]
+
 # Operators that the text spells as signs or words; everything else is written as a function.
 SIGNS = ("and", "or", "not", "in", "between", "like", "div", "case", "[]", ".")
+
+
+def below(column: str, of: SparkType | None, sql: str, fields: Sequence[str]) -> Typed:
+    """A column, or the field of a struct in it that the names lead to."""
+    if of is None:
+        refuse(f"the column `{column}`, whose type it has no form of,")
+    value = Typed(of, sql)
+    for part in fields:
+        if value.type.name != "struct":
+            raise InvalidArgumentError(f"`{column}` is {of}, which has no field `{part}`")
+        value = functions.collections.field_of(value, part)
+    return value
 
 
 class Binder:
@@ -37,7 +52,7 @@ class Binder:
         if isinstance(node, Literal):
             return self._literal(node)
         if isinstance(node, Name):
-            return self._column(node)
+            return self.column(node)
         if isinstance(node, Cast):
             arg = self.bind(node.arg)
             value = cast(self._context, arg, node.to)
@@ -62,22 +77,15 @@ class Binder:
         sql = text(value) if to.name == "string" else f"CAST('{value}' AS {to.duck})"
         return Typed(to, sql, literal=value, constant=True)
 
-    def _column(self, node: Name) -> Typed:
+    def column(self, node: Name) -> Typed:
+        """The typed form of a column or of a field below one."""
         first, *rest = node.parts
         found = [name for name in self._columns if name.lower() == first.lower()]
         if len(found) != 1:
             self._unknown(first, found)
         (name,) = found
-        to = self._columns[name]
-        if to is None:
-            refuse(f"the column `{name}`, whose type it has no form of,")
         given = self.used.setdefault(name, f"c{len(self.used)}")
-        value = Typed(to, given)
-        for part in rest:
-            if to.name != "struct":
-                raise InvalidArgumentError(f"`{first}` is {to}, which has no field `{part}`")
-            value = functions.collections.field_of(value, part)
-        return value
+        return below(name, self._columns[name], given, rest)
 
     def _unknown(self, name: str, found: list[str]) -> NoReturn:
         if found:

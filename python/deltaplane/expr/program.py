@@ -20,7 +20,18 @@ from deltaplane.expr.types import SparkType, of_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Check", "Program", "compile_boolean", "compile_expressions", "violations"]
+__all__ = [
+    "Check",
+    "Program",
+    "arrow_type",
+    "compile_boolean",
+    "compile_expressions",
+    "context_of",
+    "explained",
+    "instantless",
+    "violations",
+    "zoneless",
+]
 
 _RAISED = re.compile(r"!([A-Z_]+)! (.*?)(?:' to |\" to |'|$)", re.DOTALL)
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::(\d{2}))?")
@@ -33,7 +44,8 @@ class SchemaLike(Protocol):
         """Its JSON."""
 
 
-def _context(zone: str, now_us: int | None) -> Context:
+def context_of(zone: str, now_us: int | None) -> Context:
+    """What lowerings may know of a session in this zone at this time."""
     if zone in ("UTC", "Z", "GMT", "Etc/UTC"):
         return Context(zone, 0, now_us)
     match = _OFFSET.fullmatch(zone)
@@ -72,7 +84,7 @@ class Program:
             query = ", ".join(f"{e.sql} AS v{i}" for i, e in enumerate(self.expressions))
             made = connection.sql(f"SELECT {query} FROM rows").to_arrow_table()
         except Exception as e:
-            raise _explained(e) from e
+            raise explained(e) from e
         finally:
             connection.unregister("rows")
         arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in made.columns]
@@ -87,7 +99,7 @@ class Program:
         for column, name in self.columns.items():
             at = there.get(column.lower())
             found = pa.nulls(batch.num_rows, wanted[column]) if at is None else batch.column(at)
-            arrays.append(_cast(found, _zoneless(wanted[column])))
+            arrays.append(instantless(found, zoneless(wanted[column])))
             names.append(name)
         return pa.Table.from_arrays(arrays, names=names)
 
@@ -135,7 +147,7 @@ def compile_expressions(
 
     schema_json = schema if isinstance(schema, str) else schema.to_json()
     columns = {f["name"]: of_json(f["type"]) for f in json.loads(schema_json)["fields"]}
-    binder = Binder(columns, _context(zone, now_us))
+    binder = Binder(columns, context_of(zone, now_us))
     bound = []
     for sql in texts:
         try:
@@ -234,22 +246,23 @@ def violations(check: Check, stream: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
             yield broken
 
 
-def _zoneless(of: pa.DataType) -> pa.DataType:
+def zoneless(of: pa.DataType) -> pa.DataType:
     """A type with instants as zone-less timestamps, as DuckDB is given them."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(of):
         return pa.timestamp("us")
     if pa.types.is_struct(of):
-        return pa.struct([pa.field(f.name, _zoneless(f.type)) for f in of])
+        return pa.struct([pa.field(f.name, zoneless(f.type)) for f in of])
     if pa.types.is_map(of):
-        return pa.map_(_zoneless(of.key_type), _zoneless(of.item_type))
+        return pa.map_(zoneless(of.key_type), zoneless(of.item_type))
     if pa.types.is_list(of):
-        return pa.list_(_zoneless(of.value_type))
+        return pa.list_(zoneless(of.value_type))
     return of
 
 
-def _cast(values: pa.Array, to: pa.DataType) -> pa.Array:
+def instantless(values: pa.Array, to: pa.DataType) -> pa.Array:
+    """The values in a type without instants, as DuckDB is given them: as zone-less timestamps at UTC."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
@@ -302,7 +315,7 @@ def _returned(values: pa.Array, of: SparkType) -> pa.Array:
     return values if values.type == to else values.cast(to)
 
 
-def _explained(e: Exception) -> Exception:
+def explained(e: Exception) -> Exception:
     """DuckDB's error as the one that Spark would raise."""
     raised = _RAISED.search(str(e))
     if raised and raised[1] == "UNSUPPORTED_VALUE":

@@ -1,6 +1,6 @@
 """Predicates as `(column, operator, value)` tuples, as deltalake users know them, to the JSON tree.
 
-Owns what a Python value means in a predicate; knows no SQL and no column types. Called by `expr.parse` alone.
+Owns what a Python value means in a predicate; knows no SQL and no column types. Called by `expr.parse` and by commands that look for values.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _condition(part: Any) -> Node:
     if op in ("in", "not in"):
         if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset) or not value:
             raise InvalidArgumentError(f"the predicate on `{name}` needs a list of values after {op!r}, not {value!r}")
-        found = tree.is_in(column, [_value(v, name) for v in value])
+        found = tree.is_in(column, [value_node(v, name) for v in value])
         return tree.negated(found) if op == "not in" else found
     cmp = _OPERATORS.get(op)
     if cmp is None:
@@ -57,7 +57,7 @@ def _condition(part: Any) -> Node:
         raise InvalidArgumentError(f"the predicate on `{name}` has the operator {operator!r}: use one of {known}")
     if value is None and cmp in ("=", "!="):
         return {"op": "is_null" if cmp == "=" else "is_not_null", "arg": column}
-    return tree.compare(cmp, column, _value(value, name))
+    return tree.compare(cmp, column, value_node(value, name))
 
 
 def _name(name: str) -> list[str]:
@@ -74,7 +74,8 @@ def _name(name: str) -> list[str]:
     raise InvalidArgumentError(f"the predicate's column name {name!r} isn't a name: put odd characters in backticks")
 
 
-def _value(value: Any, name: str) -> Node:
+def value_node(value: Any, name: str) -> Node:
+    """The literal of a Python value; text means a value of the column's type."""
     if hasattr(value, "item") and not isinstance(value, str | bytes | int | float):
         value = value.item()
     match value:

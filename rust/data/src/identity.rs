@@ -30,7 +30,7 @@ impl IdentityValues {
         }
     }
 
-    /// The batch with the next values in the columns that are to be filled.
+    /// The batch with the next values in the columns that are to be filled, but for those that it brings.
     ///
     /// # Errors
     /// `ConstraintViolation` when a column has no value left.
@@ -44,9 +44,13 @@ impl IdentityValues {
                 "a task of this write has more than 2^32 rows to give identity values to: repartition the data",
             ));
         }
-        let mut fields = batch.schema().fields().to_vec();
+        let columns_of = batch.schema();
+        let mut fields = columns_of.fields().to_vec();
         let mut columns = batch.columns().to_vec();
         for fill in &self.fills {
+            if columns_of.field_with_name(&fill.column).is_ok() {
+                continue;
+            }
             let values: Int64Array = (self.next..self.next + rows)
                 .map(|n| value(fill, n))
                 .collect::<Result<Vec<_>>>()?

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::{Add, AddCdcFile, Remove};
+use deltaplane_protocol::actions::{Add, AddCdcFile, Protocol, Remove};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
     self, RowRules, change_data_feed, deletion_vectors, materialize_partition_columns, row_tracking,
 };
@@ -19,8 +20,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::transaction::{Committed, Marks, Operation, commit};
-use crate::write_plan::FileTarget;
-use crate::write_request::{CommitRequest, FileRequest};
+use crate::write_plan::{FileTarget, PlannedWrite, plan_incoming};
+use crate::write_request::{CommitRequest, FileRequest, IncomingRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// Columns by which commands find rows.
@@ -43,6 +44,9 @@ pub struct RewriteRequest {
     /// A condition, as expression JSON, that every row meets which the command reads; all rows when absent.
     #[serde(default)]
     pub predicate: Option<String>,
+    /// The columns of rows that the command brings, where it brings some or the schema may grow.
+    #[serde(default)]
+    pub incoming: Option<IncomingRequest>,
     /// How files are written.
     #[serde(default)]
     pub files: FileRequest,
@@ -77,6 +81,7 @@ pub struct Rewrite {
     reads: Option<(Predicate, Arc<Pruner>)>,
     rules: RowRules,
     partition_columns_in_files: bool,
+    incoming: Option<PlannedWrite>,
     was_done: bool,
 }
 
@@ -119,9 +124,16 @@ impl Rewrite {
                 Some((predicate, Arc::new(pruner)))
             }
         };
+        let incoming = match &request.incoming {
+            Some(columns) => Some(plan_incoming(base, columns, &request.files).await?),
+            None => None,
+        };
         let was_done = !request.commit.txn.is_empty() && request.commit.was_done(&base.transactions(now_ms()).await?);
         Ok(Rewrite {
-            rules: features::row_rules(state.view())?,
+            rules: match &incoming {
+                Some(planned) => planned.row_rules().clone(),
+                None => features::row_rules(state.view())?,
+            },
             partition_columns_in_files: materialize_partition_columns::in_files(
                 state.protocol(),
                 state.metadata(),
@@ -130,6 +142,7 @@ impl Rewrite {
             base: base.clone(),
             request,
             reads,
+            incoming,
             was_done,
         })
     }
@@ -171,6 +184,9 @@ impl Rewrite {
 
     /// What new files must be.
     pub fn target(&self) -> FileTarget<'_> {
+        if let Some(planned) = &self.incoming {
+            return planned.target();
+        }
         let state = self.base.state();
         FileTarget {
             schema: state.schema(),
@@ -180,6 +196,19 @@ impl Rewrite {
             properties: state.properties(),
             request: &self.request.files,
         }
+    }
+
+    /// What to fill the identity columns of new rows with that come without them.
+    pub fn fills(&self) -> &[Fill] {
+        self.incoming.as_ref().map_or(&[], PlannedWrite::fills)
+    }
+
+    /// The protocol of the table as it is and as the command leaves it.
+    pub fn protocols(&self) -> (Protocol, Protocol) {
+        let now = || self.base.state().protocol().clone();
+        self.incoming
+            .as_ref()
+            .map_or_else(|| (now(), now()), PlannedWrite::protocols)
     }
 
     /// What expressions ask of changed rows.
@@ -203,8 +232,12 @@ impl Rewrite {
     ///
     /// # Errors
     /// A conflict kind when another writer changed what the command read; nothing is visible then.
-    pub async fn commit(&self, done: Rewritten) -> Result<Committed> {
+    pub async fn commit(&self, mut done: Rewritten) -> Result<Committed> {
         let mut staged = self.request.commit.staged(now_ms());
+        if let Some(planned) = &self.incoming {
+            let marks = identity_columns::take_marks(&mut done.adds);
+            (staged.metadata, staged.protocol) = planned.table_after(&marks);
+        }
         if row_tracking::is_on(self.base.state().metadata()) {
             row_tracking::say_preserved(&mut staged.extra_info);
         }

@@ -1,13 +1,13 @@
 //! What a write means for a table: create, append, overwrite, replace partitions; which schema and
 //! protocol it leaves. Planned on the driver before any file is written, committed after all are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, DomainMetadata, Metadata, Protocol, Remove, claimed_sum};
 use deltaplane_protocol::conflict::ReadSet;
-use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
     self, Directives, RowRules, View, clustering, iceberg_compat, materialize_partition_columns, row_tracking,
@@ -29,7 +29,7 @@ use crate::schema_checks::{
 };
 use crate::surroundings::new_id;
 use crate::transaction::{Committed, Operation, Staged, commit};
-use crate::write_request::{FileRequest, SchemaMode, WriteMode, WriteRequest};
+use crate::write_request::{FileRequest, IncomingRequest, SchemaMode, WriteMode, WriteRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// Whether there is something to write.
@@ -61,6 +61,8 @@ enum Replace {
     Nothing,
     All,
     Partitions(Predicate),
+    /// The partitions that rows are written to.
+    Written,
 }
 
 /// A write that was checked against the table.
@@ -103,6 +105,28 @@ async fn plan(store: &Store, incoming: StructType, request: WriteRequest) -> Res
     match base {
         None => new_table(store, incoming, request).map(|p| WritePlan::Go(Box::new(p))),
         Some(base) => existing_table(store, base, incoming, request).await,
+    }
+}
+
+/// Checks what a command on this version brings as new values of these columns, as an append of such rows would be.
+pub(crate) async fn plan_incoming(
+    base: &Snapshot,
+    incoming: &IncomingRequest,
+    files: &FileRequest,
+) -> Result<PlannedWrite> {
+    let request = WriteRequest {
+        schema_mode: incoming.merge_schema.then_some(SchemaMode::Merge),
+        schema_json: Some(incoming.schema_json.clone()),
+        files: files.clone(),
+        applies_row_rules: true,
+        ..WriteRequest::new(WriteMode::Append)
+    };
+    let columns = StructType::from_json(&incoming.schema_json)?;
+    columns.check_names()?;
+    match existing_table(base.store(), base.clone(), nullable_inside(columns), request).await? {
+        WritePlan::Go(planned) => Ok(*planned),
+        // Nothing to skip for was given.
+        WritePlan::Skip(why) => Err(Error::internal(format!("a command's rows were skipped: {why}"))),
     }
 }
 
@@ -297,8 +321,18 @@ fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
             "the table is append-only (delta.appendOnly = true): it can't be overwritten; append, or unset the property first",
         ));
     }
+    if request.dynamic_partitions && (!overwrite || request.predicate.is_some()) {
+        return Err(Error::invalid_argument(
+            "the partitions that rows are written to are replaced in mode overwrite, without a predicate",
+        ));
+    }
     let Some(text) = &request.predicate else {
-        return Ok(if overwrite { Replace::All } else { Replace::Nothing });
+        return Ok(match overwrite {
+            // Without partitions the table is the one partition.
+            true if request.dynamic_partitions && !base.state().partition_columns().is_empty() => Replace::Written,
+            true => Replace::All,
+            false => Replace::Nothing,
+        });
     };
     if !overwrite {
         return Err(Error::invalid_argument(
@@ -516,6 +550,11 @@ impl PlannedWrite {
                     ReadSet::Rows(Some(pruner)),
                 )
             }
+            (Some(base), Replace::Written) if !adds.is_empty() => {
+                let pruner = Arc::new(written_partitions(base, &adds)?);
+                let removes = removes(base, Some(pruner.clone()), now).await?;
+                (removes, ReadSet::Rows(Some(pruner)))
+            }
             _ => (Vec::new(), ReadSet::Nothing),
         };
         let mut staged = self.request.commit.staged(now);
@@ -533,6 +572,11 @@ impl PlannedWrite {
             read,
             ..staged
         })
+    }
+
+    /// Metadata and protocol as the rows leave them, where they change.
+    pub(crate) fn table_after(&self, marks: &[(String, i64)]) -> (Option<Metadata>, Option<Protocol>) {
+        (self.metadata_after(marks), self.protocol.clone())
     }
 
     /// The new metadata, with how far identity columns went (P108). It makes a commit of another writer
@@ -603,6 +647,37 @@ async fn removes(base: &Snapshot, pruner: Option<Arc<Pruner>>, now: i64) -> Resu
         }
     }
     Ok(out)
+}
+
+/// What selects the partitions that files are in.
+fn written_partitions(base: &Snapshot, adds: &[Add]) -> Result<Pruner> {
+    let state = base.state();
+    let mut partitions: Vec<Expr> = Vec::new();
+    let mut seen = HashSet::new();
+    for add in adds {
+        if !seen.insert(&add.partition_values) {
+            continue;
+        }
+        let mut parts = Vec::new();
+        for column in state.partition_columns() {
+            let field = state.schema().field_ignore_case(column);
+            let physical = field.map_or(column.as_str(), |f| state.mapping().physical_name(f));
+            let value = add.partition_values.get(physical).cloned().flatten();
+            parts.push(Expr::Compare {
+                cmp: Comparison::NullSafeEq,
+                left: Box::new(Expr::Column {
+                    name: vec![column.clone()],
+                }),
+                right: Box::new(Expr::Literal {
+                    type_name: if value.is_some() { "text" } else { "void" }.to_owned(),
+                    value,
+                }),
+            });
+        }
+        partitions.push(Expr::And { args: parts });
+    }
+    let chosen = Predicate::bind(&Expr::Or { args: partitions }, base.schema())?;
+    Pruner::new(&chosen, base.schema(), state.partition_columns(), state.mapping())
 }
 
 /// Rows written by a predicate overwrite must be rows that the predicate selects.

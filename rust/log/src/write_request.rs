@@ -112,6 +112,17 @@ pub(crate) fn engine_info(given: Option<&str>) -> String {
     }
 }
 
+/// The columns in which a command brings values of its own: of new rows, or for a schema that grows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IncomingRequest {
+    /// Them, as Delta schema JSON.
+    pub schema_json: String,
+    /// Whether columns that the table lacks are added to it; else they are refused.
+    #[serde(default)]
+    pub merge_schema: bool,
+}
+
 /// A write as the caller asks for it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,6 +147,9 @@ pub struct WriteRequest {
     /// The same as text, for the table's history.
     #[serde(default)]
     pub predicate_sql: Option<String>,
+    /// Whether the mode overwrite replaces only those partitions that rows are written to.
+    #[serde(default)]
+    pub dynamic_partitions: bool,
     /// Name of a new table.
     #[serde(default)]
     pub name: Option<String>,
@@ -164,6 +178,31 @@ pub struct WriteRequest {
     /// Parameters of the operation in the history, beside the write's own.
     #[serde(default)]
     pub operation_parameters: BTreeMap<String, Value>,
+}
+
+impl WriteRequest {
+    /// A write in this mode that asks for nothing else.
+    pub(crate) fn new(mode: WriteMode) -> Self {
+        WriteRequest {
+            mode,
+            partition_by: None,
+            cluster_by: None,
+            schema_mode: None,
+            schema_json: None,
+            predicate: None,
+            dynamic_partitions: false,
+            predicate_sql: None,
+            name: None,
+            description: None,
+            configuration: BTreeMap::new(),
+            names_seed: None,
+            files: FileRequest::default(),
+            commit: CommitRequest::default(),
+            applies_row_rules: false,
+            operation: None,
+            operation_parameters: BTreeMap::new(),
+        }
+    }
 }
 
 /// `null`, one application's version, or a list of them.

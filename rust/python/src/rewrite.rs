@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
 use deltaplane_data::{
-    FILE, FileRead, Marked, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, RowSink, Written, is_outdated, take_out,
-    take_out_again,
+    FILE, FileRead, IdentityValues, Marked, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, RowSink, Written, is_outdated,
+    take_out, take_out_again,
 };
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{Marks, Rewrite as Plan, RewriteRequest, Rewritten, now_ms};
 use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
 use deltaplane_protocol::deletion_vectors::Positions;
+use deltaplane_protocol::features::identity_columns;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::{Store, block_on};
@@ -26,7 +27,7 @@ use crate::arrow_bridge::reader_of;
 use crate::errors::run;
 use crate::scan::{Scan, read_spec};
 use crate::snapshot::Snapshot;
-use crate::write::{Spec, delete_paths};
+use crate::write::{Spec, delete_paths, protocols_text};
 
 /// A command on one version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -46,6 +47,7 @@ struct State {
     vector_files: Vec<String>,
     copied_rows: usize,
     added_rows: usize,
+    identity: Option<IdentityValues>,
 }
 
 /// The rows that a command deletes by vectors.
@@ -124,6 +126,19 @@ impl Rewrite {
         self.locked().added_rows
     }
 
+    /// Whether changed rows are to be recorded.
+    #[getter]
+    fn records_changes(&self) -> bool {
+        self.plan.records_changes()
+    }
+
+    /// The protocol before and after, as JSON.
+    #[getter]
+    fn protocols(&self) -> String {
+        let (before, after) = self.plan.protocols();
+        protocols_text(&before, &after)
+    }
+
     #[getter]
     fn selects_files(&self) -> bool {
         self.plan.selects_files()
@@ -196,15 +211,12 @@ impl Rewrite {
 
     /// The picked rows, with their ids where they have some.
     fn picked(&self, py: Python<'_>) -> PyResult<Scan> {
-        run(py, || {
-            let reads = self
-                .locked()
-                .files
-                .iter()
-                .map(PickedFile::picked)
-                .collect::<Result<_>>()?;
-            Scan::of_files(self.plan.base(), reads, self.columns()?)
-        })
+        run(py, || self.picked_with(&[]))
+    }
+
+    /// The picked rows with the columns that say where they stand.
+    fn picked_places(&self, py: Python<'_>) -> PyResult<Scan> {
+        run(py, || self.picked_with(&[FILE, ROW]))
     }
 
     /// Writes the rows that stand in the picked rows' files and stay, where their files are written anew.
@@ -247,6 +259,47 @@ impl Rewrite {
         })
     }
 
+    /// Writes rows that are new in the table; columns that they lack get what the table gives them. Returns how many.
+    #[pyo3(signature = (rows, change = None))]
+    fn insert(&self, py: Python<'_>, rows: &Bound<'_, PyAny>, change: Option<&str>) -> PyResult<usize> {
+        let reader = reader_of(rows)?;
+        run(py, || {
+            let mut state = self.locked();
+            let mut identity = match state.identity.take() {
+                Some(identity) => identity,
+                None => IdentityValues::new(self.plan.fills().to_vec(), 0),
+            };
+            let mut inserted = 0;
+            for batch in reader {
+                let batch = identity.fill(batch.map_err(|e| stream_failed(&e))?)?;
+                inserted += batch.num_rows();
+                let sink = self.sink(&mut state)?;
+                block_on(async {
+                    sink.write(&batch).await?;
+                    match change {
+                        Some(change) => sink.record(&batch, change).await,
+                        None => Ok(()),
+                    }
+                })?;
+            }
+            state.identity = Some(identity);
+            Ok(inserted)
+        })
+    }
+
+    /// Records rows as this change, where changes are recorded.
+    fn record(&self, py: Python<'_>, rows: &Bound<'_, PyAny>, change: &str) -> PyResult<()> {
+        let reader = reader_of(rows)?;
+        run(py, || {
+            let mut state = self.locked();
+            for batch in reader {
+                let batch = batch.map_err(|e| stream_failed(&e))?;
+                block_on(self.sink(&mut state)?.record(&batch, change))?;
+            }
+            Ok(())
+        })
+    }
+
     /// Records the picked rows as this change.
     fn record_picked(&self, py: Python<'_>, change: &str) -> PyResult<()> {
         if !self.plan.records_changes() {
@@ -270,6 +323,9 @@ impl Rewrite {
             let mut state = self.locked();
             if let Some(sink) = state.sink.take() {
                 state.written = block_on(sink.finish())?;
+                if let Some(identity) = state.identity.take() {
+                    identity_columns::stamp(&mut state.written.adds, &identity.last()?);
+                }
             }
             let out = take_out(self.plan.base().store(), &state.files, self.by_vector, now_ms());
             state.taken_out = block_on(out)?;
@@ -332,12 +388,23 @@ impl Rewrite {
     }
 
     fn spec_of(&self) -> Spec {
-        Spec::of(&self.plan.target(), &[], self.plan.row_rules(), false)
+        Spec::of(&self.plan.target(), self.plan.fills(), self.plan.row_rules(), false)
+    }
+
+    fn picked_with(&self, more: &[&str]) -> Result<Scan> {
+        let reads = self
+            .locked()
+            .files
+            .iter()
+            .map(PickedFile::picked)
+            .collect::<Result<_>>()?;
+        let columns = self.columns()?.into_iter().chain(more.iter().map(|c| (*c).to_owned()));
+        Scan::of_files(self.plan.base(), reads, columns.collect())
     }
 
     /// The columns of rows that are written anew.
     fn columns(&self) -> Result<Vec<String>> {
-        let fields = self.plan.target().schema.fields().iter();
+        let fields = self.plan.base().schema().fields().iter();
         let mut names: Vec<String> = fields.map(|f| f.name.clone()).collect();
         if self.plan.stored_ids()?.is_some() {
             names.extend([ROW_ID.to_owned(), ROW_COMMIT_VERSION.to_owned()]);

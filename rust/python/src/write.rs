@@ -6,7 +6,7 @@ use std::sync::Arc;
 use deltaplane_data::{Compression, FileWriter, IdentityValues, StatsConfig, WriteSpec, cast_batch, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{FileTarget, PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write, protocol_json};
-use deltaplane_protocol::actions::{Add, PartitionValues};
+use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
 use deltaplane_protocol::features::RowRules;
 use deltaplane_protocol::features::identity_columns::{self, Fill};
@@ -22,6 +22,11 @@ use serde_json::json;
 use crate::arrow_bridge::{ArrowSchema, reader_of, schema_of};
 use crate::errors::run;
 use crate::snapshot::store;
+
+/// Protocols before and after a commit, as JSON.
+pub(crate) fn protocols_text(before: &Protocol, after: &Protocol) -> String {
+    json!({"before": protocol_json(before), "after": protocol_json(after)}).to_string()
+}
 
 /// What writers of files must know, as text that travels to any machine.
 #[derive(Serialize, Deserialize)]
@@ -193,7 +198,7 @@ impl WriteJob {
     fn protocols(&self, py: Python<'_>) -> PyResult<String> {
         run(py, || {
             let (before, after) = self.planned()?.protocols();
-            Ok(json!({"before": protocol_json(&before), "after": protocol_json(&after)}).to_string())
+            Ok(protocols_text(&before, &after))
         })
     }
 

@@ -1,0 +1,65 @@
+"""The clauses of a MERGE as the user gives them, and what is wrong with a list of them whatever the tables are.
+
+Knows no table and no engine. Called by the builder (`deltaplane.merging`) and by `merge_plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from deltaplane.exceptions import InvalidArgumentError
+
+__all__ = ["Action", "Clause", "Kind", "check", "said"]
+
+# `source` are all rows of the source, matched or not.
+Kind = Literal["matched", "not_matched", "not_matched_by_source", "source"]
+Action = Literal["update", "delete", "insert"]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One WHEN: for which rows, under which condition, and what becomes of them.
+
+    `values` are column → expression; None stands for `*`, every column of the source but `excepted`.
+    """
+
+    kind: Kind
+    action: Action
+    condition: str | None = None
+    values: Mapping[str, str] | None = None
+    excepted: Sequence[str] = ()
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether its values are `*`."""
+        return self.action != "delete" and self.values is None
+
+
+def check(clauses: Sequence[Clause]) -> None:
+    """Refuses lists in which a clause could never apply, and empty ones.
+
+    Raises:
+        InvalidArgumentError: says which clause.
+    """
+    if not clauses:
+        raise InvalidArgumentError("a merge needs at least one clause: add when_matched_update or another one")
+    for kind in ("matched", "not_matched", "not_matched_by_source"):
+        of_kind = [c for c in clauses if c.kind == kind]
+        for number, clause in enumerate(of_kind[:-1], 1):
+            if clause.condition is None:
+                raise InvalidArgumentError(
+                    f"clause {number} of the {len(of_kind)} for rows {kind.replace('_', ' ')} has no condition, so those "
+                    "after it could never apply: give it one, or put it last"
+                )
+
+
+def said(clauses: Sequence[Clause], kind: Kind) -> list[dict[str, str]]:
+    """What the history says of the clauses of a kind, as delta-spark does."""
+    shown = []
+    for clause in clauses:
+        if clause.kind == kind:
+            condition = {} if clause.condition is None else {"predicate": clause.condition}
+            shown.append({**condition, "actionType": clause.action})
+    return shown

@@ -1,0 +1,91 @@
+"""Overwrites of some rows: those that meet a condition, or those that equal new ones in some columns, make room for new rows.
+
+Whole files go unread where the condition selects them; of others the rest stays as in a DELETE. Called by
+`deltaplane.write`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from deltaplane import _native
+from deltaplane.commands.condition import Condition
+from deltaplane.commands.merge import Merge, merge
+from deltaplane.commands.merge_clauses import Clause
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.program import Check, compile_boolean
+from deltaplane.row_rules import BatchRules, RowRules
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["replace_matching", "replace_where"]
+
+# Metrics of rewritten files as they are called in a write.
+_WRITE = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes"}
+
+
+def replace_where(
+    target: Target, rows: pa.RecordBatchReader, condition: str, settings: Settings, *, merge_schema: bool
+) -> dict[str, int]:
+    """Replaces the rows that meet a condition, in one commit; returns its metrics. Each new row must meet it, too."""
+    chosen = Condition(target.snapshot, condition)
+    incoming = {"schema_json": _native.schema_from_arrow(rows.schema), "merge_schema": merge_schema}
+    parameters = {"mode": "Overwrite", **chosen.parameters}
+    operation = Operation("WRITE", parameters, chosen.tree, incoming)
+
+    def run(job: Rewriting) -> dict[str, int]:
+        deleted = job.pick(chosen)
+        # Vectors and whole files tell by themselves what was deleted, new files what came (P130, P131).
+        recorded = job.native.copies_rows
+        if recorded:
+            job.native.record_picked("delete")
+            job.native.copy_others()
+        check = compile_boolean(condition, json.loads(job.native.spec)["schema"], now_us=time.time_ns() // 1000)
+        new = sum(job.insert(batch, "insert" if recorded else None) for batch in _ruled(job, rows, check))
+        summary = {_WRITE.get(name, name): value for name, value in job.finish().items()}
+        return job.commit({**summary, "numDeletedRows": deleted, "numOutputRows": new + summary["numCopiedRows"]})
+
+    return rewriting(target, operation, settings, run)
+
+
+def _ruled(job: Rewriting, rows: pa.RecordBatchReader, check: Check) -> Iterator[pa.RecordBatch]:
+    rules = BatchRules(RowRules.of_spec(job.native.spec, rows.schema.names))
+    for batch in rows:
+        ruled = rules(batch)
+        broken = check.broken(ruled)
+        if broken.num_rows:
+            raise InvalidArgumentError(
+                f"the data has rows that `{check.sql}` doesn't select: nothing was committed; filter the data, or widen "
+                f"the predicate. The first one:{check.shown(broken.slice(0, 1))}"
+            )
+        yield ruled
+
+
+def replace_matching(
+    target: Target,
+    rows: pa.RecordBatchReader,
+    columns: Sequence[str],
+    settings: Settings,
+    *,
+    merge_schema: bool,
+) -> dict[str, int]:
+    """Replaces the rows that equal a new one in these columns, in one commit; returns its metrics, none without rows."""
+    if not columns:
+        raise InvalidArgumentError("replace_using names no column: say which ones tell what a new row replaces")
+    names = ["`" + column.replace("`", "``") + "`" for column in columns]
+    what = Merge(
+        source=rows,
+        predicate=" AND ".join(f"t.{name} = s.{name}" for name in names),
+        clauses=[Clause("matched", "delete"), Clause("source", "insert")],
+        source_alias="s",
+        target_alias="t",
+        merge_schema=merge_schema,
+        operation="WRITE",
+        parameters={"mode": "Overwrite", "replaceUsing": json.dumps(list(columns))},
+    )
+    return merge(target, what, settings)

@@ -1,0 +1,1 @@
+"""Engines that run what commands plan. They know relations and rows, and nothing of Delta."""

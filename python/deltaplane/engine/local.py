@@ -1,0 +1,193 @@
+"""The embedded engine: DuckDB over streams of Arrow batches, in bounded memory, with its spill files in a directory of its own.
+
+Knows relations and their types, no table and no log. Called by the commands.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.program import explained, instantless, zoneless
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pyarrow as pa
+
+__all__ = ["LocalEngine", "Memory", "memory_bytes"]
+
+# Expressions: these lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't overflow. Joins: the
+# right side is the one that is held in memory, whatever DuckDB believes of a stream's length.
+_UNWANTED = "common_subexpressions,expression_rewriter,statistics_propagation,join_order,build_side_probe_side"
+# DuckDB takes some 15 to 22 % more than it is told.
+_HEADROOM = 0.8
+_ROWS_AT_ONCE = 1 << 16
+_MEMORY_OF_THREADS = 500_000_000
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20}
+_UNITS |= {"GIB": 1 << 30, "TIB": 1 << 40}
+
+
+def memory_bytes(limit: int | str) -> int:
+    """A limit of memory in bytes.
+
+    Raises:
+        InvalidArgumentError: neither a number of bytes nor a text such as `500MB` or `2GiB`; or less than 16 MB.
+
+    >>> memory_bytes("1.5 GB"), memory_bytes(64_000_000)
+    (1500000000, 64000000)
+    """
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]{0,3})\s*", str(limit))
+    unit = _UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None:
+        raise InvalidArgumentError(f"memory_limit is a number of bytes or a text such as '500MB', not {limit!r}")
+    size = int(float(match[1]) * unit)
+    if size < 16_000_000:
+        raise InvalidArgumentError(f"memory_limit is {limit}, but joins need 16 MB at least")
+    return size
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a command may use.
+
+    `limit`: bytes of memory, or a text such as `500MB`, beyond which rows go to disk; 80 % of the machine's if None.
+    `directory`: where they go; the system's temporary one if None. `on_disk_bytes`: at most so many of them.
+    """
+
+    limit: int | str | None = None
+    directory: str | None = None
+    on_disk_bytes: int | None = None
+
+
+class LocalEngine:
+    """One command's session. Columns of relations are called `c0`, `c1`, …, so that no name of a user's meets another.
+
+    >>> import pyarrow as pa
+    >>> with LocalEngine() as engine:
+    ...     data = pa.table({"any name": [3, 1]})
+    ...     engine.adopt("s", data.to_batches(), data.schema)
+    ...     engine.value("SELECT sum(c0) FROM s")
+    4
+    """
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        memory = memory or Memory()
+        try:
+            import duckdb
+        except ImportError as e:
+            raise UnsupportedExpressionError(
+                "joining rows needs DuckDB: pip install 'deltaplane[local]', or run the command on Spark"
+            ) from e
+        config: dict[str, Any] = {"preserve_insertion_order": False}
+        if memory.on_disk_bytes is not None:
+            config["max_temp_directory_size"] = f"{memory.on_disk_bytes}B"
+        if memory.limit is not None:
+            limit = memory_bytes(memory.limit)
+            config["memory_limit"] = f"{int(limit * _HEADROOM)}B"
+            # Each thread holds blocks of its own.
+            if limit < _MEMORY_OF_THREADS:
+                config["threads"] = 1
+        self._spill = tempfile.TemporaryDirectory(prefix="deltaplane-", dir=memory.directory)
+        config["temp_directory"] = self._spill.name
+        self._connection = duckdb.connect(":memory:", config=config)
+        self._connection.execute(f"SET disabled_optimizers = '{_UNWANTED}'")
+        self._failed: list[DeltaError] = []
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+        self._spill.cleanup()
+
+    def adopt(self, name: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+        """Takes a user's rows in as a table, once, however often they are asked for: streams can't be read again.
+
+        Beside its columns the table has `rowid`, the number of the row.
+        """
+        self.stream(name + "_given", rows, schema)
+        self.run(f"CREATE TABLE {name} AS SELECT * FROM {name}_given")
+        self._connection.unregister(name + "_given")
+
+    def stream(self, name: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+        """Makes batches a relation that can be read once. Their columns, by place, become those of the schema.
+
+        Instants become zone-less timestamps at UTC.
+        """
+        import pyarrow as pa
+
+        to = pa.schema([(f"c{i}", zoneless(f.type)) for i, f in enumerate(schema)] or [("c0", pa.int32())])
+        reader = pa.RecordBatchReader.from_batches(to, (_as(batch, to) for batch in self._kept(batches)))
+        self._connection.register(name, reader)
+
+    def run(self, sql: str) -> None:
+        """Runs a statement whose result doesn't matter."""
+        self._rows(sql)
+
+    def row(self, sql: str) -> tuple[Any, ...]:
+        """The one row of a query."""
+        (found,) = self._rows(sql)
+        return found
+
+    def value(self, sql: str) -> Any:
+        """The one value of a query."""
+        (found,) = self.row(sql)
+        return found
+
+    def column(self, sql: str) -> list[Any]:
+        """The one column of a small result."""
+        return [value for (value,) in self._rows(sql)]
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        try:
+            found: list[tuple[Any, ...]] = self._connection.execute(sql).fetchall()
+        except Exception as e:
+            raise self._explained(e) from e
+        return found
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a query as it is computed; while it runs the engine takes no other one."""
+        try:
+            reader = self._connection.sql(sql).to_arrow_reader(_ROWS_AT_ONCE)
+        except Exception as e:
+            raise self._explained(e) from e
+        try:
+            while True:
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+                except Exception as e:
+                    raise self._explained(e) from e
+                yield batch
+        finally:
+            reader.close()
+
+    def _kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """An Arrow stream carries only the text of an error: the error itself is kept here."""
+        try:
+            yield from batches
+        except DeltaError as e:
+            self._failed.append(e)
+            raise
+
+    def _explained(self, e: Exception) -> Exception:
+        if self._failed:
+            return self._failed[-1]
+        if "Out of Memory" in str(e):
+            return InvalidArgumentError("the rows to be joined need more than memory_limit, also with disk: raise it")
+        return explained(e)
+
+
+def _as(batch: pa.RecordBatch, to: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    given = batch.columns or [pa.nulls(batch.num_rows, pa.int32())]
+    return pa.RecordBatch.from_arrays([instantless(c, f.type) for c, f in zip(given, to, strict=True)], schema=to)

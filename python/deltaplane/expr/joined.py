@@ -1,0 +1,159 @@
+"""Expressions over two tables that stand beside each other, as in MERGE: names found as Spark finds them.
+
+Owns how a name meets its table; types and functions are the binder's. Called by `commands.merge_plan`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr import tree
+from deltaplane.expr.bind import Binder, below
+from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax, parse, shown
+
+if TYPE_CHECKING:
+    from deltaplane.expr.typed import Context, Typed
+    from deltaplane.expr.types import SparkType
+
+__all__ = ["JoinedBinder", "Side", "conjuncts", "in_expression", "names", "parsed", "pruning"]
+
+_COMPARED = {"=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_PLAIN = ("byte", "short", "integer", "long", "decimal", "string", "date", "boolean")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the tables: `sql` is what DuckDB calls it, its columns are `c0`, `c1`, … there in their order."""
+
+    sql: str
+    alias: str | None
+    columns: Mapping[str, SparkType | None]
+    says: str
+
+    def number(self, name: str) -> int | None:
+        """The number of a column, found ignoring case; None where there is none."""
+        found = [i for i, column in enumerate(self.columns) if column.lower() == name.lower()]
+        if len(found) > 1:
+            raise InvalidArgumentError(f"`{name}` could be any of several columns of {self.says}, by case alone")
+        return found[0] if found else None
+
+    def sql_of(self, number: int) -> str:
+        """A column as DuckDB is told it."""
+        return f"{self.sql}.c{number}"
+
+
+class JoinedBinder(Binder):
+    """Binds expressions over the sides that they may see.
+
+    A name is a column of the side whose alias stands before it, or of the one side that has such a column.
+    """
+
+    def __init__(self, sides: Sequence[Side], context: Context) -> None:
+        super().__init__({}, context)
+        self._sides = sides
+
+    def column(self, node: Name) -> Typed:
+        """The typed form of a column or of a field below one."""
+        side, number, fields = self.place(node)
+        name = list(side.columns)[number]
+        return below(name, side.columns[name], side.sql_of(number), fields)
+
+    def place(self, node: Name) -> tuple[Side, int, Sequence[str]]:
+        """The side, the column's number there, and the fields below it.
+
+        Raises:
+            InvalidArgumentError: no such column, or one on both sides.
+        """
+        first, *rest = node.parts
+        if rest:
+            for side in self._sides:
+                if side.alias is not None and side.alias.lower() == first.lower():
+                    number = side.number(rest[0])
+                    if number is not None:
+                        return side, number, rest[1:]
+        found = [(side, n) for side in self._sides if (n := side.number(first)) is not None]
+        if len(found) == 1:
+            return *found[0], rest
+        name = ".".join(node.parts)
+        if found:
+            raise InvalidArgumentError(f"`{name}` is a column of both tables: put an alias before it")
+        raise InvalidArgumentError(f"no column is called `{name}`: {' and '.join(map(_known, self._sides))}")
+
+
+def _known(side: Side) -> str:
+    called = "" if side.alias is None else f" (`{side.alias}`)"
+    return f"{side.says}{called} has {', '.join(list(side.columns)[:20])}"
+
+
+def parsed(sql: str) -> Syntax:
+    """The tree of an expression; errors show its text."""
+    try:
+        return parse(sql)
+    except (InvalidArgumentError, UnsupportedExpressionError) as e:
+        raise in_expression(e, sql) from e
+
+
+def in_expression(error: DeltaError, sql: str) -> DeltaError:
+    """The error with the expression that it is about."""
+    return type(error)(f"{error} (in the expression `{shown(sql)}`)")
+
+
+def conjuncts(node: Syntax) -> Iterator[Syntax]:
+    """The conditions that must all be true for the whole to be true."""
+    if isinstance(node, Call) and node.name == "and":
+        for arg in node.args:
+            yield from conjuncts(arg)
+    else:
+        yield node
+
+
+def names(node: Syntax) -> Iterator[Name]:
+    """The columns that an expression names."""
+    if isinstance(node, Name):
+        yield node
+    elif isinstance(node, Cast):
+        yield from names(node.arg)
+    elif isinstance(node, Call):
+        for arg in node.args:
+            yield from names(arg)
+
+
+def pruning(node: Syntax, binder: JoinedBinder, side: Side) -> tree.Node | None:
+    """A tree over one side's columns that every row meets for which the condition can be true; None for all rows."""
+    if not isinstance(node, Call):
+        return None
+    if node.name in ("and", "or"):
+        parts = [pruning(arg, binder, side) for arg in node.args]
+        known = [p for p in parts if p is not None]
+        if node.name == "or":
+            return tree.any_of(known) if len(known) == len(parts) else None
+        return tree.all_of(known) if known else None
+    if node.name not in ("in", "between", *_COMPARED):
+        return None
+    operands = [_operand(arg, binder, side) for arg in node.args]
+    known = [o for o in operands if o is not None]
+    if len(known) < len(operands):
+        return None
+    first, *others = known
+    if node.name == "in":
+        return tree.is_in(first, others)
+    if node.name == "between":
+        return tree.all_of([tree.compare(">=", first, others[0]), tree.compare("<=", first, others[1])])
+    return tree.compare(_COMPARED[node.name], first, others[0])
+
+
+def _operand(node: Syntax, binder: JoinedBinder, side: Side) -> tree.Node | None:
+    if isinstance(node, Name):
+        found, number, fields = binder.place(node)
+        return tree.column([list(side.columns)[number], *fields]) if found is side else None
+    if isinstance(node, Literal) and isinstance(node.value, str) and node.type.name in _PLAIN:
+        return tree.literal(node.value, str(node.type))
+    if isinstance(node, Cast) and isinstance(node.arg, Literal) and node.to.name == "date" and not node.attempt:
+        value = node.arg.value
+        return tree.literal(value, "date") if isinstance(value, str) and _DATE.fullmatch(value) else None
+    return None
