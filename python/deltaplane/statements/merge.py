@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.arrow_io import as_reader
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
@@ -56,8 +57,9 @@ class Merge:
         """Merges in one commit."""
         table = session.catalog.target(self.table)
         before = table.version()
-        merging = _merge_of(table)(
-            self._source(session),
+        source = as_reader(self._source(session))
+        merging = table.merge(
+            source,
             self.on.text,
             source_alias=_alias(self.source),
             target_alias=_alias(self.table),
@@ -65,6 +67,7 @@ class Merge:
         )
         for clause in self.clauses:
             with self.cursor.located(clause.token):
+                self._check_star(clause, table, source.schema.names)
                 merging = self._add(merging, clause, table)
         metrics = merging.execute()
         version = table.version() if table.version() != before else None
@@ -82,6 +85,18 @@ class Merge:
             return made.rename_columns(list(names)) if names else made
         data = session.catalog.data(self.source)
         return session.catalog.table(self.source).scan() if data is None else data
+
+    def _check_star(self, clause: When, table: DeltaTable, names: Sequence[str]) -> None:
+        """In Spark `*` stands for the table's columns, all of which the source must have unless the schema evolves."""
+        if self.evolves or not clause.action.endswith("_all"):
+            return
+        there = {name.lower() for name in (*names, *clause.but)}
+        lacking = [f.name for f in table.schema().fields if f.name.lower() not in there]
+        if lacking:
+            raise InvalidArgumentError(
+                f"the source has no column `{lacking[0]}`, which `*` takes from it: name the columns, leave it out by "
+                "EXCEPT, or MERGE WITH SCHEMA EVOLUTION"
+            )
 
     def _add(self, merging: Any, clause: When, table: DeltaTable) -> Any:
         condition = None if clause.condition is None else clause.condition.text
@@ -112,14 +127,6 @@ class Merge:
             else:
                 values[column] = default_of(field_named(table, parts[0])) if len(parts) == 1 else "NULL"
         return values
-
-
-def _merge_of(table: DeltaTable) -> Callable[..., Any]:
-    try:
-        merge: Callable[..., Any] = table.merge
-    except AttributeError as e:
-        raise UnsupportedFeatureError(f"MERGE isn't in this version of deltaplane: {e}", table=table.table_uri) from e
-    return merge
 
 
 def _alias(name: TableName | Nested) -> str | None:
