@@ -39,7 +39,7 @@ def test_versions_and_names(spark: SparkSession, at: str) -> None:
     old = f"SELECT count(*) AS n FROM delta.`{at}` VERSION AS OF 0 o JOIN delta.`{at}@v1` n ON o.x = n.x"
     assert values(sql(old, spark)) == [(3,)]
     data = pa.table({"k": ["a", "c"], "w": [10, 20]})
-    named = "SELECT t.x, u.w FROM t, u WHERE t.k = u.k ORDER BY t.x;"
+    named = "SELECT t.x, u.w FROM t, u WHERE t.k = u.k ORDER BY t.x; -- t"
     assert values(sql(named, spark, tables={"t": at, "u": data})) == [(1, 10), (3, 10), (4, 20)]
     shown = DeltaTable(at, version=0)
     assert values(sql("SELECT sum(x) FROM t WHERE x IS DISTINCT FROM 2", spark, tables={"T": shown})) == [(4,)]

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from typing import ClassVar, NoReturn, TypeVar
 
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SqlSyntaxError, UnsupportedExpressionError
-from deltaplane.expr.syntax import Name, Parser, Token, pattern
-from deltaplane.expr.syntax import parse as parse_expression
+from deltaplane.expr.syntax import Parser, Token, pattern
 
-__all__ = ["Cursor", "unqualified"]
+__all__ = ["Cursor", "quoted", "unqualified"]
 
 T = TypeVar("T")
 
@@ -136,12 +135,6 @@ class Cursor(Parser):
         else:
             self.tokens[self.at] = Token(token.kind, token.text[1:], token.start + 1)
 
-    def condition(self) -> str:
-        """The text of an expression, which is read to find its end."""
-        start = self.at
-        self.expression()
-        return self.text_from(start)
-
     @contextmanager
     def located(self, token: int) -> Iterator[None]:
         """Says where in the statement an error arose that an expression's meaning raised."""
@@ -178,7 +171,7 @@ def unqualified(tokens: list[Token], sql: str, qualifiers: list[tuple[str, ...]]
     `x` of a column `t`.
 
     >>> cursor = Cursor("t.x > 1 AND t.y = 't.x'")
-    >>> _ = cursor.condition()
+    >>> _ = cursor.expression()
     >>> unqualified(cursor.tokens, cursor.sql, [("t",)], {"x"})
     "x > 1 AND t.y = 't.x'"
     """
@@ -215,11 +208,3 @@ def _run(tokens: list[Token], i: int) -> list[str]:
             break
         i += 2
     return found
-
-
-def column_path(sql: str) -> tuple[str, ...]:
-    """The parts of a column's path."""
-    parsed = parse_expression(sql)
-    if not isinstance(parsed, Name):
-        raise InvalidArgumentError(f"`{sql}` is no column")
-    return parsed.parts

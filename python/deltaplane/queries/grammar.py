@@ -80,7 +80,7 @@ class Grammar(Cursor):
         self.own_queries = own_queries
 
     def last_query(self) -> Query:
-        """The query that ends the statement; another engine's is its text alone."""
+        """The query that ends the statement; another engine's is passed over."""
         if self.own_queries:
             return self.query()
         start = self.at
@@ -88,7 +88,7 @@ class Grammar(Cursor):
             self.at += 1
         if start == self.at:
             self.expected("a query")
-        return Query(Values(()), text=self.text_from(start))
+        return Query(Values(()))
 
     def refuse(self, what: str) -> NoReturn:
         line, column = self.line_and_column(self.place())
@@ -101,7 +101,6 @@ class Grammar(Cursor):
     def query(self) -> Query:
         """The query that comes next."""
         self.deeper()
-        start = self.at
         named = self.named_queries() if self.take("with") else ()
         body = self.sets()
         order = self.order() if self.take("order") else ()
@@ -112,7 +111,7 @@ class Grammar(Cursor):
             limit = self.whole_number("a number of rows")
         offset = self.whole_number("a number of rows") if self.take("offset") else 0
         self.depth -= 1
-        return Query(body, named, order, limit, offset, self.text_from(start))
+        return Query(body, named, order, limit, offset)
 
     def deeper(self) -> None:
         """Counts what is nested: deeper text than the parser's bound is refused."""

@@ -5,7 +5,7 @@ Knows no table and no types. Made by `grammar`, read by `planning`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from deltaplane.expr.syntax import Call, Syntax
 from deltaplane.options import VersionLike
@@ -173,7 +173,6 @@ class Query:
     order: tuple[Order, ...] = ()
     limit: int | None = None
     offset: int = 0
-    text: str = field(default="", compare=False)
 
 
 Body = Select | Values | SetOperation | Query

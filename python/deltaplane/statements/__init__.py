@@ -106,6 +106,7 @@ def sql(
         UnsupportedExpressionError: what the embedded engine doesn't do as Spark does, by name.
         UnsupportedFeatureError: a statement that this version doesn't have, by name.
         DeltaError: what the API's methods raise for the same call.
+        PySparkException: what Spark says of a query that it runs.
 
     >>> import deltaplane
     >>> _ = deltaplane.sql("CREATE TABLE delta.`memory://doc-sql/t` (day DATE NOT NULL, x INT DEFAULT 7)")

@@ -56,8 +56,7 @@ def on_spark(spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog)
             views.append(view)
             text += cursor.sql[at:begin] + view + _alias(cursor, name, end)
             at = end
-        text += cursor.sql[at:].rstrip().rstrip(";")
-        yield spark.sql(text)
+        yield spark.sql(text + cursor.sql[at:])
     finally:
         for view in views:
             spark.catalog.dropTempView(view)
