@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, sql, write_deltalake
-from deltaplane.exceptions import InvalidArgumentError, SqlSyntaxError, UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError, SqlSyntaxError
 
-SOURCE = pa.table({"k": ["a"], "v": [1]})
+SOURCE = pa.table({"k": ["a"], "v": [1], "s": [{"x": 1}]})
 
 
 class Recorder:
@@ -112,7 +112,7 @@ def test_table_source_and_numbers(recorder: Recorder, path: str) -> None:
         WHEN MATCHED THEN UPDATE SET tgt.v = src.w"""
     (done,) = sql(text, tables={"s": SOURCE}).to_pylist()
     ((_, (source, condition), named), (_, (values, _), _)) = recorder.calls
-    assert source.to_pydict() == {"k": ["a"], "w": [1]}
+    assert source.read_all().to_pydict() == {"k": ["a"], "w": [1]}
     assert (condition, values) == ("tgt.k = src.k AND src.w > 0", {"v": "src.w"})
     assert named == {"source_alias": "src", "target_alias": "tgt", "merge_schema": True}
     assert (
@@ -129,7 +129,7 @@ def test_names_are_aliases_where_none_is_given(recorder: Recorder, path: str) ->
         tables={"t": path},
     )
     _, (source, _), named = recorder.calls[0]
-    assert source.to_arrow().num_rows == 1
+    assert source.read_all().num_rows == 1
     assert named == {"source_alias": "old", "target_alias": "t", "merge_schema": False}
     recorder.calls.clear()
     sql(f"MERGE INTO delta.`{path}` USING s ON k = s.k WHEN MATCHED THEN DELETE", tables={"s": SOURCE})
@@ -161,7 +161,31 @@ def test_a_join_is_no_source(path: str) -> None:
         sql("MERGE INTO t USING (a JOIN b ON a.x = b.x) ON true WHEN MATCHED THEN DELETE", tables={"t": path})
 
 
-@pytest.mark.skipif("merge" in vars(DeltaTable) or hasattr(DeltaTable, "merge"), reason="the table merges")
-def test_without_merge_the_statement_is_refused_by_name(path: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="MERGE isn't in this version"):
-        sql("MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN DELETE", tables={"t": path, "s": SOURCE})
+def rows(path: str) -> list[tuple[str, int]]:
+    found = DeltaTable(path).to_pyarrow_table().to_pylist()
+    return sorted((row["k"], row["v"]) for row in found)
+
+
+def test_it_merges(tmp_table: Callable[[], str]) -> None:
+    path = tmp_table()
+    write_deltalake(path, pa.table({"k": ["a", "b", "c"], "v": [1, 2, 3]}))
+    text = f"""MERGE INTO delta.`{path}` t USING (SELECT k, v * 10 AS v FROM s) s ON t.k = s.k
+        WHEN MATCHED AND s.v > 50 THEN DELETE WHEN MATCHED THEN UPDATE SET v = t.v + s.v
+        WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE AND t.v = 3 THEN UPDATE SET v = -t.v"""
+    (done,) = sql(text, tables={"s": pa.table({"k": ["a", "b", "z"], "v": [1, 9, 5]})}).to_pylist()
+    assert (done["num_affected_rows"], done["num_inserted_rows"], done["version"]) == (4, 1, 1)
+    assert rows(path) == [("a", 11), ("c", -3), ("z", 50)]
+
+
+def test_a_star_needs_every_column(tmp_table: Callable[[], str]) -> None:
+    path = tmp_table()
+    write_deltalake(path, pa.table({"k": ["a"], "v": [1]}))
+    lacking = {"t": path, "s": pa.table({"K": ["a", "b"], "more": [0, 0]})}
+    for action in ("MATCHED THEN UPDATE SET *", "NOT MATCHED THEN INSERT *"):
+        with pytest.raises(InvalidArgumentError, match="no column `v`"):
+            sql(f"MERGE INTO t USING s ON t.k = s.k WHEN {action}", tables=lacking)
+        sql(f"MERGE INTO t USING s ON t.k = s.k WHEN {action} EXCEPT (v)", tables=lacking)
+    assert sorted(DeltaTable(path).to_pyarrow_table()["k"].to_pylist()) == ["a", "b"]
+    evolving = "MERGE WITH SCHEMA EVOLUTION INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET *"
+    sql(evolving, tables=lacking)
+    assert DeltaTable(path).to_pyarrow_table()["more"].to_pylist() == [0, 0]
