@@ -125,6 +125,7 @@ CONNECT = """
     spark.range(10).selectExpr("id", "id % 2 AS p").write.format("deltaplane").mode("append").save(path)
     dp.write(spark.range(10, 15).selectExpr("id", "id % 2 AS p"), path)
     print("rows", spark.read.format("deltaplane").load(path).where("p = 0").count(), dp.read(spark, path, version=0).count())
+    print("plan", dp.plan(spark, path, "id >= 0").agg({"num_records": "sum"}).collect()[0][0])
     try:
         dp.create_or_replace_temp_view(spark, "v", path)
     except NotImplementedError as e:
@@ -144,4 +145,5 @@ def test_spark_connect(path: str) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert "rows 8 10" in run.stdout
+    assert "plan 15" in run.stdout
     assert "view a view that follows the table needs the native scan" in run.stdout

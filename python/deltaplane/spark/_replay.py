@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from deltaplane import _native
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["DISTRIBUTED_BYTES", "PART_BYTES", "JobPlans", "live_files"]
 
 # Bytes of a log from which a scan's files are planned by a job unless the caller or the session says otherwise: Parquet of
-# this size is some twenty million files, minutes of one machine.
+# this size is some forty million files, minutes of one machine.
 DISTRIBUTED_BYTES = 4 << 30
 # Bytes of the log that one task reads: compressed ones of a checkpoint, text of commits.
 PART_BYTES = 32 << 20
@@ -84,19 +85,9 @@ def live_files(
     plan = json.dumps({**said, **told})
     shown = spark_schema(_native.replay_schema(plan))
     replay = _Replay(location, options, plan, checkpoint, commits, commit_bytes)
-    frames = []
-    if commits:
-        frames.append(_of_commits(spark, replay, shown))
-    if checkpoint:
-        frames.append(_of_checkpoint(spark, replay, shown))
-    match frames:
-        case []:
-            return spark.createDataFrame([], shown)
-        case [one]:
-            return one
-        case [newer, older]:
-            return newer.union(older)
-    raise AssertionError(frames)
+    frames = [_of_commits(spark, replay, shown)] if commits else []
+    frames += [_of_checkpoint(spark, replay, shown)] if checkpoint else []
+    return reduce(lambda one, other: one.union(other), frames) if frames else spark.createDataFrame([], shown)
 
 
 def _of_commits(spark: SparkSession, replay: _Replay, shown: Any) -> DataFrame:
@@ -112,7 +103,7 @@ def _of_commits(spark: SparkSession, replay: _Replay, shown: Any) -> DataFrame:
 
         yield from live_files(plan, batches, expected)
 
-    words = _words(spark, replay, "path string, vector_id string, version long, turn long, add string")
+    words = _words(spark, replay, keys_only=False)
     newest = Window.partitionBy("path", "vector_id").orderBy(F.desc("version"), F.asc("turn"))
     live = words.withColumn("place", F.row_number().over(newest)).where("place = 1 AND add IS NOT NULL")
     return live.select("add").mapInArrow(task, shown)
@@ -137,17 +128,17 @@ def _of_checkpoint(spark: SparkSession, replay: _Replay, shown: Any) -> DataFram
     files = spark.range(0, len(parts), 1, len(parts)).mapInArrow(task, columns)
     if not replay.commits:
         return files
-    touched = _words(spark, replay, "path string, vector_id string").toDF("touched", "touched_vector")
+    touched = _words(spark, replay, keys_only=True).toDF("touched", "touched_vector")
     if replay.commit_bytes <= _BROADCAST_BYTES:
         touched = F.broadcast(touched)
     same = (F.col("path") == F.col("touched")) & F.col("vector_id").eqNullSafe(F.col("touched_vector"))
     return files.join(touched, same, "left_anti").select(*shown.names)
 
 
-def _words(spark: SparkSession, replay: _Replay, columns: str) -> DataFrame:
+def _words(spark: SparkSession, replay: _Replay, *, keys_only: bool) -> DataFrame:
     """What the commits say of files, or the keys alone that they name."""
     location, options, parts = replay.location, replay.options, replay.commits
-    keys_only = "add" not in columns
+    columns = "path string, vector_id string" + ("" if keys_only else ", version long, turn long, add string")
 
     def task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from deltaplane.spark._replay_tasks import commit_words
