@@ -56,17 +56,20 @@ class Merge:
         """Merges in one commit."""
         table = session.catalog.target(self.table)
         before = table.version()
-        merging = _merge_of(table)(
-            self._source(session),
-            self.on.text,
-            source_alias=_alias(self.source),
-            target_alias=_alias(self.table),
-            merge_schema=self.evolves,
-        )
+        merge, source = _merge_of(table), self._source(session)
+        with self.cursor.located(self.on.token):
+            merging = merge(
+                source,
+                self.on.text,
+                source_alias=_alias(self.source),
+                target_alias=_alias(self.table),
+                merge_schema=self.evolves,
+            )
         for clause in self.clauses:
             with self.cursor.located(clause.token):
                 merging = self._add(merging, clause, table)
-        metrics = merging.execute()
+        with self.cursor.located(self.on.token):
+            metrics = merging.execute()
         version = table.version() if table.version() != before else None
         numbers = {name: metrics.get(theirs) for name, theirs in _NUMBERS.items()}
         counts = [n for n in numbers.values() if n is not None]
