@@ -189,3 +189,20 @@ def test_a_star_needs_every_column(tmp_table: Callable[[], str]) -> None:
     evolving = "MERGE WITH SCHEMA EVOLUTION INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET *"
     sql(evolving, tables=lacking)
     assert DeltaTable(path).to_pyarrow_table()["more"].to_pylist() == [0, 0]
+
+
+def test_rows_are_merged(tmp_table: Callable[[], str]) -> None:
+    where = tmp_table()
+    write_deltalake(where, pa.table({"k": ["a", "b", "c"], "v": [1, 2, 3]}))
+    tables = {"t": where, "s": pa.table({"k": ["a", "d"], "v": [10, 40]})}
+    text = """MERGE INTO t USING s ON t.k = s.k
+        WHEN MATCHED THEN UPDATE SET v = t.v + s.v
+        WHEN NOT MATCHED THEN INSERT *
+        WHEN NOT MATCHED BY SOURCE AND t.k = 'c' THEN DELETE"""
+    (done,) = sql(text, tables=tables).to_pylist()
+    counts = {name: done[name] for name in list(done)[:4]}
+    assert counts == {"num_affected_rows": 3, "num_updated_rows": 1, "num_deleted_rows": 1, "num_inserted_rows": 1}
+    assert sql("SELECT * FROM t ORDER BY k", tables=tables).to_pydict() == {"k": ["a", "b", "d"], "v": [11, 2, 40]}
+    with pytest.raises(InvalidArgumentError, match=r"^line 1, column 25: .*`t.nope`"):
+        sql("MERGE INTO t USING s ON t.nope = s.k WHEN MATCHED THEN DELETE", tables=tables)
+    assert DeltaTable(where).version() == 1

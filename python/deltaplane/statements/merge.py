@@ -58,18 +58,20 @@ class Merge:
         table = session.catalog.target(self.table)
         before = table.version()
         source = as_reader(self._source(session))
-        merging = table.merge(
-            source,
-            self.on.text,
-            source_alias=_alias(self.source),
-            target_alias=_alias(self.table),
-            merge_schema=self.evolves,
-        )
+        with self.cursor.located(self.on.token):
+            merging = table.merge(
+                source,
+                self.on.text,
+                source_alias=_alias(self.source),
+                target_alias=_alias(self.table),
+                merge_schema=self.evolves,
+            )
         for clause in self.clauses:
             with self.cursor.located(clause.token):
                 self._check_star(clause, table, source.schema.names)
                 merging = self._add(merging, clause, table)
-        metrics = merging.execute()
+        with self.cursor.located(self.on.token):
+            metrics = merging.execute()
         version = table.version() if table.version() != before else None
         numbers = {name: metrics.get(theirs) for name, theirs in _NUMBERS.items()}
         counts = [n for n in numbers.values() if n is not None]
