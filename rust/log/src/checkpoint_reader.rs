@@ -1,42 +1,23 @@
 //! Reading checkpoints: classic, multi-part and V2 with sidecars (P050–P057). Opening reads footers
 //! only; state actions come from their few non-null rows, file actions are streamed.
 
-use std::panic::AssertUnwindSafe;
-use std::sync::OnceLock;
-
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
-use arrow::compute::{filter_record_batch, is_not_null};
-use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, Schema, SchemaRef};
-use deltaplane_error::{Error, Kind, Result};
+use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, Schema};
+use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Action, DomainMetadata, Format, Metadata, Protocol, SetTransaction, parse_line};
-use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, adds_to_batch, conform, map_at, removes_to_batch};
+use deltaplane_protocol::files::{ADD_SCHEMA, adds_to_batch, conform, map_at, removes_to_batch};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile};
 use deltaplane_protocol::segment::CheckpointFiles;
-use deltaplane_store::{ObjectInfo, Store};
+use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
-use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
-use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
-use tokio::sync::OnceCell;
 
 use crate::checkpoint_file::ORDER_KEY;
-use crate::checkpoint_filter::{self, Skipping};
-use crate::checkpoint_runs::{self, Chosen, is_sound, mark};
+use crate::checkpoint_filter::Skipping;
+use crate::checkpoint_part::{FileActions, Part, Rows, part_column};
 use crate::listing::listed;
-use crate::parquet_file::ParquetFile;
 use crate::sidecar_ranges::{self, SidecarFile, SidecarRange};
 
-/// Rows of a batch of file actions: large enough for columnar speed, small enough to stream.
-const BATCH_ROWS: usize = 32 * 1024;
-/// Bytes of a batch, where rows are long.
-const BATCH_BYTES: usize = 64 << 20;
-/// A column's values in one row group take no more, or this much for each row: longer ones are no actions, and decoding
-/// holds each several times.
-const COLUMN_BYTES: i64 = 128 << 20;
-const ROW_BYTES: i64 = 16 << 10;
 /// Columns that say what is in a file, and the structs among them.
 const DESCRIBING: &[&str] = &[
     "partitionValues",
@@ -55,30 +36,8 @@ const NO_STATISTICS: &[&str] = &[
     "deletionVector",
     "clusteringProvider",
 ];
-/// A sample of a file's rows is so many runs of so many.
-const SAMPLED_RUNS: usize = 128;
-const SAMPLED_ROWS: usize = 64;
 /// Sidecars that are opened at a time.
 const OPENED_AHEAD: usize = 8;
-
-/// A file of a checkpoint. Sidecars are opened when something is read of them: a table may have thousands.
-pub(crate) struct Part {
-    store: Store,
-    key: String,
-    opened: OnceCell<Opened>,
-    /// What a listing showed of it, where that tells it from another file of its name.
-    listed: Option<ObjectInfo>,
-    /// How the top file names it, if it does.
-    pub sidecar: Option<SidecarFile>,
-    /// The very file and its row groups that are wanted, where that isn't all of whatever has the key.
-    wanted: Option<(ObjectInfo, Vec<usize>)>,
-    range: OnceLock<Option<SidecarRange>>,
-}
-
-struct Opened {
-    file: ParquetFile,
-    footer: ArrowReaderMetadata,
-}
 
 /// An opened checkpoint.
 pub(crate) struct CheckpointReader {
@@ -103,29 +62,6 @@ pub(crate) struct Checked {
     pub actions: u64,
     /// Live files among them.
     pub adds: u64,
-}
-
-/// Which file actions to stream.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileActions {
-    Adds,
-    Removes,
-}
-
-impl FileActions {
-    fn column(self) -> &'static str {
-        match self {
-            FileActions::Adds => "add",
-            FileActions::Removes => "remove",
-        }
-    }
-
-    fn schema(self) -> SchemaRef {
-        match self {
-            FileActions::Adds => ADD_SCHEMA.clone(),
-            FileActions::Removes => REMOVE_SCHEMA.clone(),
-        }
-    }
 }
 
 impl CheckpointReader {
@@ -155,10 +91,8 @@ impl CheckpointReader {
                 manifest.extend(actions);
                 sidecars.extend(named);
             } else {
-                let part = Part {
-                    listed: Some(shown.clone()).filter(|s| s.etag.is_some()),
-                    ..Part::new(store, shown.key, None)
-                };
+                let etag = Some(shown.clone()).filter(|s| s.etag.is_some());
+                let part = Part::new(store, shown.key, None).listed(etag);
                 part.open().await?;
                 parts.push(part);
             }
@@ -271,7 +205,7 @@ impl CheckpointReader {
 
     /// Those files in their order, some of them opened ahead: a store answers many at a time.
     fn opened_ahead<'a>(parts: Vec<&'a Part>) -> impl Stream<Item = Result<&'a Part>> {
-        let open = |p: &'a Part| async move { p.open().await.map(|_| p) };
+        let open = |p: &'a Part| async move { p.open().await.map(|()| p) };
         stream::iter(parts).map(open).buffered(OPENED_AHEAD)
     }
 
@@ -329,9 +263,8 @@ impl CheckpointReader {
 
     fn own_top(&self) -> Option<&str> {
         let (top, sidecars) = self.parts.split_first()?;
-        let footer = top.opened.get()?.footer.metadata();
         let is_one = top.sidecar.is_none() && sidecars.iter().all(|s| s.sidecar.is_some());
-        mark(footer, ORDER_KEY).filter(|_| is_one && is_sound(footer))
+        top.own_mark(ORDER_KEY).filter(|_| is_one)
     }
 
     /// Rows of all its files.
@@ -440,273 +373,6 @@ fn parse_manifest(text: &[u8]) -> Result<(Vec<Action>, Vec<SidecarFile>)> {
         }
     }
     Ok((actions, sidecars))
-}
-
-impl Part {
-    fn new(store: &Store, key: String, sidecar: Option<SidecarFile>) -> Self {
-        Part {
-            store: store.clone(),
-            key,
-            opened: OnceCell::new(),
-            listed: None,
-            sidecar,
-            wanted: None,
-            range: OnceLock::new(),
-        }
-    }
-
-    /// A file that somebody has seen, for some of its row groups.
-    pub(crate) fn of_row_groups(store: &Store, seen: ObjectInfo, groups: Vec<usize>) -> Self {
-        Part {
-            wanted: Some((seen.clone(), groups)),
-            ..Part::new(store, seen.key, None)
-        }
-    }
-
-    /// What lies at this key of the table.
-    pub(crate) fn of_key(store: &Store, key: String) -> Self {
-        Part::new(store, key, None)
-    }
-
-    /// Where it is.
-    pub(crate) fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Of a file that was opened: what it is, and its row groups with adds, each with its bytes.
-    pub(crate) fn groups_of_adds(&self) -> Option<(&ObjectInfo, Vec<(usize, u64)>)> {
-        let Opened { file, footer } = self.opened.get()?;
-        let all = footer.metadata().row_groups();
-        let bytes = |group: usize| all.get(group).map_or(0, |g| g.compressed_size());
-        let groups = groups_with(footer.metadata(), FileActions::Adds.column()).into_iter();
-        let sized = groups.map(|g| (g, u64::try_from(bytes(g)).unwrap_or(0)));
-        Some((file.info(), sized.collect()))
-    }
-
-    /// What the top file tells of a sidecar of ours.
-    pub(crate) fn range(&self) -> Option<&SidecarRange> {
-        let told = || self.sidecar.as_ref().and_then(SidecarRange::told);
-        self.range.get_or_init(told).as_ref()
-    }
-
-    /// Whether it may hold such actions, as far as is known without opening it.
-    fn may_have(&self, what: FileActions) -> bool {
-        self.range().is_none_or(|range| match what {
-            FileActions::Adds => range.adds > 0,
-            FileActions::Removes => range.removes > 0,
-        })
-    }
-
-    /// Whether this program wrote it, with parsed bounds that are bounds.
-    pub(crate) async fn is_sound(&self) -> Result<bool> {
-        Ok(is_sound(self.open().await?.footer.metadata()))
-    }
-
-    async fn open(&self) -> Result<&Opened> {
-        self.opened.get_or_try_init(|| self.open_anew()).await
-    }
-
-    async fn open_anew(&self) -> Result<Opened> {
-        if let Some((seen, _)) = &self.wanted {
-            // Row groups are those of one file: another one under its name is an error.
-            let file = ParquetFile::listed(&self.store, seen.clone());
-            let footer = file.footer().await?;
-            return Ok(Opened { file, footer });
-        }
-        if let Some(listed) = &self.listed {
-            let file = ParquetFile::listed(&self.store, listed.clone());
-            match file.footer().await {
-                // Another writer replaced it since, or cleaned it up: what is there now is looked at.
-                Err(e) if e.kind() == Kind::VersionNotFound => {}
-                footer => {
-                    let footer = footer?;
-                    return Ok(Opened { file, footer });
-                }
-            }
-        }
-        let file = ParquetFile::open(&self.store, self.key.clone()).await?;
-        let footer = file.footer().await?;
-        Ok(Opened { file, footer })
-    }
-
-    /// Whether an action of this name may stand in the file, which was opened.
-    fn may_hold(&self, name: &str) -> bool {
-        let Some(Opened { footer, .. }) = self.opened.get() else {
-            return false;
-        };
-        let column = footer.schema().field_with_name(name);
-        let is_action = column.is_ok_and(|f| matches!(f.data_type(), DataType::Struct(_)));
-        is_action && !groups_with(footer.metadata(), name).is_empty()
-    }
-
-    /// Rows of the file.
-    pub(crate) async fn rows(&self) -> Result<usize> {
-        let footer = &self.open().await?.footer;
-        Ok(usize::try_from(footer.metadata().file_metadata().num_rows()).unwrap_or(0))
-    }
-}
-
-/// Which rows of a file's column are wanted.
-#[derive(Clone, Copy)]
-enum Rows<'a> {
-    /// Each that is an action.
-    All,
-    /// The same, of an action of which there are few.
-    Few,
-    /// Some of them.
-    Sample,
-    /// Those that aren't seen not to match.
-    Matching(&'a Skipping),
-}
-
-async fn part_column<'a>(
-    part: &'a Part,
-    name: &'static str,
-    without: &'static [&'static str],
-    wanted: Rows<'a>,
-) -> Result<BoxStream<'a, Result<StructArray>>> {
-    let Opened { file, footer } = part.open().await?;
-    let schema = footer.schema();
-    let Ok(field) = schema.field_with_name(name) else {
-        return Ok(stream::empty().boxed());
-    };
-    let DataType::Struct(children) = field.data_type() else {
-        return Err(
-            Error::corrupt_file(format!("the checkpoint's column `{name}` isn't a struct")).with_path(&part.key),
-        );
-    };
-    let leaves: Vec<String> = children
-        .iter()
-        .filter(|c| !without.contains(&c.name().as_str()))
-        .map(|c| format!("{name}.{}", c.name()))
-        .collect();
-    let mask = ProjectionMask::columns(footer.parquet_schema(), leaves.iter().map(String::as_str));
-    let mut groups = groups_with(footer.metadata(), name);
-    if let Some((_, wanted)) = &part.wanted {
-        groups.retain(|g| wanted.contains(g));
-    }
-    let all = Chosen {
-        footer: footer.clone(),
-        groups,
-        rows: None,
-    };
-    let Chosen {
-        footer: indexed,
-        groups,
-        rows,
-    } = match wanted {
-        Rows::Matching(skipping) => checkpoint_runs::choose(file, all, skipping, &mask).await?,
-        Rows::Sample => Chosen {
-            rows: Some(spread(footer.metadata(), &all.groups)),
-            ..all
-        },
-        Rows::All | Rows::Few => all,
-    };
-    if groups.is_empty() {
-        return Ok(stream::empty().boxed());
-    }
-    let batch_rows = batch_rows(part, footer.metadata(), &groups, &mask)?;
-    let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(file.clone(), indexed)
-        .with_projection(mask)
-        .with_row_groups(groups)
-        .with_batch_size(batch_rows);
-    if let Some(rows) = rows {
-        builder = builder.with_row_selection(rows);
-    }
-    let filter = match wanted {
-        Rows::All | Rows::Sample => None,
-        Rows::Few => checkpoint_filter::rare(footer, name, children),
-        Rows::Matching(skipping) => checkpoint_filter::filter(footer, skipping),
-    };
-    if let Some(filter) = filter {
-        builder = builder.with_row_filter(filter);
-    }
-    let rows = builder.build().map_err(|e| file.unreadable(e))?;
-    // The decoder panics on some damage.
-    let rows = AssertUnwindSafe(rows).catch_unwind();
-    Ok(rows
-        .map(|row| row.unwrap_or_else(|_| Err(ParquetError::General("the decoder gave up".to_owned()))))
-        .map_err(|e| file.unreadable(e))
-        .try_filter_map(move |batch| async move { present(&batch) })
-        .boxed())
-}
-
-/// How many rows of these columns are decoded at once, so that memory is bounded.
-fn batch_rows(part: &Part, footer: &ParquetMetaData, groups: &[usize], mask: &ProjectionMask) -> Result<usize> {
-    let mut most = BATCH_ROWS;
-    for (at, group) in footer.row_groups().iter().enumerate() {
-        if !groups.contains(&at) {
-            continue;
-        }
-        let read = group
-            .columns()
-            .iter()
-            .enumerate()
-            .filter(|(leaf, _)| mask.leaf_included(*leaf));
-        let mut bytes: usize = 0;
-        for (_, column) in read {
-            let size = column.uncompressed_size();
-            if size > COLUMN_BYTES.max(group.num_rows().saturating_mul(ROW_BYTES)) {
-                return Err(Error::corrupt_file(format!(
-                    "the checkpoint's column `{}` has {size} bytes in the {} rows of row group {at}, which no actions take: restore the file, or delete it if the commits before it still exist",
-                    column.column_path(),
-                    group.num_rows()
-                ))
-                .with_path(&part.key));
-            }
-            bytes = bytes.saturating_add(usize::try_from(size).unwrap_or(0));
-        }
-        let rows = usize::try_from(group.num_rows()).unwrap_or(0).max(1);
-        most = most.min(BATCH_BYTES / (bytes / rows).max(1));
-    }
-    Ok(most.max(1))
-}
-
-/// Row groups in which some leaf of this action has a non-null value, by the footer's statistics.
-fn groups_with(footer: &ParquetMetaData, name: &str) -> Vec<usize> {
-    let inside = |g: &parquet::file::metadata::RowGroupMetaData| {
-        g.columns()
-            .iter()
-            .filter(|c| c.column_path().parts().first().is_some_and(|p| p == name))
-            .any(|c| {
-                c.statistics()
-                    .and_then(|s| s.null_count_opt())
-                    .is_none_or(|n| i64::try_from(n) != Ok(c.num_values()))
-            })
-    };
-    footer
-        .row_groups()
-        .iter()
-        .enumerate()
-        .filter(|(_, g)| inside(g))
-        .map(|(i, _)| i)
-        .collect()
-}
-
-/// Runs of rows all over these row groups.
-fn spread(footer: &ParquetMetaData, groups: &[usize]) -> RowSelection {
-    let (mut runs, mut first) = (Vec::new(), 0);
-    let runs_of_group = (SAMPLED_RUNS / groups.len().max(1)).max(1);
-    for group in groups {
-        let rows = footer.row_groups().get(*group).map_or(0, |g| g.num_rows());
-        let rows = usize::try_from(rows).unwrap_or(0);
-        let step = (rows / runs_of_group).max(SAMPLED_ROWS);
-        let starts = (0..rows).step_by(step);
-        runs.extend(starts.map(|at| first + at..first + rows.min(at + SAMPLED_ROWS)));
-        first += rows;
-    }
-    RowSelection::from_consecutive_ranges(runs.into_iter(), first)
-}
-
-/// The rows whose action is there; `None` when there is none.
-fn present(batch: &RecordBatch) -> Result<Option<StructArray>> {
-    let damaged = |e| Error::corrupt_file(format!("the checkpoint can't be decoded: {e}"));
-    let column = batch.column(0);
-    let kept = filter_record_batch(batch, &is_not_null(column).map_err(damaged)?).map_err(damaged)?;
-    if kept.num_rows() == 0 {
-        return Ok(None);
-    }
-    Ok(kept.column(0).as_struct_opt().cloned())
 }
 
 /// Reads one row of a struct of simple fields.

@@ -11,7 +11,8 @@ use parquet::basic::Compression;
 
 use crate::checkpoint_file::{CheckpointFile, ORDER_KEY, Pages};
 use crate::checkpoint_order::Sorter;
-use crate::checkpoint_reader::{Checked, CheckpointReader, Part};
+use crate::checkpoint_part::Part;
+use crate::checkpoint_reader::{Checked, CheckpointReader};
 use crate::checkpoint_rows::{AddRows, manifest_schema, sidecar_array, sidecar_schema, unchanged, version_array};
 use crate::checkpoint_writer::CheckpointReport;
 use crate::commit_reader::is_damage;

@@ -6,6 +6,7 @@ mod changes;
 mod checkpoint_file;
 mod checkpoint_filter;
 mod checkpoint_order;
+mod checkpoint_part;
 mod checkpoint_reader;
 mod checkpoint_rows;
 mod checkpoint_runs;

@@ -11,7 +11,8 @@ use futures::stream::{self, BoxStream};
 use futures::{SinkExt, StreamExt, TryStreamExt};
 
 use crate::checkpoint_filter::Skipping;
-use crate::checkpoint_reader::{FileActions, PlanColumns};
+use crate::checkpoint_part::FileActions;
+use crate::checkpoint_reader::PlanColumns;
 use crate::commit_reader::is_damage;
 use crate::plan_trace::{PlanReport, PlanTrace};
 use crate::snapshot::{Snapshot, filter};

@@ -17,7 +17,8 @@ use futures::{TryStreamExt, future};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_filter::Skipping;
-use crate::checkpoint_reader::{CheckpointReader, FileActions, Part, PlanColumns, manifest_adds};
+use crate::checkpoint_part::{FileActions, Part};
+use crate::checkpoint_reader::{CheckpointReader, PlanColumns, manifest_adds};
 use crate::commit_reader::{self, FileLines};
 use crate::history::version_at;
 use crate::plan::{emit, fed, prune};
@@ -205,7 +206,7 @@ pub fn checkpoint_adds(
         let parts = match part {
             ReplayPart::Commits(_) => return Err(Error::internal("commits are no part of a checkpoint")),
             ReplayPart::RowGroups(seen, groups) => vec![Part::of_row_groups(&store, (&seen).into(), groups)],
-            ReplayPart::Sidecars(keys) => keys.into_iter().map(|key| Part::of_key(&store, key)).collect(),
+            ReplayPart::Sidecars(keys) => keys.into_iter().map(|key| Part::new(&store, key, None)).collect(),
             ReplayPart::Manifest(key) => {
                 let adds = manifest_adds(&store, &key).await?;
                 emit(&mut send, prune(adds, skipping.as_ref())?).await;

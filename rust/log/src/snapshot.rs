@@ -19,7 +19,8 @@ use futures::TryStreamExt;
 use tokio::sync::OnceCell;
 use tracing::{debug, warn};
 
-use crate::checkpoint_reader::{CheckpointReader, FileActions, PlanColumns};
+use crate::checkpoint_part::FileActions;
+use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
 use crate::checksum;
 use crate::commit_reader::{self, Commit, FileLines, is_damage, newest_state};
 use crate::last_checkpoint;
