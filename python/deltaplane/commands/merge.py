@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.arrow_io import Scan
+from deltaplane.commands.changed_rows import ChangedRows
 from deltaplane.commands.condition import PLACE
 from deltaplane.commands.merge_clauses import Clause, said
 from deltaplane.commands.merge_plan import BoundClause, Key, MergePlan
@@ -30,7 +31,6 @@ __all__ = ["Merge", "merge"]
 
 # Up to so many values of a key are looked for one by one; of more only the range.
 _LISTED_KEYS = 64
-_VERSION = "_row_commit_version"
 # The source with the number of each row.
 _SOURCE = "(SELECT rowid AS sid, * FROM source) s"
 _DONE = {"update": "Updated", "delete": "Deleted"}
@@ -342,35 +342,26 @@ class _Run:
 
     def _arrow_values(self, clause: BoundClause) -> pa.Schema:
         """The types in which the values of a clause come."""
-        import pyarrow as pa
-
         fields = [
             {"name": str(i), "type": v.type, "nullable": True, "metadata": {}} for i, v in enumerate(clause.values)
         ]
-        return pa.schema(_native.schema_to_arrow(json.dumps({"type": "struct", "fields": fields})))
+        return _arrow(json.dumps({"type": "struct", "fields": fields}))
 
 
 class _Change:
     """What a clause does to rows of the table, and how it is recorded."""
 
     def __init__(self, native: _native.Rewrite, clause: BoundClause, types: pa.Schema) -> None:
-        self._native, self._clause, self.types = native, clause, types
-        spec = native.spec
-        self._generated = {rule["column"] for rule in json.loads(spec)["row_rules"]["generated"]}
-        self._rules: tuple[list[str], BatchRules] | None = None
+        self._assigned, self.types = clause.assigned, types
+        self._ruled = ChangedRows(native.spec, self._assigned.columns if self._assigned is not None else ())
 
     def take(self, old: pa.RecordBatch, values: Sequence[pa.Array], job: Rewriting) -> None:
         """Writes the rows' new values and records the change."""
-        if self._clause.assigned is None:
+        if self._assigned is None:
             job.record(old, "delete")
             return
-        new = self._clause.assigned.put(old, [v.cast(f.type) for v, f in zip(values, self.types, strict=True)])
-        # A generated column follows those that it is made of; a changed row gets the version of this commit.
-        anew = (self._generated - self._clause.assigned.columns) | {_VERSION}
-        kept = [name for name in new.schema.names if name not in anew]
-        if self._rules is None:
-            self._rules = kept, BatchRules(RowRules.of_spec(self._native.spec, kept))
-        ruled = self._rules[1](new.select(kept))
+        new = self._assigned.put(old, [v.cast(f.type) for v, f in zip(values, self.types, strict=True)])
+        ruled = self._ruled(new)
         job.record(old, "update_preimage")
         job.write(lambda: iter([ruled]), "update_postimage")
 

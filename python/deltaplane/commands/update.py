@@ -6,16 +6,15 @@ says; changed rows keep their ids (P142). Called by `deltaplane.table`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deltaplane.arrow_io import Scan
 from deltaplane.commands.assignments import Assignments
+from deltaplane.commands.changed_rows import ChangedRows
 from deltaplane.commands.condition import Condition
 from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
-from deltaplane.row_rules import BatchRules, RowRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,10 +41,6 @@ def update(target: Target, assignments: Assignments, predicate: Predicate | None
 def _changed(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatch]:
     """The picked rows with their new values, as the table's rules want them."""
     old = Scan(job.native.picked())
-    # A generated column follows those that it is made of; a changed row gets the version of this commit.
-    generated = {rule["column"] for rule in json.loads(job.native.spec)["row_rules"]["generated"]}
-    anew = (generated - assignments.columns) | {"_row_commit_version"}
-    kept = [name for name in old.schema.names if name not in anew]
-    rules = BatchRules(RowRules.of_spec(job.native.spec, kept))
+    ruled = ChangedRows(job.native.spec, assignments.columns)
     for batch in old:
-        yield rules(assignments.apply(batch).select(kept))
+        yield ruled(assignments.apply(batch))

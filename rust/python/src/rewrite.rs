@@ -246,14 +246,7 @@ impl Rewrite {
             for batch in reader {
                 let batch = batch.map_err(|e| stream_failed(&e))?;
                 state.added_rows += batch.num_rows();
-                let sink = self.sink(&mut state)?;
-                block_on(async {
-                    sink.write(&batch).await?;
-                    match change {
-                        Some(change) => sink.record(&batch, change).await,
-                        None => Ok(()),
-                    }
-                })?;
+                self.put(&mut state, &batch, change)?;
             }
             Ok(())
         })
@@ -273,14 +266,7 @@ impl Rewrite {
             for batch in reader {
                 let batch = identity.fill(batch.map_err(|e| stream_failed(&e))?)?;
                 inserted += batch.num_rows();
-                let sink = self.sink(&mut state)?;
-                block_on(async {
-                    sink.write(&batch).await?;
-                    match change {
-                        Some(change) => sink.record(&batch, change).await,
-                        None => Ok(()),
-                    }
-                })?;
+                self.put(&mut state, &batch, change)?;
             }
             state.identity = Some(identity);
             Ok(inserted)
@@ -422,6 +408,18 @@ impl Rewrite {
                 Ok(empty.insert(RowSink::new(store, spec, ids, self.plan.records_changes())?))
             }
         }
+    }
+
+    /// Writes rows, and records them as this change.
+    fn put(&self, state: &mut State, rows: &RecordBatch, change: Option<&str>) -> Result<()> {
+        let sink = self.sink(state)?;
+        block_on(async {
+            sink.write(rows).await?;
+            match change {
+                Some(change) => sink.record(rows, change).await,
+                None => Ok(()),
+            }
+        })
     }
 
     /// The live files of these rows.

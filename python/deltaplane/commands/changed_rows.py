@@ -1,0 +1,39 @@
+"""Rows that got new values, as the table's rules want them before they are written.
+
+Called by the commands that change values: UPDATE and MERGE.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from deltaplane.row_rules import BatchRules, RowRules
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ChangedRows"]
+
+
+class ChangedRows:
+    """Applies the rules of a job's spec to batches with the same columns, of which `assigned` have new values."""
+
+    def __init__(self, spec: str, assigned: Collection[str]) -> None:
+        self._spec = spec
+        # A generated column follows those that it is made of; a changed row gets the version of this commit.
+        generated = {rule["column"] for rule in json.loads(spec)["row_rules"]["generated"]}
+        self._anew = (generated - set(assigned)) | {"_row_commit_version"}
+        self._rules: BatchRules | None = None
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows to be written.
+
+        Raises:
+            ConstraintViolationError: a row that breaks a rule.
+        """
+        kept = [name for name in rows.schema.names if name not in self._anew]
+        if self._rules is None:
+            self._rules = BatchRules(RowRules.of_spec(self._spec, kept))
+        return self._rules(rows.select(kept))
