@@ -365,8 +365,8 @@ class DeltaTable(RowCommands, SerializableReads):
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
         """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the structs `null_count`, `min`
-        and `max` of the columns that have statistics (protocol section 8; null where a file's don't say), and for
-        partitioned tables the struct `partition`. `flatten` makes columns such as `min.x` of the structs.
+        and `max` of the columns that have statistics (protocol section 8; null where a file's don't say, or say NaN), and
+        for partitioned tables the struct `partition`. `flatten` makes columns such as `min.x` of the structs.
 
         Cost: proportional to the number of files and of columns with statistics.
 
