@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from deltaplane import _native, expr
 from deltaplane.arrow_io import Scan
+from deltaplane.care import TableCare
 from deltaplane.dml import RowCommands
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
@@ -42,7 +43,6 @@ _INSTEAD = {
     "restore": "load the old version and write it with mode='overwrite'",
     "table_config": "",
     "to_pyarrow_dataset": "use scan(columns, predicate), which any Arrow library reads",
-    "vacuum": "",
 }
 
 
@@ -67,7 +67,7 @@ class ProtocolVersions(NamedTuple):
     reader_features: list[str] | None
 
 
-class DeltaTable(RowCommands, SerializableReads):
+class DeltaTable(RowCommands, TableCare, SerializableReads):
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:

@@ -24,6 +24,7 @@ from deltaplane.statements import (
     select,
     show,
     update,
+    vacuum,
 )
 from deltaplane.statements.statement import Command, Session, Statement
 
@@ -46,6 +47,7 @@ STATEMENTS: tuple[Statement, ...] = (
     *select.STATEMENTS,
     *show.STATEMENTS,
     update.STATEMENT,
+    vacuum.STATEMENT,
 )
 # What Spark or delta-spark has and this version hasn't: what to use instead.
 _ABSENT = {
@@ -64,7 +66,6 @@ _ABSENT = {
     "set": "",
     "truncate": "use DELETE FROM without a condition",
     "use": "",
-    "vacuum": "",
 }
 
 
@@ -80,7 +81,7 @@ def sql(
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
     `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
     joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, REPLACE TABLE, ALTER TABLE,
-    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, REORG.
+    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, REORG, VACUUM.
 
     Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
     refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.

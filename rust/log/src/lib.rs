@@ -40,6 +40,7 @@ mod sorted_runs;
 mod surroundings;
 mod traces;
 mod transaction;
+mod vacuum;
 mod winners;
 mod write_plan;
 mod write_request;
@@ -58,6 +59,7 @@ pub use rewrite::{Rewrite, RewriteRequest, Rewritten};
 pub use snapshot::Snapshot;
 pub use surroundings::{Surrounded, Surroundings, now_ms, surround};
 pub use transaction::{Committed, Marks, Operation, Staged, commit};
+pub use vacuum::{VacuumRequest, Vacuumed, vacuum};
 pub use write_plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write};
 pub use write_request::{CommitRequest, FileRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest};
 

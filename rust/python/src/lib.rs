@@ -5,6 +5,7 @@ mod add_view;
 mod alter;
 mod arrow_bridge;
 mod cache;
+mod care;
 mod changes;
 mod errors;
 mod events;
@@ -47,5 +48,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(alter::features_json, module)?)?;
     module.add_function(wrap_pyfunction!(alter::properties_json, module)?)?;
     module.add_function(wrap_pyfunction!(alter::supported_json, module)?)?;
+    module.add_function(wrap_pyfunction!(care::vacuum, module)?)?;
     spark_plan::register(module)
 }
