@@ -15,6 +15,7 @@ from deltaplane.write import WriteResult, write_deltalake
 
 if TYPE_CHECKING:
     from deltaplane.alter import AlterPlan, TableAlterer
+    from deltaplane.dry_run import DryRun
     from deltaplane.explanation import PlanExplanation
     from deltaplane.group_commit import GroupWriter
     from deltaplane.log_store import LogStore, StoredObject, register_log_store
@@ -26,6 +27,7 @@ __all__ = [
     "CommitProperties",
     "DeltaError",
     "DeltaTable",
+    "DryRun",
     "Field",
     "GroupWriter",
     "LogStore",
@@ -48,6 +50,7 @@ __all__ = [
 # Where the names are that most programs don't use.
 _LATER = {
     "AlterPlan": "alter",
+    "DryRun": "dry_run",
     "Field": "schema",
     "GroupWriter": "group_commit",
     "LogStore": "log_store",

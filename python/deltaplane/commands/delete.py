@@ -7,14 +7,14 @@ Whole files go without being read; of others the rows are marked in a deletion v
 from __future__ import annotations
 
 from deltaplane.commands.condition import Condition
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Done, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
 __all__ = ["delete"]
 
 
-def delete(target: Target, predicate: Predicate | None, settings: Settings) -> dict[str, int]:
-    """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+def delete(target: Target, predicate: Predicate | None, settings: Settings) -> Done:
+    """Deletes rows in one commit."""
     condition = Condition(target.snapshot, predicate)
 
     def run(job: Rewriting) -> dict[str, int] | None:
@@ -27,4 +27,4 @@ def delete(target: Target, predicate: Predicate | None, settings: Settings) -> d
             job.native.copy_others()
         return job.commit({**job.finish(), "numDeletedRows": rows})
 
-    return rewriting(target, Operation("DELETE", condition.parameters, condition.tree), settings, run)
+    return rewriting(target, condition.operation("DELETE"), settings, run)

@@ -13,6 +13,7 @@ mod retry;
 mod runtime;
 mod store;
 mod stores;
+mod unwritten;
 
 // What an implementation of `Backend` needs besides.
 pub use async_trait::async_trait;

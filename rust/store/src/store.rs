@@ -21,6 +21,7 @@ use crate::location::{self, Location, Scheme};
 use crate::options::Options;
 use crate::outside;
 use crate::stores::{self, Opener};
+use crate::unwritten::Unwritten;
 
 /// The store of one table root. Cloning is cheap; all clones share connections.
 ///
@@ -77,6 +78,23 @@ impl Store {
             opener: Arc::clone(&self.0.opener),
             pid: process::id(),
             backend,
+            after_fork: Mutex::new(None),
+        })))
+    }
+
+    /// The same store for a rehearsal: it reads as this one does, and keeps nothing of what it is given to write. Writes and
+    /// deletions succeed, `put_if_absent` doesn't; shares the connections.
+    pub fn unwritten(&self) -> Result<Store> {
+        let behind = Arc::clone(&self.0.opener);
+        let opener: Opener = Arc::new(move |location: &Location, options: &Options| {
+            Ok(Arc::new(Unwritten(behind(location, options)?)) as Arc<dyn Backend>)
+        });
+        Ok(Store(Arc::new(Inner {
+            location: self.location().clone(),
+            options: self.options().clone(),
+            opener,
+            pid: process::id(),
+            backend: Arc::new(Unwritten(self.backend()?)),
             after_fork: Mutex::new(None),
         })))
     }
