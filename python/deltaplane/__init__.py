@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from deltaplane.explanation import PlanExplanation
     from deltaplane.group_commit import GroupWriter
     from deltaplane.log_store import LogStore, StoredObject, register_log_store
+    from deltaplane.once_writer import OnceWriter
     from deltaplane.schema import Field, Schema
     from deltaplane.statements import sql
+    from deltaplane.tail import NewRows
 
 __all__ = [
     "AlterPlan",
@@ -32,6 +34,8 @@ __all__ = [
     "GroupWriter",
     "LogStore",
     "Metadata",
+    "NewRows",
+    "OnceWriter",
     "PlanExplanation",
     "PostCommitHookProperties",
     "ProtocolVersions",
@@ -54,6 +58,8 @@ _LATER = {
     "Field": "schema",
     "GroupWriter": "group_commit",
     "LogStore": "log_store",
+    "NewRows": "tail",
+    "OnceWriter": "once_writer",
     "PlanExplanation": "explanation",
     "Schema": "schema",
     "StoredObject": "log_store",

@@ -20,6 +20,7 @@ from deltaplane.expr.tree import all_of
 from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.serializable_reads import SerializableReads
+from deltaplane.tail import Followed
 from deltaplane.write import write_request
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class ProtocolVersions(NamedTuple):
     reader_features: list[str] | None
 
 
-class DeltaTable(RowCommands, TableCare, SerializableReads):
+class DeltaTable(RowCommands, TableCare, SerializableReads, Followed):
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:

@@ -39,6 +39,9 @@ mod sidecars;
 mod snapshot;
 mod sorted_runs;
 mod surroundings;
+mod tail;
+mod tail_offset;
+mod tail_snapshot;
 mod traces;
 mod transaction;
 mod vacuum;
@@ -60,6 +63,8 @@ pub use replay_parts::{CommitActions, LogHead, ReplayPart, ReplayParts, checkpoi
 pub use rewrite::{Rewrite, RewriteRequest, Rewritten};
 pub use snapshot::Snapshot;
 pub use surroundings::{Surrounded, Surroundings, now_ms, surround};
+pub use tail::{Tail, TailRequest, TailStart};
+pub use tail_offset::{TailLimits, TailOffset};
 pub use transaction::{Committed, Marks, Operation, Staged, commit};
 pub use vacuum::{VacuumRequest, Vacuumed, vacuum};
 pub use write_plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write};

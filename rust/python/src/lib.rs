@@ -15,6 +15,7 @@ mod rewrite;
 mod scan;
 mod snapshot;
 mod spark_plan;
+mod tail;
 mod vectors;
 mod write;
 
@@ -32,6 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<raw_store::RawStore>()?;
     module.add_class::<scan::Scan>()?;
     module.add_class::<changes::Changes>()?;
+    module.add_class::<tail::Tail>()?;
     module.add_class::<rewrite::Rewrite>()?;
     module.add_class::<write::WriteJob>()?;
     module.add_function(wrap_pyfunction!(write::write_files, module)?)?;

@@ -25,6 +25,7 @@ use pyo3::types::PyBytes;
 
 use self::plan::{Files, Planned};
 use self::splits::Split;
+pub(crate) use self::splits::of_parts as split_parts;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
 use crate::snapshot::{Snapshot, store};
