@@ -14,16 +14,21 @@ if importlib.util.find_spec("pyspark") is None:
 from deltaplane.spark._plan import plan
 from deltaplane.spark._read import create_or_replace_temp_view, read, read_changes
 from deltaplane.spark._session import register, session
+from deltaplane.spark._stream_read import read_stream
+from deltaplane.spark._stream_write import foreach_batch, write_stream
 from deltaplane.spark._write import write
 from deltaplane.write import WriteResult
 
 __all__ = [
     "WriteResult",
     "create_or_replace_temp_view",
+    "foreach_batch",
     "plan",
     "read",
     "read_changes",
+    "read_stream",
     "register",
     "session",
     "write",
+    "write_stream",
 ]
