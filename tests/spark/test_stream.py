@@ -125,15 +125,12 @@ def test_micro_batches_keep_their_bounds_and_order(spark: SparkSession, source: 
 
 def test_the_native_source_is_sparks_own_scan(spark: SparkSession, native: Reads, path: str) -> None:
     dp.write(spark.range(10).selectExpr("id", "id % 2 AS p"), path, partition_by="p")
-    plans: list[str] = []
-
-    def note(batch: DataFrame, _: int) -> None:
-        plans.append(batch._jdf.queryExecution().executedPlan().toString())
-        batch.collect()
-
-    finish(native(path).where("p = 1 AND id > 3").writeStream.foreachBatch(note).trigger(availableNow=True).start())
-    assert "parquet" in plans[0].lower()
-    assert "PushedFilters: [IsNotNull(id), GreaterThan(id,3)]" in plans[0]
+    stream = native(path).where("p = 1 AND id > 3").writeStream.format("noop").trigger(availableNow=True).start()
+    finish(stream)
+    plan = stream._jsq.explainInternal(False)
+    assert "FileScan parquet" in plan
+    assert "PartitionFilters: [isnotnull(p#" in plan
+    assert "PushedFilters: [IsNotNull(id), GreaterThan(id,3)]" in plan
 
 
 def test_deletion_vectors_and_renamed_columns(spark: SparkSession, source: Reads, path: str) -> None:
@@ -243,7 +240,6 @@ def test_an_upsert_of_each_batch_happens_once(spark: SparkSession, native: Reads
 
 def test_wrong_calls(spark: SparkSession, path: str) -> None:
     appends(spark, path, 1)
-    stream = spark.readStream.format("deltaplane")
     for options, match in [
         ({"schemaTrackingLocation": "x"}, "keeps no log of a stream's schemas"),
         ({"startingVersion": "x"}, "number or latest"),
@@ -258,9 +254,9 @@ def test_wrong_calls(spark: SparkSession, path: str) -> None:
     with pytest.raises(exceptions.InvalidArgumentError, match="no option 'fast'"):
         dp.read_stream(spark, path, fast=True)
     with pytest.raises(Exception, match="keeps no log"):
-        seen(stream.option("schemaTrackingLocation", "x").load(path))
+        seen(spark.readStream.format("deltaplane").option("schemaTrackingLocation", "x").load(path))
     with pytest.raises(Exception, match="there is no version to start with yet"):
-        seen(stream.option("startingVersion", 7).load(path))
+        seen(spark.readStream.format("deltaplane").option("startingVersion", 7).load(path))
     with pytest.raises(exceptions.InvalidArgumentError, match="isn't streaming"):
         dp.write_stream(spark.range(1), path, path + "-query")
     with pytest.raises(exceptions.InvalidArgumentError, match="foreach_batch"):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from deltaplane.spark import _template
 
-__all__ = ["SUPPORTED", "Jvm", "NativeScanUnavailable", "arrow_schema", "is_connect", "spark_schema"]
+__all__ = ["SUPPORTED", "Jvm", "NativeScanUnavailable", "arrow_schema", "delta_jar", "is_connect", "spark_schema"]
 
 # The versions whose internals were tried; another one gets the data source until it was.
 SUPPORTED = ("4.1", "4.2", "4.3")
@@ -66,6 +66,7 @@ _OBJECTS = {
     "expression_utils": "org.apache.spark.sql.classic.ExpressionUtils",
     "predicates": _EXPRESSIONS + "Predicate",
 }
+_DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
 # What a stream needs beside them.
 _STREAM_CLASSES = {"offset": _EXECUTION + "runtime.SerializedOffset", "read_limit": _STREAMS + "ReadLimit"}
 _STREAM_OBJECTS = {
@@ -85,6 +86,17 @@ class NativeScanUnavailable(Exception):
 def is_connect(spark: Any) -> bool:
     """Whether the session is a Spark Connect client, which has no JVM at hand."""
     return not hasattr(spark, "_jsparkSession")
+
+
+def delta_jar(spark: Any) -> bool:
+    """Whether a classic session has delta-spark's jar."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        spark._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(_DELTA)
+    except Py4JJavaError:
+        return False
+    return True
 
 
 def arrow_schema(schema: Any) -> Any:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["STATEMENTS", "sql"]
+__all__ = ["STATEMENTS", "command_of", "sql"]
 
 # Of two that begin alike the longer one comes first.
 STATEMENTS: tuple[Statement, ...] = (
@@ -124,10 +124,15 @@ def sql(
     Traceback (most recent call last):
     deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
     """
-    return _command(text, spark is None).run(Session(Catalog(tables, storage_options), spark))
+    return command_of(text, spark is None).run(Session(Catalog(tables, storage_options), spark))
 
 
-def _command(text: str, own_queries: bool = True) -> Command:
+def command_of(text: str, own_queries: bool = True) -> Command:
+    """A statement, read whole and not run. `own_queries`: its queries are DuckDB's to run, and judged so.
+
+    Raises:
+        SqlSyntaxError, UnsupportedFeatureError: as `sql`.
+    """
     cursor = Grammar(text, own_queries=own_queries)
     try:
         statement = _statement(cursor)
