@@ -24,6 +24,7 @@ LAYERS = (
     ("report", "spark"),
     ("queries",),
     ("statements",),
+    ("spark_names",),
     ("demo",),
     ("cli",),
 )
@@ -31,7 +32,7 @@ LAYERS = (
 # Loaded where they are used, inside a function: a user of one must not pay for the others.
 HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "numpy"}
 # Nobody gets into these rooms without wanting what they load.
-MAY_LOAD = {"spark", "cli", "demo"}
+MAY_LOAD = {"spark", "spark_names", "cli", "demo"}
 
 PREFIX = "python/deltaplane/"
 

@@ -17,7 +17,7 @@ from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import TableUri, VersionLike
 from deltaplane.spark import _internals
 from deltaplane.spark._columns import logical_columns
-from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot
+from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
 from deltaplane.spark._location import absolute_location, split_options, version_of
 from deltaplane.spark._replay import DISTRIBUTED_BYTES, JobPlans
 from deltaplane.spark._session import register
@@ -25,7 +25,7 @@ from deltaplane.spark._session import register
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["create_or_replace_temp_view", "read", "read_changes"]
+__all__ = ["create_or_replace_temp_view", "data_frame", "read", "read_changes"]
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def read(
         reader = spark.read.format("deltaplane").options(**(store_options or {}))
         return reader.option("versionAsOf", str(snapshot.version)).load(location)
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
-    return _data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
+    return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
 
 
 def read_changes(
@@ -175,21 +175,24 @@ def create_or_replace_temp_view(
             table=snapshot.uri,
         ) from None
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
-    _data_frame(spark, jvm, LiveSnapshots(snapshot), jobs, spark_options).createOrReplaceTempView(name)
+    data_frame(spark, jvm, LiveSnapshots(snapshot), jobs, spark_options).createOrReplaceTempView(name)
 
 
-def _data_frame(
+def data_frame(
     spark: Any,
     jvm: _internals.Jvm,
     snapshots: PinnedSnapshot | LiveSnapshots,
-    jobs: JobPlans,
+    jobs: Plans,
     spark_options: Mapping[str, str],
+    *,
+    streaming: bool = False,
 ) -> Any:
+    """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a micro-batch."""
     template = _native.SparkTemplate(jvm.template)
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
     def scan(index: DeltaplaneFileIndex) -> Any:
-        return jvm.data_frame(spark, index, index.schema, index.partitionSchema(), options)
+        return jvm.data_frame(spark, index, index.schema, index.partitionSchema(), options, streaming=streaming)
 
     if not snapshots.first.may_have_vectors():
         index = DeltaplaneFileIndex(spark, jvm, snapshots, template, jobs)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from deltaplane.dry_run import DryRun
 
-__all__ = ["STATEMENTS", "sql"]
+__all__ = ["STATEMENTS", "command_of", "sql"]
 
 # Of two that begin alike the longer one comes first.
 STATEMENTS: tuple[Statement, ...] = (
@@ -147,7 +147,7 @@ def sql(
     Traceback (most recent call last):
     deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
     """
-    command, session = _command(text, spark is None), Session(Catalog(tables, storage_options), spark)
+    command, session = command_of(text, spark is None), Session(Catalog(tables, storage_options), spark)
     if not dry_run:
         return command.run(session)
     if not isinstance(command, Rehearsable):
@@ -158,7 +158,12 @@ def sql(
     return command.rehearse(session)
 
 
-def _command(text: str, own_queries: bool = True) -> Command:
+def command_of(text: str, own_queries: bool = True) -> Command:
+    """A statement, read whole and not run. `own_queries`: its queries are DuckDB's to run, and judged so.
+
+    Raises:
+        SqlSyntaxError, UnsupportedFeatureError: as `sql`.
+    """
     cursor = Grammar(text, own_queries=own_queries)
     try:
         statement = _statement(cursor)
