@@ -16,6 +16,7 @@ from deltaplane.dml import RowCommands
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.expr.tree import all_of
+from deltaplane.layout import LayoutCommands
 from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.serializable_reads import SerializableReads
@@ -37,7 +38,6 @@ __all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
 _INSTEAD = {
     "create_write_transaction": "use write_deltalake",
     "generate": "",
-    "optimize": "",
     "repair": "",
     "restore": "load the old version and write it with mode='overwrite'",
     "table_config": "",
@@ -67,7 +67,7 @@ class ProtocolVersions(NamedTuple):
     reader_features: list[str] | None
 
 
-class DeltaTable(RowCommands, SerializableReads):
+class DeltaTable(RowCommands, LayoutCommands, SerializableReads):
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:
