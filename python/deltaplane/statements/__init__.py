@@ -20,6 +20,7 @@ from deltaplane.statements import (
     describe,
     insert,
     merge,
+    optimize,
     reorg,
     select,
     show,
@@ -45,6 +46,7 @@ STATEMENTS: tuple[Statement, ...] = (
     *describe.STATEMENTS,
     insert.STATEMENT,
     merge.STATEMENT,
+    optimize.STATEMENT,
     reorg.STATEMENT,
     *select.STATEMENTS,
     *show.STATEMENTS,
@@ -62,7 +64,6 @@ _ABSENT = {
     "explain": "use DeltaTable.explain for what a scan reads",
     "fsck": "",
     "generate": "",
-    "optimize": "",
     "refresh": "",
     "restore": "use CREATE OR REPLACE TABLE … AS SELECT * FROM … VERSION AS OF …",
     "set": "",
@@ -102,7 +103,8 @@ def sql(
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
     `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
     joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, REPLACE TABLE, ALTER TABLE,
-    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, REORG, VACUUM.
+    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, OPTIMIZE, REORG,
+    VACUUM.
 
     Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
     refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.

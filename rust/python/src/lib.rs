@@ -10,6 +10,7 @@ mod changes;
 mod errors;
 mod events;
 mod log_store;
+mod optimize;
 mod raw_store;
 mod rewrite;
 mod scan;
@@ -35,6 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<changes::Changes>()?;
     module.add_class::<tail::Tail>()?;
     module.add_class::<rewrite::Rewrite>()?;
+    module.add_class::<optimize::Layout>()?;
     module.add_class::<write::WriteJob>()?;
     module.add_function(wrap_pyfunction!(write::write_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;
