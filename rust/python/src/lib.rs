@@ -11,6 +11,7 @@ mod events;
 mod log_store;
 mod raw_store;
 mod rewrite;
+mod rewrite_tasks;
 mod scan;
 mod snapshot;
 mod spark_plan;
@@ -33,6 +34,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<changes::Changes>()?;
     module.add_class::<rewrite::Rewrite>()?;
     module.add_class::<write::WriteJob>()?;
+    module.add_function(wrap_pyfunction!(rewrite_tasks::write_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(rewrite_tasks::take_out_rows, module)?)?;
     module.add_function(wrap_pyfunction!(write::write_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::create_table, module)?)?;
