@@ -15,7 +15,8 @@ from deltaplane import _native
 from deltaplane.arrow_io import Scan
 from deltaplane.commands.changed_rows import ChangedRows
 from deltaplane.commands.condition import PLACE
-from deltaplane.commands.merge_clauses import Clause, said
+from deltaplane.commands.merge_clauses import Clause, said, several_matches
+from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
 from deltaplane.commands.merge_plan import BoundClause, Key, MergePlan
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.engine.local import LocalEngine, Memory
@@ -33,18 +34,6 @@ __all__ = ["Merge", "merge"]
 _LISTED_KEYS = 64
 # The source with the number of each row.
 _SOURCE = "(SELECT rowid AS sid, * FROM source) s"
-_DONE = {"update": "Updated", "delete": "Deleted"}
-# Metrics of files as they are called in a merge.
-_TARGET = {
-    "numAddedFiles": "numTargetFilesAdded",
-    "numRemovedFiles": "numTargetFilesRemoved",
-    "numAddedBytes": "numTargetBytesAdded",
-    "numRemovedBytes": "numTargetBytesRemoved",
-    "numAddedChangeFiles": "numTargetChangeFilesAdded",
-    "numDeletionVectorsAdded": "numTargetDeletionVectorsAdded",
-    "numDeletionVectorsUpdated": "numTargetDeletionVectorsUpdated",
-    "numDeletionVectorsRemoved": "numTargetDeletionVectorsRemoved",
-}
 
 
 @dataclass(frozen=True)
@@ -178,24 +167,14 @@ class _Run:
             self._join_unmatched()
         self._check_one_match()
         rows = self._changed_rows()
-        if rows["changed"]:
+        changed = rows["numTargetRowsUpdated"] + rows["numTargetRowsDeleted"] > 0
+        if changed:
             job.pick_rows(self._places)
             self._rewrite()
-        inserted = sum(self._insert(n, rows["changed"] > 0) for n in range(len(self._inserts))) if sources else 0
-        if not rows.pop("changed") and not inserted:
+        inserted = sum(self._insert(n, changed) for n in range(len(self._inserts))) if sources else 0
+        if not changed and not inserted:
             return None
-        summary = job.finish()
-        copied = summary.pop("numCopiedRows")
-        return job.commit(
-            {
-                **{_TARGET.get(name, name): value for name, value in summary.items()},
-                **rows,
-                "numSourceRows": sources,
-                "numTargetRowsInserted": inserted,
-                "numTargetRowsCopied": copied,
-                "numOutputRows": copied + inserted + rows["numTargetRowsUpdated"],
-            }
-        )
+        return job.commit(merge_metrics(job.finish(), rows, sources, inserted))
 
     # --- which rows -------------------------------------------------------------------------------------------------
 
@@ -256,30 +235,19 @@ class _Run:
         twice = "SELECT f, r FROM matched WHERE act IS NOT NULL GROUP BY f, r HAVING count(*) > 1"
         rows = self._engine.value(f"SELECT count(*) FROM ({twice} AND NOT {all_delete})")
         if rows:
-            raise InvalidArgumentError(
-                f"DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE: {rows} rows of the table would be changed by "
-                "more than one row of the source each: leave one source row per key, or give the clauses conditions "
-                "that only one of them meets"
-            )
+            raise several_matches(rows)
         if deletes and self._engine.value(f"SELECT count(*) FROM ({twice})"):
             first = "SELECT min(rowid) FROM matched WHERE act IS NOT NULL GROUP BY f, r"
             # The pair stays: its source row has a match.
             self._engine.run(f"UPDATE matched SET act = NULL WHERE act IS NOT NULL AND rowid NOT IN ({first})")
 
     def _changed_rows(self) -> dict[str, int]:
-        """How many rows are changed in all, and of which kind, under delta-spark's names."""
-        counted: dict[str, int] = {}
-        for number, clause in enumerate(self._changing):
-            name = ("Matched" if clause.clause.kind == "matched" else "NotMatchedBySource") + _DONE[
-                clause.clause.action
-            ]
-            rows = self._engine.value(f"SELECT count(*) FROM matched WHERE act = {number}")
-            counted[name] = counted.get(name, 0) + rows
-        kinds = [kind + done for kind in ("Matched", "NotMatchedBySource") for done in ("Updated", "Deleted")]
-        rows = {kind: counted.get(kind, 0) for kind in kinds}
-        sums = {done: sum(n for kind, n in rows.items() if kind.endswith(done)) for done in ("Updated", "Deleted")}
-        named = {f"numTargetRows{kind}": n for kind, n in {**sums, **rows}.items()}
-        return {**named, "changed": sum(sums.values())}
+        """How many rows are changed, in all and of which kind."""
+        counts = {
+            number: self._engine.value(f"SELECT count(*) FROM matched WHERE act = {number}")
+            for number in range(len(self._changing))
+        }
+        return changed_rows([c.clause for c in self._changing], counts)
 
     def _places(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

@@ -121,7 +121,7 @@ class Rewriting:
         """Picks the rows that the condition means; returns their number, None if the log doesn't tell it."""
         if condition.check is None and self.native.selects_files:
             rows = self.native.pick_files()
-            self._scanned = time.monotonic()
+            self.found()
             return rows
         self.reads(condition.tree)
         return self.pick_rows(condition.rows)
@@ -129,8 +129,12 @@ class Rewriting:
     def pick_rows(self, places: Callable[[], Iterator[pa.RecordBatch]]) -> int:
         """Picks the rows whose `_file` and `_row` a stream gives; returns their number."""
         rows: int = self._streamed(places, self.native.pick)
-        self._scanned = time.monotonic()
+        self.found()
         return rows
+
+    def found(self) -> None:
+        """Notes that the rows are found that change: from now on files are written."""
+        self._scanned = time.monotonic()
 
     def record(self, rows: pa.RecordBatch, change: str) -> None:
         """Records rows as this change, where the table records changes."""

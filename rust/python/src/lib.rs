@@ -13,6 +13,7 @@ mod log_store;
 mod optimize;
 mod raw_store;
 mod rewrite;
+mod rewrite_tasks;
 mod scan;
 mod snapshot;
 mod spark_plan;
@@ -38,6 +39,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rewrite::Rewrite>()?;
     module.add_class::<optimize::Layout>()?;
     module.add_class::<write::WriteJob>()?;
+    module.add_function(wrap_pyfunction!(rewrite_tasks::write_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(rewrite_tasks::take_out_rows, module)?)?;
     module.add_function(wrap_pyfunction!(write::write_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::create_table, module)?)?;

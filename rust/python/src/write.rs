@@ -78,6 +78,11 @@ impl Spec {
         serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write the spec: {e}")))
     }
 
+    /// What identity columns of new rows are filled with.
+    pub(crate) fn fills(&self) -> Vec<Fill> {
+        self.identity.clone()
+    }
+
     fn parse(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a write job: {e}")))
     }
