@@ -261,5 +261,10 @@ class RowCommands:
         """Shows the version that a command made; its metrics under deltalake's names, `always` also where none is."""
         if metrics:
             self._snapshot = self._snapshot.update()
+            if self._snapshot.auto_compacts:
+                from deltaplane.commands.optimize import after_commit
+
+                after_commit(self._target())
+                self._snapshot = self._snapshot.update()
         snake = {re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): value for name, value in metrics.items()}
         return {**dict.fromkeys(always, 0), **snake}

@@ -6,6 +6,7 @@ Arguments become a write request; checks, files and the commit are the Rust core
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from deltaplane.options import TableUri
 
 __all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request", "write_rows"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,7 @@ class _Replacing:
             snapshot = _native.Snapshot.open(location, options)
         except TableNotFoundError:
             return None
+        from deltaplane.commands.optimize import after_commit
         from deltaplane.commands.replace import replace_matching, replace_where
         from deltaplane.commands.rewriting import Target
 
@@ -194,6 +198,7 @@ class _Replacing:
             rows = as_reader(data)
             metrics = replace_where(target, rows, self.predicate, self.settings, merge_schema=self.merge_schema)
         if "version" in metrics:
+            after_commit(Target(location, snapshot.update()))
             return WriteResult(metrics.pop("version"), metrics=metrics)
         return WriteResult(None, skipped="txn" if self.columns is None else "nothing")
 
@@ -215,7 +220,7 @@ def _write(location: str, options: dict[str, str] | None, data: Any, request: st
     from deltaplane.declarations import check_declared
 
     check_declared(job.spec, location)
-    return commit_files(job, write_rows(location, options, job.spec, reader))
+    return commit_files(job, write_rows(location, options, job.spec, reader), location, options)
 
 
 def write_rows(location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader) -> list[str]:
@@ -234,7 +239,7 @@ def write_rows(location: str, options: dict[str, str] | None, spec: str, reader:
         raise
 
 
-def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
+def commit_files(job: _native.WriteJob, adds: list[str], location: str, options: dict[str, str] | None) -> WriteResult:
     """Commits a job's files; deletes them where the commit certainly didn't happen."""
     try:
         committed = json.loads(job.commit(adds))
@@ -244,7 +249,22 @@ def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
     if "skipped" in committed:
         job.abort(adds)
         return WriteResult(version=None, skipped=committed["skipped"])
+    if committed["auto_compact"]:
+        _compact(location, options)
     return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+
+
+def _compact(location: str, options: dict[str, str] | None) -> None:
+    """What a table wants to follow a commit; the commit is there whatever becomes of it."""
+    from deltaplane.commands.optimize import after_commit
+    from deltaplane.commands.rewriting import Target
+
+    try:
+        snapshot = _native.Snapshot.open(location, options)
+    except DeltaError as e:
+        _log.warning("%s: small files couldn't be put together after the commit: %s", location, e)
+        return
+    after_commit(Target(location, snapshot))
 
 
 def write_request(

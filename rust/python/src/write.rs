@@ -227,7 +227,14 @@ impl WriteJob {
                 done => done?,
             };
             let metrics = done.metrics.clone();
-            Ok(json!({"version": done.version, "attempts": done.attempts, "metrics": metrics}).to_string())
+            let auto_compact = done.snapshot.state().properties().auto_compact;
+            Ok(json!({
+                "version": done.version,
+                "attempts": done.attempts,
+                "metrics": metrics,
+                "auto_compact": auto_compact,
+            })
+            .to_string())
         })
     }
 
