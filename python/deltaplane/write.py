@@ -220,7 +220,7 @@ def _write(location: str, options: dict[str, str] | None, data: Any, request: st
     from deltaplane.declarations import check_declared
 
     check_declared(job.spec, location)
-    return commit_files(job, write_rows(location, options, job.spec, reader), location, options)
+    return commit_files(job, write_rows(location, options, job.spec, reader))
 
 
 def write_rows(location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader) -> list[str]:
@@ -250,21 +250,21 @@ def commit_files(job: _native.WriteJob, adds: list[str], location: str, options:
         job.abort(adds)
         return WriteResult(version=None, skipped=committed["skipped"])
     if committed["auto_compact"]:
-        _compact(location, options)
+        _compact(job)
     return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
 
 
-def _compact(location: str, options: dict[str, str] | None) -> None:
+def _compact(job: _native.WriteJob) -> None:
     """What a table wants to follow a commit; the commit is there whatever becomes of it."""
     from deltaplane.commands.optimize import after_commit
     from deltaplane.commands.rewriting import Target
 
     try:
-        snapshot = _native.Snapshot.open(location, options)
+        snapshot = job.newest()
     except DeltaError as e:
-        _log.warning("%s: small files couldn't be put together after the commit: %s", location, e)
+        _log.warning("small files couldn't be put together after the commit: %s", e)
         return
-    after_commit(Target(location, snapshot))
+    after_commit(Target(snapshot.location, snapshot))
 
 
 def write_request(

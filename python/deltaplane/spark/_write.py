@@ -121,7 +121,7 @@ def write(
     if refusals:
         job.abort(adds)
         raise_refusal(refusals, location)
-    return commit_files(job, adds, location, store_options)
+    return commit_files(job, adds)
 
 
 def _rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
