@@ -14,16 +14,17 @@ from structure.python_modules import Package, imports, module_name
 LAYERS = (
     ("_native", "errors", "exceptions"),
     ("arrow_io", "cache", "compat", "explanation", "expr", "gathering", "log_store", "options", "properties", "schema"),
-    ("changes", "declarations", "log_store_check", "plan", "row_rules"),
+    ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_rules", "tail"),
     ("engine",),
     ("commands",),
     ("merging", "write"),
-    ("alter", "dml", "group_commit", "layout", "serializable_reads"),
+    ("alter", "care", "dml", "group_commit", "layout", "once_writer", "serializable_reads"),
     ("table",),
     ("__init__",),
     ("report", "spark"),
     ("queries",),
     ("statements",),
+    ("spark_names",),
     ("demo",),
     ("cli",),
 )
@@ -31,7 +32,7 @@ LAYERS = (
 # Loaded where they are used, inside a function: a user of one must not pay for the others.
 HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "numpy"}
 # Nobody gets into these rooms without wanting what they load.
-MAY_LOAD = {"spark", "cli", "demo"}
+MAY_LOAD = {"spark", "spark_names", "cli", "demo"}
 
 PREFIX = "python/deltaplane/"
 

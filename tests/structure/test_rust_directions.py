@@ -30,7 +30,7 @@ PROTOCOL = (
     ("file_order", "files", "replay", "segment", "stats_columns"),
     ("features",),
     ("checksum", "state"),
-    ("changes", "conflict", "layout", "prune", "zorder"),
+    ("changes", "conflict", "layout", "prune", "tail", "zorder"),
 )
 
 IMPURE = re.compile(

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from deltaplane import _native
 from deltaplane.declarations import check_declared
 from deltaplane.options import TableUri, storage_options_text
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
+from deltaplane.spark._jobs import judged, run_tasks
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._row_rules import ruled
-from deltaplane.spark._schema import delta_schema_json
+from deltaplane.spark._schema import delta_schema_json, quoted
 from deltaplane.spark._tasks import raise_refusal
 from deltaplane.write import WriteResult, commit_files, write_request
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["write"]
+__all__ = ["rebalanced", "write"]
 
 
 def write(
@@ -44,6 +45,7 @@ def write(
     writer_properties: WriterProperties | None = None,
     max_commit_retries: int | None = None,
     rebalance: bool = True,
+    empty_commit: bool = True,
 ) -> WriteResult:
     """Writes the frame's rows to a table in one commit, creating the table if there is none.
 
@@ -67,6 +69,7 @@ def write(
         max_commit_retries: how often a lost race is tried again.
         rebalance: for partitioned tables, shuffle the rows so that each partition gets few files. Spark splits
             partitions that are large. False keeps the frame's own tasks, of which each writes to each partition it meets.
+        empty_commit: whether a frame without rows makes a version of a table that is there.
 
     Returns:
         The new version and its metrics, or why nothing was written (`skipped`).
@@ -116,30 +119,28 @@ def write(
     df, broken = ruled(df, job.spec, location)
     partition_columns = json.loads(job.spec)["partition_columns"]
     if rebalance and partition_columns:
-        df = _rebalanced(df, partition_columns)
+        df = rebalanced(df, partition_columns)
     adds, refusals = _run(df, broken, location, store_options, job.spec)
     if refusals:
         job.abort(adds)
         raise_refusal(refusals, location)
+    if not (adds or empty_commit or mode == "overwrite" or json.loads(job.spec)["declares"]):
+        return WriteResult(version=None, skipped="nothing")
     return commit_files(job, adds)
 
 
-def _rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Rows of a partition side by side: adaptive execution joins small partitions and splits large ones."""
     from pyspark.sql import functions as F
 
-    quoted = [F.col("`" + column.replace("`", "``") + "`") for column in columns]
-    return df.hint("rebalance", *quoted)
+    return df.hint("rebalance", *[F.col(quoted(column)) for column in columns])
 
 
 def _run(
     df: DataFrame, broken: Column | None, location: str, options: dict[str, str] | None, spec: str
 ) -> tuple[list[str], list[str]]:
     """Runs the writing tasks; their adds, and the reasons of those that refused their rows."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F
-
-    names = [*df.columns, ""]
+    plain, names = judged(df, broken)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Imported where it runs: a worker without the package then says so by name.
@@ -147,16 +148,4 @@ def _run(
 
         yield from write_judged(location, options, spec, (b.rename_columns(names) for b in batches))
 
-    told = (F.lit(None) if broken is None else broken).cast("string")
-    # PySpark looks columns up by their unquoted names here, which fails for some: they travel under plain ones.
-    plain = df.select("*", told).toDF(*[f"c{i}" for i in range(len(names))])
-    try:
-        rows: list[Any] = plain.mapInArrow(task, "add string, refusal string").collect()
-    except PySparkException as e:
-        if "No module named 'deltaplane'" in str(e):
-            raise ImportError(
-                "the Python of Spark's workers doesn't have deltaplane: install it there, or set PYSPARK_PYTHON to an "
-                "interpreter that has it before the session starts"
-            ) from e
-        raise
-    return [r["add"] for r in rows if r["add"] is not None], [r["refusal"] for r in rows if r["refusal"] is not None]
+    return run_tasks(plain, task)

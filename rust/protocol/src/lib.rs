@@ -27,6 +27,7 @@ pub mod schema_merge;
 pub mod segment;
 pub mod state;
 pub mod stats_columns;
+pub mod tail;
 pub mod zorder;
 
 pub use deltaplane_error::{Error, Kind, Result};
