@@ -316,7 +316,7 @@ def write_rows(
         raise
 
 
-def commit_files(job: _native.WriteJob, adds: list[str], location: str, options: dict[str, str] | None) -> WriteResult:
+def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
     """Commits a job's files; deletes them where the commit certainly didn't happen."""
     try:
         committed = json.loads(job.commit(adds))
