@@ -6,6 +6,7 @@ Arguments become a write request; checks, files and the commit are the Rust core
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload, runtime_checkable
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from deltaplane.options import TableUri
 
 __all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request", "write_rows"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -232,6 +235,7 @@ class _Replacing:
             snapshot = _native.Snapshot.open(location, options)
         except TableNotFoundError:
             return None
+        from deltaplane.commands.optimize import after_commit
         from deltaplane.commands.replace import replace_matching, replace_where
         from deltaplane.commands.rewriting import Target
 
@@ -248,6 +252,7 @@ class _Replacing:
         if isinstance(metrics, DryRun):
             return metrics
         if "version" in metrics:
+            after_commit(Target(location, snapshot.update()))
             return WriteResult(metrics.pop("version"), metrics=metrics)
         return WriteResult(None, skipped="txn" if self.columns is None else "nothing")
 
@@ -321,7 +326,22 @@ def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
     if "skipped" in committed:
         job.abort(adds)
         return WriteResult(version=None, skipped=committed["skipped"])
+    if committed["auto_compact"]:
+        _compact(job)
     return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+
+
+def _compact(job: _native.WriteJob) -> None:
+    """What a table wants to follow a commit; the commit is there whatever becomes of it."""
+    from deltaplane.commands.optimize import after_commit
+    from deltaplane.commands.rewriting import Target
+
+    try:
+        snapshot = job.newest()
+    except DeltaError as e:
+        _log.warning("small files couldn't be put together after the commit: %s", e)
+        return
+    after_commit(Target(snapshot.location, snapshot))
 
 
 def write_request(

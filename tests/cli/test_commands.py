@@ -189,3 +189,16 @@ def test_sql(path: str, call: Callable[..., str], fail: Callable[..., str]) -> N
 def test_sql_shows_columns_of_one_name(call: Callable[..., str], fail: Callable[..., str]) -> None:
     assert re.findall(r"\w+", call("sql", "SELECT 1 AS x, 2 AS x")) == ["x", "x", "1", "2"]
     assert "give them names with AS" in fail("sql", "SELECT 1 AS x, 2 AS x", "--json")
+
+
+def test_optimize(path: str, call: Callable[..., str]) -> None:
+    table = DeltaTable(path)
+    before, small = table.version(), len(table.files())
+    planned = loads(call("optimize", path, "--where", "day = 'mon'", "--dry-run", "--json"))
+    assert (planned["numFilesAdded"], DeltaTable(path).version()) == (0, before)
+    assert 1 < planned["numFilesToRewrite"] < small
+    assert "numFilesToRewrite" in call("optimize", path, "--dry-run")
+    done = loads(call("optimize", path, "--where", "day = 'mon'", "--json"))
+    assert (done["numFilesRemoved"], done["versions"]) == (planned["numFilesToRewrite"], [before + 1])
+    assert "numFilesAdded" in call("optimize", path, "--zorder", "x", "--curve", "hilbert")
+    assert DeltaTable(path).history(1)[0]["operationParameters"]["zOrderBy"] == '["x"]'

@@ -125,6 +125,18 @@ OPERATIONS = [
         "update, rows keep their ids", on_table(lambda t: t.update({"x": "x + 9"}, predicate="x > 2")), Base(TRACKED)
     ),
     Operation("purge", on_table(lambda t: t.purge()), Base(VECTORS, after=lambda t: t.delete("x % 3 = 0"))),
+    Operation("compact", on_table(lambda t: t.optimize.compact(max_concurrent_tasks=1))),
+    Operation(
+        "compact, with a commit for each partition",
+        on_table(lambda t: t.optimize.compact(max_concurrent_tasks=1, min_commit_interval=0)),
+        steps=True,
+    ),
+    Operation("z-order", on_table(lambda t: t.optimize.z_order(["x"], max_concurrent_tasks=1)), Base(TRACKED)),
+    Operation(
+        "cluster rows",
+        on_table(lambda t: t.optimize.compact()),
+        Base(VECTORS, partitioned=False, after=lambda t: t.alter.cluster_by(["x", "text"])),
+    ),
     # its files
     Operation("vacuum", on_table(lambda t: t.vacuum(0, False, False, full=True)), Base(after=lose_files), steps=True),
     # the table's metadata

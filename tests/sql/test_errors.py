@@ -42,7 +42,6 @@ BEGINNINGS = "ALTER, COMMENT, CREATE, DELETE, DESC, DESCRIBE, INSERT, MERGE, OPT
         ("DELETE FROM t; DELETE FROM t", 1, 16, "expected the end, found another statement: give one at a time"),
         ("DELETE FROM `t", 1, 13, "unexpected '`'"),
         ("DELETE FROM t # x", 1, 15, "unexpected '#'"),
-        ("OPTIMIZE TABLE", 1, 15, "expected the end"),
         ("OPTIMIZE t ZORDER BY", 1, 21, "expected a column's name, found the end"),
         ("OPTIMIZE t ZORDER (x)", 1, 19, "expected BY, found `(`"),
         ("OPTIMIZE t VERSION AS OF 1", 1, 10, "expected a table without a version"),

@@ -74,6 +74,12 @@ impl Snapshot {
         self.inner.store().location().to_uri()
     }
 
+    /// Whether the table's properties want small files put together after a commit.
+    #[getter]
+    fn auto_compacts(&self) -> bool {
+        self.inner.state().properties().auto_compact
+    }
+
     #[getter]
     fn timestamp_ms(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         run(py, || block_on(self.inner.timestamp_ms()))

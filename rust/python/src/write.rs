@@ -23,7 +23,7 @@ use serde_json::json;
 
 use crate::arrow_bridge::{ArrowSchema, reader_of, schema_of};
 use crate::errors::run;
-use crate::snapshot::store;
+use crate::snapshot::{Snapshot, store};
 
 /// Protocols before and after a commit, as JSON.
 pub(crate) fn protocols_text(before: &Protocol, after: &Protocol) -> String {
@@ -252,8 +252,24 @@ impl WriteJob {
                 done => done?,
             };
             let metrics = done.metrics.clone();
-            Ok(json!({"version": done.version, "attempts": done.attempts, "metrics": metrics}).to_string())
+            let auto_compact = done.snapshot.state().properties().auto_compact;
+            Ok(json!({
+                "version": done.version,
+                "attempts": done.attempts,
+                "metrics": metrics,
+                "auto_compact": auto_compact,
+            })
+            .to_string())
         })
+    }
+
+    /// The table's newest version.
+    fn newest(&self, py: Python<'_>) -> PyResult<Snapshot> {
+        let inner = run(py, || {
+            let store = store(&self.location, self.options.clone())?;
+            block_on(deltaplane_log::Snapshot::open(&store, None))
+        })?;
+        Ok(Snapshot { inner })
     }
 
     fn abort(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<()> {
