@@ -18,7 +18,7 @@ LAYERS = (
     ("engine",),
     ("commands",),
     ("merging", "write"),
-    ("alter", "care", "dml", "group_commit", "serializable_reads"),
+    ("alter", "care", "convert", "dml", "group_commit", "serializable_reads"),
     ("table",),
     ("__init__",),
     ("report", "spark"),

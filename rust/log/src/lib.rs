@@ -3,6 +3,7 @@
 
 mod alter;
 mod changes;
+mod check;
 mod checkpoint_file;
 mod checkpoint_filter;
 mod checkpoint_order;
@@ -14,6 +15,7 @@ mod checkpoint_v2;
 mod checkpoint_writer;
 mod checksum;
 mod cleanup;
+mod clone;
 mod commit_reader;
 mod compaction;
 mod domains;
@@ -29,6 +31,7 @@ mod plan_trace;
 mod post_commit;
 mod reads;
 mod replay_parts;
+mod restore;
 mod rewrite;
 mod row_numbers;
 mod schema_checks;
@@ -47,19 +50,22 @@ mod write_request;
 
 pub use alter::{AlterRequest, Altered, Change, alter, protocol_json};
 pub use changes::{CommittedChange, versions_between};
+pub use check::{Finding, RepairRequest, Repaired};
 pub use checkpoint_reader::PlanColumns;
 pub use checkpoint_writer::CheckpointReport;
 pub use cleanup::CleanupReport;
+pub use clone::{CloneRequest, Cloned, clone_table};
 pub use history::HistoryEntry;
 pub use listing::is_table;
 pub use plan_trace::PlanReport;
 pub use reads::ReadRequest;
 pub use replay_parts::{CommitActions, LogHead, ReplayPart, ReplayParts, checkpoint_adds, commit_actions};
+pub use restore::{RestoreRequest, Restored, restore};
 pub use rewrite::{Rewrite, RewriteRequest, Rewritten};
 pub use snapshot::Snapshot;
 pub use surroundings::{Surrounded, Surroundings, now_ms, surround};
 pub use transaction::{Committed, Marks, Operation, Staged, commit};
-pub use vacuum::{VacuumRequest, Vacuumed, vacuum};
+pub use vacuum::{VacuumRequest, Vacuumed, vacuum, visible_files};
 pub use write_plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write};
 pub use write_request::{CommitRequest, FileRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest};
 
