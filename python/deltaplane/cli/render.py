@@ -24,7 +24,20 @@ if TYPE_CHECKING:
     from deltaplane.compat import Compatibility
     from deltaplane.schema import Schema
 
-__all__ = ["bytes_text", "cache", "compat", "facts", "files", "head", "history", "info", "rows", "schema"]
+__all__ = [
+    "bytes_text",
+    "cache",
+    "compat",
+    "facts",
+    "files",
+    "findings",
+    "head",
+    "history",
+    "info",
+    "names",
+    "rows",
+    "schema",
+]
 
 _CELL = 60
 
@@ -147,6 +160,23 @@ def history(entries: list[dict[str, Any]], *, as_json: bool) -> None:
         for entry in entries
     ]
     _table(("version", "time", "operation", "metrics", "user metadata"), rows, numbers=("version",))
+
+
+def names(title: str, values: Sequence[str]) -> None:
+    """A list of names, if there are any."""
+    if values:
+        _table((title,), [(value,) for value in values])
+
+
+def findings(found: list[dict[str, Any]], *, as_json: bool) -> None:
+    """What a check found."""
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        Console().print(Text("nothing found: log and files agree"))
+        return
+    _table(("kind", "file", "what"), [(one["kind"], one["path"] or "", one["message"]) for one in found])
 
 
 def compat(found: Compatibility, *, as_json: bool) -> None:
