@@ -15,6 +15,7 @@ from deltaplane.write import WriteResult, write_deltalake
 
 if TYPE_CHECKING:
     from deltaplane.alter import AlterPlan, TableAlterer
+    from deltaplane.convert import convert_to_deltalake
     from deltaplane.dry_run import DryRun
     from deltaplane.explanation import PlanExplanation
     from deltaplane.group_commit import GroupWriter
@@ -46,6 +47,7 @@ __all__ = [
     "WriteResult",
     "WriterProperties",
     "__version__",
+    "convert_to_deltalake",
     "register_log_store",
     "sql",
     "write_deltalake",
@@ -64,6 +66,7 @@ _LATER = {
     "Schema": "schema",
     "StoredObject": "log_store",
     "TableAlterer": "alter",
+    "convert_to_deltalake": "convert",
     "register_log_store": "log_store",
     "sql": "statements",
 }

@@ -50,7 +50,8 @@ def test_methods_take_the_same_arguments(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["DeltaTable", "write_deltalake", "CommitProperties", "Transaction", "WriterProperties"]
+    "name",
+    ["DeltaTable", "convert_to_deltalake", "write_deltalake", "CommitProperties", "Transaction", "WriterProperties"],
 )
 def test_public_callables_take_the_same_arguments(name: str) -> None:
     theirs = parameters(getattr(deltalake, name))
@@ -82,8 +83,8 @@ def test_a_missing_method_says_what_to_do() -> None:
 
     deltaplane.write_deltalake("memory://signatures/t", pa.table({"x": [1]}))
     table = DeltaTable("memory://signatures/t")
-    assert not hasattr(table, "restore")
-    with pytest.raises(AttributeError, match=r"DeltaTable\.restore isn't in this version of deltaplane: load the old"):
-        table.restore  # noqa: B018
+    assert not hasattr(table, "to_pyarrow_dataset")
+    with pytest.raises(AttributeError, match=r"DeltaTable\.to_pyarrow_dataset isn't in this version of .*: use scan"):
+        table.to_pyarrow_dataset  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         table.nonsense  # noqa: B018

@@ -35,9 +35,11 @@ __all__ = [
     "dry_run",
     "facts",
     "files",
+    "findings",
     "head",
     "history",
     "info",
+    "names",
     "progress",
     "rows",
     "schema",
@@ -181,6 +183,23 @@ def history(entries: list[dict[str, Any]], *, as_json: bool) -> None:
         for entry in entries
     ]
     _table(("version", "time", "operation", "metrics", "user metadata"), rows, numbers=("version",))
+
+
+def names(title: str, values: Sequence[str]) -> None:
+    """A list of names, if there are any."""
+    if values:
+        _table((title,), [(value,) for value in values])
+
+
+def findings(found: list[dict[str, Any]], *, as_json: bool) -> None:
+    """What a check found."""
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        Console().print(Text("nothing found: log and files agree"))
+        return
+    _table(("kind", "file", "what"), [(one["kind"], one["path"] or "", one["message"]) for one in found])
 
 
 def compat(found: Compatibility, *, as_json: bool) -> None:

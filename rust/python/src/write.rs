@@ -17,6 +17,7 @@ use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::stats_columns::StatsColumns;
 use deltaplane_store::{Store, block_on};
+use futures::{StreamExt, TryStreamExt, stream};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -323,6 +324,9 @@ pub(crate) fn write_files(
     })
 }
 
+/// Files that are read at once: each holds some row groups in memory.
+const ADOPTED_AT_ONCE: usize = 8;
+
 /// A Parquet file below the table's root that another engine wrote.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -332,36 +336,42 @@ struct Adopted {
     partition_values: PartitionValues,
 }
 
-/// Reads another engine's files for exact statistics and returns their add actions.
+/// Reads another engine's files for exact statistics, unless none are wanted, and returns their add actions.
 #[pyfunction]
+#[pyo3(signature = (location, options, spec, files, statistics = true))]
 pub(crate) fn adopt_files(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
     spec: &str,
     files: Vec<String>,
+    statistics: bool,
 ) -> PyResult<Vec<String>> {
     run(py, || {
         let store = store(location, options)?;
         let spec = Spec::parse(spec)?.write_spec()?;
-        let mut adds = Vec::with_capacity(files.len());
-        for text in files {
-            let f: Adopted = serde_json::from_str(&text)
-                .map_err(|e| Error::invalid_argument(format!("not a file to adopt: {e}")))?;
-            let (info, (_, stats)) = block_on(async {
-                Result::Ok((store.head(&f.path).await?, footer_stats(&store, &f.path, &spec).await?))
-            })?;
-            adds.push(Add {
-                path: paths::encode(&f.path),
-                partition_values: f.partition_values,
-                size: i64::try_from(info.size_bytes).unwrap_or(i64::MAX),
-                modification_time: info.modified_ms,
-                data_change: true,
-                stats: Some(stats),
-                ..Add::default()
-            });
-        }
+        let adopted = stream::iter(files).map(|text| adopt(&store, &spec, text, statistics));
+        let adds: Vec<Add> = block_on(adopted.buffered(ADOPTED_AT_ONCE).try_collect())?;
         add_texts(&adds)
+    })
+}
+
+async fn adopt(store: &Store, spec: &WriteSpec, text: String, statistics: bool) -> Result<Add> {
+    let f: Adopted =
+        serde_json::from_str(&text).map_err(|e| Error::invalid_argument(format!("not a file to adopt: {e}")))?;
+    let info = store.head(&f.path).await?;
+    let stats = match statistics {
+        true => Some(footer_stats(store, &f.path, spec).await?.1),
+        false => None,
+    };
+    Ok(Add {
+        path: paths::encode(&f.path),
+        partition_values: f.partition_values,
+        size: i64::try_from(info.size_bytes).unwrap_or(i64::MAX),
+        modification_time: info.modified_ms,
+        data_change: true,
+        stats,
+        ..Add::default()
     })
 }
 

@@ -24,12 +24,20 @@ use deltaplane_protocol::expr::Predicate;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{Field, StructType};
+use deltaplane_store::Store;
+use parquet::file::metadata::ParquetMetaData;
 
 use crate::types::row_schema;
 pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
 pub use outdated::is_outdated;
 pub use scan::{read_file, scan};
 pub use vectors::Vectors;
+
+/// A file's footer, without its page index.
+pub(crate) async fn read_footer(store: &Store, file: &FileRead) -> Result<ParquetMetaData> {
+    let opened = source::open(store, file).await?;
+    opened.footer(false).await.map_err(|e| e.with_path(file.path.clone()))
+}
 
 /// Rows per batch that scans are quick with; wide rows get fewer.
 pub const DEFAULT_BATCH_ROWS: usize = 65_536;
