@@ -166,6 +166,8 @@ class _Run:
         self._changing = [*self._matched, *self._by_source]
         self._files: dict[str, int] = {}
         self._read: list[str | None] = []
+        # How many rows each clause changes.
+        self._rows_of: dict[int, int] = {}
 
     def run(self) -> dict[str, int] | None:
         """The steps, in order; returns the commit's metrics, None where there is nothing to commit."""
@@ -233,7 +235,7 @@ class _Run:
         self._read.append(condition)
         self._job.reads(_any_of(self._read))
         wanted = [self._plan.target_columns[n] for n in columns]
-        scan = Scan(self._snapshot.scan([*wanted, *PLACE], condition))
+        scan = Scan(self._snapshot.scan([*wanted, *PLACE], condition, encoded_files=True))
         schema = pa.schema([*(scan.schema.field(n) for n in wanted), *_placed()])
         self._engine.stream("given", (self._placed(batch) for batch in scan), schema)
         names = [*(f"c{n}" for n in columns), "f", "r"]
@@ -245,7 +247,6 @@ class _Run:
 
         at = batch.schema.get_field_index(PLACE[0])
         files = batch.column(at)
-        files = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
         numbers = [self._files.setdefault(file, len(self._files)) for file in files.dictionary.to_pylist()]
         return batch.set_column(at, "f", pa.array(numbers, pa.int32()).take(files.indices))
 
@@ -253,15 +254,15 @@ class _Run:
         """Refuses rows that several rows of the source change; several may delete one."""
         deletes = [str(n) for n, c in enumerate(self._changing) if c.clause.action == "delete"]
         all_delete = f"bool_and(act IN ({', '.join(deletes)}))" if deletes else "false"
-        twice = "SELECT f, r FROM matched WHERE act IS NOT NULL GROUP BY f, r HAVING count(*) > 1"
-        rows = self._engine.value(f"SELECT count(*) FROM ({twice} AND NOT {all_delete})")
+        twice = f"SELECT {all_delete} AS fine FROM matched WHERE act IS NOT NULL GROUP BY f, r HAVING count(*) > 1"
+        fine, rows = self._engine.row(f"SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine) FROM ({twice})")
         if rows:
             raise InvalidArgumentError(
                 f"DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE: {rows} rows of the table would be changed by "
                 "more than one row of the source each: leave one source row per key, or give the clauses conditions "
                 "that only one of them meets"
             )
-        if deletes and self._engine.value(f"SELECT count(*) FROM ({twice})"):
+        if fine:
             first = "SELECT min(rowid) FROM matched WHERE act IS NOT NULL GROUP BY f, r"
             # The pair stays: its source row has a match.
             self._engine.run(f"UPDATE matched SET act = NULL WHERE act IS NOT NULL AND rowid NOT IN ({first})")
@@ -269,12 +270,13 @@ class _Run:
     def _changed_rows(self) -> dict[str, int]:
         """How many rows are changed in all, and of which kind, under delta-spark's names."""
         counted: dict[str, int] = {}
+        counts = self._engine.rows("SELECT act, count(*) FROM matched WHERE act IS NOT NULL GROUP BY act")
+        self._rows_of = dict(counts)
         for number, clause in enumerate(self._changing):
             name = ("Matched" if clause.clause.kind == "matched" else "NotMatchedBySource") + _DONE[
                 clause.clause.action
             ]
-            rows = self._engine.value(f"SELECT count(*) FROM matched WHERE act = {number}")
-            counted[name] = counted.get(name, 0) + rows
+            counted[name] = counted.get(name, 0) + self._rows_of.get(number, 0)
         kinds = [kind + done for kind in ("Matched", "NotMatchedBySource") for done in ("Updated", "Deleted")]
         rows = {kind: counted.get(kind, 0) for kind in kinds}
         sums = {done: sum(n for kind, n in rows.items() if kind.endswith(done)) for done in ("Updated", "Deleted")}
@@ -296,7 +298,7 @@ class _Run:
         native = self._job.native
         updates = [n for n, c in enumerate(self._changing) if c.clause.action == "update"]
         recorded = list(range(len(self._changing))) if native.records_changes else updates
-        if recorded and self._engine.value(f"SELECT count(*) FROM matched WHERE act IN ({_listed(recorded)})"):
+        if any(number in self._rows_of for number in recorded):
             self._change(recorded)
         if native.copies_rows:
             native.copy_others()
