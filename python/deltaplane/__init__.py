@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from deltaplane.dry_run import DryRun
     from deltaplane.explanation import PlanExplanation
     from deltaplane.group_commit import GroupWriter
+    from deltaplane.loading import CopyResult, copy_into
     from deltaplane.log_store import LogStore, StoredObject, register_log_store
     from deltaplane.schema import Field, Schema
     from deltaplane.statements import sql
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlterPlan",
     "CommitProperties",
+    "CopyResult",
     "DeltaError",
     "DeltaTable",
     "DryRun",
@@ -42,6 +44,7 @@ __all__ = [
     "WriteResult",
     "WriterProperties",
     "__version__",
+    "copy_into",
     "register_log_store",
     "sql",
     "write_deltalake",
@@ -50,6 +53,7 @@ __all__ = [
 # Where the names are that most programs don't use.
 _LATER = {
     "AlterPlan": "alter",
+    "CopyResult": "loading",
     "DryRun": "dry_run",
     "Field": "schema",
     "GroupWriter": "group_commit",
@@ -58,6 +62,7 @@ _LATER = {
     "Schema": "schema",
     "StoredObject": "log_store",
     "TableAlterer": "alter",
+    "copy_into": "loading",
     "register_log_store": "log_store",
     "sql": "statements",
 }

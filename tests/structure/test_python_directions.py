@@ -18,7 +18,7 @@ LAYERS = (
     ("engine",),
     ("commands",),
     ("merging", "write"),
-    ("alter", "dml", "group_commit", "serializable_reads"),
+    ("alter", "dml", "group_commit", "loading", "serializable_reads"),
     ("table",),
     ("__init__",),
     ("report", "spark"),

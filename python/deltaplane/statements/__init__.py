@@ -15,6 +15,7 @@ from deltaplane.queries.sources import Catalog
 from deltaplane.statements import (
     alter,
     comment,
+    copy,
     create,
     delete,
     describe,
@@ -39,6 +40,7 @@ __all__ = ["STATEMENTS", "sql"]
 STATEMENTS: tuple[Statement, ...] = (
     alter.STATEMENT,
     comment.STATEMENT,
+    copy.STATEMENT,
     *create.STATEMENTS,
     delete.STATEMENT,
     *describe.STATEMENTS,
@@ -55,7 +57,6 @@ _ABSENT = {
     "cache": "",
     "clear": "",
     "convert": "",
-    "copy": "use INSERT INTO … SELECT with the data in tables=",
     "drop": "delete the table's folder",
     "explain": "use DeltaTable.explain for what a scan reads",
     "fsck": "",
@@ -100,7 +101,7 @@ def sql(
 
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
     `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
-    joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, REPLACE TABLE, ALTER TABLE,
+    joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE, REPLACE TABLE, ALTER TABLE,
     COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, REORG.
 
     Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
@@ -118,7 +119,7 @@ def sql(
         dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, MERGE or REORG would do, as a `DryRun`.
 
     Returns:
-        The rows of a query. INSERT, UPDATE, DELETE and MERGE give one row: `num_affected_rows`, the command's metrics and
+        The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO give one row: `num_affected_rows`, the command's metrics and
         the `version` that was made; CREATE and ALTER the `operation` and the `version`. A version is null where nothing
         was to change.
 

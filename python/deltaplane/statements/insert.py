@@ -263,6 +263,8 @@ def _before_query(cursor: Grammar) -> Clause:
     else:
         cursor.at = len(tokens)
         cursor.expected("a query")
+    if at == cursor.at:
+        cursor.expected("a condition")
     cursor.tokens = tokens[:at]
     try:
         return Clause.read(cursor)
