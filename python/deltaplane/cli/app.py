@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from deltaplane import DeltaError, DeltaTable, __version__
-from deltaplane.cli import cache, render
+from deltaplane.cli import cache, progress, render
 
 __all__ = ["app", "run"]
 
@@ -233,7 +233,9 @@ def sql(
     if dry_run:
         render.dry_run(run_sql(statement, tables=tables, storage_options=options, dry_run=True), as_json=json)
     else:
-        render.rows(run_sql(statement, tables=tables, storage_options=options), as_json=json)
+        with progress.shown():
+            found = run_sql(statement, tables=tables, storage_options=options)
+        render.rows(found, as_json=json)
 
 
 @app.command()

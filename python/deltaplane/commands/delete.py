@@ -24,7 +24,7 @@ def delete(target: Target, predicate: Predicate | None, settings: Settings) -> D
         # Vectors and whole files tell by themselves what was deleted (P130, P131).
         if job.native.copies_rows:
             job.native.record_picked("delete")
-            job.native.copy_others()
+            job.copy_others()
         return job.commit({**job.finish(), "numDeletedRows": rows})
 
     return rewriting(target, condition.operation("DELETE"), settings, run)

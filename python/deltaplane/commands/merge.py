@@ -17,6 +17,7 @@ from deltaplane.commands.changed_rows import ChangedRows
 from deltaplane.commands.condition import PLACE
 from deltaplane.commands.merge_clauses import Clause, said
 from deltaplane.commands.merge_plan import BoundClause, Key, MergePlan
+from deltaplane.commands.phases import phase
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.engine.local import LocalEngine, Memory
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
@@ -78,7 +79,8 @@ def merge(target: Target, what: Merge, settings: Settings) -> Done:
     )
     incoming = plan.incoming
     with LocalEngine(what.memory) as engine:
-        engine.adopt("source", what.source, _arrow(source_json))
+        with phase(what.operation, target.location, "source"):
+            engine.adopt("source", what.source, _arrow(source_json))
         matching = _matching(target.snapshot, plan, engine)
         by_source = bool(plan.of_kind("not_matched_by_source"))
         parameters = what.parameters or _said(what)
@@ -175,15 +177,20 @@ class _Run:
         sources = engine.value("SELECT count(*) FROM source")
         engine.run("CREATE TABLE matched (f INTEGER, r BIGINT, sid BIGINT, act SMALLINT)")
         if sources:
-            self._join()
+            with job.phase("join"):
+                self._join()
         if self._by_source:
-            self._join_unmatched()
+            with job.phase("unmatched"):
+                self._join_unmatched()
         self._check_one_match()
         rows = self._changed_rows()
         if rows["changed"]:
             job.pick_rows(self._places)
             self._rewrite()
-        inserted = sum(self._insert(n, rows["changed"] > 0) for n in range(len(self._inserts))) if sources else 0
+        inserted = 0
+        if sources and self._inserts:
+            with job.phase("insert"):
+                inserted = sum(self._insert(n, rows["changed"] > 0) for n in range(len(self._inserts)))
         if not rows.pop("changed") and not inserted:
             return None
         summary = job.finish()
@@ -299,9 +306,9 @@ class _Run:
         updates = [n for n, c in enumerate(self._changing) if c.clause.action == "update"]
         recorded = list(range(len(self._changing))) if native.records_changes else updates
         if any(number in self._rows_of for number in recorded):
-            self._change(recorded)
-        if native.copies_rows:
-            native.copy_others()
+            with self._job.phase("change"):
+                self._change(recorded)
+        self._job.copy_others()
 
     def _change(self, numbers: Sequence[int]) -> None:
         import pyarrow as pa

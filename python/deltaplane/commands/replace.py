@@ -45,9 +45,10 @@ def replace_where(
         recorded = job.native.copies_rows
         if recorded:
             job.native.record_picked("delete")
-            job.native.copy_others()
+            job.copy_others()
         check = compile_boolean(condition, json.loads(job.native.spec)["schema"], now_us=time.time_ns() // 1000)
-        new = sum(job.insert(batch, "insert" if recorded else None) for batch in _ruled(job, rows, check))
+        with job.phase("insert"):
+            new = sum(job.insert(batch, "insert" if recorded else None) for batch in _ruled(job, rows, check))
         summary = {_WRITE.get(name, name): value for name, value in job.finish().items()}
         return job.commit({**summary, "numDeletedRows": deleted, "numOutputRows": new + summary["numCopiedRows"]})
 
