@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deltaplane.dry_run import DryRun
     from deltaplane.explanation import PlanExplanation
     from deltaplane.group_commit import GroupWriter
+    from deltaplane.loading import CopyResult, copy_into
     from deltaplane.log_store import LogStore, StoredObject, register_log_store
     from deltaplane.once_writer import OnceWriter
     from deltaplane.schema import Field, Schema
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlterPlan",
     "CommitProperties",
+    "CopyResult",
     "DeltaError",
     "DeltaTable",
     "DryRun",
@@ -48,6 +50,7 @@ __all__ = [
     "WriterProperties",
     "__version__",
     "convert_to_deltalake",
+    "copy_into",
     "register_log_store",
     "sql",
     "write_deltalake",
@@ -56,6 +59,7 @@ __all__ = [
 # Where the names are that most programs don't use.
 _LATER = {
     "AlterPlan": "alter",
+    "CopyResult": "loading",
     "DryRun": "dry_run",
     "Field": "schema",
     "GroupWriter": "group_commit",
@@ -67,6 +71,7 @@ _LATER = {
     "StoredObject": "log_store",
     "TableAlterer": "alter",
     "convert_to_deltalake": "convert",
+    "copy_into": "loading",
     "register_log_store": "log_store",
     "sql": "statements",
 }

@@ -23,7 +23,7 @@ from deltaplane.queries.grammar import Grammar
 from deltaplane.statements import STATEMENTS, command_of
 from expr import cases
 
-BEGINNINGS = "ALTER, COMMENT, CONVERT, CREATE, DELETE, DESC, DESCRIBE, FSCK, GENERATE, INSERT, MERGE, OPTIMIZE, REORG, REPLACE, RESTORE, SELECT, SHOW, TABLE, UPDATE, VACUUM, VALUES, WITH"
+BEGINNINGS = "ALTER, COMMENT, CONVERT, COPY, CREATE, DELETE, DESC, DESCRIBE, FSCK, GENERATE, INSERT, MERGE, OPTIMIZE, REORG, REPLACE, RESTORE, SELECT, SHOW, TABLE, UPDATE, VACUUM, VALUES, WITH"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,19 @@ BEGINNINGS = "ALTER, COMMENT, CONVERT, CREATE, DELETE, DESC, DESCRIBE, FSCK, GEN
         ("INSERT INTO t VALUES (1, 2), (3)", 1, 15, "expected 2 values in each row, found 1"),
         ("INSERT INTO t (x)", 1, 18, "expected SELECT, VALUES, TABLE or a query in parentheses, found the end"),
         ("INSERT INTO t PARTITION (x = 1) SELECT 1", 1, 15, "REPLACE WHERE"),
+        ("INSERT INTO t a VALUES (1)", 1, 15, "expected SELECT, VALUES"),
+        ("INSERT INTO t AS a SELECT 1", 1, 20, "only REPLACE ON has a use for one"),
+        ("INSERT INTO t REPLACE x = 1 SELECT 1", 1, 23, "expected WHERE, USING or ON, found `x`"),
+        ("INSERT INTO t REPLACE ON t.x = s.x", 1, 35, "expected a query, found the end"),
+        ("INSERT INTO t REPLACE ON SELECT 1", 1, 26, "expected a condition, found `SELECT`"),
+        ("INSERT INTO t REPLACE USING x SELECT 1", 1, 29, "expected `(`"),
+        ("COPY t FROM 'x' FILEFORMAT = CSV", 1, 6, "expected INTO, found `t`"),
+        ("COPY INTO t FROM (SELECT 1) FILEFORMAT = CSV", 1, 18, "expected a directory as text"),
+        ("COPY INTO t FROM x FILEFORMAT = CSV", 1, 18, "expected a directory as text, found `x`"),
+        ("COPY INTO t FROM 'x'", 1, 21, "expected FILEFORMAT, found the end"),
+        ("COPY INTO t FROM 'x' FILEFORMAT = ORC", 1, 35, "expected PARQUET, CSV or JSON, found `ORC`"),
+        ("COPY INTO t FROM 'x' FILEFORMAT = CSV FILES = 'a'", 1, 47, "expected `(`"),
+        ("COPY INTO t FROM 'x' FILEFORMAT = CSV COPY_OPTIONS 'a'", 1, 52, "expected `(`"),
         ("INSERT OVERWRITE t REPLACE WHERE x = 1 SELECT 1", 1, 20, "expected SELECT"),
         ("CREATE VIEW v AS SELECT 1", 1, 8, "expected TABLE, found `VIEW`"),
         ("CREATE TABLE t", 1, 15, "expected columns in parentheses, or AS and a query, found the end"),

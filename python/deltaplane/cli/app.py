@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from deltaplane import DeltaError, DeltaTable, __version__
-from deltaplane.cli import cache, render
+from deltaplane.cli import cache, progress, render
 from deltaplane.cli.arguments import AsJson, Limit, Location, StoreOptions, Version, Where, open_table, store_options
 from deltaplane.cli.check import check, repair
 from deltaplane.cli.clone import clone
@@ -213,7 +213,9 @@ def sql(
     if dry_run:
         render.dry_run(run_sql(statement, tables=tables, storage_options=options, dry_run=True), as_json=json)
     else:
-        render.rows(run_sql(statement, tables=tables, storage_options=options), as_json=json)
+        with progress.shown():
+            found = run_sql(statement, tables=tables, storage_options=options)
+        render.rows(found, as_json=json)
 
 
 @app.command()

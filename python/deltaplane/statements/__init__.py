@@ -16,6 +16,7 @@ from deltaplane.statements import (
     alter,
     comment,
     convert,
+    copy,
     create,
     delete,
     describe,
@@ -46,6 +47,7 @@ STATEMENTS: tuple[Statement, ...] = (
     alter.STATEMENT,
     comment.STATEMENT,
     convert.STATEMENT,
+    copy.STATEMENT,
     *create.STATEMENTS,
     delete.STATEMENT,
     *describe.STATEMENTS,
@@ -66,7 +68,6 @@ _ABSENT = {
     "analyze": "",
     "cache": "",
     "clear": "",
-    "copy": "use INSERT INTO … SELECT with the data in tables=",
     "drop": "delete the table's folder",
     "explain": "use DeltaTable.explain for what a scan reads",
     "refresh": "",
@@ -106,9 +107,9 @@ def sql(
 
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
     `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
-    joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, CREATE TABLE (also as a CLONE), REPLACE
-    TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES,
-    OPTIMIZE, REORG, RESTORE, VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
+    joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a CLONE),
+    REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW
+    TBLPROPERTIES, OPTIMIZE, REORG, RESTORE, VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
 
     Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
     refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.
@@ -125,7 +126,7 @@ def sql(
         dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, MERGE or REORG would do, as a `DryRun`.
 
     Returns:
-        The rows of a query. INSERT, UPDATE, DELETE and MERGE give one row: `num_affected_rows`, the command's metrics and
+        The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO give one row: `num_affected_rows`, the command's metrics and
         the `version` that was made; CREATE and ALTER the `operation` and the `version`. A version is null where nothing
         was to change.
 

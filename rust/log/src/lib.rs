@@ -32,6 +32,7 @@ mod plan_trace;
 mod post_commit;
 mod reads;
 mod rehearsal;
+mod replaced_table;
 mod replay_parts;
 mod restore;
 mod rewrite;

@@ -245,15 +245,18 @@ impl Snapshot {
         masks(&self.inner, &self.location())
     }
 
-    #[pyo3(signature = (columns = None, predicate = None, batch_rows = None))]
+    #[pyo3(signature = (columns = None, predicate = None, batch_rows = None, encoded_files = false))]
     fn scan(
         &self,
         py: Python<'_>,
         columns: Option<Vec<String>>,
         predicate: Option<&str>,
         batch_rows: Option<usize>,
+        encoded_files: bool,
     ) -> PyResult<Scan> {
-        run(py, || Scan::new(&self.inner, columns, predicate, batch_rows))
+        run(py, || {
+            Scan::new(&self.inner, columns, predicate, batch_rows, encoded_files)
+        })
     }
 
     /// What the versions from `first` up to this one changed, as rows.

@@ -48,7 +48,7 @@ pub use drop::{Dropped, Traces, without_feature};
 pub use row_rule::{ColumnRule, RowCheck, mentions};
 pub use row_rules::{RowRules, row_rules};
 pub use support::{reads, writes};
-pub use transitions::check_change;
+pub use transitions::{check_change, outlives_replacement};
 pub use weakest::{protocol_for, protocol_with};
 
 /// What a table looks like to a feature's hooks.
