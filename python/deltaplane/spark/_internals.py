@@ -11,7 +11,16 @@ from typing import Any, ClassVar
 
 from deltaplane.spark import _template
 
-__all__ = ["SUPPORTED", "Jvm", "NativeScanUnavailable", "arrow_schema", "delta_jar", "is_connect", "spark_schema"]
+__all__ = [
+    "SUPPORTED",
+    "Jvm",
+    "NativeScanUnavailable",
+    "arrow_schema",
+    "delta_jar",
+    "held_table",
+    "is_connect",
+    "spark_schema",
+]
 
 # The versions whose internals were tried; another one gets the data source until it was.
 SUPPORTED = ("4.1", "4.2", "4.3")
@@ -97,6 +106,26 @@ def delta_jar(spark: Any) -> bool:
     except Py4JJavaError:
         return False
     return True
+
+
+def held_table(spark: Any, name: str) -> tuple[str, str] | None:
+    """Format and location of the table that the session's own catalog holds under a name; None for a view, and for none."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    state = spark._jsparkSession.sessionState()
+    catalog, _, rest = name.partition(".")
+    try:
+        identifier = state.sqlParser().parseTableIdentifier(rest if catalog.lower() == "spark_catalog" else name)
+        if state.catalog().isTempView(identifier) or not state.catalog().tableExists(identifier):
+            return None
+        table = state.catalog().getTableMetadata(identifier)
+    except (PySparkException, Py4JJavaError):
+        # A name of another catalog, or none at all.
+        return None
+    if not table.provider().isDefined() or not table.storage().locationUri().isDefined():
+        return None
+    return str(table.provider().get()), str(table.storage().locationUri().get().toString())
 
 
 def arrow_schema(schema: Any) -> Any:
