@@ -106,7 +106,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     `deltaplane.sql` runs: queries are Spark's, others give what `deltaplane.sql` gives, as a frame.
 
     Raises:
-        UnsupportedFeatureError: a statement on a Delta table that this version doesn't have, by name.
+        UnsupportedFeatureError: a statement on a Delta table that this version doesn't have, by name; a Spark Connect session.
         SqlSyntaxError, DeltaError, PySparkException: as `deltaplane.sql`, or as Spark.
 
     >>> from deltaplane import spark as dp
@@ -114,6 +114,10 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     >>> dp.sql(spark, "SELECT sum(id) AS total FROM delta.`numbers` VERSION AS OF 0").collect()
     [Row(total=3)]
     """
+    if is_connect(spark):
+        raise UnsupportedFeatureError(
+            "deltaplane.spark.sql needs a classic session: deltaplane.sql(text, spark=spark) brings the rows here"
+        )
     names = _tables_in(spark, text)
     if names is None:
         return _of_spark(spark, text)

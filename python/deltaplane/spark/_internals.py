@@ -180,9 +180,14 @@ class Jvm:
 
             try:
                 known = cls(spark)
-                ensure_callback_server_started(gateway)
             except (Py4JError, _template.UnexpectedLayout) as e:
                 raise NativeScanUnavailable(f"Spark {spark.version} isn't built as expected: {e}") from e
+            try:
+                ensure_callback_server_started(gateway)
+            except (Py4JError, OSError) as e:
+                raise NativeScanUnavailable(
+                    f"Spark can't call this process back: {e}; let it listen on a port of 127.0.0.1"
+                ) from e
             cls._known[gateway] = known
         return known
 

@@ -17,6 +17,7 @@ from deltaplane.spark._location import absolute_location
 from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json
 from deltaplane.spark._tasks import raise_refusal
+from deltaplane.spark._workers import explained
 from deltaplane.write import WriteResult, commit_files, write_request
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def write(
             a row (overflow, division by zero), Spark's own error comes through.
         DeltaConcurrentModificationException: another writer won; nothing was committed.
         InvalidArgumentError, UnsupportedFeatureError, UnsupportedExpressionError: the call is wrong, or not possible yet.
-        ImportError: the workers' Python doesn't have deltaplane.
+        ImportError: the workers' Python doesn't have deltaplane, is another one than the driver's, or isn't there.
 
     >>> from deltaplane import spark as dp
     >>> df = spark.createDataFrame([("2024-01-31", 1250)], "day string, cents long")
@@ -157,10 +158,5 @@ def _run(
     try:
         rows: list[Any] = plain.mapInArrow(task, "add string, refusal string").collect()
     except PySparkException as e:
-        if "No module named 'deltaplane'" in str(e):
-            raise ImportError(
-                "the Python of Spark's workers doesn't have deltaplane: install it there, or set PYSPARK_PYTHON to an "
-                "interpreter that has it before the session starts"
-            ) from e
-        raise
+        raise explained(e) from e
     return [r["add"] for r in rows if r["add"] is not None], [r["refusal"] for r in rows if r["refusal"] is not None]
