@@ -88,5 +88,4 @@ def test_streams_of_an_untried_spark_go_through_the_data_source(
     monkeypatch.setattr(_internals, "STREAMS_SUPPORTED", ("9.9",))
     query = dp.read_stream(spark, path).writeStream.format("noop").trigger(availableNow=True).start()
     assert query.awaitTermination(120)
-    assert "deltaplane" in query._jsq.explainInternal(False)
-    assert "FileScan parquet" not in query._jsq.explainInternal(False)
+    assert "MicroBatchScan" in query._jsq.explainInternal(False)

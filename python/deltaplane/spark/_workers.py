@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["explained"]
+__all__ = ["remedy"]
 
 _SAME = (
     f"set PYSPARK_PYTHON to an interpreter like the driver's ({sys.version_info.major}.{sys.version_info.minor}), on every "
@@ -25,7 +25,7 @@ _CAUSES = (
 )
 
 
-def explained(error: Exception) -> Exception:
-    """An ImportError that says what to do, where the workers' Python is to blame; else the error itself."""
+def remedy(error: Exception) -> str | None:
+    """What is wrong and what to do, where the workers' Python is to blame for a failed job."""
     text = str(error)
-    return next((ImportError(meaning) for cause, meaning in _CAUSES if cause in text), error)
+    return next((meaning for cause, meaning in _CAUSES if cause in text), None)

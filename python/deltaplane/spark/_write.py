@@ -17,7 +17,7 @@ from deltaplane.spark._location import absolute_location
 from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json
 from deltaplane.spark._tasks import raise_refusal
-from deltaplane.spark._workers import explained
+from deltaplane.spark._workers import remedy
 from deltaplane.write import WriteResult, commit_files, write_request
 
 if TYPE_CHECKING:
@@ -141,7 +141,6 @@ def _run(
     df: DataFrame, broken: Column | None, location: str, options: dict[str, str] | None, spec: str
 ) -> tuple[list[str], list[str]]:
     """Runs the writing tasks; their adds, and the reasons of those that refused their rows."""
-    from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
     names = [*df.columns, ""]
@@ -157,6 +156,9 @@ def _run(
     plain = df.select("*", told).toDF(*[f"c{i}" for i in range(len(names))])
     try:
         rows: list[Any] = plain.mapInArrow(task, "add string, refusal string").collect()
-    except PySparkException as e:
-        raise explained(e) from e
+    except Exception as e:
+        told = remedy(e)
+        if told is None:
+            raise
+        raise ImportError(told) from e
     return [r["add"] for r in rows if r["add"] is not None], [r["refusal"] for r in rows if r["refusal"] is not None]
