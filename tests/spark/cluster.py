@@ -33,6 +33,8 @@ def environment() -> dict[str, str]:
         **os.environ,
         "SPARK_HOME": str(_spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        # A worker would look for it in a checkout of Spark.
+        "SPARK_SCALA_VERSION": "2.13",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]),
     }
