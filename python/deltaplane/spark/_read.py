@@ -177,7 +177,7 @@ def create_or_replace_temp_view(
             table=snapshot.uri,
         ) from None
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
-    data_frame(spark, jvm, LiveSnapshots(snapshot), jobs, spark_options).createOrReplaceTempView(name)
+    data_frame(spark, jvm, LiveSnapshots(snapshot, store_options), jobs, spark_options).createOrReplaceTempView(name)
 
 
 def data_frame(
