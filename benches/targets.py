@@ -247,4 +247,6 @@ GOALS: Sequence[Goal] = (
         0.01,
         "deltalake",
     ),
+    Goal("M5", "partitioned write", "2M rows into 1,000 partitions: 200 MB of memory added", "added_mb", 200),
+    Ratio("M5", "partitioned write", "2M rows into 1,000 partitions: Polars' time", "median_s", 1.0, "Polars"),
 )
