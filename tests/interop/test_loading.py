@@ -42,12 +42,12 @@ def test_delta_spark_keeps_the_memory_of_loads(
     put(folder, "more.parquet", 10)
     done = copy_into(path, folder, "parquet")
     assert (done.num_loaded_files, done.num_skipped_files) == (1, 4)
+    verify(path)
     other = deltalake.DeltaTable(path)
     other.delete("k = 0")
     other.create_checkpoint()
     assert copy_into(path, folder, "parquet").num_skipped_files == 5
     assert_same(DeltaTable(path).to_pyarrow_table(), delta_spark.read(path))
-    verify(path)
 
 
 @pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["copied", "vectors"])
