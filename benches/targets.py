@@ -267,4 +267,6 @@ GOALS: Sequence[Goal] = (
             Ratio("Z2", f"optimize {kind}", f"OPTIMIZE, {kind}: half its memory", "peak_mb", 0.5, "deltalake"),
         )
     ),
+    Goal("M5", "partitioned write", "2M rows into 1,000 partitions: 200 MB of memory added", "added_mb", 200),
+    Ratio("M5", "partitioned write", "2M rows into 1,000 partitions: Polars' time", "median_s", 1.0, "Polars"),
 )

@@ -156,7 +156,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Foll
         """Makes a table without rows and opens it; `plan_create` says first which protocol it would get.
 
         `schema` is a `deltaplane.schema.Schema` or any object with `__arrow_c_schema__`. Where a table is already,
-        `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows and columns; `append` is refused.
+        `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows and columns, and its name, description and
+        all of its properties where they are given; `append` is refused.
         `cluster_by` names up to four columns that rows are to be kept together by (liquid clustering, P152), instead of
         `partition_by`.
 

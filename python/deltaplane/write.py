@@ -151,7 +151,8 @@ def write_deltalake(
         partition_by: columns to partition a new table by.
         mode: what to do with an existing table: `error` fails, `append` adds, `overwrite` replaces all rows (or those
             that `predicate` selects), `ignore` does nothing.
-        name, description, configuration: metadata and properties of a new table.
+        name, description, configuration: metadata and properties of a new table, or of one whose columns are replaced
+            (`schema_mode="overwrite"`), whose properties then take the place of all that it had.
         schema_mode: `merge` adds the data's new columns, `overwrite` (with mode overwrite) replaces the columns.
         storage_options: how to reach the store; keys as in deltalake and object_store.
         predicate: with mode overwrite, the rows to replace, as Spark SQL text, or as tuples over partition columns.

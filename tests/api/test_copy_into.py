@@ -151,6 +151,11 @@ def test_a_directory_has_one_name(table: DeltaTable, files: Path, monkeypatch: p
     link.symlink_to(files)
     for again in ("in", "./in/", files.as_uri(), f"{files}/", link):
         assert copy_into(table, again, "parquet").num_skipped_files == 1
+    odd = files.with_name("a b%20ü#c")
+    put(odd, "d e%2F.parquet", 2)
+    assert copy_into(table, odd, "parquet").num_loaded_files == 1
+    assert copy_into(table, odd.as_uri(), "parquet").num_skipped_files == 1
+    assert held(table) == Counter([1, 2])
 
 
 CSV = {

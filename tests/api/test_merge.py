@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 
 from api.row_model import FEED, IDS, SCHEMA, TABLES, VECTORS, Model, Row, rehearsed, values
 from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltaplane._native import schema_from_arrow
+from deltaplane.commands.merge_clauses import Clause
+from deltaplane.commands.merge_plan import MergePlan
 from deltaplane.exceptions import (
     ConcurrentAppendException,
     ConstraintViolationError,
@@ -254,6 +257,24 @@ def test_what_stands_before_a_part_that_fails_guards_it(tmp_path: Path, on: str)
     assert rows(table) == [{"id": 1, "n": 10}, {"id": 2, "n": 0}]
     with pytest.raises(InvalidArgumentError, match="zero"):
         merged(table, source, "t.n / s.d > 4").when_matched_delete().execute()
+
+
+def test_rows_are_found_by_keys_that_can_fail(tmp_path: Path) -> None:
+    # Behind a guard every pair of rows would be looked at.
+    table = made(tmp_path, TWO)
+    source = pa.table({"id": ["1", "2"], "n": [10, 9]})
+    on = "t.n = s.n AND t.id = CAST(s.id AS BIGINT)"
+    plan = MergePlan(
+        schema_json=table.schema().to_json(),
+        source_json=schema_from_arrow(source.schema),
+        predicate=on,
+        clauses=[Clause("matched", "delete")],
+        source_alias="s",
+        target_alias="t",
+    )
+    assert plan.on.startswith("((t.c1 = s.c1)) AND ((t.c0 = ")
+    merged(table, source, on).when_matched_delete().execute()
+    assert rows(table) == [{"id": 2, "n": 20}]
 
 
 def test_the_history_says_what_was_merged(tmp_path: Path) -> None:

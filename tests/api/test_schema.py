@@ -105,6 +105,10 @@ def test_replacing_a_table_takes_what_it_is_given() -> None:
     for wrong in ({"delta.nope": "1"}, {"delta.columnMapping.mode": "none"}, {"delta.enableRowTracking": "true"}):
         with pytest.raises(DeltaError):
             DeltaTable.create(where, x, mode="overwrite", configuration=wrong)
+    plain = DeltaTable.create("memory://schema/plain", x)
+    only = {"delta.feature.appendOnly": "supported", "delta.feature.deletionVectors": "supported"}
+    plain = DeltaTable.create("memory://schema/plain", x, mode="overwrite", configuration=only)
+    assert "deletionVectors" in (plain.protocol().writer_features or ())
     rows = pa.table({"x": [1]})
     write_deltalake(where, rows, mode="overwrite", schema_mode="overwrite", configuration={"owner": "c"})
     assert DeltaTable(where).metadata().configuration["owner"] == "c"

@@ -30,6 +30,7 @@ from deltaplane.expr.types import SparkType, of_json
 
 __all__ = ["BoundClause", "Key", "MergePlan", "Value"]
 
+_EQUALS = ("=", "==", "<=>")
 # Types whose smallest and largest values say which rows can equal one of them.
 _RANGED = ("byte", "short", "integer", "long", "decimal", "string", "date", "timestamp", "timestamp_ntz", "boolean")
 
@@ -126,9 +127,11 @@ class MergePlan(MergeColumns):
         node, guarded = parsed(self.predicate), False
         for part in conjuncts(node):
             bound = self._boolean(binder, part, self.predicate)
-            # The join takes parts in any order: one that can fail needs what stands before it.
-            guarded |= bound.throws or bound.partial
-            if not (bound.throws or bound.partial):
+            # The join takes parts in any order: one that can fail needs what stands before it. Keys it needs as they are,
+            # and so does Spark's, which computes them for all rows.
+            fails = (bound.throws or bound.partial) and not self._joins(part, binder)
+            guarded |= fails
+            if not fails:
                 lowered.append(f"({bound.sql})")
             self.joined_columns |= self._target_columns(part, "matched")
             found = pruning(part, binder, self._sides.target)
@@ -139,8 +142,15 @@ class MergePlan(MergeColumns):
             lowered.append(f"({self._boolean(binder, node, self.predicate).sql})")
         self.on = " AND ".join(lowered)
 
+    def _joins(self, part: Syntax, binder: JoinedBinder) -> bool:
+        """Whether a value of one table has to equal one of the other, so that rows are found by it."""
+        if not isinstance(part, Call) or part.name not in _EQUALS or len(part.args) != 2:
+            return False
+        sides = [{binder.place(name)[0].sql for name in names(arg)} for arg in part.args]
+        return sides in ([{"t"}, {"s"}], [{"s"}, {"t"}])
+
     def _keys(self, part: Syntax, binder: JoinedBinder) -> Iterator[Key]:
-        if not isinstance(part, Call) or part.name not in ("=", "==", "<=>") or len(part.args) != 2:
+        if not isinstance(part, Call) or part.name not in _EQUALS or len(part.args) != 2:
             return
         for here, there in (part.args, reversed(part.args)):
             if not isinstance(here, Name):

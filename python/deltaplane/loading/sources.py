@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from deltaplane import _native
 from deltaplane.exceptions import FileMissingError, InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
@@ -82,8 +83,7 @@ def _same(source: str) -> str:
     scheme, separator, rest = source.partition("://")
     if separator and scheme != "file":
         return f"{_SAME.get(scheme.lower(), scheme.lower())}://{rest.rstrip('/')}"
-    path = rest if separator else source.removeprefix("file:")
-    return Path(path).resolve().as_uri()
+    return Path(unquote(rest) if separator else source).resolve().as_uri()
 
 
 def _is_data(path: str) -> bool:

@@ -268,7 +268,7 @@ async fn existing_table(
     let mapping = Mapping::of(&after.configuration)?;
     let names_seed = request.names_seed.as_deref();
     let schema = mapped(mapping, schema, &mut after.configuration, names_seed)?;
-    let metadata = changed_metadata(&base, &schema, &partition_columns, after)?;
+    let metadata = changed_metadata(&base, &schema, &partition_columns, after);
     if let Some(m) = &metadata {
         let view = View {
             metadata: m,
@@ -280,21 +280,17 @@ async fn existing_table(
         }
     }
     check_clustering(&base, metadata.as_ref(), &schema, &request).await?;
-    let protocol = match &metadata {
-        Some(m) => {
-            let view = View {
-                metadata: m,
-                schema: &schema,
-            };
+    let view = View {
+        metadata: metadata.as_ref().unwrap_or_else(|| base.state().metadata()),
+        schema: &schema,
+    };
+    let protocol = match metadata.is_some() || asked != Directives::default() {
+        true => {
             let p = features::protocol_with(Some(base.state().protocol()), view, &asked)?;
             features::check_write(&p, view)?;
             (p != *base.state().protocol()).then_some(p)
         }
-        None => None,
-    };
-    let view = View {
-        metadata: metadata.as_ref().unwrap_or_else(|| base.state().metadata()),
-        schema: &schema,
+        false => None,
     };
     let partition_columns_in_files = materialize_partition_columns::in_files(
         protocol.as_ref().unwrap_or_else(|| base.state().protocol()),
@@ -443,23 +439,15 @@ async fn check_clustering(
     }
 }
 
-/// New metadata where schema or partitioning change; everything else is carried forward (P023, P024).
-fn changed_metadata(
-    base: &Snapshot,
-    schema: &StructType,
-    columns: &[String],
-    after: Metadata,
-) -> Result<Option<Metadata>> {
-    let before = base.state().metadata();
-    let said = |m: &Metadata| (m.name.clone(), m.description.clone(), m.configuration.clone());
-    if *schema == **base.schema() && columns == base.state().partition_columns() && said(before) == said(&after) {
-        return Ok(None);
-    }
-    Ok(Some(Metadata {
+/// New metadata where schema, partitioning or what the request names change; everything else is carried forward (P023,
+/// P024).
+fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String], after: Metadata) -> Option<Metadata> {
+    let same = *schema == **base.schema() && columns == base.state().partition_columns();
+    (!same || after != *base.state().metadata()).then(|| Metadata {
         schema_string: Some(schema.to_json()),
         partition_columns: columns.to_vec(),
         ..after
-    }))
+    })
 }
 
 impl PlannedWrite {
