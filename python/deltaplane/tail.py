@@ -22,7 +22,8 @@ class NewRows(Scan):
     """Rows that are new in a table, not read yet; each use starts anew. A `Scan` with the place where it ends.
 
     Attributes: `version`, the last version that the rows are of; `offset`, the text from which `DeltaTable.tail` goes on
-    behind these rows.
+    behind these rows. A version numbers batches (`OnceWriter`) only where each item is a version, without `max_files` and
+    `max_bytes`: else several items may be of one.
     """
 
     def __init__(self, native: _native.Changes, offset: str) -> None:

@@ -20,6 +20,7 @@ from deltaplane.spark._read import data_frame
 from deltaplane.spark._replay import Files
 from deltaplane.spark._schema import shown
 from deltaplane.spark._session import register
+from deltaplane.spark._stream_offsets import between, initial, moved, place
 from deltaplane.spark._stream_options import STREAM_OPTIONS, StreamOptions
 from deltaplane.tail import limits
 
@@ -92,11 +93,7 @@ def _text(value: Any) -> str:
 
 
 class TableSource:
-    """Spark's `Source`. Names and arity of its methods are Spark's.
-
-    An offset is that of the core, as JSON. That of a first batch also says where the batch began, since Spark asks for it
-    again after a crash without saying so.
-    """
+    """Spark's `Source`. Names and arity of its methods are Spark's."""
 
     def __init__(
         self,
@@ -112,8 +109,10 @@ class TableSource:
         self._options = options
         self._spark_options = spark_options
         self._schema = jvm.struct(json.dumps(shown(json.loads(tail.snapshot.schema_json()))))
-        # By query, since a frame may be started more than once.
+        # By query, since a frame may be started more than once: where it ends, and where it begins, which stays as it was
+        # until there is a first batch.
         self._until: dict[str | None, int] = {}
+        self._begins: dict[str | None, str] = {}
 
     def schema(self) -> Any:
         """The table's columns."""
@@ -131,13 +130,16 @@ class TableSource:
 
     def latestOffset(self, start: Any, limit: Any) -> Any:
         """Where the next micro-batch ends; where nothing came it is the start."""
-        at = self._tail.start(self._options.start) if start is None else _place(start.json())
+        query = self._jvm.stream_id(self._spark)
+        if start is None and query not in self._begins:
+            self._begins[query] = self._tail.start(self._options.start)
+        offset = initial(self._begins[query]) if start is None else json.loads(start.json())
         everything = str(limit.getClass().getSimpleName()) == "ReadAllAvailable"
-        until = self._until.get(self._jvm.stream_id(self._spark))
-        end = self._tail.end(at, limits() if everything else self._options.limits, until)
-        if end == at:
+        until = self._until.get(query)
+        end = self._tail.end(place(offset), limits() if everything else self._options.limits, until)
+        if end == place(offset):
             return start
-        return self._jvm.offset(json.dumps({"end": end} if start is not None else {"end": end, "start": at}))
+        return self._jvm.offset(json.dumps(moved(offset, end)))
 
     def reportLatestOffset(self) -> Any:
         """Not known without looking."""
@@ -145,9 +147,8 @@ class TableSource:
 
     def getBatch(self, start: Any, end: Any) -> Any:
         """The rows between two offsets."""
-        last = end.json()
-        first = _place(start.get().json()) if start.isDefined() else json.loads(last)["start"]
-        adds = self._tail.adds(first, _place(last))
+        first, last = between(json.loads(start.get().json()) if start.isDefined() else None, json.loads(end.json()))
+        adds = self._tail.adds(first, last)
         batch = _Batch(self._tail.snapshot, f"{first} {last}")
         frame = data_frame(self._spark, self._jvm, batch, _BatchPlans(adds), self._spark_options, streaming=True)
         return frame._jdf
@@ -157,7 +158,9 @@ class TableSource:
 
     def stop(self) -> None:
         """Nothing is held but the table's snapshot."""
-        self._until.pop(self._jvm.stream_id(self._spark), None)
+        query = self._jvm.stream_id(self._spark)
+        self._until.pop(query, None)
+        self._begins.pop(query, None)
 
     def toString(self) -> str:
         """What plans and the query's progress show."""
@@ -175,11 +178,6 @@ class TableSource:
         """What py4j reads: the interfaces that this class implements."""
 
         implements = _internals.STREAM_SOURCE
-
-
-def _place(text: str) -> str:
-    end: str = json.loads(text)["end"]
-    return end
 
 
 class _Batch(PinnedSnapshot):

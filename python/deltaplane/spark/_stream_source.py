@@ -23,6 +23,7 @@ from deltaplane import _native
 from deltaplane.exceptions import SchemaMismatchError
 from deltaplane.spark._schema import shown
 from deltaplane.spark._split_scan import SPLIT_BYTES, SplitScan
+from deltaplane.spark._stream_offsets import between, initial, moved, place
 from deltaplane.spark._stream_options import StreamOptions
 from deltaplane.tail import limits
 
@@ -42,6 +43,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # The table's columns as they were when the query was defined.
         self._columns = schema
         self._until: int | None = None
+        self._begins: str | None = None
         self._opened: _native.Tail | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,9 +67,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _table_schema(self, snapshot: _native.Snapshot) -> str:
         return snapshot.change_schema_json() if self._options.read_change_feed else snapshot.schema_json()
 
-    def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins."""
-        return _offset(self._tail().start(self._options.start))
+    def initialOffset(self) -> dict[str, str]:
+        """Where a new query begins; stays as it was until there is a first batch."""
+        if self._begins is None:
+            self._begins = self._tail().start(self._options.start)
+        return initial(self._begins)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What the options say of a micro-batch; where they bound both files and bytes, `latestOffset` heeds both."""
@@ -75,20 +79,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxFiles(self._options.max_files)
         return ReadMaxBytes(self._options.max_bytes or 0)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         """Where the next micro-batch ends."""
         taken = limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
-        return _offset(self._tail().end(json.dumps(start), taken, self._until))
+        return moved(start, self._tail().end(place(start), taken, self._until))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The query ends with the version that is the newest one now."""
         self._until = self._tail().newest_version()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """The files with the rows between two offsets, in splits."""
         tail = self._tail()
         scan = SplitScan.of(tail.snapshot, self._table_schema(tail.snapshot), self._store, self._columns)
-        splits = tail.splits(json.dumps(start), json.dumps(end), SPLIT_BYTES)
+        splits = tail.splits(*between(start, end), SPLIT_BYTES)
         return [InputPartition((scan, split)) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -96,8 +100,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         scan, split = partition.value
         rows: Iterator[pa.RecordBatch] = scan.rows(split)
         return rows
-
-
-def _offset(text: str) -> dict[str, Any]:
-    offset: dict[str, Any] = json.loads(text)
-    return offset
