@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from deltaplane import _native
     from deltaplane.commands.merge_clauses import Clause
     from deltaplane.commands.rewriting import Done, Target
+    from deltaplane.dry_run import DryRun
     from deltaplane.merging import TableMerger
 
 __all__ = ["RowCommands"]
@@ -332,7 +332,7 @@ class RowCommands:
 
     def _did(self, metrics: Done, always: Sequence[str]) -> dict[str, Any] | DryRun:
         """Shows the version that a command made; its metrics under deltalake's names, `always` also where none is."""
-        if isinstance(metrics, DryRun):
+        if not isinstance(metrics, dict):
             return metrics
         if metrics:
             self._snapshot = self._snapshot.update()

@@ -77,7 +77,7 @@ class ReadSet:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a command would do. Nothing was written for it, no data file either; it was refused what the command is.
+    """What a command would do. Nothing was written for it, no data file either; what refuses the command refused it, too.
 
     Rows were found, computed and checked as in the command; those that only move to other files were left unread, and so
     `estimated_bytes_written` and `estimated_files_written` have them by the size that they have now.
@@ -122,7 +122,6 @@ class DryRun:
         version: int | None,
         protocols: Mapping[str, Any],
         condition: str | None,
-        **more: Any,
     ) -> DryRun:
         """From the core's answers; `condition` is what the rows have in common that are read."""
         return cls(

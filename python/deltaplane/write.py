@@ -9,13 +9,10 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, overload, runtime_checkable
-from typing import Protocol as Interface
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
 from deltaplane import _native, expr
 from deltaplane.arrow_io import as_reader
-from deltaplane.compat import Protocol
-from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.options import location_text, storage_options_text
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.replace import Matching
     from deltaplane.commands.rewriting import Settings
+    from deltaplane.dry_run import DryRun
     from deltaplane.options import TableUri
 
 __all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request", "write_rows"]
@@ -44,7 +42,8 @@ class WriteResult:
     """What a write did: the version it made and its metrics, or why nothing was to do.
 
     `skipped` is None, `"exists"` (mode ignore), `"txn"` (this application version was already committed) or `"nothing"`
-    (`replace_using` or `replace_on` without rows, or whose application version was); then `version` is None and `metrics` is empty.
+    (`replace_using` or `replace_on` without rows, or whose application version was); then `version` is None and `metrics`
+    is empty.
     """
 
     version: int | None
@@ -53,7 +52,7 @@ class WriteResult:
 
 
 @runtime_checkable
-class OpenTable(Interface):
+class OpenTable(Protocol):
     """What a write needs of a `DeltaTable`, which is above this module."""
 
     @property
@@ -274,7 +273,7 @@ class _Replacing:
                 return None
             rows = as_reader(data)
             metrics = replace_where(target, rows, self.predicate, self.settings, merge_schema=self.merge_schema)
-        if isinstance(metrics, DryRun):
+        if not isinstance(metrics, dict):
             return metrics
         if "version" in metrics:
             after_commit(Target(location, snapshot.update()))
@@ -311,11 +310,14 @@ def _begun(
 
 
 def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: str) -> DryRun:
+    from deltaplane import compat
+    from deltaplane.dry_run import DryRun
+
     reader = as_reader(data)
     job = _begun(location, options, reader, request)
     if job.skip is not None:
         snapshot = _native.Snapshot.open(location, options)
-        protocol = Protocol.of(json.loads(_native.supported_json(snapshot))["protocol"])
+        protocol = compat.Protocol.of(json.loads(_native.supported_json(snapshot))["protocol"])
         return DryRun("WRITE", snapshot.version, protocol, protocol, skipped=job.skip)
     told = json.loads(job.rehearse(write_rows(location, options, job.spec, reader, keep=False)))
     return DryRun.of(told, job.version, json.loads(job.protocols), json.loads(request)["predicate_sql"])
