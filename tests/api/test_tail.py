@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -268,3 +269,20 @@ def test_a_batch_that_is_there_is_not_read(tmp_table: Callable[[], str]) -> None
     for wrong in (("", 1), ("a", -1), ("a", True)):
         with pytest.raises(exceptions.InvalidArgumentError):
             writer.append(rows_of(0), *wrong)
+
+
+def test_a_start_with_more_files_than_are_kept(tmp_table: Callable[[], str]) -> None:
+    """The files that follow are found again where those in hand end; none is left out, none comes twice."""
+    path, count = tmp_table(), 50_010
+    DeltaTable.create(path, pa.schema([("id", pa.int64())]))
+    times = [(n * 7919) % 1000 for n in range(count)]
+    with (Path(path) / f"_delta_log/{1:020d}.json").open("w") as log:
+        for n, time in enumerate(times):
+            add = {"path": f"f{n:05}", "partitionValues": {}, "size": 1, "modificationTime": time, "dataChange": True}
+            log.write(json.dumps({"add": add}) + "\n")
+    items = list(DeltaTable(path).tail(max_files=20_000))
+    assert [item._native.num_files for item in items] == [20_000, 20_000, 10_010]  # type: ignore[union-attr]
+    ordered = sorted((time, f"f{n:05}") for n, time in enumerate(times))
+    ends = [json.loads(item.offset) for item in items]
+    assert [tuple(end["after"]) for end in ends[:2]] == [ordered[19_999], ordered[39_999]]
+    assert (ends[2]["version"], ends[2]["isStartingVersion"]) == (2, False)

@@ -23,7 +23,7 @@ from deltaplane import DeltaTable, write_deltalake
 
 KILLS = int(os.environ.get("DELTAPLANE_STREAM_KILLS", "6"))
 # One query is killed so often; then the next begins, with the other ways to read and write.
-KILLS_PER_QUERY = 6
+KILLS_PER_QUERY = 3
 FILES_PER_KILL = 4
 SECONDS = 240
 COPIER = Path(__file__).with_name("stream_copier.py")

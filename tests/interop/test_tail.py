@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
-import pytest
 
 from deltaplane import DeltaTable, OnceWriter
 from interop.delta_spark import DeltaSpark
 
 
-@pytest.mark.spark
 def test_new_rows_of_delta_spark_and_batches_for_it(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
     # P028, P042, P076
     here, there = tmp_table(), tmp_table()

@@ -1,16 +1,17 @@
-"""Which version of which table, and how to reach it, said so that the driver and every executor understand the same.
+"""Which version of which table, how to reach it, and sizes, said so that the driver and every executor understand the same.
 Called within `deltaplane.spark`."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.log_store import is_registered
 from deltaplane.options import TableUri, VersionLike, location_text, storage_options_text, version_arguments
 
-__all__ = ["absolute_location", "split_options", "version_of"]
+__all__ = ["absolute_location", "size_of", "split_options", "version_of"]
 
 
 def absolute_location(path: TableUri) -> str:
@@ -57,3 +58,13 @@ def split_options(options: Mapping[str, str] | None) -> tuple[dict[str, str] | N
     every = storage_options_text(options) or {}
     for_spark = {k: v for k, v in every.items() if k.startswith("fs.")}
     return ({k: v for k, v in every.items() if k not in for_spark} or None), for_spark
+
+
+def size_of(text: str) -> int | None:
+    """Bytes as Spark's settings write them; None for another text.
+
+    >>> size_of("4g"), size_of(" 10 mb"), size_of("7"), size_of("many")
+    (4294967296, 10485760, 7, None)
+    """
+    size = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text, re.ASCII | re.IGNORECASE)
+    return None if size is None else int(size[1]) << 10 * " kmgt".index(size[2].lower() or " ")

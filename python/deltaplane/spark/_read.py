@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from deltaplane.options import TableUri, VersionLike
 from deltaplane.spark import _internals
 from deltaplane.spark._columns import logical_columns
 from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
-from deltaplane.spark._location import absolute_location, split_options, version_of
+from deltaplane.spark._location import absolute_location, size_of, split_options, version_of
 from deltaplane.spark._places import Places
 from deltaplane.spark._replay import DISTRIBUTED_BYTES, JobPlans
 from deltaplane.spark._schema import quoted
@@ -249,9 +248,9 @@ def _least_bytes(spark: Any, distributed: bool | None) -> float:
     if distributed is not None:
         return 0 if distributed else math.inf
     text = spark.conf.get(_BOUND, str(DISTRIBUTED_BYTES))
-    size = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text, re.ASCII | re.IGNORECASE)
+    size = size_of(text)
     if size is None:
         raise InvalidArgumentError(
             f"{_BOUND} is a number of bytes such as 4g, not {text!r}: set it anew in the session"
         )
-    return int(size[1]) << 10 * " kmgt".index(size[2].lower() or " ")
+    return size

@@ -1,6 +1,6 @@
 """The options of a streaming source as Spark's Delta source names them: where it begins, how much it takes, what it passes over.
 
-Knows neither Spark nor rows. Called by `_stream_source` and `_native_stream`.
+Knows neither Spark nor rows. Called by `_datasource` and `_stream_read`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import version_arguments
+from deltaplane.spark._location import size_of
 from deltaplane.tail import limits, tail_request
 
 __all__ = ["STREAM_OPTIONS", "StreamOptions", "flag"]
@@ -28,7 +29,6 @@ STREAM_OPTIONS = (
 )
 # As in Spark's Delta source.
 _FILES = 1000
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class StreamOptions:
             raise InvalidArgumentError(
                 f"{batch[0]} is an option of a batch; a stream has startingVersion or startingTimestamp"
             )
-        max_bytes = _bytes(own["maxbytespertrigger"]) if "maxbytespertrigger" in own else None
+        max_bytes = _size(own["maxbytespertrigger"]) if "maxbytespertrigger" in own else None
         max_files = _number(own, "maxfilespertrigger") if "maxfilespertrigger" in own else None
         if max_files is None and max_bytes is None:
             max_files = _FILES
@@ -114,10 +114,8 @@ def _number(own: Mapping[str, str], name: str) -> int:
     return int(own[name])
 
 
-def _bytes(text: str) -> int:
-    number = text.strip().lower()
-    digits = number.rstrip("bkmg")
-    unit = number[len(digits) :]
-    if not digits.isdecimal() or unit not in _UNITS or int(digits) < 1:
+def _size(text: str) -> int:
+    size = size_of(text)
+    if not size:
         raise InvalidArgumentError(f"the option maxBytesPerTrigger is a number of bytes such as 64m, not {text!r}")
-    return int(digits) * _UNITS[unit]
+    return size
