@@ -15,21 +15,27 @@ from deltaplane.write import WriteResult, write_deltalake
 
 if TYPE_CHECKING:
     from deltaplane.alter import AlterPlan, TableAlterer
+    from deltaplane.dry_run import DryRun
     from deltaplane.explanation import PlanExplanation
     from deltaplane.group_commit import GroupWriter
     from deltaplane.log_store import LogStore, StoredObject, register_log_store
+    from deltaplane.once_writer import OnceWriter
     from deltaplane.schema import Field, Schema
     from deltaplane.statements import sql
+    from deltaplane.tail import NewRows
 
 __all__ = [
     "AlterPlan",
     "CommitProperties",
     "DeltaError",
     "DeltaTable",
+    "DryRun",
     "Field",
     "GroupWriter",
     "LogStore",
     "Metadata",
+    "NewRows",
+    "OnceWriter",
     "PlanExplanation",
     "PostCommitHookProperties",
     "ProtocolVersions",
@@ -48,9 +54,12 @@ __all__ = [
 # Where the names are that most programs don't use.
 _LATER = {
     "AlterPlan": "alter",
+    "DryRun": "dry_run",
     "Field": "schema",
     "GroupWriter": "group_commit",
     "LogStore": "log_store",
+    "NewRows": "tail",
+    "OnceWriter": "once_writer",
     "PlanExplanation": "explanation",
     "Schema": "schema",
     "StoredObject": "log_store",

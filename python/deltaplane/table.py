@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from deltaplane import _native, expr
 from deltaplane.arrow_io import Scan
+from deltaplane.care import TableCare
 from deltaplane.dml import RowCommands
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
@@ -19,6 +20,7 @@ from deltaplane.expr.tree import all_of
 from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.serializable_reads import SerializableReads
+from deltaplane.tail import Followed
 from deltaplane.write import write_request
 
 if TYPE_CHECKING:
@@ -42,7 +44,6 @@ _INSTEAD = {
     "restore": "load the old version and write it with mode='overwrite'",
     "table_config": "",
     "to_pyarrow_dataset": "use scan(columns, predicate), which any Arrow library reads",
-    "vacuum": "",
 }
 
 
@@ -67,7 +68,7 @@ class ProtocolVersions(NamedTuple):
     reader_features: list[str] | None
 
 
-class DeltaTable(RowCommands, SerializableReads):
+class DeltaTable(RowCommands, TableCare, SerializableReads, Followed):
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:
@@ -365,8 +366,8 @@ class DeltaTable(RowCommands, SerializableReads):
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
         """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the structs `null_count`, `min`
-        and `max` of the columns that have statistics (protocol section 8; null where a file's don't say), and for
-        partitioned tables the struct `partition`. `flatten` makes columns such as `min.x` of the structs.
+        and `max` of the columns that have statistics (protocol section 8; null where a file's don't say, or say NaN), and
+        for partitioned tables the struct `partition`. `flatten` makes columns such as `min.x` of the structs.
 
         Cost: proportional to the number of files and of columns with statistics.
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, overload, runtime_checkable
+from typing import Protocol as Interface
 
 from deltaplane import _native, expr
 from deltaplane.arrow_io import as_reader
+from deltaplane.compat import Protocol
+from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.options import location_text, storage_options_text
@@ -46,7 +49,7 @@ class WriteResult:
 
 
 @runtime_checkable
-class OpenTable(Protocol):
+class OpenTable(Interface):
     """What a write needs of a `DeltaTable`, which is above this module."""
 
     @property
@@ -61,6 +64,7 @@ class OpenTable(Protocol):
         """Moves to the newest version."""
 
 
+@overload
 def write_deltalake(
     table_or_uri: TableUri | OpenTable,
     data: Any,
@@ -80,7 +84,51 @@ def write_deltalake(
     cluster_by: list[str] | str | None = None,
     partition_overwrite_mode: Literal["static", "dynamic"] = "static",
     replace_using: Sequence[str] | None = None,
-) -> WriteResult:
+    dry_run: Literal[False] = False,
+) -> WriteResult: ...
+@overload
+def write_deltalake(
+    table_or_uri: TableUri | OpenTable,
+    data: Any,
+    *,
+    partition_by: list[str] | str | None = None,
+    mode: Literal["error", "append", "overwrite", "ignore"] = "error",
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    schema_mode: Literal["merge", "overwrite"] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    predicate: Predicate | None = None,
+    target_file_size: int | None = None,
+    writer_properties: WriterProperties | None = None,
+    commit_properties: CommitProperties | None = None,
+    post_commithook_properties: PostCommitHookProperties | None = None,
+    cluster_by: list[str] | str | None = None,
+    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
+    replace_using: Sequence[str] | None = None,
+    dry_run: Literal[True],
+) -> DryRun: ...
+def write_deltalake(
+    table_or_uri: TableUri | OpenTable,
+    data: Any,
+    *,
+    partition_by: list[str] | str | None = None,
+    mode: Literal["error", "append", "overwrite", "ignore"] = "error",
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    schema_mode: Literal["merge", "overwrite"] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    predicate: Predicate | None = None,
+    target_file_size: int | None = None,
+    writer_properties: WriterProperties | None = None,
+    commit_properties: CommitProperties | None = None,
+    post_commithook_properties: PostCommitHookProperties | None = None,
+    cluster_by: list[str] | str | None = None,
+    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
+    replace_using: Sequence[str] | None = None,
+    dry_run: bool = False,
+) -> WriteResult | DryRun:
     """Writes rows to a table in one commit, creating the table if there is none.
 
     Args:
@@ -102,6 +150,8 @@ def write_deltalake(
         partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that rows are written to.
         replace_using: with mode overwrite, columns: the table's rows that equal one of the data in all of them are
             replaced, others stay. A null equals nothing.
+        dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The data is read for it: a stream
+            can't be read again afterwards.
 
     Returns:
         The new version and its metrics, or why nothing was written.
@@ -133,7 +183,7 @@ def write_deltalake(
     if replace_using is not None or (mode == "overwrite" and isinstance(predicate, str) and schema_mode != "overwrite"):
         from deltaplane.commands.rewriting import Settings
 
-        settings = Settings(writer_properties, commit_properties, post_commithook_properties, target_file_size)
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties, target_file_size, dry_run)
         replacing = _Replacing(predicate, replace_using, settings, schema_mode == "merge")
         replaced = replacing.of(location, options or None, data)
         if replaced is not None:
@@ -156,11 +206,13 @@ def write_deltalake(
         applies_row_rules=True,
         dynamic_partitions=partition_overwrite_mode == "dynamic",
     )
+    if dry_run:
+        return _rehearsed(location, options or None, data, request)
     return _shown(table, _write(location, options or None, data, request))
 
 
-def _shown(table: OpenTable | None, result: WriteResult) -> WriteResult:
-    if table is not None and result.version is not None:
+def _shown(table: OpenTable | None, result: WriteResult | DryRun) -> WriteResult | DryRun:
+    if table is not None and isinstance(result, WriteResult) and result.version is not None:
         table.update_incremental()
     return result
 
@@ -174,7 +226,7 @@ class _Replacing:
     settings: Settings
     merge_schema: bool
 
-    def of(self, location: str, options: dict[str, str] | None, data: Any) -> WriteResult | None:
+    def of(self, location: str, options: dict[str, str] | None, data: Any) -> WriteResult | DryRun | None:
         """None where there is no table, or where whole partitions are replaced: that needs no row of the old ones."""
         try:
             snapshot = _native.Snapshot.open(location, options)
@@ -193,6 +245,8 @@ class _Replacing:
                 return None
             rows = as_reader(data)
             metrics = replace_where(target, rows, self.predicate, self.settings, merge_schema=self.merge_schema)
+        if isinstance(metrics, DryRun):
+            return metrics
         if "version" in metrics:
             return WriteResult(metrics.pop("version"), metrics=metrics)
         return WriteResult(None, skipped="txn" if self.columns is None else "nothing")
@@ -209,17 +263,40 @@ def _about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
 
 def _write(location: str, options: dict[str, str] | None, data: Any, request: str) -> WriteResult:
     reader = as_reader(data)
-    job = _native.WriteJob.begin(location, options, reader.schema, request)
+    job = _begun(location, options, reader, request)
     if job.skip is not None:
         return WriteResult(version=None, skipped=job.skip)
-    from deltaplane.declarations import check_declared
-
-    check_declared(job.spec, location)
     return commit_files(job, write_rows(location, options, job.spec, reader))
 
 
-def write_rows(location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader) -> list[str]:
+def _begun(
+    location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: str
+) -> _native.WriteJob:
+    job = _native.WriteJob.begin(location, options, reader.schema, request)
+    if job.skip is None:
+        from deltaplane.declarations import check_declared
+
+        check_declared(job.spec, location)
+    return job
+
+
+def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: str) -> DryRun:
+    reader = as_reader(data)
+    job = _begun(location, options, reader, request)
+    if job.skip is not None:
+        snapshot = _native.Snapshot.open(location, options)
+        protocol = Protocol.of(json.loads(_native.supported_json(snapshot))["protocol"])
+        return DryRun("WRITE", snapshot.version, protocol, protocol, skipped=job.skip)
+    told = json.loads(job.rehearse(write_rows(location, options, job.spec, reader, keep=False)))
+    return DryRun.of(told, job.version, json.loads(job.protocols), json.loads(request)["predicate_sql"])
+
+
+def write_rows(
+    location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader, *, keep: bool = True
+) -> list[str]:
     """New data files that no log names yet, with these rows as the rules of the spec have them: their add actions.
+
+    Without `keep` the files are made, and stored nowhere.
 
     Raises:
         ConstraintViolationError: a row that breaks a rule; no file stays.
@@ -228,7 +305,7 @@ def write_rows(location: str, options: dict[str, str] | None, spec: str, reader:
 
     rows = RuledRows(spec, reader, location)
     try:
-        return _native.write_files(location, options, spec, rows.reader)
+        return _native.write_files(location, options, spec, rows.reader, keep=keep)
     except DeltaError:
         rows.raise_error()
         raise

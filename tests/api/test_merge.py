@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.row_model import FEED, IDS, SCHEMA, TABLES, VECTORS, Model, Row, values
+from api.row_model import FEED, IDS, SCHEMA, TABLES, VECTORS, Model, Row, rehearsed, values
 from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltaplane.exceptions import (
     ConcurrentAppendException,
@@ -149,9 +149,13 @@ class Merged(Model):
     def merge(self, what: Any) -> None:
         source, (on, meets), matched, inserts, lefts = what
         data = pa.Table.from_pylist(source, SCHEMA)
-        merger = self.table.merge(data, on, source_alias="s", target_alias="t")
-        for (sql, _), (add, _) in [*matched, *inserts, *lefts]:
-            add(merger, sql)
+
+        def merger() -> TableMerger:
+            made = self.table.merge(data, on, source_alias="s", target_alias="t")
+            for (sql, _), (add, _) in [*matched, *inserts, *lefts]:
+                add(made, sql)
+            return made
+
         done: list[tuple[Row, Row | None]] = []
         for row in self.rows:
             pairs = [s for s in source if meets(row, s)]
@@ -161,7 +165,9 @@ class Merged(Model):
             if len(changes) > 1 and any(new is not None for (new,) in changes):
                 version = self.table.version()
                 with pytest.raises(InvalidArgumentError, match="MULTIPLE_SOURCE_ROW"):
-                    merger.execute()
+                    merger().execute(dry_run=True)
+                with pytest.raises(InvalidArgumentError, match="MULTIPLE_SOURCE_ROW"):
+                    merger().execute()
                 assert self.table.version() == version
                 return
             done += [(row, new) for (new,) in changes[:1]]
@@ -177,14 +183,18 @@ class Merged(Model):
     def _new(self, s: Row, inserts: Any) -> Row | None:
         return next((new(s) for (_, holds), (_, new) in inserts if holds(s)), None)
 
-    def _merged(self, merger: TableMerger, done: list[tuple[Row, Row | None]], new_rows: list[Row]) -> None:
+    def _merged(
+        self, merger: Callable[[], TableMerger], done: list[tuple[Row, Row | None]], new_rows: list[Row]
+    ) -> None:
         for row, new in done:
             self.changed(row, "delete" if new is None else "update_preimage")
             if new is not None:
                 self.changed(new, "update_postimage")
         for row in new_rows:
             self.changed(row, "insert")
-        metrics = merger.execute()
+        metrics = rehearsed(
+            self.table, lambda: merger().execute(dry_run=True), lambda: merger().execute(), self.foretold
+        )
         counts = [metrics[f"num_target_rows_{what}"] for what in ("inserted", "updated", "deleted")]
         updated = sum(new is not None for _, new in done)
         assert counts == [len(new_rows), updated, len(done) - updated]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from deltaplane import DeltaTable, GroupWriter, write_deltalake
+from deltaplane import DeltaTable, GroupWriter, _native, write_deltalake
 from deltaplane.schema import Field, PrimitiveType
 
 Options = dict[str, str]
@@ -87,6 +87,13 @@ def alter(name: str, *given: object, **named: object) -> Callable[[str, Options]
     return on_table(lambda table: getattr(table.alter, name)(*given, **named))
 
 
+def lose_files(table: DeltaTable) -> None:
+    """Leaves files that no version names."""
+    store = _native.RawStore.open(table.location, table.storage_options)
+    for name in ("lost.parquet", "p=a/lost.parquet"):
+        store.put(name, b"lost")
+
+
 OPERATIONS = [
     # tables that begin
     Operation(
@@ -118,6 +125,8 @@ OPERATIONS = [
         "update, rows keep their ids", on_table(lambda t: t.update({"x": "x + 9"}, predicate="x > 2")), Base(TRACKED)
     ),
     Operation("purge", on_table(lambda t: t.purge()), Base(VECTORS, after=lambda t: t.delete("x % 3 = 0"))),
+    # its files
+    Operation("vacuum", on_table(lambda t: t.vacuum(0, False, False, full=True)), Base(after=lose_files), steps=True),
     # the table's metadata
     Operation("add a column", alter("add_columns", Field("more", PrimitiveType("long")))),
     Operation("move a column", alter("reorder", "text", first=True)),

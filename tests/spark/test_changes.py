@@ -44,4 +44,4 @@ def test_refusals_come_before_any_task(spark: SparkSession, path: str) -> None:
     with pytest.raises(exceptions.InvalidArgumentError, match="where the changes begin"):
         dp.read_changes(spark, path)
     with pytest.raises(Exception, match="go with readChangeFeed"):
-        spark.read.format("deltaplane").option("startingVersion", "0").load(path)
+        spark.read.format("deltaplane").option("startingVersion", "0").load(path).count()

@@ -23,7 +23,7 @@ from deltaplane.queries.grammar import Grammar
 from deltaplane.statements import STATEMENTS, _command
 from expr import cases
 
-BEGINNINGS = "ALTER, COMMENT, CREATE, DELETE, DESC, DESCRIBE, INSERT, MERGE, REORG, REPLACE, SELECT, SHOW, TABLE, UPDATE, VALUES, WITH"
+BEGINNINGS = "ALTER, COMMENT, CREATE, DELETE, DESC, DESCRIBE, INSERT, MERGE, REORG, REPLACE, SELECT, SHOW, TABLE, UPDATE, VACUUM, VALUES, WITH"
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,11 @@ BEGINNINGS = "ALTER, COMMENT, CREATE, DELETE, DESC, DESCRIBE, INSERT, MERGE, REO
         ("SHOW TABLES", 1, 1, "expected one of"),
         ("SHOW COLUMNS t", 1, 14, "expected IN or FROM, found `t`"),
         ("REORG TABLE t APPLY (UPGRADE)", 1, 22, "expected PURGE, found `UPGRADE`"),
+        ("VACUUM t RETAIN x HOURS", 1, 17, "expected a number of hours, found `x`"),
+        ("VACUUM t RETAIN 1 DAYS", 1, 19, "expected HOURS, found `DAYS`"),
+        ("VACUUM t DRY", 1, 13, "expected RUN, found the end"),
+        ("VACUUM t FULL LITE", 1, 15, "expected the end, found `LITE`"),
+        ("VACUUM t USING i", 1, 16, "expected INVENTORY, found `i`"),
         ("COMMENT ON TABLE t IS x", 1, 23, "expected a comment or NULL, found `x`"),
         ("SELECT", 1, 7, "it ends too early"),
         ("SELECT FROM t", 1, 8, "expected a column or an expression, found `FROM`"),
@@ -114,7 +119,7 @@ def test_place_and_expectation(text: str, line: int, column: int, said: str) -> 
 @pytest.mark.parametrize(
     ("text", "error", "said"),
     [
-        ("VACUUM t RETAIN 0 HOURS", UnsupportedFeatureError, "line 1, column 1: VACUUM isn't a statement"),
+        ("OPTIMIZE t", UnsupportedFeatureError, "line 1, column 1: OPTIMIZE isn't a statement"),
         (" optimize t", UnsupportedFeatureError, "line 1, column 2: OPTIMIZE isn't a statement"),
         ("RESTORE TABLE t TO VERSION AS OF 1", UnsupportedFeatureError, "CREATE OR REPLACE TABLE"),
         ("TRUNCATE TABLE t", UnsupportedFeatureError, "use DELETE FROM"),
@@ -214,6 +219,8 @@ VALID = [
     "CREATE OR REPLACE TABLE u (a DECIMAL(5, 2) NOT NULL COMMENT 'c', b ARRAY<STRUCT<x: INT>>, c INT GENERATED ALWAYS AS (1 + 1)) PARTITIONED BY (c) TBLPROPERTIES ('a' = 'b')",
     "ALTER TABLE t ADD COLUMNS (n INT, s STRUCT<p: STRING>)",
     "ALTER TABLE t SET TBLPROPERTIES ('a.b' = 1, c = TRUE)",
+    "VACUUM t LITE RETAIN 200 HOURS DRY RUN",
+    "VACUUM t USING INVENTORY (SELECT 'a' AS path, 1 AS length, FALSE AS isDir, 1 AS modificationTime)",
     "DESCRIBE HISTORY t LIMIT 3",
     "SHOW TBLPROPERTIES t",
 ]  # fmt: skip

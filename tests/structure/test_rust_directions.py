@@ -29,7 +29,7 @@ PROTOCOL = (
     ("file_order", "files", "replay", "segment", "stats_columns"),
     ("features",),
     ("checksum", "state"),
-    ("changes", "conflict", "prune", "zorder"),
+    ("changes", "conflict", "prune", "tail", "zorder"),
 )
 
 IMPURE = re.compile(

@@ -217,6 +217,9 @@ def sql(
         ),
     ] = None,
     option: StoreOptions = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing: say what INSERT, UPDATE, DELETE, MERGE or REORG would do.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Runs a statement in Spark SQL; tables are delta.`their location` or names given by --table."""
@@ -226,8 +229,11 @@ def sql(
     if any(not (name and equals) for name, equals, _ in pairs):
         raise typer.BadParameter("give tables as -t name=location")
     tables = {name: location for name, _, location in pairs}
-    found = run_sql(statement, tables=tables, storage_options=_store_options(option))
-    render.rows(found, as_json=json)
+    options = _store_options(option)
+    if dry_run:
+        render.dry_run(run_sql(statement, tables=tables, storage_options=options, dry_run=True), as_json=json)
+    else:
+        render.rows(run_sql(statement, tables=tables, storage_options=options), as_json=json)
 
 
 @app.command()

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.compat import Compatibility
+    from deltaplane.dry_run import DryRun
     from deltaplane.schema import Schema
 
-__all__ = ["bytes_text", "cache", "compat", "facts", "files", "head", "history", "info", "rows", "schema"]
+__all__ = ["bytes_text", "cache", "compat", "dry_run", "facts", "files", "head", "history", "info", "rows", "schema"]
 
 _CELL = 60
 
@@ -218,6 +219,14 @@ def rows(found: pa.Table, *, as_json: bool) -> None:
     # By place, since names may come twice.
     columns = [column.to_pylist(maps_as_pydicts="strict") for column in found.columns]
     _table(names, list(zip(*columns, strict=True)))
+
+
+def dry_run(told: DryRun, *, as_json: bool) -> None:
+    """What a statement would do."""
+    if as_json:
+        print_json(told.to_dict())
+    else:
+        print(told)
 
 
 def head(columns: pa.Schema, rows: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from deltaplane import expr
 from deltaplane.arrow_io import Scan
+from deltaplane.commands.rewriting import Operation
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.expr.program import Check, compile_boolean
@@ -51,6 +52,10 @@ class Condition:
         self.tree = json.dumps(all_of([json.loads(tree) for tree in bound])) if bound else None
         if not complete or len(bound) < len(trees):
             self.check = compile_boolean(predicate, snapshot.schema_json(), now_us=time.time_ns() // 1000)
+
+    def operation(self, name: str) -> Operation:
+        """A command on these rows, as the log knows it."""
+        return Operation(name, self.parameters, self.tree, condition=self.sql)
 
     @property
     def parameters(self) -> dict[str, str]:

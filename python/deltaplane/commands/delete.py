@@ -7,18 +7,16 @@ Whole files go without being read; of others the rows are marked in a deletion v
 from __future__ import annotations
 
 from deltaplane.commands.condition import Condition
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Done, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
 __all__ = ["delete", "delete_rows"]
 
 
-def delete(target: Target, predicate: Predicate | None, settings: Settings) -> dict[str, int]:
-    """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+def delete(target: Target, predicate: Predicate | None, settings: Settings) -> Done:
+    """Deletes rows in one commit."""
     condition = Condition(target.snapshot, predicate)
-
-    operation = Operation("DELETE", condition.parameters, condition.tree)
-    return rewriting(target, operation, settings, lambda job: delete_rows(job, condition))
+    return rewriting(target, condition.operation("DELETE"), settings, lambda job: delete_rows(job, condition))
 
 
 def delete_rows(job: Rewriting, condition: Condition) -> dict[str, int] | None:

@@ -18,7 +18,7 @@ from deltaplane.commands.condition import PLACE
 from deltaplane.commands.merge_clauses import Clause, said, several_matches
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
 from deltaplane.commands.merge_plan import BoundClause, Key, MergePlan
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.engine.local import LocalEngine, Memory
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import tree
@@ -51,8 +51,8 @@ class Merge:
     parameters: Mapping[str, str] | None = None
 
 
-def merge(target: Target, what: Merge, settings: Settings) -> dict[str, int]:
-    """Merges in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+def merge(target: Target, what: Merge, settings: Settings) -> Done:
+    """Merges in one commit."""
     source_json = _native.schema_from_arrow(what.source.schema)
     configuration = json.loads(target.snapshot.metadata_json()).get("configuration", {})
     plan = MergePlan(
@@ -71,7 +71,8 @@ def merge(target: Target, what: Merge, settings: Settings) -> dict[str, int]:
         matching = _matching(target.snapshot, plan, engine)
         by_source = bool(plan.of_kind("not_matched_by_source"))
         parameters = what.parameters or _said(what)
-        operation = Operation(what.operation, parameters, None if by_source else matching, incoming)
+        reads = None if by_source else matching
+        operation = Operation(what.operation, parameters, reads, incoming, condition=what.predicate)
         return rewriting(target, operation, settings, lambda job: _Run(job, target, plan, engine, matching).run())
 
 
@@ -92,6 +93,12 @@ def _matching(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine) 
     parts = [*plan.reads, *(part for key in plan.keys if (part := _range(key, engine)) is not None)]
     bound = [part for part in parts if _binds(snapshot, part)]
     return json.dumps(tree.all_of(bound)) if bound else None
+
+
+def _any_of(trees: Sequence[str | None]) -> str | None:
+    """A tree, as JSON, that is met by what meets one of these; None for all rows."""
+    known = [json.loads(tree_) for tree_ in trees if tree_ is not None]
+    return json.dumps(tree.any_of(known)) if len(known) == len(trees) else None
 
 
 def _binds(snapshot: _native.Snapshot, part: tree.Node) -> bool:
@@ -147,6 +154,7 @@ class _Run:
         # A clause that changes rows has this number in `matched`.
         self._changing = [*self._matched, *self._by_source]
         self._files: dict[str, int] = {}
+        self._read: list[str | None] = []
 
     def run(self) -> dict[str, int] | None:
         """The steps, in order; returns the commit's metrics, None where there is nothing to commit."""
@@ -200,6 +208,9 @@ class _Run:
         """Streams columns of the table's rows and where they stand; returns the relation `t`."""
         import pyarrow as pa
 
+        # For a dry run: both joins read files.
+        self._read.append(condition)
+        self._job.reads(_any_of(self._read))
         wanted = [self._plan.target_columns[n] for n in columns]
         scan = Scan(self._snapshot.scan([*wanted, *PLACE], condition))
         schema = pa.schema([*(scan.schema.field(n) for n in wanted), *_placed()])

@@ -15,7 +15,7 @@ from deltaplane import _native
 from deltaplane.commands.condition import Condition
 from deltaplane.commands.merge import Merge, merge
 from deltaplane.commands.merge_clauses import Clause
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.program import Check, compile_boolean
 from deltaplane.row_rules import BatchRules, RowRules
@@ -31,12 +31,12 @@ _WRITE = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes"}
 
 def replace_where(
     target: Target, rows: pa.RecordBatchReader, condition: str, settings: Settings, *, merge_schema: bool
-) -> dict[str, int]:
-    """Replaces the rows that meet a condition, in one commit; returns its metrics. Each new row must meet it, too."""
+) -> Done:
+    """Replaces the rows that meet a condition, in one commit. Each new row must meet it, too."""
     chosen = Condition(target.snapshot, condition)
     incoming = {"schema_json": _native.schema_from_arrow(rows.schema), "merge_schema": merge_schema}
     parameters = {"mode": "Overwrite", **chosen.parameters}
-    operation = Operation("WRITE", parameters, chosen.tree, incoming)
+    operation = Operation("WRITE", parameters, chosen.tree, incoming, condition=chosen.sql)
 
     def run(job: Rewriting) -> dict[str, int]:
         deleted = job.pick(chosen)
@@ -73,8 +73,8 @@ def replace_matching(
     settings: Settings,
     *,
     merge_schema: bool,
-) -> dict[str, int]:
-    """Replaces the rows that equal a new one in these columns, in one commit; returns its metrics, none without rows."""
+) -> Done:
+    """Replaces the rows that equal a new one in these columns, in one commit; nothing is done without rows."""
     if not columns:
         raise InvalidArgumentError("replace_using names no column: say which ones tell what a new row replaces")
     names = ["`" + column.replace("`", "``") + "`" for column in columns]

@@ -15,9 +15,21 @@ from deltaplane.spark._plan import plan
 from deltaplane.spark._read import create_or_replace_temp_view, read, read_changes
 from deltaplane.spark._session import register, session
 from deltaplane.spark._write import write
+from deltaplane.spark.tables import (
+    DeltaMergeBuilder,
+    DeltaOptimizeBuilder,
+    DeltaTable,
+    DeltaTableBuilder,
+    IdentityGenerator,
+)
 from deltaplane.write import WriteResult
 
 __all__ = [
+    "DeltaMergeBuilder",
+    "DeltaOptimizeBuilder",
+    "DeltaTable",
+    "DeltaTableBuilder",
+    "IdentityGenerator",
     "WriteResult",
     "create_or_replace_temp_view",
     "plan",

@@ -7,41 +7,37 @@ takes no pushed filters: all queries on one frame, and all scans within one, sha
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
     InputPartition,
-    WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
 from deltaplane import _native, expr
 from deltaplane.changes import ChangeRange, change_range
-from deltaplane.declarations import check_declared
-from deltaplane.exceptions import InvalidArgumentError, MetadataChangedException
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.options import version_arguments
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
-from deltaplane.row_rules import RuledRows
-from deltaplane.spark._internals import arrow_schema
 from deltaplane.spark._location import absolute_location
+from deltaplane.spark._query_id import query_id
 from deltaplane.spark._schema import delta_schema_json, shown
-from deltaplane.spark._tasks import raise_refusal, write_unjudged
+from deltaplane.spark._source_writers import BatchWriter, StreamWriter
+from deltaplane.spark._split_scan import SPLIT_BYTES, SplitScan
+from deltaplane.spark._stream_options import STREAM_OPTIONS, StreamOptions, flag
 from deltaplane.write import write_request
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["DeltaplaneDataSource"]
-
-# Bytes of files that one task reads; Spark's own default for files.
-_SPLIT_BYTES = 128 << 20
 
 # The source's own options; all others go to the store. Names ignore case, as Spark's do.
 _CHANGES = ("readchangefeed", "startingversion", "endingversion", "startingtimestamp", "endingtimestamp")
@@ -56,6 +52,7 @@ _WRITE = (
     "usermetadata",
     "compression",
     "targetfilesize",
+    "checkpointlocation",
 )
 
 
@@ -71,7 +68,7 @@ class DeltaplaneDataSource(DataSource):
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._own = {k.lower(): v for k, v in options.items() if k.lower() in (*_READ, *_WRITE)}
+        self._own = {k.lower(): v for k, v in options.items() if k.lower() in (*_READ, *_WRITE, *STREAM_OPTIONS)}
         self._store = {k: v for k, v in options.items() if k.lower() not in self._own} or None
 
     @classmethod
@@ -96,9 +93,9 @@ class DeltaplaneDataSource(DataSource):
         return _native.Snapshot.open(self._location(), self._store, *version_arguments(wanted))
 
     def _range(self) -> ChangeRange | None:
-        """The versions whose changes are asked for."""
+        """The versions whose changes a batch asks for."""
         own = self._own
-        if not _flag(own, "readchangefeed"):
+        if not flag(own, "readchangefeed"):
             if given := [name for name in _CHANGES if name in own and name != "readchangefeed"]:
                 raise InvalidArgumentError(f"{', '.join(given)}: these options go with readChangeFeed = true")
             return None
@@ -115,8 +112,15 @@ class DeltaplaneDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The table's columns, or those of its changes."""
-        changes = self._range()
-        text = self._snapshot().schema_json() if changes is None else changes.last.change_schema_json()
+        own = self._own
+        if flag(own, "readchangefeed"):
+            # A stream shares this; the range of a batch, if it is none, is refused where it is read.
+            ends = "endingversion" in own or "endingtimestamp" in own
+            changes = self._range() if ends else None
+            last = self._snapshot() if changes is None else changes.last
+            text = last.change_schema_json()
+        else:
+            text = self._snapshot().schema_json()
         columns: StructType = StructType.fromJson(shown(json.loads(text)))
         return columns
 
@@ -126,36 +130,60 @@ class DeltaplaneDataSource(DataSource):
         if changes is None:
             # Planned here: a predicate that can't be evaluated is refused before any task runs.
             snapshot = self._snapshot()
-            splits = _native.scan_splits(snapshot, predicate, _SPLIT_BYTES)
-            return _Reader(snapshot, snapshot.schema_json(), splits, self._store, schema, predicate)
-        splits = _native.change_splits(changes.last, changes.first, predicate, _SPLIT_BYTES)
-        return _Reader(changes.last, changes.last.change_schema_json(), splits, self._store, schema, predicate)
+            splits = _native.scan_splits(snapshot, predicate, SPLIT_BYTES)
+            return _Reader(SplitScan.of(snapshot, snapshot.schema_json(), self._store, schema, predicate), splits)
+        splits = _native.change_splits(changes.last, changes.first, predicate, SPLIT_BYTES)
+        table_schema = changes.last.change_schema_json()
+        return _Reader(SplitScan.of(changes.last, table_schema, self._store, schema, predicate), splits)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Reads what is new in the table."""
+        # PySpark 4.1 lacks what bounds a micro-batch: only a stream needs it.
+        from deltaplane.spark._stream_source import StreamReader
+
+        options = StreamOptions.of(self._own)
+        return StreamReader(self._location(), self._store, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Writes rows and commits them."""
+        own = self._own
+        if ("txnappid" in own) != ("txnversion" in own):
+            raise InvalidArgumentError("txnAppId and txnVersion go together")
+        transactions = [Transaction(own["txnappid"], int(own["txnversion"]))] if "txnappid" in own else None
         schema_json = delta_schema_json(schema)
-        return _Writer(self._location(), self._store, schema_json, self._request(schema_json, overwrite))
+        # The committing process plans again and must come to the same names.
+        request = self._request(schema_json, overwrite, str(uuid.uuid4()), transactions)
+        return BatchWriter(self._location(), self._store, schema_json, request)
 
-    def _request(self, schema_json: str, overwrite: bool) -> str:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """Writes each micro-batch and commits it once. `overwrite`: it replaces all rows (output mode complete)."""
+        if "txnversion" in self._own:
+            raise InvalidArgumentError("a stream's batches number themselves: leave txnVersion out")
+        app_id = self._own.get("txnappid") or query_id(self._own.get("checkpointlocation"))
+        schema_json = delta_schema_json(schema)
+        # The committing process makes a source and a writer of its own, which must come to the same names for columns.
+        seed = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{app_id} {schema_json}"))
+        request = self._request(schema_json, overwrite, seed)
+        return StreamWriter(self._location(), self._store, schema_json, request, app_id, overwrite)
+
+    def _request(
+        self, schema_json: str, overwrite: bool, names_seed: str, transactions: list[Transaction] | None = None
+    ) -> str:
         own = self._own
         partition_by = own.get("partitionby")
         schema_mode = None
-        if _flag(own, "overwriteschema"):
+        if flag(own, "overwriteschema"):
             schema_mode = "overwrite"
-        elif _flag(own, "mergeschema"):
+        elif flag(own, "mergeschema"):
             schema_mode = "merge"
-        if ("txnappid" in own) != ("txnversion" in own):
-            raise InvalidArgumentError("txnAppId and txnVersion go together")
         user_metadata = own.get("usermetadata")
-        transactions = [Transaction(own["txnappid"], int(own["txnversion"]))] if "txnappid" in own else None
         return write_request(
             mode="overwrite" if overwrite else "append",
             partition_by=None if partition_by is None else [c.strip() for c in partition_by.split(",")],
             schema_mode=schema_mode,
             schema_json=schema_json,
             predicate=own.get("replacewhere"),
-            # The committing process plans again and must come to the same names.
-            names_seed=str(uuid.uuid4()),
+            names_seed=names_seed,
             target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
             writer_properties=WriterProperties(compression=own.get("compression")),
             commit_properties=CommitProperties(
@@ -166,36 +194,14 @@ class DeltaplaneDataSource(DataSource):
         )
 
 
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    value = options.get(name, "false").lower()
-    if value not in ("true", "false"):
-        raise InvalidArgumentError(f"the option {name} is true or false, not {value!r}")
-    return value == "true"
-
-
 class _Reader(DataSourceReader):
-    """One scan. The snapshot stays where the scan is planned; splits and columns travel."""
+    """One scan; tasks get the split that is their own alone."""
 
-    def __init__(
-        self,
-        snapshot: _native.Snapshot,
-        schema_json: str,
-        splits: list[str],
-        store: dict[str, str] | None,
-        schema: StructType,
-        predicate: str | None,
-    ) -> None:
+    def __init__(self, scan: SplitScan, splits: list[str]) -> None:
+        self._scan = scan
         self._splits = splits
-        self._location = snapshot.location
-        self._store = store
-        self._columns = schema
-        self._table_schema = schema_json
-        self._mapping = snapshot.column_mapping
-        self._partition_columns = json.loads(snapshot.metadata_json())["partition_columns"]
-        self._predicate = predicate
 
     def __getstate__(self) -> dict[str, Any]:
-        # Tasks get their own split alone.
         return {**vars(self), "_splits": []}
 
     def partitions(self) -> list[InputPartition]:
@@ -203,93 +209,6 @@ class _Reader(DataSourceReader):
         return [InputPartition(s) for s in self._splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a split, in exactly the Arrow types that Spark expects."""
-        import pyarrow as pa
-
-        if partition.value is None:  # what Spark makes of no partitions
-            return
-        stream = _native.scan_split(
-            self._location,
-            self._store,
-            self._table_schema,
-            self._mapping,
-            self._partition_columns,
-            self._columns.fieldNames(),
-            self._predicate,
-            partition.value,
-        )
-        expected = arrow_schema(self._columns)
-        for batch in pa.RecordBatchReader.from_stream(stream):
-            yield batch.cast(expected)
-
-
-@dataclass
-class _Written(WriterCommitMessage):
-    adds: list[str]
-    refusal: str | None
-
-
-class _Writer(DataSourceArrowWriter):
-    """One write. The job can't travel to the committing process, so commit begins it again from the same request."""
-
-    def __init__(self, location: str, store: dict[str, str] | None, schema_json: str, request: str) -> None:
-        import pyarrow as pa
-
-        self._location = location
-        self._store = store
-        self._schema_json = schema_json
-        self._request = request
-        job = self._begin()
-        self._skip = job.skip
-        self._spec = None if job.skip else job.spec
-        self._now_us = time.time_ns() // 1000
-        if self._spec is not None:
-            # An expression that the embedded engine doesn't have is refused before any task runs.
-            check_declared(self._spec, location)
-            none = pa.schema(_native.schema_to_arrow(schema_json)).empty_table().to_reader()
-            RuledRows(self._spec, none, location)
-
-    def _begin(self) -> _native.WriteJob:
-        return _native.WriteJob.begin(
-            self._location, self._store, _native.schema_to_arrow(self._schema_json), self._request
-        )
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One task's rows to files."""
-        if self._spec is None:
-            return _Written([], None)
-        return _Written(*write_unjudged(self._location, self._store, self._spec, iterator, self._now_us))
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commits the files of every task at once."""
-        if self._spec is None:
-            return
-        written = [m for m in messages if isinstance(m, _Written)]
-        adds = [add for m in written for add in m.adds]
-        refusals = [m.refusal for m in written if m.refusal is not None]
-        job = self._begin()
-        if refusals or job.skip is not None:
-            self._discard(adds)
-            raise_refusal(refusals, self._location)
-            return
-        if _layout(job.spec) != _layout(self._spec):
-            self._discard(adds)
-            raise MetadataChangedException(
-                "the table's columns, partitioning or rules for rows changed while the rows were written: write them again",
-                table=self._location,
-            )
-        job.commit(adds)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deletes what successful tasks wrote, as far as it can."""
-        self._discard([add for m in messages if isinstance(m, _Written) for add in m.adds])
-
-    def _discard(self, adds: list[str]) -> None:
-        _native.discard_files(self._location, self._store, adds)
-
-
-def _layout(spec: str) -> list[Any]:
-    """What the files that were written depend on: also how far identity columns went, and the rules of the rows."""
-    parts = json.loads(spec)
-    keys = ("schema", "partition_columns", "mapping", "partition_columns_in_files", "identity", "row_rules")
-    return [parts[key] for key in keys]
+        """The rows of a split."""
+        # None is what Spark makes of no partitions.
+        return iter(()) if partition.value is None else self._scan.rows(partition.value)

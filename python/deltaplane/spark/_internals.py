@@ -13,7 +13,7 @@ from deltaplane.spark import _template
 from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark._schema import quoted
 
-__all__ = ["SUPPORTED", "Jvm", "NativeScanUnavailable", "arrow_schema", "is_connect", "spark_schema"]
+__all__ = ["SUPPORTED", "Jvm", "NativeScanUnavailable", "arrow_schema", "is_connect", "named_table", "spark_schema"]
 
 # The versions whose internals were tried; another one gets the data source until it was.
 SUPPORTED = ("4.1", "4.2", "4.3")
@@ -326,3 +326,17 @@ class Jvm:
         row = self.unsafe_row(1)
         row.pointTo(_template.ROW, len(_template.ROW))
         return row
+
+
+def named_table(spark: Any, name: str) -> tuple[str, str] | None:
+    """The format and the location of a table in the session's own catalog; None where it has none of this name."""
+    from py4j.protocol import Py4JJavaError
+
+    state = spark._jsparkSession.sessionState()
+    try:
+        known = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
+        location = known.storage().locationUri()
+        where = location.get().getPath() if location.nonEmpty() else known.storage().properties().get("path").get()
+        return str(known.provider().get()), str(where)
+    except Py4JJavaError:
+        return None

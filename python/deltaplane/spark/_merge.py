@@ -18,13 +18,13 @@ from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.merge_clauses import Clause, said
 from deltaplane.commands.merge_columns import MergeColumns, is_default
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewriting
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.tree import all_of
 from deltaplane.spark._conditions import bound
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._merge_keys import SourceKeys
-from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column, refuse_chance
+from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column, committed, refuse_chance
 from deltaplane.spark._schema import delta_schema_json, quoted
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str
     keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
     operation = Operation("MERGE", _said(what, text), run.reads, columns.incoming)
-    return rewriting(target, operation, settings, run)
+    return committed(target, operation, settings, run)
 
 
 def _said(what: SparkMerge, text: str) -> dict[str, str]:
@@ -142,7 +142,6 @@ class _Run:
         if self._by_source:
             table = table.withColumn(_UNMATCHED_ACT, _first(self._by_source, len(self._matched)))
         joined = table.join(source, column(self._what.condition), "left" if self._by_source else "inner")
-        refuse_chance(joined, "the condition of the merge")
         if not self._changing:
             return joined.select(source[_SOURCE_ROW]).distinct()
         act = _first(self._matched, 0)

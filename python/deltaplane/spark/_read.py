@@ -27,7 +27,7 @@ from deltaplane.spark._session import register
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["create_or_replace_temp_view", "read", "read_changes", "read_with_places"]
+__all__ = ["create_or_replace_temp_view", "live_frame", "read", "read_changes", "read_with_places"]
 
 _log = logging.getLogger(__name__)
 
@@ -166,6 +166,16 @@ def create_or_replace_temp_view(
     >>> spark.sql("SELECT sum(n) AS total FROM live_sales").collect()
     [Row(total=2)]
     """
+    live_frame(spark, path, options, distributed_plan).createOrReplaceTempView(name)
+
+
+def live_frame(
+    spark: SparkSession,
+    path: TableUri,
+    options: Mapping[str, str] | None = None,
+    distributed_plan: bool | None = None,
+) -> DataFrame:
+    """A frame that shows the newest version at each query, as `create_or_replace_temp_view` has it."""
     location = absolute_location(path)
     store_options, spark_options = split_options(options)
     snapshot = _native.Snapshot.open(location, store_options)
@@ -177,7 +187,8 @@ def create_or_replace_temp_view(
             table=snapshot.uri,
         ) from None
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
-    _data_frame(spark, jvm, LiveSnapshots(snapshot), jobs, spark_options).createOrReplaceTempView(name)
+    frame: DataFrame = _data_frame(spark, jvm, LiveSnapshots(snapshot), jobs, spark_options)
+    return frame
 
 
 def _data_frame(

@@ -7,7 +7,7 @@ text changes nothing. Called by users and the command line.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.queries.grammar import Grammar
@@ -24,12 +24,15 @@ from deltaplane.statements import (
     select,
     show,
     update,
+    vacuum,
 )
-from deltaplane.statements.statement import Command, Session, Statement
+from deltaplane.statements.statement import Command, Rehearsable, Session, Statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from deltaplane.dry_run import DryRun
 
 __all__ = ["STATEMENTS", "sql"]
 
@@ -46,6 +49,7 @@ STATEMENTS: tuple[Statement, ...] = (
     *select.STATEMENTS,
     *show.STATEMENTS,
     update.STATEMENT,
+    vacuum.STATEMENT,
 )
 # What Spark or delta-spark has and this version hasn't: what to use instead.
 _ABSENT = {
@@ -64,23 +68,41 @@ _ABSENT = {
     "set": "",
     "truncate": "use DELETE FROM without a condition",
     "use": "",
-    "vacuum": "",
 }
 
 
+@overload
 def sql(
     text: str,
     spark: SparkSession | None = None,
     *,
     tables: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, str] | None = None,
-) -> pa.Table:
+    dry_run: Literal[False] = False,
+) -> pa.Table: ...
+@overload
+def sql(
+    text: str,
+    spark: SparkSession | None = None,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    dry_run: Literal[True],
+) -> DryRun: ...
+def sql(
+    text: str,
+    spark: SparkSession | None = None,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+) -> pa.Table | DryRun:
     """Runs one statement in Spark SQL.
 
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
     `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
     joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, REPLACE TABLE, ALTER TABLE,
-    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, REORG.
+    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, REORG, VACUUM.
 
     Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
     refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.
@@ -94,6 +116,7 @@ def sql(
         tables: name → location, `DeltaTable` (read at its version; it shows the new one after a change) or Arrow data
             (read only).
         storage_options: how to reach the stores of tables that are named by their location.
+        dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, MERGE or REORG would do, as a `DryRun`.
 
     Returns:
         The rows of a query. INSERT, UPDATE, DELETE and MERGE give one row: `num_affected_rows`, the command's metrics and
@@ -124,7 +147,15 @@ def sql(
     Traceback (most recent call last):
     deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
     """
-    return _command(text, spark is None).run(Session(Catalog(tables, storage_options), spark))
+    command, session = _command(text, spark is None), Session(Catalog(tables, storage_options), spark)
+    if not dry_run:
+        return command.run(session)
+    if not isinstance(command, Rehearsable):
+        raise UnsupportedFeatureError(
+            "only INSERT, UPDATE, DELETE, MERGE and REORG can be rehearsed: leave dry_run out, or use dry_run of "
+            "DeltaTable.alter's methods"
+        )
+    return command.rehearse(session)
 
 
 def _command(text: str, own_queries: bool = True) -> Command:

@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.commands.assignments import stores
-from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    SchemaMismatchError,
+    UnsupportedExpressionError,
+    UnsupportedFeatureError,
+)
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.syntax import parse as parse_expression
 from deltaplane.expr.types import SparkType, of_json
@@ -25,6 +30,8 @@ from deltaplane.write import write_deltalake
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from deltaplane.dry_run import DryRun
 
 __all__ = ["STATEMENT"]
 
@@ -46,6 +53,23 @@ class Insert:
 
     def run(self, session: Session) -> pa.Table:
         """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
+        table, fields, mode, replaced = self._target(session)
+        if session.spark is not None and not self.rows_are_listed:
+            return self._on_spark(session.spark, session, table, fields, mode, replaced)
+        data = self._data(session, table, fields)
+        result = write_deltalake(table, data, mode=mode, predicate=replaced)
+        return counted(data.num_rows, {"num_inserted_rows": data.num_rows}, result.version)
+
+    def rehearse(self, session: Session) -> DryRun:
+        """What that would do."""
+        table, fields, mode, replaced = self._target(session)
+        if session.spark is not None and not self.rows_are_listed:
+            raise UnsupportedFeatureError("an INSERT of rows from Spark can't be rehearsed: leave the session out")
+        data = self._data(session, table, fields)
+        return write_deltalake(table, data, mode=mode, predicate=replaced, dry_run=True)
+
+    def _target(self, session: Session) -> tuple[DeltaTable, list[Field], Mode, str | None]:
+        """The table, the columns, and which rows go."""
         table = session.catalog.target(self.table)
         # Rows come from versions as they are now, also where the table is among them.
         table.update_incremental()
@@ -53,16 +77,15 @@ class Insert:
         if len({f.name for f in fields}) < len(fields):
             self.cursor.wrong("expected each column once", self.cursor.tokens[self.token].start)
         replaced = None if self.where is None else self.where.over(table, self.table)
-        mode: Mode = "overwrite" if self.overwrites or self.where is not None else "append"
-        if session.spark is not None and not self.rows_are_listed:
-            return self._on_spark(session.spark, session, table, fields, mode, replaced)
+        return table, fields, "overwrite" if self.overwrites or self.where is not None else "append", replaced
+
+    def _data(self, session: Session, table: DeltaTable, fields: list[Field]) -> pa.Table:
+        """The rows as the columns take them."""
         with self.cursor.located(self.token):
             query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
             fields = self._fields_of(query.names, table, fields)
             data = query.stored(_types(query.names, query.types, fields)).run()
-        data = data.rename_columns([field.name for field in fields])
-        result = write_deltalake(table, data, mode=mode, predicate=replaced)
-        return counted(data.num_rows, {"num_inserted_rows": data.num_rows}, result.version)
+        return data.rename_columns([field.name for field in fields])
 
     @property
     def rows_are_listed(self) -> bool:

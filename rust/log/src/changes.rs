@@ -51,18 +51,19 @@ impl Snapshot {
     /// `VersionNotFound` for a range that the log doesn't hold, `InvalidArgument` where the feed was off in the range
     /// or a column changed so that rows of older versions can't be shown (P132).
     pub async fn changes(&self, first: u64) -> Result<Vec<CommittedChange>> {
-        let found = self.read_changes(first).await;
+        let found = self.changes_between(first, self.version()).await;
         found.map_err(|e| e.with_table(self.store().location().as_str()))
     }
 
-    async fn read_changes(&self, first: u64) -> Result<Vec<CommittedChange>> {
+    /// The same up to another version.
+    pub(crate) async fn changes_between(&self, first: u64, last: u64) -> Result<Vec<CommittedChange>> {
         let names = commits(list_from(self.store(), 0).await?);
         let times: Vec<(u64, i64)> = monotone_times(&names);
-        let range = first..=self.version();
+        let range = first..=last;
         let wanted: Vec<_> = names.into_iter().filter(|n| range.contains(&n.version)).collect();
-        let expected = usize::try_from((self.version() + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+        let expected = usize::try_from((last + 1).saturating_sub(first)).unwrap_or(usize::MAX);
         if wanted.len() != expected {
-            let oldest = wanted.first().map_or(self.version(), |n| n.version);
+            let oldest = wanted.first().map_or(last, |n| n.version);
             return Err(Error::version_not_found(format!(
                 "the changes since version {first} aren't all there: log cleanup removed commits before version {oldest}; begin the range with a later version"
             ))

@@ -24,6 +24,7 @@ use futures::TryStreamExt;
 use serde_json::json;
 
 use crate::mapped_schema::{incoming_schema, mapped};
+use crate::rehearsal::{Rehearsal, rehearse};
 use crate::schema_checks::{
     canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
 };
@@ -503,6 +504,21 @@ impl PlannedWrite {
             Err(lost) if self.base.is_none() && lost.kind().is_conflict() => self.follow_creator(&adds, lost).await,
             done => done,
         }
+    }
+
+    /// What the commit of these files would be.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit), without what other writers do meanwhile.
+    pub async fn rehearse(&self, adds: Vec<Add>) -> Result<Rehearsal> {
+        let staged = self.stage(adds).await;
+        let staged = staged.map_err(|e| e.with_table(self.store.location().as_str()))?;
+        rehearse(&self.store, self.base.as_ref(), &staged).await
+    }
+
+    /// The version that it was planned on; `None` where there is no table.
+    pub fn version(&self) -> Option<u64> {
+        self.base.as_ref().map(Snapshot::version)
     }
 
     async fn commit_once(&self, adds: &[Add]) -> Result<Committed> {

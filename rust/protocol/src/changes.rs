@@ -143,6 +143,16 @@ fn changed_nothing(info: &CommitInfo) -> bool {
     info.get("operation").and_then(|o| o.as_str()) == Some("MERGE") && counts.iter().all(|n| metric(n) == Some(true))
 }
 
+impl FileChange {
+    /// All rows of a file, which came with it.
+    ///
+    /// # Errors
+    /// `CorruptLog` for a path that can't be decoded.
+    pub fn inserted(add: &Add) -> Result<Self> {
+        Ok(added(paths::decode(&add.path)?, add))
+    }
+}
+
 fn added(path: String, add: &Add) -> FileChange {
     FileChange {
         change: Change::Insert,

@@ -25,5 +25,6 @@ pub mod schema_merge;
 pub mod segment;
 pub mod state;
 pub mod stats_columns;
+pub mod tail;
 
 pub use deltaplane_error::{Error, Kind, Result};

@@ -12,6 +12,7 @@ use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_protocol::prune::Pruner;
+use deltaplane_protocol::schema::StructType;
 use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
@@ -29,7 +30,15 @@ pub(crate) struct Part {
 
 /// What the versions from `first` up to the snapshot's changed, oldest first, as far as it can match.
 pub(crate) async fn parts(snapshot: &Snapshot, first: u64, predicate: Option<&str>) -> Result<Vec<Part>> {
-    let changes = snapshot.changes(first).await?;
+    parts_of(snapshot, snapshot.changes(first).await?, predicate)
+}
+
+/// The same of changes that are known, to be shown with the snapshot's columns.
+pub(crate) fn parts_of(
+    snapshot: &Snapshot,
+    changes: Vec<CommittedChange>,
+    predicate: Option<&str>,
+) -> Result<Vec<Part>> {
     let keep = keep(snapshot, &changes, predicate)?;
     let mut parts: Vec<Part> = Vec::new();
     for (change, _) in changes.into_iter().zip(keep).filter(|(_, keep)| *keep) {
@@ -58,7 +67,8 @@ pub(crate) async fn parts(snapshot: &Snapshot, first: u64, predicate: Option<&st
 
 /// Which of the changes may hold a row for which the predicate is true, by partition values and statistics.
 fn keep(snapshot: &Snapshot, changes: &[CommittedChange], predicate: Option<&str>) -> Result<Vec<bool>> {
-    let Some(predicate) = bind(snapshot, predicate)? else {
+    let schema = feed_schema(snapshot.schema())?;
+    let Some(predicate) = bind(&schema, predicate)? else {
         return Ok(vec![true; changes.len()]);
     };
     let adds: Vec<Add> = changes
@@ -70,16 +80,14 @@ fn keep(snapshot: &Snapshot, changes: &[CommittedChange], predicate: Option<&str
             ..Add::default()
         })
         .collect();
-    let schema = feed_schema(snapshot.schema())?;
     let state = snapshot.state();
     let pruner = Pruner::new(&predicate, &schema, state.partition_columns(), state.mapping())?;
     Ok(pruner.keep(&adds_to_batch(&adds)?)?.values().iter().collect())
 }
 
-fn bind(snapshot: &Snapshot, predicate: Option<&str>) -> Result<Option<Predicate>> {
-    let schema = feed_schema(snapshot.schema())?;
+fn bind(schema: &StructType, predicate: Option<&str>) -> Result<Option<Predicate>> {
     predicate
-        .map(|text| Predicate::bind(&Expr::from_json(text)?, &schema))
+        .map(|text| Predicate::bind(&Expr::from_json(text)?, schema))
         .transpose()
 }
 
@@ -99,11 +107,27 @@ impl Changes {
         columns: Option<Vec<String>>,
         predicate: Option<&str>,
     ) -> Result<Self> {
+        let parts = parts(snapshot, first, predicate).await?;
+        Self::of_parts(snapshot, parts, columns, predicate, true)
+    }
+
+    /// The rows of these parts, with the snapshot's columns or with those of its changes.
+    pub(crate) fn of_parts(
+        snapshot: &Snapshot,
+        parts: Vec<Part>,
+        columns: Option<Vec<String>>,
+        predicate: Option<&str>,
+        with_changes: bool,
+    ) -> Result<Self> {
         let partition_columns = snapshot.state().partition_columns();
-        let mut spec = ReadSpec::new(Arc::new(feed_schema(snapshot.schema())?), partition_columns.to_vec());
+        let schema = match with_changes {
+            true => Arc::new(feed_schema(snapshot.schema())?),
+            false => snapshot.schema().clone(),
+        };
+        let mut spec = ReadSpec::new(schema, partition_columns.to_vec());
         spec.mapping = snapshot.state().mapping();
         spec.columns = columns;
-        spec.predicate = bind(snapshot, predicate)?;
+        spec.predicate = bind(&spec.schema, predicate)?;
         spec.output_schema()?;
         let with_constants = |part: Part| {
             let mut spec = spec.clone();
@@ -111,7 +135,6 @@ impl Changes {
                 .extend(part.constants.into_iter().map(str::to_owned));
             (Arc::new(spec), part.files)
         };
-        let parts = parts(snapshot, first, predicate).await?;
         Ok(Changes {
             store: snapshot.store().clone(),
             parts: parts.into_iter().map(with_constants).collect(),
@@ -150,6 +173,12 @@ impl Changes {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = run(py, || self.spec.output_schema())?;
         schema_capsule(py, &schema)
+    }
+
+    /// How many files they are in.
+    #[getter]
+    fn num_files(&self) -> usize {
+        self.parts.iter().map(|(_, files)| files.len()).sum()
     }
 
     /// Raises the error that ended the last stream, as its own class: C streams carry text alone.

@@ -5,6 +5,7 @@ mod add_view;
 mod alter;
 mod arrow_bridge;
 mod cache;
+mod care;
 mod changes;
 mod errors;
 mod events;
@@ -15,6 +16,7 @@ mod rewrite_tasks;
 mod scan;
 mod snapshot;
 mod spark_plan;
+mod tail;
 mod vectors;
 mod write;
 
@@ -32,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<raw_store::RawStore>()?;
     module.add_class::<scan::Scan>()?;
     module.add_class::<changes::Changes>()?;
+    module.add_class::<tail::Tail>()?;
     module.add_class::<rewrite::Rewrite>()?;
     module.add_class::<write::WriteJob>()?;
     module.add_function(wrap_pyfunction!(rewrite_tasks::write_rows, module)?)?;
@@ -50,5 +53,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(alter::features_json, module)?)?;
     module.add_function(wrap_pyfunction!(alter::properties_json, module)?)?;
     module.add_function(wrap_pyfunction!(alter::supported_json, module)?)?;
+    module.add_function(wrap_pyfunction!(care::vacuum, module)?)?;
     spark_plan::register(module)
 }

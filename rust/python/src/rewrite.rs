@@ -29,7 +29,7 @@ use crate::rewrite_tasks::{Outcome, TaskSpec};
 use crate::scan::{Scan, read_spec};
 use crate::snapshot::Snapshot;
 use crate::spark_plan::by_uri;
-use crate::write::{Spec, delete_paths, protocols_text};
+use crate::write::{Spec, delete_paths, protocols_text, rehearsal_text};
 
 /// A command on one version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -50,6 +50,8 @@ struct State {
     /// Files of vectors that tasks wrote, or that were written for later attempts of the commit.
     vector_files: Vec<String>,
     copied_rows: usize,
+    /// Of a rehearsal: the rows that would be copied, as files of their bytes.
+    copies: Vec<Add>,
     added_rows: usize,
     identity: Option<IdentityValues>,
 }
@@ -141,6 +143,12 @@ impl Rewrite {
     #[getter]
     fn picked_files(&self) -> usize {
         self.locked().files.len()
+    }
+
+    /// The bytes of these files.
+    #[getter]
+    fn picked_bytes(&self) -> i64 {
+        claimed_sum(self.locked().files.iter().map(|f| f.add.size))
     }
 
     /// Whether other rows of the picked rows' files have to be written anew.
@@ -329,21 +337,28 @@ impl Rewrite {
         run(py, || self.picked_with(&[FILE, ROW]))
     }
 
-    /// Writes the rows that stand in the picked rows' files and stay, where their files are written anew.
+    /// Writes the rows that stand in the picked rows' files and stay, where their files are written anew. A rehearsal
+    /// doesn't read them: nothing is wrong with rows of the table.
     fn copy_others(&self, py: Python<'_>) -> PyResult<()> {
         run(py, || {
             let mut state = self.locked();
+            if self.plan.is_dry_run() {
+                return self.count_others(&mut state);
+            }
+            let mut copied = 0;
             let rewritten = state.files.iter().filter(|f| self.is_rewritten(f));
             let reads = rewritten.map(PickedFile::others);
             let reads = reads.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
             let mut rows = Scan::of_files(self.plan.base(), reads, self.columns()?)?.stream();
             block_on(async {
                 while let Some(batch) = rows.try_next().await? {
-                    state.copied_rows += batch.num_rows();
+                    copied += batch.num_rows();
                     self.sink(&mut state)?.write(&batch).await?;
                 }
-                Ok(())
-            })
+                Result::Ok(())
+            })?;
+            state.copied_rows = copied;
+            Ok(())
         })
     }
 
@@ -425,7 +440,7 @@ impl Rewrite {
                 state.written.adds.extend(written.adds);
                 state.written.cdc.extend(written.cdc);
             }
-            let out = take_out(self.plan.base().store(), &state.files, self.by_vector, now_ms());
+            let out = take_out(self.plan.store(), &state.files, self.by_vector, now_ms());
             let out = block_on(out)?;
             state.taken_out.adds.extend(out.adds);
             state.taken_out.removes.extend(out.removes);
@@ -434,27 +449,21 @@ impl Rewrite {
         })
     }
 
+    /// What the commit with these metrics would be, as JSON.
+    fn rehearse(&self, py: Python<'_>, metrics: &str) -> PyResult<String> {
+        run(py, || {
+            let state = self.locked();
+            let (done, _) = self.done(&state, metrics)?;
+            let target = self.spec_of().write_spec()?.target_file_size_bytes;
+            rehearsal_text(&block_on(self.plan.rehearse(done, &state.copies, target))?)
+        })
+    }
+
     /// Commits with these metrics; returns the version.
     fn commit(&self, py: Python<'_>, metrics: &str) -> PyResult<u64> {
         run(py, || {
-            let metrics: BTreeMap<String, Value> =
-                serde_json::from_str(metrics).map_err(|e| Error::invalid_argument(format!("not metrics: {e}")))?;
             let mut state = self.locked();
-            let marked: HashSet<&str> = state.taken_out.adds.iter().map(|a| a.path.as_str()).collect();
-            let files = state.files.iter().filter(|f| marked.contains(f.add.path.as_str()));
-            let marks = Arc::new(MarkedRows {
-                store: self.plan.base().store().clone(),
-                files: files.cloned().collect(),
-                adopted: state.adopted.clone(),
-                vector_files: Mutex::default(),
-            });
-            let done = Rewritten {
-                adds: [state.written.adds.as_slice(), &state.taken_out.adds].concat(),
-                removes: state.taken_out.removes.clone(),
-                cdc: state.written.cdc.clone(),
-                marks: Some(marks.clone()),
-                metrics,
-            };
+            let (done, marks) = self.done(&state, metrics)?;
             let committed = block_on(self.plan.commit(done));
             state.vector_files.append(&mut marks.locked());
             Ok(committed?.version)
@@ -468,7 +477,7 @@ impl Rewrite {
             if let Some(sink) = state.sink.take() {
                 block_on(sink.abort());
             }
-            let store = self.plan.base().store();
+            let store = self.plan.store();
             for file in &state.vector_files {
                 block_on(store.delete(file))?;
             }
@@ -486,6 +495,53 @@ impl Rewrite {
     /// Whether a file's other rows move to new files.
     fn is_rewritten(&self, file: &PickedFile) -> bool {
         file.rows.is_some() && !(self.by_vector && file.takes_vector())
+    }
+
+    /// What the log is told, and the rows that are marked.
+    fn done(&self, state: &State, metrics: &str) -> Result<(Rewritten, Arc<MarkedRows>)> {
+        let metrics: BTreeMap<String, Value> =
+            serde_json::from_str(metrics).map_err(|e| Error::invalid_argument(format!("not metrics: {e}")))?;
+        let marked: HashSet<&str> = state.taken_out.adds.iter().map(|a| a.path.as_str()).collect();
+        let files = state.files.iter().filter(|f| marked.contains(f.add.path.as_str()));
+        let marks = Arc::new(MarkedRows {
+            store: self.plan.store().clone(),
+            files: files.cloned().collect(),
+            adopted: state.adopted.clone(),
+            vector_files: Mutex::default(),
+        });
+        let done = Rewritten {
+            adds: [state.written.adds.as_slice(), &state.taken_out.adds].concat(),
+            removes: state.taken_out.removes.clone(),
+            cdc: state.written.cdc.clone(),
+            marks: Some(marks.clone()),
+            metrics,
+        };
+        Ok((done, marks))
+    }
+
+    /// Notes what would be copied, as far as the log tells; else by counting the rows.
+    fn count_others(&self, state: &mut State) -> Result<()> {
+        let mut uncounted = Vec::new();
+        for file in state.files.iter().filter(|f| self.is_rewritten(f)) {
+            let (others, size) = file.others_by_the_log();
+            match others {
+                Some(n) => state.copied_rows += usize::try_from(n).unwrap_or(usize::MAX),
+                None => uncounted.extend(file.others()?),
+            }
+            if others != Some(0) {
+                state.copies.push(Add {
+                    size,
+                    ..file.add.clone()
+                });
+            }
+        }
+        let mut rows = Scan::of_files(self.plan.base(), uncounted, vec![ROW.to_owned()])?.stream();
+        block_on(async {
+            while let Some(batch) = rows.try_next().await? {
+                state.copied_rows += batch.num_rows();
+            }
+            Ok(())
+        })
     }
 
     fn spec_of(&self) -> Spec {
@@ -517,7 +573,7 @@ impl Rewrite {
         match &mut state.sink {
             Some(sink) => Ok(sink),
             empty => {
-                let store = self.plan.base().store();
+                let store = self.plan.store();
                 let spec = self.spec_of().write_spec()?;
                 let ids = self.plan.stored_ids()?;
                 Ok(empty.insert(RowSink::new(store, spec, ids, self.plan.records_changes())?))

@@ -210,7 +210,7 @@ impl Snapshot {
     }
 
     fn add_actions(&self, statistics: bool) -> ArrowStream {
-        self.view(AddView::new(self.inner.state(), statistics), statistics, None)
+        self.view(AddView::new(self.inner.state(), statistics), None)
     }
 
     /// The files that may hold a matching row, with their statistics and deletion vectors.
@@ -219,7 +219,6 @@ impl Snapshot {
         let bound = run(py, || bind(&self.inner, predicate))?;
         Ok(self.view(
             AddView::new(self.inner.state(), true).with_vectors(),
-            true,
             bound.map(|(_, p)| p),
         ))
     }
@@ -300,11 +299,8 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    fn view(&self, view: AddView, statistics: bool, pruner: Option<Arc<Pruner>>) -> ArrowStream {
-        let columns = match statistics {
-            true => PlanColumns::Parsed,
-            false => PlanColumns::Logged,
-        };
+    fn view(&self, view: AddView, pruner: Option<Arc<Pruner>>) -> ArrowStream {
+        let columns = view.plan_columns();
         let schema = view.schema().clone();
         ArrowStream::new(
             schema,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use deltaplane_data::{Compression, FileWriter, IdentityValues, StatsConfig, WriteSpec, cast_batch, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_log::{FileTarget, PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write, protocol_json};
+use deltaplane_log::{
+    FileTarget, PlannedWrite, Rehearsal, WriteMode, WritePlan, WriteRequest, now_ms, plan_write, protocol_json,
+};
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
 use deltaplane_protocol::features::RowRules;
@@ -26,6 +28,11 @@ use crate::snapshot::store;
 /// Protocols before and after a commit, as JSON.
 pub(crate) fn protocols_text(before: &Protocol, after: &Protocol) -> String {
     json!({"before": protocol_json(before), "after": protocol_json(after)}).to_string()
+}
+
+/// A rehearsal as JSON.
+pub(crate) fn rehearsal_text(told: &Rehearsal) -> Result<String> {
+    serde_json::to_string(told).map_err(|e| Error::internal(format!("can't write a rehearsal: {e}")))
 }
 
 /// What writers of files must know, as text that travels to any machine.
@@ -222,6 +229,19 @@ impl WriteJob {
         })
     }
 
+    /// The version that it was planned on, if there is a table.
+    #[getter]
+    fn version(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        run(py, || Ok(self.planned()?.version()))
+    }
+
+    /// What the commit of these files would be, as JSON.
+    fn rehearse(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
+        run(py, || {
+            rehearsal_text(&block_on(self.planned()?.rehearse(parse_adds(&adds)?))?)
+        })
+    }
+
     fn commit(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
         run(py, || {
             let planned = self.planned()?;
@@ -243,9 +263,9 @@ impl WriteJob {
     }
 }
 
-/// Writes data to new files of a table; they are invisible until committed.
+/// Writes data to new files of a table; they are invisible until committed. With `keep` false nothing is stored.
 #[pyfunction]
-#[pyo3(signature = (location, options, spec, data, task = 0))]
+#[pyo3(signature = (location, options, spec, data, task = 0, keep = true))]
 pub(crate) fn write_files(
     py: Python<'_>,
     location: &str,
@@ -253,10 +273,14 @@ pub(crate) fn write_files(
     spec: &str,
     data: &Bound<'_, PyAny>,
     task: u32,
+    keep: bool,
 ) -> PyResult<Vec<String>> {
     let reader = reader_of(data)?;
     run(py, || {
-        let store = store(location, options)?;
+        let store = match store(location, options)? {
+            store if keep => store,
+            store => store.unwritten()?,
+        };
         let spec = Spec::parse(spec)?;
         let mut identity = IdentityValues::new(spec.identity.clone(), task);
         let spec = spec.write_spec()?;

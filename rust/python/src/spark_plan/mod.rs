@@ -26,6 +26,7 @@ use pyo3::types::PyBytes;
 pub(crate) use self::plan::by_uri;
 use self::plan::{Files, Planned};
 use self::splits::Split;
+pub(crate) use self::splits::of_parts as split_parts;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
 use crate::snapshot::{Snapshot, store};

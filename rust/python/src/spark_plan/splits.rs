@@ -10,7 +10,7 @@ use deltaplane_protocol::actions::DeletionVector;
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
-use crate::changes::parts;
+use crate::changes::{Part, parts};
 use crate::scan::{bind, file_reads};
 
 /// What opening a file costs a reader, in bytes it could have read instead: keeps splits of tiny files short.
@@ -115,8 +115,13 @@ pub async fn change_splits(
     predicate: Option<&str>,
     target_bytes: u64,
 ) -> Result<Vec<String>> {
+    of_parts(parts(snapshot, first, predicate).await?, target_bytes)
+}
+
+/// The files of these parts, likewise.
+pub fn of_parts(parts: Vec<Part>, target_bytes: u64) -> Result<Vec<String>> {
     let mut out = Vec::new();
-    for part in parts(snapshot, first, predicate).await? {
+    for part in parts {
         let constants = part.constants.into_iter().map(str::to_owned).collect();
         let mut gathered = Gathered::new(target_bytes, constants);
         for file in part.files {

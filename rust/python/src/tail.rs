@@ -1,0 +1,122 @@
+//! The tail class: a table that is followed, its offsets as texts, its new rows as an Arrow stream, as splits for Spark's
+//! tasks or as add actions for Spark's own scan. Boundary; what is new is the log's matter.
+
+use std::collections::HashMap;
+
+use deltaplane_error::{Error, Result};
+use deltaplane_log::{Tail as Inner, TailLimits, TailOffset, TailRequest, TailStart};
+use deltaplane_protocol::files::adds_to_batch;
+use deltaplane_store::block_on;
+use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::changes::{Changes, Part, parts_of};
+use crate::errors::run;
+use crate::scan::file_reads;
+use crate::snapshot::{Snapshot, store};
+use crate::spark_plan::split_parts;
+
+/// One table, followed with the columns that it had when this was opened.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct Tail {
+    inner: Inner,
+}
+
+fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a request to follow a table: {e}")))
+}
+
+#[pymethods]
+impl Tail {
+    #[staticmethod]
+    #[pyo3(signature = (location, options, request))]
+    fn open(py: Python<'_>, location: &str, options: Option<HashMap<String, String>>, request: &str) -> PyResult<Self> {
+        let inner = run(py, || {
+            block_on(Inner::open(&store(location, options)?, parsed::<TailRequest>(request)?))
+        })?;
+        Ok(Tail { inner })
+    }
+
+    /// The version whose columns rows are shown with.
+    #[getter]
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            inner: self.inner.reading().clone(),
+        }
+    }
+
+    /// The number of the newest version now.
+    fn newest_version(&self, py: Python<'_>) -> PyResult<u64> {
+        run(py, || Ok(block_on(self.inner.newest())?.version()))
+    }
+
+    /// The offset to begin with.
+    #[pyo3(signature = (from, /))]
+    fn start(&self, py: Python<'_>, from: &str) -> PyResult<String> {
+        run(py, || {
+            Ok(block_on(self.inner.start(parsed::<TailStart>(from)?))?.to_text())
+        })
+    }
+
+    /// How far a reader comes in one go.
+    #[pyo3(signature = (start, limits, until = None))]
+    fn end(&self, py: Python<'_>, start: &str, limits: &str, until: Option<u64>) -> PyResult<String> {
+        run(py, || {
+            let (start, limits) = (TailOffset::parse(start)?, parsed::<TailLimits>(limits)?);
+            Ok(block_on(self.inner.end(&start, limits, until))?.to_text())
+        })
+    }
+
+    /// The files with the rows between two offsets, as add actions.
+    fn adds(&self, py: Python<'_>, start: &str, end: &str) -> PyResult<Vec<String>> {
+        run(py, || {
+            let adds = block_on(self.inner.files(&TailOffset::parse(start)?, &TailOffset::parse(end)?))?;
+            Ok(adds.iter().map(|add| json!(add).to_string()).collect())
+        })
+    }
+
+    /// The same in texts of about so many bytes of files each.
+    fn splits(&self, py: Python<'_>, start: &str, end: &str, target_bytes: u64) -> PyResult<Vec<String>> {
+        run(py, || {
+            block_on(async { split_parts(self.parts(start, end, None).await?, target_bytes) })
+        })
+    }
+
+    /// The rows between two offsets.
+    #[pyo3(signature = (start, end, columns = None, predicate = None))]
+    fn rows(
+        &self,
+        py: Python<'_>,
+        start: &str,
+        end: &str,
+        columns: Option<Vec<String>>,
+        predicate: Option<&str>,
+    ) -> PyResult<Changes> {
+        run(py, || {
+            let parts = block_on(self.parts(start, end, predicate))?;
+            Changes::of_parts(
+                self.inner.reading(),
+                parts,
+                columns,
+                predicate,
+                self.inner.tells_changes(),
+            )
+        })
+    }
+}
+
+impl Tail {
+    async fn parts(&self, start: &str, end: &str, predicate: Option<&str>) -> Result<Vec<Part>> {
+        let (start, end) = (TailOffset::parse(start)?, TailOffset::parse(end)?);
+        if self.inner.tells_changes() {
+            let changes = self.inner.changes(&start, &end).await?;
+            return parts_of(self.inner.reading(), changes, predicate);
+        }
+        let adds = self.inner.files(&start, &end).await?;
+        Ok(vec![Part {
+            constants: Vec::new(),
+            files: file_reads(&adds_to_batch(&adds)?)?,
+        }])
+    }
+}
