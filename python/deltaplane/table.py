@@ -17,6 +17,7 @@ from deltaplane.dml import RowCommands
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.expr.tree import all_of
+from deltaplane.layout import LayoutCommands
 from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.serializable_reads import SerializableReads
@@ -39,7 +40,6 @@ __all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
 _INSTEAD = {
     "create_write_transaction": "use write_deltalake",
     "generate": "",
-    "optimize": "",
     "repair": "",
     "restore": "load the old version and write it with mode='overwrite'",
     "table_config": "",
@@ -68,7 +68,7 @@ class ProtocolVersions(NamedTuple):
     reader_features: list[str] | None
 
 
-class DeltaTable(RowCommands, TableCare, SerializableReads, Followed):
+class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Followed):
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:

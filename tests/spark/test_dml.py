@@ -376,6 +376,14 @@ def test_instants_mean_the_sessions_time_zone(spark: SparkSession, path: str, in
     assert rows(path)[0]["at"].hour == 16
 
 
+def test_an_alias_comes_before_a_column_of_its_name(spark: SparkSession, path: str) -> None:
+    for number, field in ((1, 5), (9, 1)):
+        of = pa.array([{"id": field}], pa.struct([("id", pa.int64())]))
+        write_deltalake(path, pa.table({"id": pa.array([number], pa.int64()), "t": of}), mode="append")
+    SparkTable.forPath(spark, path).alias("t").delete("t.id = 1")
+    assert [row["id"] for row in rows(path)] == [9]
+
+
 def test_a_dry_run_is_the_embedded_engines(spark: SparkSession, path: str) -> None:
     target = made(spark, path, TWO)._target()
     with pytest.raises(UnsupportedFeatureError, match="dry run"):

@@ -79,8 +79,10 @@ def test_names(spark: SparkSession, path: str) -> None:
     spark.sql("CREATE TABLE other_things (x INT) USING parquet")
     with pytest.raises(TableNotFoundError, match="its format is parquet"):
         SparkTable.forName(spark, "other_things")
+    for name in ("sold_things", "kept_in_the_warehouse", "other_things"):
+        spark.sql(f"DROP TABLE {name}")
     with pytest.raises(TableNotFoundError, match="catalog has no table"):
-        SparkTable.forName(spark, "unsold_things")
+        SparkTable.forName(spark, "sold_things")
     with pytest.raises(TableNotFoundError, match="no Delta table"):
         SparkTable.forPath(spark, path + "/nowhere")
     with pytest.raises(InvalidArgumentError, match="needs a place"):
@@ -110,6 +112,28 @@ def test_frames_follow_the_table_and_tell_of_it(spark: SparkSession, path: str) 
     assert dict(table.history().dtypes)["job"].startswith("struct<jobId:string")
     (detail,) = table.detail().collect()
     assert (detail.format, detail.minWriterVersion, detail.partitionColumns) == ("delta", 2, [])
+
+
+def test_files_are_cared_for(spark: SparkSession, path: str) -> None:
+    from deltaplane import spark as dp
+
+    for n in range(3):
+        dp.write(spark.range(n, n + 1).toDF("x"), path)
+    table = SparkTable.forPath(spark, path)
+    (done,) = (
+        table.optimize().executeCompaction().select("path", "metrics.numFilesRemoved", "metrics.filesAdded").collect()
+    )
+    assert (done.path, done.numFilesRemoved, done.filesAdded.totalFiles) == (path, 3, 1)
+    assert table.optimize().executeZOrderBy("x").count() == 1
+    with pytest.raises(InvalidArgumentError, match="retention"):
+        table.vacuum(0)
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        assert table.vacuum(0).count() == 0
+    finally:
+        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    assert table.toDF().count() == 3
+    assert len(list(Path(path).glob("*.parquet"))) == 1
 
 
 def test_protocols_rise_and_features_come_and_go(spark: SparkSession, path: str) -> None:

@@ -20,10 +20,10 @@ from deltaplane.expr.syntax import parse
 from deltaplane.expr.written import written
 from deltaplane.queries.cursor import unqualified
 from deltaplane.queries.grammar import Grammar
-from deltaplane.statements import STATEMENTS, _command
+from deltaplane.statements import STATEMENTS, command_of
 from expr import cases
 
-BEGINNINGS = "ALTER, COMMENT, CREATE, DELETE, DESC, DESCRIBE, INSERT, MERGE, REORG, REPLACE, SELECT, SHOW, TABLE, UPDATE, VACUUM, VALUES, WITH"
+BEGINNINGS = "ALTER, COMMENT, CREATE, DELETE, DESC, DESCRIBE, INSERT, MERGE, OPTIMIZE, REORG, REPLACE, SELECT, SHOW, TABLE, UPDATE, VACUUM, VALUES, WITH"
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,10 @@ BEGINNINGS = "ALTER, COMMENT, CREATE, DELETE, DESC, DESCRIBE, INSERT, MERGE, REO
         ("DELETE FROM t; DELETE FROM t", 1, 16, "expected the end, found another statement: give one at a time"),
         ("DELETE FROM `t", 1, 13, "unexpected '`'"),
         ("DELETE FROM t # x", 1, 15, "unexpected '#'"),
+        ("OPTIMIZE TABLE", 1, 15, "expected the end"),
+        ("OPTIMIZE t ZORDER BY", 1, 21, "expected a column's name, found the end"),
+        ("OPTIMIZE t ZORDER (x)", 1, 19, "expected BY, found `(`"),
+        ("OPTIMIZE t VERSION AS OF 1", 1, 10, "expected a table without a version"),
         ("UPDATE t x = 1", 1, 12, "expected SET, found `=`"),
         ("UPDATE t SET x == 1", 1, 16, "expected `=`, found `==`"),
         ("UPDATE t SET x = 1,", 1, 20, "expected a column's name, found the end"),
@@ -119,8 +123,6 @@ def test_place_and_expectation(text: str, line: int, column: int, said: str) -> 
 @pytest.mark.parametrize(
     ("text", "error", "said"),
     [
-        ("OPTIMIZE t", UnsupportedFeatureError, "line 1, column 1: OPTIMIZE isn't a statement"),
-        (" optimize t", UnsupportedFeatureError, "line 1, column 2: OPTIMIZE isn't a statement"),
         ("RESTORE TABLE t TO VERSION AS OF 1", UnsupportedFeatureError, "CREATE OR REPLACE TABLE"),
         ("TRUNCATE TABLE t", UnsupportedFeatureError, "use DELETE FROM"),
         ("SELECT x FROM t", InvalidArgumentError, "line 1, column 15: no table is called `t`"),
@@ -214,6 +216,7 @@ VALID = [
     "INSERT INTO t (k, x) VALUES ('a', 1), (NULL, DEFAULT)",
     "INSERT INTO t BY NAME SELECT x, CASE WHEN x > 1 THEN 'a' ELSE k END AS k FROM t",
     "UPDATE t AS s SET s.x = s.x + 1, k = DEFAULT WHERE s.k = 'it''s' OR s.x BETWEEN 1 AND 2",
+    "OPTIMIZE t FULL ZORDER BY (x, k)",
     "DELETE FROM t WHERE k = 'a' AND NOT (x < 3) /* all */ -- of them",
     "MERGE INTO t USING (SELECT 'a' AS k, 1 AS x) s ON t.k = s.k WHEN MATCHED AND s.x > 1 THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT (k, x) VALUES (s.k, DEFAULT)",
     "CREATE OR REPLACE TABLE u (a DECIMAL(5, 2) NOT NULL COMMENT 'c', b ARRAY<STRUCT<x: INT>>, c INT GENERATED ALWAYS AS (1 + 1)) PARTITIONED BY (c) TBLPROPERTIES ('a' = 'b')",
@@ -294,7 +297,7 @@ def test_mutations_are_read_or_refused() -> None:
     for _ in range(6000):
         text = mutated(chance, chance.choice(VALID))
         try:
-            _command(text)
+            command_of(text)
         except DeltaError:
             continue
         except Exception as e:

@@ -18,7 +18,7 @@ LAYERS = (
     ("engine",),
     ("commands",),
     ("merging", "write"),
-    ("alter", "care", "dml", "group_commit", "once_writer", "serializable_reads"),
+    ("alter", "care", "dml", "group_commit", "layout", "once_writer", "serializable_reads"),
     ("table",),
     ("described",),
     ("replacing",),
@@ -26,6 +26,7 @@ LAYERS = (
     ("report", "spark"),
     ("queries",),
     ("statements",),
+    ("spark_names",),
     ("demo",),
     ("cli",),
 )
@@ -33,7 +34,7 @@ LAYERS = (
 # Loaded where they are used, inside a function: a user of one must not pay for the others.
 HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "numpy"}
 # Nobody gets into these rooms without wanting what they load.
-MAY_LOAD = {"spark", "cli", "demo"}
+MAY_LOAD = {"spark", "spark_names", "cli", "demo"}
 
 PREFIX = "python/deltaplane/"
 

@@ -7,6 +7,8 @@ Importing it needs PySpark, which is imported nowhere else in the package. Calle
 from __future__ import annotations
 
 import importlib.util
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if importlib.util.find_spec("pyspark") is None:
     raise ImportError("deltaplane.spark needs PySpark: pip install 'deltaplane[spark]'")
@@ -14,6 +16,8 @@ if importlib.util.find_spec("pyspark") is None:
 from deltaplane.spark._plan import plan
 from deltaplane.spark._read import create_or_replace_temp_view, read, read_changes
 from deltaplane.spark._session import register, session
+from deltaplane.spark._stream_read import read_stream
+from deltaplane.spark._stream_write import foreach_batch, write_stream
 from deltaplane.spark._write import write
 from deltaplane.spark.tables import (
     DeltaMergeBuilder,
@@ -24,6 +28,9 @@ from deltaplane.spark.tables import (
 )
 from deltaplane.write import WriteResult
 
+if TYPE_CHECKING:
+    from deltaplane.spark_names import disable, enable, sql
+
 __all__ = [
     "DeltaMergeBuilder",
     "DeltaOptimizeBuilder",
@@ -32,10 +39,24 @@ __all__ = [
     "IdentityGenerator",
     "WriteResult",
     "create_or_replace_temp_view",
+    "disable",
+    "enable",
+    "foreach_batch",
     "plan",
     "read",
     "read_changes",
+    "read_stream",
     "register",
     "session",
+    "sql",
     "write",
+    "write_stream",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # They stand above statements, which stand above this room.
+        if name not in ("disable", "enable", "sql"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module("deltaplane.spark_names"), name)

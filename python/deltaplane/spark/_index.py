@@ -10,15 +10,16 @@ import itertools
 import json
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from deltaplane import _native
 from deltaplane.exceptions import SchemaMismatchError
 from deltaplane.spark import _internals
-from deltaplane.spark._replay import Files, JobPlans
+from deltaplane.spark._replay import Files
 
-__all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan"]
+__all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan", "Plans"]
 
 # Queries whose snapshot is remembered. Forgetting one early only matters to a query that plans another scan of the
 # same view after this many newer ones began.
@@ -42,6 +43,26 @@ class Plan:
     files: int
     directories: int
     by_job: bool = False
+
+
+class Plans(Protocol):
+    """Other ways to a scan's files than the snapshot's own plan."""
+
+    def take(self, snapshot: _native.Snapshot) -> bool:
+        """Whether this way is taken for a version."""
+
+    def plan(
+        self,
+        snapshot: _native.Snapshot,
+        template: _native.SparkTemplate,
+        filters: Sequence[str],
+        zone: str,
+        files: Files,
+    ) -> _native.SparkPlan:
+        """As `_native.spark_plan`."""
+
+    def size_bytes(self, snapshot: _native.Snapshot, files: Files) -> int:
+        """As `_native.spark_size_bytes`."""
 
 
 class PinnedSnapshot:
@@ -136,7 +157,7 @@ class DeltaplaneFileIndex:
         jvm: _internals.Jvm,
         snapshots: PinnedSnapshot | LiveSnapshots,
         template: _native.SparkTemplate,
-        jobs: JobPlans,
+        jobs: Plans,
         files: Files = "all",
     ) -> None:
         self._spark = spark

@@ -13,13 +13,27 @@ from deltaplane.spark import _template
 from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark._schema import quoted
 
-__all__ = ["SUPPORTED", "Jvm", "NativeScanUnavailable", "arrow_schema", "is_connect", "named_table", "spark_schema"]
+__all__ = [
+    "SUPPORTED",
+    "Jvm",
+    "NativeScanUnavailable",
+    "arrow_schema",
+    "delta_jar",
+    "is_connect",
+    "spark_schema",
+]
 
 # The versions whose internals were tried; another one gets the data source until it was.
 SUPPORTED = ("4.1", "4.2", "4.3")
 
+# Those whose streams were tried; the others' go through the data source.
+STREAMS_SUPPORTED = ("4.2",)
+
 _SOURCES = "org.apache.spark.sql.execution.datasources."
 FILE_INDEX = _SOURCES + "FileIndex"
+_EXECUTION = "org.apache.spark.sql.execution.streaming."
+_STREAMS = "org.apache.spark.sql.connector.read.streaming."
+STREAM_SOURCE = (_EXECUTION + "Source", _STREAMS + "SupportsTriggerAvailableNow")
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _CLASSES = {
     "and_": _EXPRESSIONS + "And",
@@ -62,8 +76,17 @@ _OBJECTS = {
     "expression_utils": "org.apache.spark.sql.classic.ExpressionUtils",
     "predicates": _EXPRESSIONS + "Predicate",
 }
-# The thread-local name of the query that a planning thread works for.
+_DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
+# What a stream needs beside them.
+_STREAM_CLASSES = {"offset": _EXECUTION + "runtime.SerializedOffset", "read_limit": _STREAMS + "ReadLimit"}
+_STREAM_OBJECTS = {
+    "dataset": "org.apache.spark.sql.classic.Dataset",
+    "logical_relation": _SOURCES + "LogicalRelation",
+    "streaming_relation": _EXECUTION + "runtime.StreamingExecutionRelation",
+}
+# The thread-local names of the query, and of the stream, that a planning thread works for.
 _QUERY_ID = "spark.sql.execution.root.id"
+_STREAM_ID = "sql.streaming.queryId"
 
 
 class NativeScanUnavailable(Exception):
@@ -73,6 +96,17 @@ class NativeScanUnavailable(Exception):
 def is_connect(spark: Any) -> bool:
     """Whether the session is a Spark Connect client, which has no JVM at hand."""
     return not hasattr(spark, "_jsparkSession")
+
+
+def delta_jar(spark: Any) -> bool:
+    """Whether a classic session has delta-spark's jar."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        spark._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(_DELTA)
+    except Py4JJavaError:
+        return False
+    return True
 
 
 def arrow_schema(schema: Any) -> Any:
@@ -226,8 +260,18 @@ class Jvm:
         zone: str = self.sql_conf.get().sessionLocalTimeZone()
         return zone
 
-    def data_frame(self, spark: Any, index: Any, schema: Any, partition_schema: Any, options: Mapping[str, str]) -> Any:
-        """A DataFrame that scans the Parquet files of a Python file index; `schema` holds the partition columns too."""
+    def data_frame(
+        self,
+        spark: Any,
+        index: Any,
+        schema: Any,
+        partition_schema: Any,
+        options: Mapping[str, str],
+        *,
+        streaming: bool = False,
+    ) -> Any:
+        """A DataFrame that scans the Parquet files of a Python file index; `schema` holds the partition columns too.
+        `streaming`: it is a micro-batch."""
         from pyspark.sql import DataFrame
 
         java_options = self._gateway.jvm.java.util.HashMap()
@@ -243,7 +287,35 @@ class Jvm:
             self.python_utils.toScalaMap(java_options),
             session,
         )
+        if streaming:
+            return DataFrame(self.dataset.ofRows(session, self.logical_relation.apply(relation, True)), spark)
         return DataFrame(session.baseRelationToDataFrame(relation), spark)
+
+    def load_streams(self, spark: Any) -> None:
+        """Looks up what streams need.
+
+        Raises:
+            NativeScanUnavailable: a Spark whose streams weren't tried, or internals that changed.
+        """
+        if not spark.version.startswith(tuple(v + "." for v in STREAMS_SUPPORTED)):
+            tried = ", ".join(STREAMS_SUPPORTED)
+            raise NativeScanUnavailable(f"streams of Spark {spark.version} weren't tried, only those of {tried}")
+        for name, full_name in _STREAM_CLASSES.items():
+            setattr(self, name, self._load(full_name))
+        for name, full_name in _STREAM_OBJECTS.items():
+            setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
+
+    def streaming_frame(self, spark: Any, source: Any) -> Any:
+        """A streaming DataFrame of a source in Python."""
+        from pyspark.sql import DataFrame
+
+        session = spark._jsparkSession
+        return DataFrame(self.dataset.ofRows(session, self.streaming_relation.apply(source, session)), spark)
+
+    def stream_id(self, spark: Any) -> str | None:
+        """What names the streaming query that the calling thread runs."""
+        found: str | None = spark._jsparkSession.sparkContext().getLocalProperty(_STREAM_ID)
+        return found
 
     def without_rows(self, frame: Any, bits: str) -> Any:
         """The rows of the frame whose bit isn't set: a binary column has one for each physical row of its file (P124).
@@ -326,17 +398,3 @@ class Jvm:
         row = self.unsafe_row(1)
         row.pointTo(_template.ROW, len(_template.ROW))
         return row
-
-
-def named_table(spark: Any, name: str) -> tuple[str, str] | None:
-    """The format and the location of a table in the session's own catalog; None where it has none of this name."""
-    from py4j.protocol import Py4JJavaError
-
-    state = spark._jsparkSession.sessionState()
-    try:
-        known = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
-        location = known.storage().locationUri()
-        where = location.get().getPath() if location.nonEmpty() else known.storage().properties().get("path").get()
-        return str(known.provider().get()), str(where)
-    except Py4JJavaError:
-        return None

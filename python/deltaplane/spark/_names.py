@@ -1,21 +1,17 @@
-"""Names of tables in a session: ``delta.`path` ``, and those that its catalog has a location for.
+"""Names of tables in a session: ``delta.`path` ``, and those that its catalog holds with a location.
 
 Called by `deltaplane.spark.tables` and its builder.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StructType
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
 
-from deltaplane import _native
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
-from deltaplane.spark import _internals
-from deltaplane.spark._schema import shown
+from deltaplane.exceptions import TableNotFoundError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,37 +41,42 @@ def location_of(spark: SparkSession, name: str) -> str:
     path = path_of(name)
     if path is not None:
         return path
-    found = _internals.named_table(spark, name)
-    if found is None:
+    told = _described(spark, name)
+    if told is None:
         raise TableNotFoundError(
             f"the session's catalog has no table `{name}`: give a path as delta.`/path`, or create the table with "
             "DeltaTable.create(spark).tableName(…)"
         )
-    provider, location = found
-    if provider.lower() not in _FORMATS:
-        raise TableNotFoundError(f"`{name}` is no Delta table: its format is {provider}")
-    return location
+    if told.get("Provider", "").lower() not in _FORMATS or "Location" not in told:
+        raise TableNotFoundError(f"`{name}` is no Delta table: its format is {told.get('Provider', 'that of a view')}")
+    return told["Location"]
 
 
 def default_location(spark: SparkSession, name: str) -> str:
-    """Where the catalog would put a table of this name."""
-    *database, table = name.replace("`", "").split(".")
-    if len(database) > 1 or not table:
-        raise InvalidArgumentError(
-            f"`{name}` isn't a name of the session's own catalog: give at most a database and a table, or a location"
-        )
-    warehouse = str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")
-    folders = [f"{database[0]}.db"] if database and database[0].lower() != "default" else []
-    return os.path.join(warehouse, *folders, table.lower())
+    """Where Spark would put a new table of this name."""
+    *database, table = [part.strip("`") for part in name.split(".")]
+    shown = f"`{database[-1]}`" if database else spark.catalog.currentDatabase()
+    told = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
+    return f"{told['Location'].rstrip('/')}/{table.lower()}"
 
 
 def register_name(spark: SparkSession, name: str, location: str) -> None:
-    """Lets the session's catalog know a table, unless it does already: `forName` finds it by this.
+    """Has Spark's catalog hold a table's name, unless it does already; the table must be there.
 
-    Spark itself can't read it by its name without a catalog plug-in, nor drop it.
+    Without a catalog plug-in Spark itself can drop it by its name, but not read it.
     """
-    if _internals.named_table(spark, name) is not None:
-        return
-    columns = StructType.fromJson(shown(json.loads(_native.Snapshot.open(location, None).schema_json()))).toDDL()
-    quoted_location = location.replace("\\", "\\\\").replace("'", "\\'")
-    spark.sql(f"CREATE TABLE {name} ({columns}) USING deltaplane OPTIONS (path '{quoted_location}')")
+    quoted = location.replace("\\", "\\\\").replace("'", "\\'")
+    _of_spark(spark, f"CREATE TABLE IF NOT EXISTS {name} USING deltaplane LOCATION '{quoted}'")
+
+
+def _described(spark: SparkSession, name: str) -> dict[str, str] | None:
+    try:
+        rows = _of_spark(spark, f"DESCRIBE TABLE EXTENDED {name}").collect()
+    except AnalysisException:
+        return None
+    return {row[0]: row[1] for row in rows}
+
+
+def _of_spark(spark: SparkSession, text: str) -> DataFrame:
+    """What Spark itself answers, also where `spark.sql` of this session has been taught more."""
+    return DataFrame(spark._jsparkSession.sql(text), spark)

@@ -17,7 +17,7 @@ from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import TableUri, VersionLike
 from deltaplane.spark import _internals
 from deltaplane.spark._columns import logical_columns
-from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot
+from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
 from deltaplane.spark._location import absolute_location, split_options, version_of
 from deltaplane.spark._places import Places
 from deltaplane.spark._replay import DISTRIBUTED_BYTES, JobPlans
@@ -27,7 +27,15 @@ from deltaplane.spark._session import register
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["create_or_replace_temp_view", "live_frame", "read", "read_changes", "read_with_places"]
+__all__ = [
+    "create_or_replace_temp_view",
+    "data_frame",
+    "jvm_of_commands",
+    "live_frame",
+    "read",
+    "read_changes",
+    "read_with_places",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +103,7 @@ def read(
         reader = spark.read.format("deltaplane").options(**(store_options or {}))
         return reader.option("versionAsOf", str(snapshot.version)).load(location)
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
-    return _data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
+    return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
 
 
 def read_changes(
@@ -187,25 +195,27 @@ def live_frame(
             table=snapshot.uri,
         ) from None
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
-    frame: DataFrame = _data_frame(spark, jvm, LiveSnapshots(snapshot), jobs, spark_options)
+    frame: DataFrame = data_frame(spark, jvm, LiveSnapshots(snapshot), jobs, spark_options)
     return frame
 
 
-def _data_frame(
+def data_frame(
     spark: Any,
     jvm: _internals.Jvm,
     snapshots: PinnedSnapshot | LiveSnapshots,
-    jobs: JobPlans,
+    jobs: Plans,
     spark_options: Mapping[str, str],
     *,
+    streaming: bool = False,
     places: Places | None = None,
 ) -> Any:
+    """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a micro-batch."""
     template = _native.SparkTemplate(jvm.template)
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
     def scan(index: DeltaplaneFileIndex) -> Any:
         schema = index.schema if places is None else jvm.struct(places.relation_schema(index.relation_schema))
-        return jvm.data_frame(spark, index, schema, index.partitionSchema(), options)
+        return jvm.data_frame(spark, index, schema, index.partitionSchema(), options, streaming=streaming)
 
     def shown(frame: Any) -> Any:
         return frame if places is None else jvm.with_places(frame, places)
@@ -227,25 +237,34 @@ def _data_frame(
     return frame
 
 
+def jvm_of_commands(spark: SparkSession, table: str) -> _internals.Jvm:
+    """The session's internals, for a command that changes rows of a table.
+
+    Raises:
+        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
+    """
+    try:
+        return _internals.Jvm.of(spark)
+    except _internals.NativeScanUnavailable as reason:
+        raise UnsupportedFeatureError(
+            f"DELETE, UPDATE and MERGE on Spark need the native scan, and {reason}: use deltaplane.DeltaTable, which runs "
+            "them without Spark",
+            table=table,
+        ) from None
+
+
 def read_with_places(
     spark: SparkSession, snapshot: _native.Snapshot, options: Mapping[str, str] | None, places: Places
 ) -> DataFrame:
     """A version's rows with columns that say where each stands.
 
     Raises:
-        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
+        UnsupportedFeatureError: as `jvm_of_commands`.
     """
+    jvm = jvm_of_commands(spark, snapshot.uri)
     store_options, spark_options = split_options(options)
-    try:
-        jvm = _internals.Jvm.of(spark)
-    except _internals.NativeScanUnavailable as reason:
-        raise UnsupportedFeatureError(
-            f"DELETE, UPDATE and MERGE on Spark need the native scan, and {reason}: use deltaplane.DeltaTable, which runs "
-            "them without Spark",
-            table=snapshot.uri,
-        ) from None
     jobs = JobPlans(spark, store_options, _least_bytes(spark, None))
-    return _data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options, places=places)
+    return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options, places=places)
 
 
 def _columns(frame: Any) -> list[Any]:

@@ -25,7 +25,7 @@ from deltaplane.spark._internals import Jvm
 from deltaplane.spark._jobs import run_tasks
 from deltaplane.spark._location import split_options
 from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
-from deltaplane.spark._read import read_with_places
+from deltaplane.spark._read import jvm_of_commands, read_with_places
 from deltaplane.spark._row_rules import relaxed, ruled
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._tasks import raise_refusal
@@ -59,6 +59,11 @@ class SparkTarget(Target):
     spark: SparkSession
     options: Mapping[str, str] | None = None
     alias: str | None = None
+
+    @property
+    def jvm(self) -> Jvm:
+        """The session's internals."""
+        return jvm_of_commands(self.spark, self.snapshot.uri)
 
     def frame(self, stored_ids: str | None = None) -> DataFrame:
         """The table's rows with their places."""

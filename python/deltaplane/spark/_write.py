@@ -45,6 +45,7 @@ def write(
     writer_properties: WriterProperties | None = None,
     max_commit_retries: int | None = None,
     rebalance: bool = True,
+    empty_commit: bool = True,
 ) -> WriteResult:
     """Writes the frame's rows to a table in one commit, creating the table if there is none.
 
@@ -68,6 +69,7 @@ def write(
         max_commit_retries: how often a lost race is tried again.
         rebalance: for partitioned tables, shuffle the rows so that each partition gets few files. Spark splits
             partitions that are large. False keeps the frame's own tasks, of which each writes to each partition it meets.
+        empty_commit: whether a frame without rows makes a version of a table that is there.
 
     Returns:
         The new version and its metrics, or why nothing was written (`skipped`).
@@ -122,6 +124,8 @@ def write(
     if refusals:
         job.abort(adds)
         raise_refusal(refusals, location)
+    if not (adds or empty_commit or mode == "overwrite" or json.loads(job.spec)["declares"]):
+        return WriteResult(version=None, skipped="nothing")
     return commit_files(job, adds)
 
 

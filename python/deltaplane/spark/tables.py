@@ -6,6 +6,7 @@ change their import alone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,6 +37,13 @@ __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTabl
 # Settings of the session that delta-spark's users know.
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+
+# What of an optimisation's numbers is shown.
+_OPTIMIZED = (
+    *("numFilesAdded", "numFilesRemoved", "partitionsOptimized", "numBatches", "totalConsideredFiles"),
+    "totalFilesSkipped",
+)
+_FILE_SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
 
 # Columns of the history that are structs in delta-spark; nobody but Databricks fills them.
 _JOB = (
@@ -416,7 +424,7 @@ class DeltaOptimizeBuilder:
         """Makes large files of small ones.
 
         Returns:
-            One row: the table's `path`, and `metrics` as JSON.
+            One row: the table's `path`, and `metrics`, with delta-spark's names as far as they are known.
         """
         return self._shown(self._optimize().compact(partition_filters=self._filter))
 
@@ -430,10 +438,18 @@ class DeltaOptimizeBuilder:
         return self._table._embedded("optimize").optimize
 
     def _shown(self, metrics: Mapping[str, Any]) -> DataFrame:
-        import json
+        """The numbers under the names that they have in delta-spark's result."""
+        given = {name: metrics[name] for name in _OPTIMIZED if name in metrics}
+        files = {name: _file_sizes(metrics[name]) for name in ("filesAdded", "filesRemoved") if name in metrics}
+        kinds = [*(f"{name}: bigint" for name in given), *(f"{name}: {_FILE_SIZES}" for name in files)]
+        row = (self._table._location, (*given.values(), *files.values()))
+        return self._table._spark.createDataFrame([row], f"path string, metrics struct<{', '.join(kinds)}>")
 
-        row = (self._table._location, json.dumps(metrics, default=str))
-        return self._table._spark.createDataFrame([row], "path string, metrics string")
+
+def _file_sizes(said: Any) -> tuple[Any, ...]:
+    sizes = json.loads(said) if isinstance(said, str) else said
+    avg = None if sizes.get("avg") is None else float(sizes["avg"])
+    return sizes.get("min"), sizes.get("max"), avg, sizes.get("totalFiles"), sizes.get("totalSize")
 
 
 def _builder(session: SparkSession | None, replaces: Replaces, *, must_exist: bool) -> DeltaTableBuilder:

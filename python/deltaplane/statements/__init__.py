@@ -20,6 +20,7 @@ from deltaplane.statements import (
     describe,
     insert,
     merge,
+    optimize,
     reorg,
     select,
     show,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from deltaplane.dry_run import DryRun
 
-__all__ = ["STATEMENTS", "sql"]
+__all__ = ["STATEMENTS", "command_of", "sql"]
 
 # Of two that begin alike the longer one comes first.
 STATEMENTS: tuple[Statement, ...] = (
@@ -45,6 +46,7 @@ STATEMENTS: tuple[Statement, ...] = (
     *describe.STATEMENTS,
     insert.STATEMENT,
     merge.STATEMENT,
+    optimize.STATEMENT,
     reorg.STATEMENT,
     *select.STATEMENTS,
     *show.STATEMENTS,
@@ -62,7 +64,6 @@ _ABSENT = {
     "explain": "use DeltaTable.explain for what a scan reads",
     "fsck": "",
     "generate": "",
-    "optimize": "",
     "refresh": "",
     "restore": "use CREATE OR REPLACE TABLE … AS SELECT * FROM … VERSION AS OF …",
     "set": "",
@@ -102,7 +103,8 @@ def sql(
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
     `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
     joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, REPLACE TABLE, ALTER TABLE,
-    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, REORG, VACUUM.
+    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, OPTIMIZE, REORG,
+    VACUUM.
 
     Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
     refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.
@@ -147,7 +149,7 @@ def sql(
     Traceback (most recent call last):
     deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
     """
-    command, session = _command(text, spark is None), Session(Catalog(tables, storage_options), spark)
+    command, session = command_of(text, spark is None), Session(Catalog(tables, storage_options), spark)
     if not dry_run:
         return command.run(session)
     if not isinstance(command, Rehearsable):
@@ -158,7 +160,12 @@ def sql(
     return command.rehearse(session)
 
 
-def _command(text: str, own_queries: bool = True) -> Command:
+def command_of(text: str, own_queries: bool = True) -> Command:
+    """A statement, read whole and not run. `own_queries`: its queries are DuckDB's to run, and judged so.
+
+    Raises:
+        SqlSyntaxError, UnsupportedFeatureError: as `sql`.
+    """
     cursor = Grammar(text, own_queries=own_queries)
     try:
         statement = _statement(cursor)

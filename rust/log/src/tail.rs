@@ -401,7 +401,7 @@ impl Tail {
         }
         let Some(why) = why else { return Ok(()) };
         let advice = match is_newer {
-            true => "start the reader again to go on with the new ones",
+            true => "open the table, or define the stream, again to go on with the new ones",
             false => "start behind this version",
         };
         Err(Error::new(

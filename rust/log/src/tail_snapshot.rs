@@ -34,7 +34,7 @@ struct Kept {
 impl Kept {
     /// The files behind a place, if they are here.
     fn behind(&self, after: Option<&Place>) -> Option<(Vec<Add>, bool)> {
-        let here = self.behind.as_ref() <= after && !(self.files.is_empty() && !self.to_the_end);
+        let here = self.behind.as_ref() <= after;
         let files: Vec<Add> = self
             .files
             .iter()

@@ -10,6 +10,7 @@ mod changes;
 mod errors;
 mod events;
 mod log_store;
+mod optimize;
 mod raw_store;
 mod rewrite;
 mod rewrite_tasks;
@@ -36,6 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<changes::Changes>()?;
     module.add_class::<tail::Tail>()?;
     module.add_class::<rewrite::Rewrite>()?;
+    module.add_class::<optimize::Layout>()?;
     module.add_class::<write::WriteJob>()?;
     module.add_function(wrap_pyfunction!(rewrite_tasks::write_rows, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite_tasks::take_out_rows, module)?)?;

@@ -349,7 +349,7 @@ impl Rewrite {
             let rewritten = state.files.iter().filter(|f| self.is_rewritten(f));
             let reads = rewritten.map(PickedFile::others);
             let reads = reads.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-            let mut rows = Scan::of_files(self.plan.base(), reads, self.columns()?)?.stream();
+            let mut rows = Scan::of_files(self.plan.base(), reads, all_columns(&self.plan)?)?.stream();
             block_on(async {
                 while let Some(batch) = rows.try_next().await? {
                     copied += batch.num_rows();
@@ -555,18 +555,10 @@ impl Rewrite {
             .iter()
             .map(PickedFile::picked)
             .collect::<Result<_>>()?;
-        let columns = self.columns()?.into_iter().chain(more.iter().map(|c| (*c).to_owned()));
+        let columns = all_columns(&self.plan)?
+            .into_iter()
+            .chain(more.iter().map(|c| (*c).to_owned()));
         Scan::of_files(self.plan.base(), reads, columns.collect())
-    }
-
-    /// The columns of rows that are written anew.
-    fn columns(&self) -> Result<Vec<String>> {
-        let fields = self.plan.base().schema().fields().iter();
-        let mut names: Vec<String> = fields.map(|f| f.name.clone()).collect();
-        if self.plan.stored_ids()?.is_some() {
-            names.extend([ROW_ID.to_owned(), ROW_COMMIT_VERSION.to_owned()]);
-        }
-        Ok(names)
     }
 
     fn sink<'a>(&self, state: &'a mut State) -> Result<&'a mut RowSink> {
@@ -610,6 +602,16 @@ impl Rewrite {
             Some(path) => Err(not_of_version().with_path(path)),
         }
     }
+}
+
+/// The columns of rows that are written anew.
+pub(crate) fn all_columns(plan: &Plan) -> Result<Vec<String>> {
+    let fields = plan.base().schema().fields().iter();
+    let mut names: Vec<String> = fields.map(|f| f.name.clone()).collect();
+    if plan.stored_ids()?.is_some() {
+        names.extend([ROW_ID.to_owned(), ROW_COMMIT_VERSION.to_owned()]);
+    }
+    Ok(names)
 }
 
 fn not_of_version() -> Error {

@@ -1,0 +1,217 @@
+"""A table as a streaming frame whose micro-batches are Spark's own Parquet scans: Spark's `Source` in Python.
+
+Spark calls it from the thread of the query; it never sees a row. What is new is the core's matter. Called by users.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.options import TableUri
+from deltaplane.spark import _internals
+from deltaplane.spark._index import PinnedSnapshot
+from deltaplane.spark._location import absolute_location, split_options
+from deltaplane.spark._read import data_frame
+from deltaplane.spark._replay import Files
+from deltaplane.spark._schema import shown
+from deltaplane.spark._session import register
+from deltaplane.spark._stream_options import STREAM_OPTIONS, StreamOptions
+from deltaplane.tail import limits
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["read_stream"]
+
+_log = logging.getLogger(__name__)
+
+
+def read_stream(
+    spark: SparkSession, path: TableUri, options: Mapping[str, Any] | None = None, **stream_options: Any
+) -> DataFrame:
+    """The table as a streaming frame: all rows of the newest version, oldest files first, then the rows of later commits.
+
+    The rules are those of Spark's Delta source: commits that only move rows have none; one that deletes or changes rows ends
+    the query unless an option says otherwise. Micro-batches are Spark's own scans of the new files. Sessions that can't
+    take them (Spark Connect, an untried Spark), and the change data feed, go through `spark.readStream.format("deltaplane")`.
+
+    Args:
+        spark: the session.
+        path: the table's path or URL.
+        options: how deltaplane reaches the store, as of `read`.
+        stream_options: `startingVersion` (a number, or `latest`), `startingTimestamp`, `maxFilesPerTrigger` (1000 unless
+            `maxBytesPerTrigger` is given), `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`, `readChangeFeed`,
+            `failOnDataLoss`, `excludeRegex`.
+
+    Raises:
+        TableNotFoundError: no table is there.
+        InvalidArgumentError: an unknown option, or one that isn't what its name says.
+        UnsupportedFeatureError: `schemaTrackingLocation`.
+
+    A query ends with an error that names the commit where it deletes or changes rows, where the table's columns changed
+    (define the stream anew and start the query again: it goes on where it was), where log cleanup took commits that weren't
+    read, and where the table was deleted or made anew.
+
+    >>> from deltaplane import spark as dp
+    >>> for n in range(3):
+    ...     _ = dp.write(spark.range(n, n + 1), "events")
+    >>> new = dp.read_stream(spark, "events", startingVersion=1, maxFilesPerTrigger=1)
+    >>> query = new.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+    >>> query.awaitTermination(60), spark.table("seen").orderBy("id").collect()
+    (True, [Row(id=1), Row(id=2)])
+    """
+    location = absolute_location(path)
+    store_options, spark_options = split_options(options)
+    own = {name.lower(): _text(value) for name, value in stream_options.items()}
+    if unknown := [name for name in stream_options if name.lower() not in STREAM_OPTIONS]:
+        raise InvalidArgumentError(f"a stream has no option {unknown[0]!r}; what reaches the store goes into options")
+    given = StreamOptions.of(own)
+    try:
+        if given.read_change_feed:
+            raise _internals.NativeScanUnavailable("the change data feed is read by deltaplane's own reader")
+        jvm = _internals.Jvm.of(spark)
+        jvm.load_streams(spark)
+    except _internals.NativeScanUnavailable as reason:
+        _log.info("following %s through the data source: %s", location, reason)
+        register(spark)
+        reader = spark.readStream.format("deltaplane").options(**(store_options or {}))
+        return reader.options(**own).load(location)
+    tail = _native.Tail.open(location, store_options, given.request)
+    source = TableSource(spark, jvm, tail, given, spark_options)
+    frame: DataFrame = jvm.streaming_frame(spark, source)
+    return frame
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class TableSource:
+    """Spark's `Source`. Names and arity of its methods are Spark's.
+
+    An offset is that of the core, as JSON. That of a first batch also says where the batch began, since Spark asks for it
+    again after a crash without saying so.
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        jvm: _internals.Jvm,
+        tail: _native.Tail,
+        options: StreamOptions,
+        spark_options: Mapping[str, str],
+    ) -> None:
+        self._spark = spark
+        self._jvm = jvm
+        self._tail = tail
+        self._options = options
+        self._spark_options = spark_options
+        self._schema = jvm.struct(json.dumps(shown(json.loads(tail.snapshot.schema_json()))))
+        # By query, since a frame may be started more than once.
+        self._until: dict[str | None, int] = {}
+
+    def schema(self) -> Any:
+        """The table's columns."""
+        return self._schema
+
+    def getDefaultReadLimit(self) -> Any:
+        """What the options say of a micro-batch; where they bound both files and bytes, `latestOffset` heeds both."""
+        if self._options.max_files is not None:
+            return self._jvm.read_limit.maxFiles(min(self._options.max_files, (1 << 31) - 1))
+        return self._jvm.read_limit.maxBytes(self._options.max_bytes)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """The query ends with the version that is the newest one now."""
+        self._until[self._jvm.stream_id(self._spark)] = self._tail.newest_version()
+
+    def latestOffset(self, start: Any, limit: Any) -> Any:
+        """Where the next micro-batch ends; where nothing came it is the start."""
+        at = self._tail.start(self._options.start) if start is None else _place(start.json())
+        everything = str(limit.getClass().getSimpleName()) == "ReadAllAvailable"
+        until = self._until.get(self._jvm.stream_id(self._spark))
+        end = self._tail.end(at, limits() if everything else self._options.limits, until)
+        if end == at:
+            return start
+        return self._jvm.offset(json.dumps({"end": end} if start is not None else {"end": end, "start": at}))
+
+    def reportLatestOffset(self) -> Any:
+        """Not known without looking."""
+        return None
+
+    def getBatch(self, start: Any, end: Any) -> Any:
+        """The rows between two offsets."""
+        last = end.json()
+        first = _place(start.get().json()) if start.isDefined() else json.loads(last)["start"]
+        adds = self._tail.adds(first, _place(last))
+        batch = _Batch(self._tail.snapshot, f"{first} {last}")
+        frame = data_frame(self._spark, self._jvm, batch, _BatchPlans(adds), self._spark_options, streaming=True)
+        return frame._jdf
+
+    def commit(self, end: Any) -> None:
+        """Nothing to do: the log forgets by itself."""
+
+    def stop(self) -> None:
+        """Nothing is held but the table's snapshot."""
+        self._until.pop(self._jvm.stream_id(self._spark), None)
+
+    def toString(self) -> str:
+        """What plans and the query's progress show."""
+        return f"deltaplane {self._tail.snapshot.uri}"
+
+    def hashCode(self) -> int:
+        """That of the object."""
+        return id(self) % (1 << 31)
+
+    def equals(self, other: Any) -> bool:
+        """Whether it is this very object, which arrives as a reference into the JVM."""
+        return other is not None and other.hashCode() == self.hashCode()
+
+    class Java:
+        """What py4j reads: the interfaces that this class implements."""
+
+        implements = _internals.STREAM_SOURCE
+
+
+def _place(text: str) -> str:
+    end: str = json.loads(text)["end"]
+    return end
+
+
+class _Batch(PinnedSnapshot):
+    """The snapshot whose columns a micro-batch has. No two batches are equal, so that Spark doesn't take one for another."""
+
+    def __init__(self, snapshot: _native.Snapshot, between: str) -> None:
+        super().__init__(snapshot)
+        self.identity = f"{self.identity} new rows {between}"
+
+
+class _BatchPlans:
+    """The files of a micro-batch, which are known: their add actions."""
+
+    def __init__(self, adds: Sequence[str]) -> None:
+        self._adds = list(adds)
+
+    def take(self, snapshot: _native.Snapshot) -> bool:
+        """Always: the snapshot's own plan has other files."""
+        return True
+
+    def plan(
+        self,
+        snapshot: _native.Snapshot,
+        template: _native.SparkTemplate,
+        filters: Sequence[str],
+        zone: str,
+        files: Files,
+    ) -> _native.SparkPlan:
+        """The batch's files for Catalyst."""
+        return _native.spark_plan_of(snapshot, template, self._adds, filters, zone, files)
+
+    def size_bytes(self, snapshot: _native.Snapshot, files: Files) -> int:
+        """Bytes of them, with a vector or without."""
+        marked = [("deletionVector" in add, add["size"]) for add in map(json.loads, self._adds)]
+        return sum(size for has, size in marked if files == "all" or has == (files == "marked"))

@@ -1,0 +1,97 @@
+"""A query that copies a table is killed at random instants: after its restarts every row is there, once.
+
+DELTAPLANE_STREAM_KILLS sets the number of kills (6 unless told).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from deltaplane import DeltaTable, write_deltalake
+
+KILLS = int(os.environ.get("DELTAPLANE_STREAM_KILLS", "6"))
+# One query is killed so often; then the next begins, with the other ways to read and write.
+KILLS_PER_QUERY = 6
+FILES_PER_KILL = 4
+SECONDS = 240
+COPIER = Path(__file__).with_name("stream_copier.py")
+
+
+@contextmanager
+def copier(source: str, target: str, reads: str, writes: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, str(COPIER), source, target, reads, writes]
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
+        try:
+            yield process
+        finally:
+            # Its JVM and its workers are of its group.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def batches(target: str) -> int:
+    offsets = Path(f"{target}-query/offsets")
+    return sum(file.name.isdigit() for file in offsets.iterdir()) if offsets.exists() else 0
+
+
+def copied(target: str) -> Counter[int]:
+    if not DeltaTable.is_deltatable(target):
+        return Counter()
+    return Counter(DeltaTable(target).to_pyarrow_table()["id"].to_pylist())
+
+
+def append(source: str, first: int, files: int) -> int:
+    """Files of two rows each; the next id."""
+    for n in range(first, first + 2 * files, 2):
+        write_deltalake(source, pa.table({"id": pa.array([n, n + 1], pa.int64())}), mode="append")
+    return first + 2 * files
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(2 * SECONDS + 60 * KILLS)
+def test_every_row_is_there_once(tmp_path: Path) -> None:
+    # P076
+    choose = random.Random(20261122)
+    killed_inside = 0
+    for start in range(0, KILLS, KILLS_PER_QUERY):
+        source, target, log = str(tmp_path / f"from-{start}"), str(tmp_path / f"to-{start}"), tmp_path / "log"
+        reads = ("native", "data source")[start // KILLS_PER_QUERY % 2]
+        rows = append(source, 0, FILES_PER_KILL)
+        for n in range(start, min(start + KILLS_PER_QUERY, KILLS)):
+            writes = choose.choice(("native", "data source"))
+            before = batches(target)
+            with copier(source, target, reads, writes, log) as process:
+                wait_for(process, target, before + choose.randint(1, 3), log)
+                time.sleep(choose.uniform(0, 1))
+                killed_inside += process.poll() is None
+            seen = copied(target)
+            assert seen <= Counter(range(rows)), f"after kill {n}"
+            rows = append(source, rows, FILES_PER_KILL)
+        with copier(source, target, reads, "native", log) as process:
+            assert process.wait(SECONDS) == 0, log.read_text()
+        assert copied(target) == Counter(range(rows))
+    assert killed_inside, "no kill met a running query: the test shows nothing"
+
+
+def wait_for(process: subprocess.Popen[bytes], target: str, wanted: int, log: Path) -> None:
+    """Until the query has planned so many batches, or is through."""
+    deadline = time.monotonic() + SECONDS
+    while process.poll() is None and batches(target) < wanted:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.01)
+    assert process.poll() in (None, 0), log.read_text()

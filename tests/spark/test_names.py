@@ -1,0 +1,135 @@
+"""`deltaplane.spark.enable`: the familiar names take the native paths, everything else stays Spark's, and `disable` undoes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from deltaplane import DeltaTable, exceptions
+from deltaplane import spark as dp
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def enabled(spark: SparkSession) -> Iterator[SparkSession]:
+    dp.enable(spark)
+    yield spark
+    dp.disable(spark)
+
+
+@pytest.fixture
+def name(spark: SparkSession) -> Iterator[str]:
+    """A table's name that nobody holds before and after."""
+    spark.sql("DROP TABLE IF EXISTS default.familiar")
+    yield "familiar"
+    spark.sql("DROP TABLE IF EXISTS default.familiar")
+
+
+def is_native(df: DataFrame) -> bool:
+    """Whether Spark scans the files itself."""
+    return "FileScan parquet" in df._jdf.queryExecution().executedPlan().toString()
+
+
+def ids(df: DataFrame) -> list[int]:
+    return sorted(row.id for row in df.collect())
+
+
+def test_batches(enabled: SparkSession, path: str) -> None:
+    rows = enabled.range(4).selectExpr("id", "id % 2 AS p")
+    rows.write.format("delta").partitionBy("p").option("userMetadata", "one").save(path)
+    with pytest.raises(exceptions.TableAlreadyExistsError):
+        rows.write.format("delta").save(path)
+    rows.write.save(path, format="DELTA", mode="append", txnAppId="a", txnVersion=1)
+    rows.write.format("deltaplane").mode("append").options(txnAppId="a", txnVersion=1).save(path)
+    rows.where("p = 1").write.format("delta").mode("overwrite").option("replaceWhere", "p = 1").save(path)
+    assert DeltaTable(path).version() == 2
+    assert DeltaTable(path).metadata().partition_columns == ["p"]
+    read = enabled.read.format("delta").load(path)
+    assert is_native(read)
+    assert ids(read) == [0, 0, 1, 2, 2, 3]
+    assert ids(enabled.read.load(path, format="delta", versionAsOf=0)) == [0, 1, 2, 3]
+    assert ids(enabled.read.option("versionAsOf", 1).table(f"delta.`{path}`")) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert ids(enabled.table(f"delta.`{path}`")) == ids(read)
+
+
+def test_statements(enabled: SparkSession, path: str) -> None:
+    enabled.range(4).write.format("delta").save(path)
+    frame = enabled.sql(f"SELECT id FROM delta.`{path}` WHERE id > 1")
+    assert is_native(frame)
+    assert ids(frame) == [2, 3]
+    assert enabled.sql(f"UPDATE delta.`{path}` SET id = id + 10 WHERE id = 3").collect()[0].num_affected_rows == 1
+    assert ids(enabled.sql(f"SELECT id FROM delta.`{path}`")) == [0, 1, 2, 13]
+    assert ids(enabled.sql(f"SELECT id FROM delta.`{path}` VERSION AS OF 0")) == [0, 1, 2, 3]
+    enabled.range(7, 8).createOrReplaceTempView("more")
+    enabled.sql(f"INSERT INTO delta.`{path}` SELECT id FROM more")
+    joined = enabled.sql(f"SELECT m.id FROM more AS m JOIN delta.`{path}` AS t ON m.id = t.id")
+    assert ids(joined) == [7]
+    assert ids(enabled.sql("SELECT id FROM more")) == [7]
+    assert enabled.sql("SELECT :x AS id", args={"x": 3}).collect()[0].id == 3
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="ANALYZE isn't a statement"):
+        enabled.sql(f"ANALYZE TABLE delta.`{path}` COMPUTE STATISTICS")
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="takes no parameters"):
+        enabled.sql(f"SELECT * FROM delta.`{path}` WHERE id = :x", args={"x": 3})
+
+
+def test_names_in_sparks_catalog(enabled: SparkSession, name: str) -> None:
+    enabled.range(3).write.format("delta").saveAsTable(name)
+    assert is_native(enabled.table(name))
+    enabled.range(3, 5).write.format("delta").mode("append").saveAsTable(name)
+    enabled.range(5, 6).write.insertInto(f"default.{name}")
+    assert ids(enabled.table(name)) == ids(enabled.sql(f"SELECT id FROM {name}")) == [0, 1, 2, 3, 4, 5]
+    enabled.sql(f"DELETE FROM spark_catalog.default.{name} WHERE id = 1")
+    assert ids(enabled.sql(f"SELECT t.id FROM {name} t, range(2, 9) r WHERE t.id = r.id")) == [2, 3, 4, 5]
+    with pytest.raises(exceptions.InvalidArgumentError, match="columns by their places"):
+        enabled.range(1).selectExpr("id", "id AS b").write.insertInto(name)
+    with pytest.raises(exceptions.TableAlreadyExistsError):
+        enabled.range(3).write.format("delta").saveAsTable(name)
+
+
+def test_streams(enabled: SparkSession, path: str, name: str) -> None:
+    enabled.range(3).write.format("delta").save(path)
+
+    def copy(start: Any) -> None:
+        stream = enabled.readStream.format("delta").option("maxFilesPerTrigger", 1).load(path)
+        writer = stream.writeStream.format("delta").outputMode("append").trigger(availableNow=True)
+        assert start(writer).awaitTermination(120)
+
+    copy(lambda writer: writer.start(path + " out", checkpointLocation=path + " query"))
+    assert ids(enabled.read.format("delta").load(path + " out")) == [0, 1, 2]
+    copy(lambda writer: writer.option("checkpointLocation", path + " query two").toTable(name))
+    assert ids(enabled.table(name)) == [0, 1, 2]
+    assert enabled.readStream.table(name).isStreaming
+    with pytest.raises(exceptions.InvalidArgumentError, match="checkpointLocation"):
+        copy(lambda writer: writer.start(path + " three"))
+
+
+def test_the_rest_is_sparks(spark: SparkSession, enabled: SparkSession, path: str) -> None:
+    enabled.range(3).write.mode("overwrite").parquet(path)
+    assert ids(enabled.read.parquet(path)) == ids(enabled.read.format("parquet").load(path)) == [0, 1, 2]
+    other = enabled.newSession()
+    with pytest.raises(Exception, match=r"DATA_SOURCE_NOT_FOUND|Failed to find"):
+        other.read.format("delta").load(path)
+    dp.disable(enabled)
+    with pytest.raises(Exception, match=r"DATA_SOURCE_NOT_FOUND|Failed to find"):
+        spark.read.format("delta").load(path)
+
+
+def test_refusals(enabled: SparkSession, path: str) -> None:
+    writer = enabled.range(1).write.format("delta").mode("overwrite")
+    for option, match in [("partitionOverwriteMode", "replaceWhere"), ("maxRecordsPerFile", "targetFileSize")]:
+        with pytest.raises(exceptions.UnsupportedFeatureError, match=match):
+            enabled.range(1).write.format("delta").option(option, "1").save(path)
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="CLUSTER BY"):
+        writer.clusterBy("id")
+    with pytest.raises(exceptions.InvalidArgumentError, match="needs a path"):
+        writer.save()
+    with pytest.raises(exceptions.InvalidArgumentError, match="knows its columns"):
+        enabled.read.format("delta").schema("id long")
+    with pytest.raises(exceptions.InvalidArgumentError, match="is a number"):
+        enabled.read.format("delta").option("versionAsOf", "x").load(path)
