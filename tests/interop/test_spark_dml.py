@@ -101,4 +101,3 @@ def test_history_and_details_have_delta_sparks_columns(
     theirs = delta_spark.sql(f"DESCRIBE DETAIL delta.`{path}`")
     # What they add of their own is none of a table's.
     assert [name for name in theirs.schema.names if name in table.detail().columns] == table.detail().columns
-    print(theirs.schema.names)

@@ -384,6 +384,19 @@ def test_an_alias_comes_before_a_column_of_its_name(spark: SparkSession, path: s
     assert [row["id"] for row in rows(path)] == [9]
 
 
+@VECTORS_OR_NOT
+def test_rows_move_between_partitions(spark: SparkSession, path: str, properties: dict[str, str]) -> None:
+    data = pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]})
+    table = made(spark, path, data, partition_by=["p"], configuration=properties).alias("t")
+    source = spark.createDataFrame([(2, "c"), (4, "d")], "id long, p string").alias("s")
+    merge = table.merge(source, "t.id = s.id").whenMatchedUpdate(set={"p": "s.p"})
+    # The new row has no partition of its own.
+    merge.whenNotMatchedInsert(values={"id": "s.id"}).execute()
+    table.update("p = 'b'", {"p": "'a'"})
+    assert [tuple(row.values()) for row in rows(path)] == [(1, "a"), (2, "c"), (3, "a"), (4, None)]
+    verify(path)
+
+
 def test_a_dry_run_is_the_embedded_engines(spark: SparkSession, path: str) -> None:
     target = made(spark, path, TWO)._target()
     with pytest.raises(UnsupportedFeatureError, match="dry run"):

@@ -5,13 +5,18 @@ Called by `deltaplane.spark.tables` and its builder.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
+from deltaplane import _native
 from deltaplane.exceptions import TableNotFoundError
+from deltaplane.spark._internals import named_table
+from deltaplane.spark._schema import shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,15 +46,16 @@ def location_of(spark: SparkSession, name: str) -> str:
     path = path_of(name)
     if path is not None:
         return path
-    told = _described(spark, name)
-    if told is None:
+    found = named_table(spark, name)
+    if found is None:
         raise TableNotFoundError(
             f"the session's catalog has no table `{name}`: give a path as delta.`/path`, or create the table with "
             "DeltaTable.create(spark).tableName(…)"
         )
-    if told.get("Provider", "").lower() not in _FORMATS or "Location" not in told:
-        raise TableNotFoundError(f"`{name}` is no Delta table: its format is {told.get('Provider', 'that of a view')}")
-    return told["Location"]
+    provider, location = found
+    if provider.lower() not in _FORMATS:
+        raise TableNotFoundError(f"`{name}` is no Delta table: its format is {provider}")
+    return location
 
 
 def default_location(spark: SparkSession, name: str) -> str:
@@ -57,7 +63,7 @@ def default_location(spark: SparkSession, name: str) -> str:
     *database, table = [part.strip("`") for part in name.split(".")]
     shown = f"`{database[-1]}`" if database else spark.catalog.currentDatabase()
     told = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
-    return f"{told['Location'].rstrip('/')}/{table.lower()}"
+    return f"{_path(told['Location']).rstrip('/')}/{table.lower()}"
 
 
 def register_name(spark: SparkSession, name: str, location: str) -> None:
@@ -65,16 +71,16 @@ def register_name(spark: SparkSession, name: str, location: str) -> None:
 
     Without a catalog plug-in Spark itself can drop it by its name, but not read it.
     """
-    quoted = location.replace("\\", "\\\\").replace("'", "\\'")
-    _of_spark(spark, f"CREATE TABLE IF NOT EXISTS {name} USING deltaplane LOCATION '{quoted}'")
+    schema = json.loads(_native.Snapshot.open(location, None).schema_json())
+    columns = StructType.fromJson(shown(schema)).toDDL()
+    # With columns the catalog doesn't ask the data source for them.
+    escaped = location.replace("\\", "\\\\").replace("'", "\\'")
+    _of_spark(spark, f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING deltaplane LOCATION '{escaped}'")
 
 
-def _described(spark: SparkSession, name: str) -> dict[str, str] | None:
-    try:
-        rows = _of_spark(spark, f"DESCRIBE TABLE EXTENDED {name}").collect()
-    except AnalysisException:
-        return None
-    return {row[0]: row[1] for row in rows}
+def _path(uri: str) -> str:
+    """A location as Spark shows it; local ones as paths."""
+    return unquote(uri.removeprefix("file:")) if uri.startswith("file:/") else uri
 
 
 def _of_spark(spark: SparkSession, text: str) -> DataFrame:
