@@ -81,7 +81,12 @@ def contents(location: str) -> dict[str, bytes]:
     return {str(f): f.read_bytes() for f in Path(location).rglob("*") if f.is_file()}
 
 
-def rehearsed(table: DeltaTable, rehearse: Callable[[], DryRun], run: Callable[[], T]) -> T:
+Foretold = Callable[[DryRun, list[dict[str, Any]]], None]
+
+
+def rehearsed(
+    table: DeltaTable, rehearse: Callable[[], DryRun], run: Callable[[], T], check: Foretold | None = None
+) -> T:
     """Runs a command after its dry run, which must have left every file alone and foretold what the commit did."""
     before, version = contents(table.location), table.version()
     told = rehearse()
@@ -92,7 +97,7 @@ def rehearsed(table: DeltaTable, rehearse: Callable[[], DryRun], run: Callable[[
     assert told.changed == (newest > version)
     if told.changed:
         log = Path(table.location, "_delta_log", f"{newest:020}.json").read_text().splitlines()
-        foretold(told, [json.loads(line) for line in log])
+        (check or foretold)(told, [json.loads(line) for line in log])
     else:
         assert (told.conflicts, told.files_removed, told.estimated_bytes_written) == ((), 0, 0)
     return done
@@ -124,6 +129,9 @@ def foretold(told: DryRun, commit: list[dict[str, Any]]) -> None:
 
 class Model:
     """What the table must hold, and how its rows came to be what they are."""
+
+    # Whether a commit is what a dry run said.
+    foretold: Foretold = staticmethod(foretold)
 
     def __init__(self, path: str, properties: dict[str, str], partitioned: bool) -> None:
         self.numbers = itertools.count()
@@ -159,7 +167,10 @@ class Model:
         for row in gone:
             self.changed(row, "delete")
         done = rehearsed(
-            self.table, lambda: self.table.delete(condition[0], dry_run=True), lambda: self.table.delete(condition[0])
+            self.table,
+            lambda: self.table.delete(condition[0], dry_run=True),
+            lambda: self.table.delete(condition[0]),
+            self.foretold,
         )
         assert done["num_deleted_rows"] == len(gone)
         self.rows = [row for row in self.rows if not condition[1](row)]
@@ -174,6 +185,7 @@ class Model:
             self.table,
             lambda: self.table.update(expressions, constants, sql, dry_run=True),
             lambda: self.table.update(expressions, constants, sql),
+            self.foretold,
         )
         assert done["num_updated_rows"] == len(met)
         for row in met:

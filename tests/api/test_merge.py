@@ -195,7 +195,9 @@ class Merged(Model):
                 self.changed(new, "update_postimage")
         for row in new_rows:
             self.changed(row, "insert")
-        metrics = rehearsed(self.table, lambda: merger().execute(dry_run=True), lambda: merger().execute())
+        metrics = rehearsed(
+            self.table, lambda: merger().execute(dry_run=True), lambda: merger().execute(), self.foretold
+        )
         counts = [metrics[f"num_target_rows_{what}"] for what in ("inserted", "updated", "deleted")]
         updated = sum(new is not None for _, new in done)
         assert counts == [len(new_rows), updated, len(done) - updated]

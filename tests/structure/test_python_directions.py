@@ -20,6 +20,8 @@ LAYERS = (
     ("merging", "write"),
     ("alter", "care", "convert", "dml", "group_commit", "layout", "loading", "once_writer", "serializable_reads"),
     ("table",),
+    ("described",),
+    ("replacing",),
     ("__init__",),
     ("report", "spark"),
     ("queries",),

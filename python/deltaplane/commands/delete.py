@@ -16,7 +16,6 @@ __all__ = ["delete", "delete_rows"]
 def delete(target: Target, predicate: Predicate | None, settings: Settings) -> Done:
     """Deletes rows in one commit."""
     condition = Condition(target.snapshot, predicate)
-
     return rewriting(target, condition.operation("DELETE"), settings, lambda job: delete_rows(job, condition))
 
 

@@ -19,12 +19,24 @@ from deltaplane.spark._session import register, session
 from deltaplane.spark._stream_read import read_stream
 from deltaplane.spark._stream_write import foreach_batch, write_stream
 from deltaplane.spark._write import write
+from deltaplane.spark.tables import (
+    DeltaMergeBuilder,
+    DeltaOptimizeBuilder,
+    DeltaTable,
+    DeltaTableBuilder,
+    IdentityGenerator,
+)
 from deltaplane.write import WriteResult
 
 if TYPE_CHECKING:
     from deltaplane.spark_names import disable, enable, sql
 
 __all__ = [
+    "DeltaMergeBuilder",
+    "DeltaOptimizeBuilder",
+    "DeltaTable",
+    "DeltaTableBuilder",
+    "IdentityGenerator",
     "WriteResult",
     "create_or_replace_temp_view",
     "disable",

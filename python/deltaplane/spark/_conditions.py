@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native, expr
 from deltaplane.exceptions import DeltaError
 from deltaplane.expr.tree import all_of
-from deltaplane.spark._internals import Jvm
 from deltaplane.spark._rewriting import Expression, SparkTarget, column, refuse_chance
 
 if TYPE_CHECKING:
@@ -40,7 +39,10 @@ class SparkCondition:
         frame = target.frame()
         refuse_chance(frame.select(self._column), "the condition")
         if self.text is None:
-            self.text = Jvm.of(target.spark).condition_sql(frame.where(self._column))
+            self.text = target.jvm.condition_sql(frame.where(self._column))
+        if target.alias is not None and target.alias.lower() in map(str.lower, frame.columns):
+            # What looks like a field of that column is a column of the table, for Spark.
+            return
         try:
             trees, complete = expr.necessary(self.text)
         except DeltaError:

@@ -18,13 +18,13 @@ from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.merge_clauses import Clause, said
 from deltaplane.commands.merge_columns import MergeColumns, is_default
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewritten
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.tree import all_of
 from deltaplane.spark._conditions import bound
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._merge_keys import SourceKeys
-from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column, refuse_chance
+from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column, committed, refuse_chance
 from deltaplane.spark._schema import delta_schema_json, quoted
 
 if TYPE_CHECKING:
@@ -56,10 +56,11 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str
             source that change one row.
         SchemaMismatchError: a value of a type that its column doesn't take.
     """
+    jvm = target.jvm
     fields = json.loads(delta_schema_json(what.source.schema))["fields"]
     # Numbered and kept: a source need not give the same rows twice.
     source = what.source.withColumn(_SOURCE_ROW, F.monotonically_increasing_id()).localCheckpoint()
-    alias = Jvm.of(target.spark).alias_of(what.source)
+    alias = jvm.alias_of(what.source)
     configuration = json.loads(target.snapshot.metadata_json()).get("configuration", {})
     columns = MergeColumns(
         schema_json=target.snapshot.schema_json(),
@@ -69,17 +70,15 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str
         merge_schema=what.merge_schema,
         widens=configuration.get("delta.enableTypeWidening") == "true",
     )
-    text = what.condition if isinstance(what.condition, str) else Jvm.of(target.spark).text_of(what.condition)
+    text = _text(jvm, what.condition)
     keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
-    operation = Operation("MERGE", _said(what, text), run.reads, columns.incoming)
-    return rewritten(target, operation, settings, run)
+    operation = Operation("MERGE", _said(jvm, what, text), run.reads, columns.incoming)
+    return committed(target, operation, settings, run)
 
 
-def _said(what: SparkMerge, text: str) -> dict[str, str]:
-    clauses = [
-        Clause(c.kind, c.action, None if c.condition is None else _text(what.source, c.condition)) for c in what.clauses
-    ]
+def _said(jvm: Jvm, what: SparkMerge, text: str) -> dict[str, str]:
+    clauses = [Clause(c.kind, c.action, None if c.condition is None else _text(jvm, c.condition)) for c in what.clauses]
     return {
         "predicate": text,
         "matchedPredicates": json.dumps(said(clauses, "matched")),
@@ -88,8 +87,8 @@ def _said(what: SparkMerge, text: str) -> dict[str, str]:
     }
 
 
-def _text(frame: DataFrame, expression: Expression) -> str:
-    return expression if isinstance(expression, str) else Jvm.of(frame.sparkSession).text_of(expression)
+def _text(jvm: Jvm, expression: Expression) -> str:
+    return expression if isinstance(expression, str) else jvm.text_of(expression)
 
 
 class _Run:
@@ -142,7 +141,6 @@ class _Run:
         if self._by_source:
             table = table.withColumn(_UNMATCHED_ACT, _first(self._by_source, len(self._matched)))
         joined = table.join(source, column(self._what.condition), "left" if self._by_source else "inner")
-        refuse_chance(joined, "the condition of the merge")
         if not self._changing:
             return joined.select(source[_SOURCE_ROW]).distinct()
         act = _first(self._matched, 0)

@@ -26,7 +26,15 @@ from deltaplane.spark._session import register
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["create_or_replace_temp_view", "data_frame", "read", "read_changes", "read_with_places"]
+__all__ = [
+    "create_or_replace_temp_view",
+    "data_frame",
+    "jvm_of_commands",
+    "live_frame",
+    "read",
+    "read_changes",
+    "read_with_places",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -165,6 +173,16 @@ def create_or_replace_temp_view(
     >>> spark.sql("SELECT sum(n) AS total FROM live_sales").collect()
     [Row(total=2)]
     """
+    live_frame(spark, path, options, distributed_plan).createOrReplaceTempView(name)
+
+
+def live_frame(
+    spark: SparkSession,
+    path: TableUri,
+    options: Mapping[str, str] | None = None,
+    distributed_plan: bool | None = None,
+) -> DataFrame:
+    """A frame that shows the newest version at each query, as `create_or_replace_temp_view` has it."""
     location = absolute_location(path)
     store_options, spark_options = split_options(options)
     snapshot = _native.Snapshot.open(location, store_options)
@@ -176,7 +194,8 @@ def create_or_replace_temp_view(
             table=snapshot.uri,
         ) from None
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
-    data_frame(spark, jvm, LiveSnapshots(snapshot, store_options), jobs, spark_options).createOrReplaceTempView(name)
+    frame: DataFrame = data_frame(spark, jvm, LiveSnapshots(snapshot, store_options), jobs, spark_options)
+    return frame
 
 
 def data_frame(
@@ -217,23 +236,32 @@ def data_frame(
     return frame
 
 
+def jvm_of_commands(spark: SparkSession, table: str) -> _internals.Jvm:
+    """The session's internals, for a command that changes rows of a table.
+
+    Raises:
+        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
+    """
+    try:
+        return _internals.Jvm.of(spark)
+    except _internals.NativeScanUnavailable as reason:
+        raise UnsupportedFeatureError(
+            f"DELETE, UPDATE and MERGE on Spark need the native scan, and {reason}: use deltaplane.DeltaTable, which runs "
+            "them without Spark",
+            table=table,
+        ) from None
+
+
 def read_with_places(
     spark: SparkSession, snapshot: _native.Snapshot, options: Mapping[str, str] | None, places: Places
 ) -> DataFrame:
     """A version's rows with columns that say where each stands.
 
     Raises:
-        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
+        UnsupportedFeatureError: as `jvm_of_commands`.
     """
+    jvm = jvm_of_commands(spark, snapshot.uri)
     store_options, spark_options = split_options(options)
-    try:
-        jvm = _internals.Jvm.of(spark)
-    except _internals.NativeScanUnavailable as reason:
-        raise UnsupportedFeatureError(
-            f"DELETE, UPDATE and MERGE on Spark need the native scan, and {reason}: use deltaplane.DeltaTable, which runs "
-            "them without Spark",
-            table=snapshot.uri,
-        ) from None
     jobs = JobPlans(spark, store_options, _least_bytes(spark, None))
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options, places=places)
 

@@ -130,10 +130,14 @@ def write(
 
 
 def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Rows of a partition side by side: adaptive execution joins small partitions and splits large ones."""
+    """Rows of a partition side by side: adaptive execution joins small partitions and splits large ones.
+
+    A column that the frame lacks is the same in every row.
+    """
     from pyspark.sql import functions as F
 
-    return df.hint("rebalance", *[F.col(quoted(column)) for column in columns])
+    there = {name.lower() for name in df.columns}
+    return df.hint("rebalance", *[F.col(quoted(column)) for column in columns if column.lower() in there])
 
 
 def _run(

@@ -11,9 +11,9 @@ from deltaplane.queries.grammar import BEGINNINGS, Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Query, TableName
+from deltaplane.replacing import check_kept
 from deltaplane.schema import Schema
 from deltaplane.statements.clone import Clone, is_clone, read_clone
-from deltaplane.statements.clustering import clustering_columns
 from deltaplane.statements.columns import Declaration, check, declaration, properties
 from deltaplane.statements.on_spark import on_spark
 from deltaplane.statements.statement import Session, Statement, one_row
@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STATEMENTS"]
 
-# Kept by the table itself, whatever a statement says.
-_MADE_BY_WRITERS = (
-    "delta.columnMapping.maxColumnId",
-    "delta.rowTracking.materializedRowIdColumnName",
-    "delta.rowTracking.materializedRowCommitVersionColumnName",
-)
+
 Mode = Literal["error", "overwrite", "ignore"]
 
 
@@ -63,7 +58,9 @@ class Create:
             return one_row(operation=operation, version=None)
         with self.cursor.located(self.table.token):
             if there and self.mode == "overwrite":
-                self._check_kept(DeltaTable(location, storage_options=options))
+                check_kept(
+                    DeltaTable(location, storage_options=options), self.properties, self.comment, self.cluster_by
+                )
             if self.rows is not None:
                 version = self._filled(session, location, self.rows)
             else:
@@ -83,31 +80,6 @@ class Create:
     def _partitions(self) -> list[str] | None:
         # A table that is replaced keeps its partitions unless it is told that it has none.
         return [] if self.partition_by is None and self.mode == "overwrite" else self.partition_by
-
-    def _check_kept(self, table: DeltaTable) -> None:
-        """Refuses what would go or stay without a word: properties and comments that aren't named, how it is clustered."""
-        metadata = table.metadata()
-        own = {_known(k): v for k, v in metadata.configuration.items() if k not in _MADE_BY_WRITERS}
-        asked = {_known(key): value for key, value in self.properties.items()}
-        lost = sorted(own.keys() - asked.keys())
-        if lost:
-            raise UnsupportedFeatureError(
-                f"replacing a table takes other properties instead of its own, and {', '.join(lost)} would be lost or stay: "
-                "name them with their values, or UNSET them before",
-                table=table.table_uri,
-            )
-        if metadata.description and self.comment is None:
-            raise UnsupportedFeatureError(
-                f"replacing a table keeps its comment ({metadata.description!r}): use COMMENT ON TABLE before",
-                table=table.table_uri,
-            )
-        clustered = clustering_columns(table)
-        if [c.lower() for c in clustered] != [c.lower() for c in self.cluster_by or []]:
-            raise UnsupportedFeatureError(
-                f"replacing a table keeps its clustering (by {', '.join(clustered) or 'nothing'}): use ALTER TABLE … "
-                "CLUSTER BY before",
-                table=table.table_uri,
-            )
 
     def _filled(self, session: Session, location: str, rows: Query) -> int | None:
         if session.spark is not None:
@@ -155,11 +127,6 @@ class Create:
         if self.table.path is not None and self.table.path != self.location:
             self.cursor.wrong("expected one location: the name is one, and LOCATION another")
         return self.location
-
-
-def _known(key: str) -> str:
-    """A property's key; those of the protocol ignore case (P190)."""
-    return key.lower() if key.lower().startswith("delta.") else key
 
 
 def _check_names(names: Sequence[str]) -> None:

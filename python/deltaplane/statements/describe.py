@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from deltaplane.described import detail_row, history_rows
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.clustering import clustering_columns
 from deltaplane.statements.statement import Session, Statement, rows
 from deltaplane.statements.types import type_text
 
@@ -16,21 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["STATEMENTS"]
-
-_HISTORY = (
-    *("version", "timestamp", "userId", "userName", "operation", "operationParameters", "job", "notebook", "clusterId"),
-    *("readVersion", "isolationLevel", "isBlindAppend", "operationMetrics", "userMetadata", "engineInfo"),
-)
-_DETAIL = (
-    *("format", "id", "name", "description", "location", "createdAt", "lastModified", "partitionColumns"),
-    *("clusteringColumns", "numFiles", "sizeInBytes", "properties", "minReaderVersion", "minWriterVersion"),
-    "tableFeatures",
-)
-
-
-def _texts(given: Any) -> dict[str, str]:
-    """Values as text; what isn't is shown as JSON."""
-    return {str(k): v if isinstance(v, str) else json.dumps(v) for k, v in (given or {}).items()}
 
 
 @dataclass(frozen=True)
@@ -42,30 +26,7 @@ class History:
 
     def run(self, session: Session) -> pa.Table:
         """A row for each commit, newest first."""
-        import pyarrow as pa
-
-        text_map, moment = pa.map_(pa.string(), pa.string()), pa.timestamp("ms", "UTC")
-        types = {"version": pa.int64(), "timestamp": moment, "readVersion": pa.int64(), "isBlindAppend": pa.bool_()}
-        types |= dict.fromkeys(("operationParameters", "operationMetrics", "job", "notebook"), text_map)
-        found = [] if self.limit == 0 else session.catalog.table(self.table).history(self.limit)
-        return rows(_HISTORY, [[_told(entry, name, types) for name in _HISTORY] for entry in found], types)
-
-
-def _told(entry: dict[str, Any], name: str, types: dict[str, Any]) -> Any:
-    import pyarrow as pa
-
-    value = entry.get(name)
-    if value is None:
-        return None
-    of = types.get(name, pa.string())
-    if pa.types.is_map(of):
-        return list(_texts(value).items()) if isinstance(value, dict) else None
-    # Other writers put what they like under these names.
-    if pa.types.is_integer(of):
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-    if pa.types.is_boolean(of):
-        return value if isinstance(value, bool) else None
-    return value if not pa.types.is_string(of) or isinstance(value, str) else json.dumps(value)
+        return history_rows(session.catalog.table(self.table), self.limit)
 
 
 @dataclass(frozen=True)
@@ -76,35 +37,7 @@ class Detail:
 
     def run(self, session: Session) -> pa.Table:
         """One row."""
-        import pyarrow as pa
-
-        table = session.catalog.table(self.table)
-        metadata, protocol = table.metadata(), table.protocol()
-        files = table._files()
-        newest = table.history(1)
-        values = {
-            "format": "delta",
-            "id": metadata.id,
-            "name": metadata.name,
-            "description": metadata.description,
-            "location": table.table_uri,
-            "createdAt": metadata.created_time,
-            "lastModified": newest[0].get("timestamp") if newest else None,
-            "partitionColumns": metadata.partition_columns,
-            "clusteringColumns": clustering_columns(table),
-            "numFiles": files.num_rows,
-            "sizeInBytes": sum(files["size_bytes"].to_pylist()),
-            "properties": list(metadata.configuration.items()),
-            "minReaderVersion": protocol.min_reader_version,
-            "minWriterVersion": protocol.min_writer_version,
-            "tableFeatures": sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())}),
-        }
-        texts, moment = pa.list_(pa.string()), pa.timestamp("ms", "UTC")
-        types = dict.fromkeys(("partitionColumns", "clusteringColumns", "tableFeatures"), texts)
-        types |= {"createdAt": moment, "lastModified": moment, "properties": pa.map_(pa.string(), pa.string())}
-        types |= {"numFiles": pa.int64(), "sizeInBytes": pa.int64()}
-        types |= {"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}
-        return rows(_DETAIL, [[values[name] for name in _DETAIL]], types)
+        return detail_row(session.catalog.table(self.table))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,126 @@
+"""What a table is and was, as rows under delta-spark's names: its history, its details, how it is clustered.
+
+Called by DESCRIBE, by statements that replace tables and by `deltaplane.spark`'s table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.table import DeltaTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["clustering_columns", "detail_row", "history_rows"]
+
+_HISTORY = (
+    *("version", "timestamp", "userId", "userName", "operation", "operationParameters", "job", "notebook", "clusterId"),
+    *("readVersion", "isolationLevel", "isBlindAppend", "operationMetrics", "userMetadata", "engineInfo"),
+)
+_DETAIL = (
+    *("format", "id", "name", "description", "location", "createdAt", "lastModified", "partitionColumns"),
+    *("clusteringColumns", "numFiles", "sizeInBytes", "properties", "minReaderVersion", "minWriterVersion"),
+    "tableFeatures",
+)
+_DOMAIN = "delta.clustering"
+_PHYSICAL = "delta.columnMapping.physicalName"
+
+
+def history_rows(table: DeltaTable, limit: int | None) -> pa.Table:
+    """A row for each of the newest commits, newest first, with delta-spark's columns."""
+    import pyarrow as pa
+
+    text_map, moment = pa.map_(pa.string(), pa.string()), pa.timestamp("ms", "UTC")
+    types = {"version": pa.int64(), "timestamp": moment, "readVersion": pa.int64(), "isBlindAppend": pa.bool_()}
+    types |= dict.fromkeys(("operationParameters", "operationMetrics", "job", "notebook"), text_map)
+    found = [] if limit == 0 else table.history(limit)
+    return _rows(_HISTORY, [{name: _told(entry, name, types) for name in _HISTORY} for entry in found], types)
+
+
+def detail_row(table: DeltaTable) -> pa.Table:
+    """One row with delta-spark's columns."""
+    import pyarrow as pa
+
+    metadata, protocol = table.metadata(), table.protocol()
+    files = table._files()
+    newest = table.history(1)
+    values = {
+        "format": "delta",
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "location": table.table_uri,
+        "createdAt": metadata.created_time,
+        "lastModified": newest[0].get("timestamp") if newest else None,
+        "partitionColumns": metadata.partition_columns,
+        "clusteringColumns": clustering_columns(table),
+        "numFiles": files.num_rows,
+        "sizeInBytes": sum(files["size_bytes"].to_pylist()),
+        "properties": list(metadata.configuration.items()),
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "tableFeatures": sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())}),
+    }
+    texts, moment = pa.list_(pa.string()), pa.timestamp("ms", "UTC")
+    types = dict.fromkeys(("partitionColumns", "clusteringColumns", "tableFeatures"), texts)
+    types |= {"createdAt": moment, "lastModified": moment, "properties": pa.map_(pa.string(), pa.string())}
+    types |= {"numFiles": pa.int64(), "sizeInBytes": pa.int64()}
+    types |= {"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}
+    return _rows(_DETAIL, [values], types)
+
+
+def clustering_columns(table: DeltaTable) -> list[str]:
+    """The columns' paths with dots; none where the table isn't clustered.
+
+    >>> import pyarrow as pa
+    >>> table = DeltaTable.create("memory://doc-clustering/t", pa.schema({"x": pa.int64()}), cluster_by="x")
+    >>> clustering_columns(table)
+    ['x']
+    """
+    said = table.domain_metadata().get(_DOMAIN)
+    if said is None:
+        return []
+    found = []
+    for path in json.loads(said)["clusteringColumns"]:
+        fields, names = json.loads(table.schema().to_json())["fields"], []
+        for part in path:
+            # A name that the schema hasn't is shown as it is.
+            one = next(
+                (f for f in fields if f["metadata"].get(_PHYSICAL, f["name"]) == part), {"name": part, "type": ""}
+            )
+            names.append(one["name"])
+            fields = one["type"].get("fields", []) if isinstance(one["type"], dict) else []
+        found.append(".".join(names))
+    return found
+
+
+def _texts(given: Any) -> dict[str, str]:
+    """Values as text; what isn't is shown as JSON."""
+    return {str(k): v if isinstance(v, str) else json.dumps(v) for k, v in (given or {}).items()}
+
+
+def _told(entry: dict[str, Any], name: str, types: dict[str, Any]) -> Any:
+    import pyarrow as pa
+
+    value = entry.get(name)
+    if value is None:
+        return None
+    of = types.get(name, pa.string())
+    if pa.types.is_map(of):
+        return list(_texts(value).items()) if isinstance(value, dict) else None
+    # Other writers put what they like under these names.
+    if pa.types.is_integer(of):
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if pa.types.is_boolean(of):
+        return value if isinstance(value, bool) else None
+    return value if not pa.types.is_string(of) or isinstance(value, str) else json.dumps(value)
+
+
+def _rows(names: Sequence[str], values: Sequence[Mapping[str, Any]], types: Mapping[str, pa.DataType]) -> pa.Table:
+    import pyarrow as pa
+
+    fields = [pa.field(name, types.get(name, pa.string())) for name in names]
+    return pa.Table.from_pylist(list(values), schema=pa.schema(fields))

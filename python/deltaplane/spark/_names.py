@@ -1,0 +1,88 @@
+"""Names of tables in a session: ``delta.`path` ``, and those that its catalog holds with a location.
+
+Called by `deltaplane.spark.tables` and its builder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from deltaplane import _native
+from deltaplane.exceptions import TableNotFoundError
+from deltaplane.spark._internals import named_table
+from deltaplane.spark._schema import shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["default_location", "location_of", "path_of", "register_name"]
+
+_PATH = re.compile(r"\s*(?:delta|deltaplane)\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
+_FORMATS = ("delta", "deltaplane")
+
+
+def path_of(name: str) -> str | None:
+    """The path in a name that is one.
+
+    >>> path_of("delta.`/data/t`"), path_of("db.t")
+    ('/data/t', None)
+    """
+    found = _PATH.fullmatch(name)
+    return found[1].replace("``", "`") if found else None
+
+
+def location_of(spark: SparkSession, name: str) -> str:
+    """Where the table of a name is.
+
+    Raises:
+        TableNotFoundError: no such name, or one of another format.
+    """
+    path = path_of(name)
+    if path is not None:
+        return path
+    found = named_table(spark, name)
+    if found is None:
+        raise TableNotFoundError(
+            f"the session's catalog has no table `{name}`: give a path as delta.`/path`, or create the table with "
+            "DeltaTable.create(spark).tableName(…)"
+        )
+    provider, location = found
+    if provider.lower() not in _FORMATS:
+        raise TableNotFoundError(f"`{name}` is no Delta table: its format is {provider}")
+    return location
+
+
+def default_location(spark: SparkSession, name: str) -> str:
+    """Where Spark would put a new table of this name."""
+    *database, table = [part.strip("`") for part in name.split(".")]
+    shown = f"`{database[-1]}`" if database else spark.catalog.currentDatabase()
+    told = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
+    return f"{_path(told['Location']).rstrip('/')}/{table.lower()}"
+
+
+def register_name(spark: SparkSession, name: str, location: str) -> None:
+    """Has Spark's catalog hold a table's name, unless it does already; the table must be there.
+
+    Without a catalog plug-in Spark itself can drop it by its name, but not read it.
+    """
+    schema = json.loads(_native.Snapshot.open(location, None).schema_json())
+    columns = StructType.fromJson(shown(schema)).toDDL()
+    # With columns the catalog doesn't ask the data source for them.
+    escaped = location.replace("\\", "\\\\").replace("'", "\\'")
+    _of_spark(spark, f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING deltaplane LOCATION '{escaped}'")
+
+
+def _path(uri: str) -> str:
+    """A location as Spark shows it; local ones as paths."""
+    return unquote(uri.removeprefix("file:")) if uri.startswith("file:/") else uri
+
+
+def _of_spark(spark: SparkSession, text: str) -> DataFrame:
+    """What Spark itself answers, also where `spark.sql` of this session has been taught more."""
+    return DataFrame(spark._jsparkSession.sql(text), spark)

@@ -1,0 +1,501 @@
+"""`delta.tables` for this package: `DeltaTable` with delta-spark's methods, builders, arguments and results.
+
+Rows are changed by Spark's tasks; what only touches the log is the embedded table's. Called by users, whose scripts need
+change their import alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import deltaplane
+from deltaplane import _native
+from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
+from deltaplane.commands.rewriting import Settings
+from deltaplane.described import detail_row, history_rows
+from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
+from deltaplane.properties import CommitProperties
+from deltaplane.spark._delete import delete
+from deltaplane.spark._location import absolute_location, split_options
+from deltaplane.spark._merge import SparkMerge, merge
+from deltaplane.spark._names import location_of
+from deltaplane.spark._read import live_frame
+from deltaplane.spark._rewriting import Expression, SparkTarget
+from deltaplane.spark._table_builder import DeltaTableBuilder, IdentityGenerator, Replaces, names_of
+from deltaplane.spark._update import update
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
+
+# Settings of the session that delta-spark's users know.
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+
+# What of an optimisation's numbers is shown.
+_OPTIMIZED = (
+    *("numFilesAdded", "numFilesRemoved", "partitionsOptimized", "numBatches", "totalConsideredFiles"),
+    "totalFilesSkipped",
+)
+_FILE_SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
+
+# Columns of the history that are structs in delta-spark; nobody but Databricks fills them.
+_JOB = (
+    "struct<jobId: string, jobName: string, jobRunId: string, runId: string, jobOwnerId: string, triggerType: string>"
+)
+_STRUCTS = {"job": _JOB, "notebook": "struct<notebookId: string>"}
+
+
+class DeltaTable:
+    """A Delta table on a Spark session.
+
+    Conditions and values are Spark SQL or `pyspark.sql.Column`s, with all of Spark's functions; those that give another
+    result each time are refused in conditions. Each command is one commit; where it fails the table is as it was.
+
+    >>> from deltaplane.spark import DeltaTable
+    >>> _ = DeltaTable.create(spark).location("people").addColumn("id", "long").addColumn("name", "string").execute()
+    >>> people = DeltaTable.forPath(spark, "people").alias("t")
+    >>> new = spark.createDataFrame([(1, "ann"), (2, "bob")], "id long, name string")
+    >>> merged = people.merge(new.alias("s"), "t.id = s.id").whenNotMatchedInsertAll().execute()
+    >>> people.update("id = 2", {"name": "upper(name)"})
+    >>> people.delete("id = 1")
+    >>> people.toDF().collect()
+    [Row(id=2, name='BOB')]
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        location: str,
+        options: Mapping[str, str] | None = None,
+        alias: str | None = None,
+    ) -> None:
+        self._spark, self._location, self._options, self._alias = spark, location, options, alias
+
+    # --- which table ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
+        """The table at a path. `hadoopConf` has settings of Spark's file systems (`fs.…`), and beside them deltaplane's
+        storage options.
+
+        Raises:
+            TableNotFoundError: no table is there.
+        """
+        location, options = absolute_location(path), dict(hadoopConf or {}) or None
+        if not _native.is_table(location, split_options(options)[0]):
+            raise TableNotFoundError("no Delta table is here: create one, or give another path", table=location)
+        return cls(sparkSession, location, options)
+
+    @classmethod
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
+        """The table of a name: ``delta.`path` ``, or one that the session's catalog has a location for.
+
+        Raises:
+            TableNotFoundError: no such name, or no Delta table.
+        """
+        return cls.forPath(sparkSession, location_of(sparkSession, tableOrViewName))
+
+    @classmethod
+    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
+        """Whether a Delta table is at a path."""
+        return deltaplane.DeltaTable.is_deltatable(absolute_location(identifier))
+
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """Begins a new table; an error if there is one."""
+        return _builder(sparkSession, "error", must_exist=False)
+
+    @classmethod
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """Begins a new table; one that is there stays as it is."""
+        return _builder(sparkSession, "ignore", must_exist=False)
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """Begins a table in place of the one that is there; an error if there is none."""
+        return _builder(sparkSession, "overwrite", must_exist=True)
+
+    @classmethod
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """Begins a table, in place of the one that is there if there is one."""
+        return _builder(sparkSession, "overwrite", must_exist=False)
+
+    @classmethod
+    def convertToDelta(
+        cls,
+        sparkSession: SparkSession,
+        identifier: str,
+        partitionSchema: str | StructType | None = None,
+    ) -> DeltaTable:
+        """Makes a Delta table of Parquet files where they are.
+
+        Raises:
+            UnsupportedFeatureError: not in this version.
+        """
+        _missing("convertToDelta", identifier)
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table under a name for expressions."""
+        return DeltaTable(self._spark, self._location, self._options, aliasName)
+
+    # --- its rows -------------------------------------------------------------------------------------------------------
+
+    def toDF(self) -> DataFrame:
+        """The table's rows; each query sees the newest version."""
+        frame = live_frame(self._spark, self._location, self._options)
+        return frame if self._alias is None else frame.alias(self._alias)
+
+    def delete(self, condition: Expression | None = None) -> None:
+        """Deletes the rows for which a condition is true, all rows without one.
+
+        Raises:
+            InvalidArgumentError: an append-only table (P100), or a condition that isn't the same each time.
+            DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
+        """
+        _check_expression(condition, "'condition'")
+        delete(self._target(), condition, self._settings())
+
+    def update(self, condition: Expression | None = None, set: Mapping[str, Expression] | None = None) -> None:
+        """Gives columns new values in the rows for which a condition is true, in all rows without one.
+
+        Args:
+            condition: which rows.
+            set: column, or field of a struct by its path → its value, over the row's old values.
+
+        Raises:
+            SchemaMismatchError: a value of a type that the column doesn't take.
+            ConstraintViolationError: a new value breaks a constraint (P101-P105).
+            InvalidArgumentError, DeltaConcurrentModificationException: as `delete`.
+        """
+        _check_expression(condition, "'condition'")
+        update(self._target(), _values(set, "'set'"), condition, self._settings())
+
+    def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
+        """Begins a merge of a source's rows into the table; the source is evaluated once."""
+        from pyspark.sql import DataFrame
+
+        if source is None:
+            raise ValueError("'source' in merge cannot be None")
+        if not isinstance(source, DataFrame):
+            raise TypeError("Type of 'source' in merge must be DataFrame.")
+        if condition is None:
+            raise ValueError("'condition' in merge cannot be None")
+        _check_expression(condition, "'condition'")
+        return DeltaMergeBuilder(self, SparkMerge(source, condition, []))
+
+    # --- what it is and was -----------------------------------------------------------------------------------------------
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """What each of the newest commits said of itself, newest first."""
+        from pyspark.sql import functions as F
+
+        rows = self._frame(history_rows(self._table(), limit))
+        given = [F.lit(None).cast(_STRUCTS[name]).alias(name) if name in _STRUCTS else name for name in rows.columns]
+        return rows.select(*given)
+
+    def detail(self) -> DataFrame:
+        """Format, name, size, properties and protocol of the table, in one row."""
+        return self._frame(detail_row(self._table()))
+
+    # --- what may be done with it -----------------------------------------------------------------------------------------
+
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Supports what these protocol versions imply (P094).
+
+        Raises:
+            InvalidArgumentError: versions that don't exist or don't go together (P092).
+        """
+        for name, given in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
+            if not isinstance(given, int):
+                raise ValueError(f"The {name} needs to be an integer but got '{type(given)}'.")
+        self._table().alter.upgrade_protocol(readerVersion, writerVersion)
+
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Supports a table feature without using it yet; the protocol's versions rise where they must."""
+        _check_type(featureName, str, "featureName", "a string")
+        self._table().alter.add_feature(featureName, allow_protocol_versions_increase=True)
+
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
+        """Stops supporting a table feature, as `deltaplane.alter.TableAlterer.drop_feature` does."""
+        _check_type(featureName, str, "featureName", "a string")
+        if truncateHistory is not None:
+            _check_type(truncateHistory, bool, "truncateHistory", "a boolean")
+        self._table().alter.drop_feature(featureName, truncate_history=bool(truncateHistory))
+
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
+        """Deletes files that no version within the retention needs; returns an empty frame.
+
+        Raises:
+            InvalidArgumentError: a retention shorter than the table's, unless the session's
+                `spark.databricks.delta.retentionDurationCheck.enabled` is false.
+        """
+        table = self._embedded("vacuum")
+        enforced = self._spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true"
+        table.vacuum(retentionHours, dry_run=False, enforce_retention_duration=enforced)
+        return self._spark.createDataFrame([], "path string")
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """Begins a rearrangement of the table's files."""
+        return DeltaOptimizeBuilder(self)
+
+    def generate(self, mode: str) -> None:
+        """Writes manifests of the table's files for other programs."""
+        self._embedded("generate").generate(mode)
+
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Makes the table what it was at a version; returns what that came to."""
+        _check_type(version, int, "version", "an int")
+        return self._measured(self._embedded("restore").restore(version))
+
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """Makes the table what it was at a time, as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss` (UTC)."""
+        _check_type(timestamp, str, "timestamp", "a string")
+        return self._measured(self._embedded("restore").restore(timestamp))
+
+    def clone(
+        self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
+    ) -> DeltaTable:
+        """Copies the table to a path.
+
+        Raises:
+            UnsupportedFeatureError: not in this version.
+        """
+        _missing("clone", self._location)
+
+    def cloneAtVersion(
+        self,
+        version: int,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """Copies a version of the table to a path.
+
+        Raises:
+            UnsupportedFeatureError: not in this version.
+        """
+        _missing("cloneAtVersion", self._location)
+
+    def cloneAtTimestamp(
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """Copies the table as it was at a time to a path.
+
+        Raises:
+            UnsupportedFeatureError: not in this version.
+        """
+        _missing("cloneAtTimestamp", self._location)
+
+    # --- within -----------------------------------------------------------------------------------------------------------
+
+    def _table(self) -> deltaplane.DeltaTable:
+        """The newest version, without Spark."""
+        return deltaplane.DeltaTable(self._location, storage_options=split_options(self._options)[0])
+
+    def _embedded(self, command: str) -> Any:
+        if not hasattr(deltaplane.DeltaTable, command):
+            _missing(command, self._location)
+        return self._table()
+
+    def _target(self) -> SparkTarget:
+        store_options, _ = split_options(self._options)
+        snapshot = _native.Snapshot.open(self._location, store_options)
+        return SparkTarget(self._location, snapshot, self._spark, self._options, self._alias)
+
+    def _settings(self) -> Settings:
+        text = self._spark.conf.get(_USER_METADATA, None)
+        custom = None if text is None else CommitProperties(custom_metadata={"userMetadata": text})
+        return Settings(commit=custom)
+
+    def _frame(self, rows: pa.Table) -> DataFrame:
+        return self._spark.createDataFrame(rows)
+
+    def _measured(self, metrics: Mapping[str, Any]) -> DataFrame:
+        """One row of a command's numbers."""
+        numbers = {name: value for name, value in metrics.items() if isinstance(value, int)}
+        return self._spark.createDataFrame([tuple(numbers.values())], ", ".join(f"{name} long" for name in numbers))
+
+
+class DeltaMergeBuilder:
+    """A merge to be run by `execute`. Clauses of a kind are tried in their order: the first one whose condition is true
+    applies, and only the last may have none. `DeltaTable` has an example.
+    """
+
+    def __init__(self, table: DeltaTable, what: SparkMerge) -> None:
+        self._table, self._what = table, what
+
+    def whenMatchedUpdate(
+        self,
+        condition: Expression | None = None,
+        set: Mapping[str, Expression] | None = None,
+    ) -> DeltaMergeBuilder:
+        """Gives columns new values in rows that match."""
+        return self._with("matched", "update", condition, _values(set, "'set' in whenMatchedUpdate"))
+
+    def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Gives each column of the source to the table's column of its name, in rows that match."""
+        return self._with("matched", "update", condition)
+
+    def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Deletes rows that match."""
+        return self._with("matched", "delete", condition)
+
+    def whenNotMatchedInsert(
+        self, condition: Expression | None = None, values: Mapping[str, Expression] | None = None
+    ) -> DeltaMergeBuilder:
+        """Adds rows of the source that match none; columns without a value get what the table gives them."""
+        return self._with("not_matched", "insert", condition, _values(values, "'values' in whenNotMatchedInsert"))
+
+    def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Adds rows of the source that match none, with its columns."""
+        return self._with("not_matched", "insert", condition)
+
+    def whenNotMatchedBySourceUpdate(
+        self,
+        condition: Expression | None = None,
+        set: Mapping[str, Expression] | None = None,
+    ) -> DeltaMergeBuilder:
+        """Gives columns new values in rows of the table that match none of the source."""
+        given = _values(set, "'set' in whenNotMatchedBySourceUpdate")
+        return self._with("not_matched_by_source", "update", condition, given)
+
+    def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Deletes rows of the table that match none of the source."""
+        return self._with("not_matched_by_source", "delete", condition)
+
+    def withSchemaEvolution(self) -> DeltaMergeBuilder:
+        """Adds columns that only the source has to the table, where a clause uses them."""
+        return DeltaMergeBuilder(self._table, replace(self._what, merge_schema=True))
+
+    def execute(self) -> DataFrame:
+        """Runs the merge as one commit.
+
+        Returns:
+            One row: `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`.
+
+        Raises:
+            InvalidArgumentError: no clause, one that can never apply, one that isn't the same each time, an unknown
+                column, several rows of the source that change one row, or an append-only table (P100).
+            SchemaMismatchError: a value of a type that its column doesn't take.
+            ConstraintViolationError: a new row or value breaks a constraint (P101-P105).
+            DeltaConcurrentModificationException: another writer changed what the merge read first; nothing was
+                committed.
+        """
+        check(self._what.clauses)
+        session, table = self._table._spark, self._table
+        evolves = self._what.merge_schema or session.conf.get(_AUTO_MERGE, "false") == "true"
+        metrics = merge(table._target(), replace(self._what, merge_schema=evolves), table._settings())
+        done = [metrics.get(f"numTargetRows{what}", 0) for what in ("Updated", "Deleted", "Inserted")]
+        columns = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
+        return session.createDataFrame([(sum(done), *done)], ", ".join(f"{name} long" for name in columns))
+
+    def _with(
+        self, kind: Kind, action: Action, condition: Expression | None, values: Mapping[str, Any] | None = None
+    ) -> DeltaMergeBuilder:
+        _check_expression(condition, "'condition'")
+        clause = Clause(kind, action, condition, values)
+        return DeltaMergeBuilder(self._table, replace(self._what, clauses=[*self._what.clauses, clause]))
+
+
+class DeltaOptimizeBuilder:
+    """A rearrangement of the table's files, to be run by `executeCompaction` or `executeZOrderBy`."""
+
+    def __init__(self, table: DeltaTable, partition_filter: str | None = None) -> None:
+        self._table, self._filter = table, partition_filter
+
+    def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
+        """Limits it to the partitions for which a condition is true."""
+        return DeltaOptimizeBuilder(self._table, partitionFilter)
+
+    def executeCompaction(self) -> DataFrame:
+        """Makes large files of small ones.
+
+        Returns:
+            One row: the table's `path`, and `metrics`, with delta-spark's names as far as they are known.
+        """
+        return self._shown(self._optimize().compact(partition_filters=self._filter))
+
+    def executeZOrderBy(self, *cols: str | Sequence[str]) -> DataFrame:
+        """Writes the rows anew along a curve through these columns; returns what `executeCompaction` does."""
+        return self._shown(
+            self._optimize().z_order(names_of(cols, "Z-order column must be str."), partition_filters=self._filter)
+        )
+
+    def _optimize(self) -> Any:
+        return self._table._embedded("optimize").optimize
+
+    def _shown(self, metrics: Mapping[str, Any]) -> DataFrame:
+        """The numbers under the names that they have in delta-spark's result."""
+        given = {name: metrics[name] for name in _OPTIMIZED if name in metrics}
+        files = {name: _file_sizes(metrics[name]) for name in ("filesAdded", "filesRemoved") if name in metrics}
+        kinds = [*(f"{name}: bigint" for name in given), *(f"{name}: {_FILE_SIZES}" for name in files)]
+        row = (self._table._location, (*given.values(), *files.values()))
+        return self._table._spark.createDataFrame([row], f"path string, metrics struct<{', '.join(kinds)}>")
+
+
+def _file_sizes(said: Any) -> tuple[Any, ...]:
+    sizes = json.loads(said) if isinstance(said, str) else said
+    avg = None if sizes.get("avg") is None else float(sizes["avg"])
+    return sizes.get("min"), sizes.get("max"), avg, sizes.get("totalFiles"), sizes.get("totalSize")
+
+
+def _builder(session: SparkSession | None, replaces: Replaces, *, must_exist: bool) -> DeltaTableBuilder:
+    from pyspark.sql import SparkSession
+
+    active = session or SparkSession.getActiveSession()
+    if active is None:
+        raise InvalidArgumentError("no Spark session is active: give one")
+
+    return DeltaTableBuilder(active, replaces, must_exist, lambda location: DeltaTable(active, location))
+
+
+def _missing(method: str, table: str) -> NoReturn:
+    raise UnsupportedFeatureError(f"{method} isn't in this version", table=table)
+
+
+def _check_type(given: Any, kind: type, name: str, says: str) -> None:
+    if not isinstance(given, kind):
+        raise ValueError(f"{name} needs to be {says} but got '{type(given)}'.")
+
+
+def _check_expression(given: Any, name: str) -> None:
+    from pyspark.sql import Column
+
+    if given is not None and not isinstance(given, (str, Column)):
+        raise TypeError(
+            f"{name} must be a Spark SQL Column or a string (expression in SQL syntax), found to be of type {type(given)}"
+        )
+
+
+def _values(given: Any, name: str) -> dict[str, Expression]:
+    from pyspark.sql import Column
+
+    if given is None:
+        raise ValueError(f"{name} cannot be None")
+    if not isinstance(given, dict):
+        raise TypeError(f"{name} must be a dict, found to be {type(given)}")
+    for column, value in given.items():
+        if not isinstance(column, str):
+            raise TypeError(
+                f"Keys of dict in {name} must contain only strings with column names, found '{column}' of type "
+                f"'{type(column)}'"
+            )
+        if not isinstance(value, (str, Column)):
+            raise TypeError(
+                f"Values of dict in {name} must contain only Spark SQL Columns or strings (expressions in SQL syntax) as "
+                f"values, found '{value}' of type '{type(value)}'"
+            )
+    return dict(given)
