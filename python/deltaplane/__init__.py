@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane._native import __version__
 from deltaplane.exceptions import DeltaError
-from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
-from deltaplane.table import DeltaTable, Metadata, ProtocolVersions
-from deltaplane.write import WriteResult, write_deltalake
+from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
     from deltaplane.alter import AlterPlan, TableAlterer
@@ -22,9 +20,12 @@ if TYPE_CHECKING:
     from deltaplane.loading import CopyResult, copy_into
     from deltaplane.log_store import LogStore, StoredObject, register_log_store
     from deltaplane.once_writer import OnceWriter
+    from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
     from deltaplane.schema import Field, Schema
     from deltaplane.statements import sql
+    from deltaplane.table_facts import Metadata, ProtocolVersions
     from deltaplane.tail import NewRows
+    from deltaplane.write import WriteResult, write_deltalake
 
 __all__ = [
     "AlterPlan",
@@ -56,24 +57,32 @@ __all__ = [
     "write_deltalake",
 ]
 
-# Where the names are that most programs don't use.
+# Where the names are that come in when they are used.
 _LATER = {
     "AlterPlan": "alter",
+    "CommitProperties": "properties",
     "CopyResult": "loading",
     "DryRun": "dry_run",
     "Field": "schema",
     "GroupWriter": "group_commit",
     "LogStore": "log_store",
+    "Metadata": "table_facts",
     "NewRows": "tail",
     "OnceWriter": "once_writer",
     "PlanExplanation": "explanation",
+    "PostCommitHookProperties": "properties",
+    "ProtocolVersions": "table_facts",
     "Schema": "schema",
     "StoredObject": "log_store",
     "TableAlterer": "alter",
+    "Transaction": "properties",
+    "WriteResult": "write",
+    "WriterProperties": "properties",
     "convert_to_deltalake": "convert",
     "copy_into": "loading",
     "register_log_store": "log_store",
     "sql": "statements",
+    "write_deltalake": "write",
 }
 
 if not TYPE_CHECKING:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.options import location_text, storage_options_text
-from deltaplane.properties import CommitProperties, PostCommitHookProperties, commit_request
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from deltaplane.options import TableUri
+    from deltaplane.properties import CommitProperties, PostCommitHookProperties
 
 __all__ = ["TableCare"]
 
@@ -81,6 +82,7 @@ class TableCare:
         ['VACUUM END', 'VACUUM START']
         """
         from deltaplane.commands.vacuum import Vacuum, vacuum
+        from deltaplane.properties import commit_request
 
         what = Vacuum(retention_hours, enforce_retention_duration, full, tuple(keep_versions or ()), dry_run)
         commit = commit_request(commit_properties, post_commithook_properties)
@@ -131,6 +133,7 @@ class TableCare:
         (1, [1])
         """
         from deltaplane.commands.restore import restore
+        from deltaplane.properties import commit_request
 
         commit = commit_request(commit_properties, post_commithook_properties)
         done = restore(
@@ -197,6 +200,8 @@ class TableCare:
         >>> DeltaTable("memory://doc-repair/t").repair()
         {'dry_run': False, 'files_removed': []}
         """
+        from deltaplane.properties import commit_request
+
         request = {"dry_run": dry_run, "commit": commit_request(commit_properties, post_commithook_properties)}
         self._snapshot = self._snapshot.update()
         files, version = _native.repair(self._snapshot, json.dumps(request))
@@ -264,6 +269,8 @@ class TableCare:
         >>> DeltaTable("memory://doc-clone/copy").to_pyarrow_table()["x"].to_pylist()
         [1, 2]
         """
+        from deltaplane.properties import commit_request
+
         options = self._options if storage_options is None else storage_options_text(storage_options)
         request = {
             "shallow": shallow,

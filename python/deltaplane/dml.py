@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
-from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
 
 if TYPE_CHECKING:
     from deltaplane import _native
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from deltaplane.commands.rewriting import Done, Target
     from deltaplane.dry_run import DryRun
     from deltaplane.merging import TableMerger
+    from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
 
 __all__ = ["RowCommands"]
 

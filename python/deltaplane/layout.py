@@ -6,18 +6,18 @@ Arguments in, results out; `commands.optimize` does the work. Called by users, t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
-from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from deltaplane import _native
     from deltaplane.commands.optimize import Layout, Progress
     from deltaplane.commands.rewriting import Settings, Target
+    from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
 
 __all__ = ["LayoutCommands", "TableOptimizer"]
 
@@ -200,6 +200,8 @@ class TableOptimizer:
         named = [columns] if isinstance(columns, str) else list(columns)
         if not named:
             raise InvalidArgumentError("z_order needs a column at least")
+        from dataclasses import replace
+
         settings = _settings(writer_properties, commit_properties, post_commithook_properties, target_size)
         return self._table._optimized(replace(what, columns=named, curve=curve), settings)
 
@@ -216,6 +218,8 @@ def _layout(
     dry_run: bool,
     progress: Callable[[Progress], object] | None,
 ) -> Layout:
+    from datetime import timedelta
+
     from deltaplane.commands.optimize import Layout
 
     if memory_limit is not None and max_spill_size is not None:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import date, datetime, timezone
-from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from deltaplane.exceptions import InvalidArgumentError
 
+if TYPE_CHECKING:
+    from datetime import date, datetime
+
 __all__ = ["TableUri", "VersionLike", "location_text", "storage_options_text", "version_arguments"]
 
-TableUri = str | Path | os.PathLike[str]
-VersionLike = int | str | datetime
+TableUri = str | os.PathLike[str]
+VersionLike: TypeAlias = "int | str | datetime"
 
 
 def location_text(table_uri: TableUri) -> str:
@@ -66,6 +68,8 @@ def version_arguments(version: VersionLike | None) -> tuple[int | None, int | No
     """
     if version is None:
         return None, None
+    from datetime import date, datetime
+
     if isinstance(version, bool) or not isinstance(version, (int, str, datetime, date)):
         raise InvalidArgumentError(
             f"a version is a number, an ISO 8601 text or a datetime, not {type(version).__name__}"
@@ -78,6 +82,8 @@ def version_arguments(version: VersionLike | None) -> tuple[int | None, int | No
 
 
 def _epoch_ms(moment: str | datetime | date) -> int:
+    from datetime import datetime, timezone
+
     if isinstance(moment, str):
         text = moment.strip()
         try:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from deltaplane import expr
 from deltaplane.expr import Predicate
-from deltaplane.properties import CommitProperties, PostCommitHookProperties, commit_request
 
 if TYPE_CHECKING:
     from deltaplane import _native
+    from deltaplane.properties import CommitProperties, PostCommitHookProperties
 
 __all__ = ["SerializableReads"]
 
@@ -61,6 +61,8 @@ class SerializableReads:
         >>> total, table.version(), table.history(1)[0]["operation"]
         (5, 1, 'READ')
         """
+        from deltaplane.properties import commit_request
+
         tree = expr.parse(filters)
         self._snapshot = read = self._snapshot.update()
         # A wrong condition is said before the block runs.

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from deltaplane import _native, expr
 from deltaplane.arrow_io import Scan
@@ -18,11 +17,9 @@ from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.expr.tree import all_of
 from deltaplane.layout import LayoutCommands
-from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
-from deltaplane.properties import CommitProperties, PostCommitHookProperties
+from deltaplane.options import location_text, storage_options_text, version_arguments
 from deltaplane.serializable_reads import SerializableReads
 from deltaplane.tail import Followed
-from deltaplane.write import write_request
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,37 +29,18 @@ if TYPE_CHECKING:
     from deltaplane.alter import AlterPlan, TableAlterer
     from deltaplane.compat import Compatibility
     from deltaplane.explanation import PlanExplanation
-    from deltaplane.options import TableUri
+    from deltaplane.options import TableUri, VersionLike
+    from deltaplane.properties import CommitProperties, PostCommitHookProperties
     from deltaplane.schema import Schema
+    from deltaplane.table_facts import Metadata, ProtocolVersions
 
-__all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
+__all__ = ["DeltaTable"]
 
 _INSTEAD = {
     "create_write_transaction": "use write_deltalake",
     "table_config": "",
     "to_pyarrow_dataset": "use scan(columns, predicate), which any Arrow library reads",
 }
-
-
-@dataclass(frozen=True)
-class Metadata:
-    """What the table says of itself. `created_time` is in milliseconds since 1970-01-01 UTC."""
-
-    id: str
-    name: str | None
-    description: str | None
-    partition_columns: list[str]
-    created_time: int | None
-    configuration: dict[str, str]
-
-
-class ProtocolVersions(NamedTuple):
-    """What a reader and a writer of the table must be able to do."""
-
-    min_reader_version: int
-    min_writer_version: int
-    writer_features: list[str] | None
-    reader_features: list[str] | None
 
 
 class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Followed):
@@ -171,6 +149,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Foll
         0
         """
         location, options = location_text(table_uri), storage_options_text(storage_options)
+        from deltaplane.write import write_request
+
         request = write_request(
             mode=mode,
             partition_by=partition_by,
@@ -210,6 +190,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Foll
         >>> str(plan.after), DeltaTable.is_deltatable("memory://doc-plan/t")
         ('(3, 7: appendOnly, deletionVectors, invariants)', False)
         """
+        from deltaplane.write import write_request
+
         request = write_request(
             mode=mode,
             partition_by=partition_by,
@@ -303,10 +285,14 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Foll
 
     def metadata(self) -> Metadata:
         """Id, name, description, partition columns, time of creation and properties."""
+        from deltaplane.table_facts import Metadata
+
         return Metadata(**json.loads(self._snapshot.metadata_json()))
 
     def protocol(self) -> ProtocolVersions:
         """The protocol versions and table features."""
+        from deltaplane.table_facts import ProtocolVersions
+
         return ProtocolVersions(**json.loads(self._snapshot.protocol_json()))
 
     def compatibility(self, properties: Mapping[str, str] | None = None) -> Compatibility:

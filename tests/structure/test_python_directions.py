@@ -14,7 +14,7 @@ from structure.python_modules import Package, imports, module_name
 LAYERS = (
     ("_native", "errors", "exceptions"),
     ("arrow_io", "cache", "compat", "explanation", "expr", "gathering", "log_store", "options", "properties", "schema"),
-    ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_rules", "tail"),
+    ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_rules", "table_facts", "tail"),
     ("engine",),
     ("commands",),
     ("merging", "write"),
