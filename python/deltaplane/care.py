@@ -15,6 +15,8 @@ from deltaplane.options import location_text, storage_options_text
 if TYPE_CHECKING:
     from datetime import datetime
 
+    import pyarrow as pa
+
     from deltaplane.options import TableUri
     from deltaplane.properties import CommitProperties, PostCommitHookProperties
 
@@ -281,3 +283,28 @@ class TableCare:
         done = _native.clone_table(self._snapshot, location_text(target), options, json.dumps(request))
         metrics: dict[str, int] = json.loads(done)["metrics"]
         return metrics
+
+    def diff(self, from_version: int, to_version: int | None = None) -> pa.Table:
+        """In which files two versions differ; None is the version that this object shows.
+
+        Returns:
+            A row for each file that the later version has and the earlier one hasn't, or the other way round: `change`
+            (`added` or `removed`), `path`, `size_bytes`, `num_records` (null where statistics don't say) and
+            `deleted_rows`, those that its deletion vector marks. A file that gets another vector is removed and added.
+
+        Cost: columns of all files of both versions. For rows instead of files see `load_cdf`.
+
+        Raises:
+            VersionNotFoundError: one of the versions isn't there.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> for x in (1, 2):
+        ...     _ = write_deltalake("memory://doc-diff/t", pa.table({"x": [x]}), mode="overwrite")
+        >>> sorted(DeltaTable("memory://doc-diff/t").diff(0)["change"].to_pylist())
+        ['added', 'removed']
+        """
+        from deltaplane.commands.diff import diff
+
+        after = self._snapshot if to_version is None else self._snapshot.at(to_version)
+        return diff(self._snapshot.at(from_version), after)

@@ -62,7 +62,9 @@ impl Snapshot {
         let store = self.store().without_cache()?;
         let columns = partition_names(self);
         let cutoff = now_ms().saturating_sub(self.state().properties().deleted_file_retention_ms);
-        let mut kept = Kept::of(self, cutoff).await?;
+        // An older version doesn't know what later ones need.
+        let mut kept = Kept::of(&self.update().await?, cutoff).await?;
+        kept.version(self).await?;
         let (mut there, mut findings) = (There::default(), self.protocol_findings());
         let mut objects = listed(&store, &columns).await?;
         while let Some(o) = objects.try_next().await? {

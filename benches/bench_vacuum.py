@@ -1,0 +1,102 @@
+"""A dry run of VACUUM that looks through a directory: as many live files as the size says, and a tenth as many that no commit
+names, all of them old. The answer is the number of files that would go. The bar is a walk of the directory that only asks
+for sizes and times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import sizes
+from harness import Case, Task, main
+
+FILES = {"quick": [1_000], "small": [10_000, 100_000], "full": [10_000, 100_000, 1_000_000]}
+# Files in one directory: about a day's of a table that is written every minute.
+IN_A_PARTITION = 1_000
+OLD_MS = 30 * 24 * 3600 * 1000
+
+
+def _table(files: int, root: Path) -> Path:
+    """The table, whose files are empty: nothing of this reads one."""
+    now = round(time.time() * 1000)
+    old = (now - OLD_MS) / 1000
+    (root / "_delta_log").mkdir(parents=True)
+    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in (("day", "integer"), ("x", "long"))]
+    actions: list[dict[str, Any]] = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {
+            "metaData": {
+                "id": "00000000-0000-0000-0000-000000000000",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps({"type": "struct", "fields": fields}),
+                "partitionColumns": ["day"],
+                "configuration": {},
+                "createdTime": now,
+            }
+        },
+    ]
+    for n in range(files + files // 10):
+        day, name = n % files // IN_A_PARTITION, f"part-{n:05d}-{n:032x}.c000.snappy.parquet"
+        if n % IN_A_PARTITION == 0 and n < files:
+            (root / f"day={day}").mkdir()
+        path = root / f"day={day}" / name
+        path.touch()
+        os.utime(path, (old, old))
+        if n < files:
+            values = {"partitionValues": {"day": str(day)}, "modificationTime": now - OLD_MS, "dataChange": True}
+            actions.append({"add": {"path": f"day={day}/{name}", "size": 0, **values}})
+    (root / "_delta_log/00000000000000000000.json").write_text("".join(json.dumps(a) + "\n" for a in actions))
+    return root
+
+
+def _task(case: Mapping[str, Any], scratch: Path, vacuum: Callable[[str], int]) -> Task:
+    table = str(_table(case["files"], scratch / "table"))
+    return Task(lambda: vacuum(table))
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import DeltaTable
+
+    return _task(case, scratch, lambda path: len(DeltaTable(path).vacuum(full=True)))
+
+
+def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltalake import DeltaTable
+
+    return _task(case, scratch, lambda path: len(DeltaTable(path).vacuum(full=True)))
+
+
+def walk(case: Mapping[str, Any], scratch: Path) -> Task:
+    def ask(path: str) -> int:
+        seen = sum(1 for top, _, names in os.walk(path) for name in names if os.stat(f"{top}/{name}").st_size >= 0)
+        # But for the commit, it can't tell which of them would go.
+        return seen - 1 - int(case["files"])
+
+    return _task(case, scratch, ask)
+
+
+CONTESTANTS = {"deltaplane": deltaplane, "deltalake": deltalake, "a walk": walk}
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    return [
+        Case(
+            f"dry run, {files:,} files",
+            list(CONTESTANTS),
+            {"files": files},
+            expected=files // 10,
+            series="vacuum, dry run",
+            size=files,
+        )
+        for files in sorted(options.files or FILES[sizes.scale_of(options)])
+    ]
+
+
+if __name__ == "__main__":
+    main("vacuum", CONTESTANTS, cases, sizes.arguments)

@@ -1,0 +1,48 @@
+"""In which files two versions differ: columns in, columns out, no object for each file.
+
+Called by `deltaplane.care`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltaplane import _native
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["diff"]
+
+_SHOWN = ("path", "size_bytes", "num_records")
+
+
+def diff(before: _native.Snapshot, after: _native.Snapshot) -> pa.Table:
+    """Files of one version that the other one lacks; a file with another deletion vector is another file (P042)."""
+    import pyarrow as pa
+
+    old, new = _files(before), _files(after)
+    gone, come = (
+        a.join(b.select(["path", "vector"]), ["path", "vector"], join_type="left anti") for a, b in _pairs(old, new)
+    )
+    change = pa.array(["removed"] * gone.num_rows + ["added"] * come.num_rows, pa.string())
+    found = pa.concat_tables([gone, come]).select([*_SHOWN, "deleted_rows"])
+    return found.add_column(0, "change", change).sort_by([("path", "ascending"), ("change", "descending")])
+
+
+def _pairs(old: pa.Table, new: pa.Table) -> tuple[tuple[pa.Table, pa.Table], ...]:
+    return (old, new), (new, old)
+
+
+def _files(version: _native.Snapshot) -> pa.Table:
+    """The live files with a text that tells their vectors apart; it is empty without one, since nulls never join."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pa.table(version.plan(None))
+    vector = found["deletion_vector"].combine_chunks()
+    parts = [pc.struct_field(vector, name) for name in ("storageType", "pathOrInlineDv", "offset")]
+    texts = [pc.fill_null(part.cast(pa.string()), "") for part in parts]
+    told = pc.binary_join_element_wise(*texts, "@")
+    deleted = pc.fill_null(pc.struct_field(vector, "cardinality"), 0)
+    return found.select(list(_SHOWN)).append_column("vector", told).append_column("deleted_rows", deleted)
