@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.condition import Condition
 
-__all__ = ["Done", "Operation", "Rewriting", "Settings", "Target", "rewriting"]
+__all__ = ["Done", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
 
 # What a command did: its metrics under delta-spark's names, none where nothing was to do; or what it would do.
@@ -213,6 +213,21 @@ def _ms(seconds: float) -> int:
 def rewriting(
     target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
 ) -> Done:
+    """Runs a command, or rehearses it."""
+    job, done = _ran(target, operation, settings, run)
+    return job.rehearsed() if settings.dry_run else done
+
+
+def rewritten(
+    target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
+) -> dict[str, int]:
+    """Runs a command that has no rehearsal; returns its metrics, or none."""
+    return _ran(target, operation, settings, run)[1]
+
+
+def _ran(
+    target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
+) -> tuple[Rewriting, dict[str, int]]:
     """Runs a command; nothing is left behind where it fails before its commit."""
     job, done = Rewriting(target, operation, settings), None
     if not job.skipped:
@@ -221,6 +236,4 @@ def rewriting(
         except BaseException as failure:
             job.take_back(failure)
             raise
-    if settings.dry_run:
-        return job.rehearsed()
-    return {} if done is None else done
+    return job, {} if done is None else done

@@ -18,7 +18,7 @@ from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.merge_clauses import Clause, said
 from deltaplane.commands.merge_columns import MergeColumns, is_default
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewriting
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewritten
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.tree import all_of
 from deltaplane.spark._conditions import bound
@@ -73,7 +73,7 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str
     keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
     operation = Operation("MERGE", _said(what, text), run.reads, columns.incoming)
-    return rewriting(target, operation, settings, run)
+    return rewritten(target, operation, settings, run)
 
 
 def _said(what: SparkMerge, text: str) -> dict[str, str]:

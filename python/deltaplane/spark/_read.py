@@ -236,7 +236,7 @@ def read_with_places(
             table=snapshot.uri,
         ) from None
     jobs = JobPlans(spark, store_options, _least_bytes(spark, None))
-    return _data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options, places=places)
+    return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options, places=places)
 
 
 def _columns(frame: Any) -> list[Any]:
