@@ -91,7 +91,7 @@ class TableOptimizer:
                 table's size (2.5 to 10 TiB).
             max_concurrent_tasks: groups of files at a time; as many as cores unless given.
             memory_limit: bytes, or a text such as `500MB`, of rows that are held while they are sorted; others go to
-                temporary files. 2 GiB unless given. `max_spill_size` is deltalake's name for it.
+                temporary files. 256 MiB unless given. `max_spill_size` is deltalake's name for it.
             max_temp_directory_size: must be None.
             min_commit_interval: seconds: what is done is committed that often, 0 after each group. Else there is one
                 commit at the end.

@@ -31,7 +31,7 @@ MOST_DELETED = 0.05
 # As many small files of a partition are put together after a commit, as in delta-spark.
 _SMALL_FILES = 50
 # Rows beyond go to temporary files while they are sorted.
-_MEMORY_BYTES = 2 << 30
+_MEMORY_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
