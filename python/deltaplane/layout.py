@@ -52,7 +52,8 @@ class TableOptimizer:
     """What `DeltaTable.optimize` returns.
 
     Rows stay as they are, with their ids; the change data feed shows nothing. What others append meanwhile is in nobody's
-    way. Old files stay for time travel until they are vacuumed. Each commit stands for itself: a command that fails leaves
+    way; groups of files of which another writer changed one meanwhile are left to that writer, and it is a conflict where no
+    group is left. Old files stay for time travel until they are vacuumed. Each commit stands for itself: a command that fails leaves
     those that it made.
     """
 
@@ -90,7 +91,7 @@ class TableOptimizer:
                 table's size (2.5 to 10 TiB).
             max_concurrent_tasks: groups of files at a time; as many as cores unless given.
             memory_limit: bytes, or a text such as `500MB`, of rows that are held while they are sorted; others go to
-                temporary files. 2 GiB unless given. `max_spill_size` is deltalake's name for it.
+                temporary files. 256 MiB unless given. `max_spill_size` is deltalake's name for it.
             max_temp_directory_size: must be None.
             min_commit_interval: seconds: what is done is committed that often, 0 after each group. Else there is one
                 commit at the end.
@@ -107,7 +108,7 @@ class TableOptimizer:
         Raises:
             InvalidArgumentError: an argument out of range; `full` on a table that isn't clustered.
             UnsupportedExpressionError: a condition over other columns than partitions'.
-            DeltaConcurrentModificationException: another writer changed one of the files first.
+            DeltaConcurrentModificationException: other writers changed files of all groups first; as in `delete`.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake

@@ -213,6 +213,41 @@ def test_appends_of_others_stay_and_changes_of_others_win(tmp_path: Path, call: 
     verify(path)
 
 
+def test_what_others_took_is_left_and_the_rest_done(tmp_path: Path) -> None:
+    # P163: one of two partitions is changed while files are written
+    path = str(tmp_path / "t")
+    table = pieces(path, partition_by=["p"])
+
+    def change(progress: Any) -> None:
+        if progress.groups_done == 2:
+            DeltaTable(path).delete("x = 0")
+
+    before = files_on_disk(path)
+    done = table.optimize.compact(progress=change)
+    assert (done["numFilesRemoved"], done["numFilesAdded"], done["versions"]) == (3, 1, [7])
+    assert table.history(1)[0]["operationMetrics"]["numRemovedFiles"] == "3"
+    assert sorted(table.to_pyarrow_table()["x"].to_pylist()) == list(range(1, 24))
+    assert len(files_on_disk(path) - before) == 2, "one that is new, one that DELETE wrote"
+    verify(path)
+
+
+def test_files_without_statistics_get_some(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    table = pieces(path, 1, 400)
+    size = table.get_add_actions()["size_bytes"][0].as_py()
+    commit = Path(path, "_delta_log", f"{0:020}.json")
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    for line in lines:
+        line.get("add", {}).pop("stats", None)
+    commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    Path(path, "_delta_log", f"{0:020}.crc").unlink()
+    table = DeltaTable(path)
+    assert table.get_add_actions()["num_records"].to_pylist() == [None]
+    assert table.optimize.compact(target_size=size)["numFilesRemoved"] == 1
+    assert table.get_add_actions()["num_records"].to_pylist() == [400]
+    assert table.optimize.compact(target_size=size)["versions"] == []
+
+
 def tags(table: DeltaTable) -> list[dict[str, str]]:
     """The tags of the live files."""
     found: dict[str, Any] = {}

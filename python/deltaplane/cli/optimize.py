@@ -25,7 +25,7 @@ def optimize(
     target_size: Annotated[
         int | None, typer.Option(min=1, help="Bytes of a file.", show_default="as the table says, or by its size")
     ] = None,
-    memory_limit: Annotated[str | None, typer.Option(help="Such as 500MB.", show_default="2GiB")] = None,
+    memory_limit: Annotated[str | None, typer.Option(help="Such as 500MB.", show_default="256MiB")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     json: AsJson = False,
 ) -> None:

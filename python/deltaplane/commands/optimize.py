@@ -31,7 +31,7 @@ MOST_DELETED = 0.05
 # As many small files of a partition are put together after a commit, as in delta-spark.
 _SMALL_FILES = 50
 # Rows beyond go to temporary files while they are sorted.
-_MEMORY_BYTES = 2 << 30
+_MEMORY_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def _run(job: _native.Layout, what: Layout, done: _Done) -> None:
     committing = False
     last = time.monotonic()
     try:
-        while (step := job.step()) is not None:
-            done.add(json.loads(step))
+        while (moved := job.step()) is not None:
+            done.add(moved)
             if what.progress is not None:
                 what.progress(done.progress())
             if what.commit_interval is not None and time.monotonic() - last >= what.commit_interval:
@@ -150,21 +150,24 @@ class _Done:
     added: list[int] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     groups: int = 0
+    bytes_moved: int = 0
     uncommitted: int = 0
     versions: list[int] = field(default_factory=list)
 
-    def add(self, step: Mapping[str, list[int]]) -> None:
-        self.added += step["added"]
-        self.removed += step["removed"]
+    def add(self, moved_bytes: int) -> None:
         self.groups += 1
+        self.bytes_moved += moved_bytes
         self.uncommitted += 1
 
-    def committed(self, metrics: Mapping[str, Any]) -> None:
-        self.versions.append(metrics["version"])
+    def committed(self, told: Mapping[str, Any]) -> None:
+        """What stands now: groups of which another writer took a file meanwhile aren't among it."""
+        self.added += told["added"]
+        self.removed += told["removed"]
+        self.versions.append(told["version"])
         self.uncommitted = 0
 
     def progress(self) -> Progress:
-        return Progress(self.groups, self.plan["groups"], sum(self.removed), self.plan["bytes"])
+        return Progress(self.groups, self.plan["groups"], self.bytes_moved, self.plan["bytes"])
 
     def metrics(self) -> dict[str, Any]:
         plan = self.plan

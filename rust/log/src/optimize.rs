@@ -1,9 +1,9 @@
 //! OPTIMIZE as the log sees it: which files are to be written anew together, and the commits that put the new ones in their
 //! place. No row changes, so nothing that others add is in the way. Who moves the rows is the caller's matter.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use deltaplane_error::{Error, Result};
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, PartitionValues, claimed_sum};
 use deltaplane_protocol::features::clustering;
 use deltaplane_protocol::files::FileRows;
@@ -19,6 +19,9 @@ use crate::{Rewrite, RewriteRequest, Rewritten, Snapshot, now_ms};
 
 /// Aimed size of the files that are made after a commit, which shouldn't take long.
 const AFTER_COMMIT_TARGET: i64 = 128 << 20;
+
+/// Times that a commit is tried again without the groups that others took files of.
+const MOST_LOSSES: usize = 10;
 
 /// OPTIMIZE as the caller asks for it.
 #[derive(Debug, Clone, Deserialize)]
@@ -59,11 +62,24 @@ struct Wanted {
 }
 
 /// Files that took the place of others.
+#[derive(Clone)]
 pub struct Moved {
     /// The old files.
     pub bin: Bin,
     /// The new ones.
     pub adds: Vec<Add>,
+}
+
+/// What a commit made visible.
+pub struct Placed {
+    /// The commit.
+    pub committed: Committed,
+    /// What it did, under delta-spark's names.
+    pub metrics: BTreeMap<String, Value>,
+    /// What stands now.
+    pub moved: Vec<Moved>,
+    /// New files of groups that were left out.
+    pub lost: Vec<Add>,
 }
 
 impl LayoutPlan {
@@ -158,16 +174,47 @@ impl LayoutPlan {
         }
     }
 
-    /// Puts new files in the place of old ones, in one commit.
+    /// Puts new files in the place of old ones, in one commit. Groups of which another writer took a file meanwhile are
+    /// left out: their rows are that writer's to place.
     ///
     /// # Errors
-    /// `ConcurrentDeleteDelete` when another writer changed one of the old files first; nothing is visible then.
-    pub async fn commit(&self, moved: &[Moved]) -> Result<(Committed, BTreeMap<String, Value>)> {
-        let metrics = metrics(moved);
+    /// `ConcurrentDeleteDelete` when none is left; nothing is visible then.
+    pub async fn commit(&self, mut moved: Vec<Moved>) -> Result<Placed> {
+        let mut lost = Vec::new();
+        for _ in 0..MOST_LOSSES {
+            let error = match self.place(&moved).await {
+                Ok(committed) => {
+                    let metrics = metrics(&moved);
+                    return Ok(Placed {
+                        committed,
+                        metrics,
+                        moved,
+                        lost,
+                    });
+                }
+                Err(e) if e.kind() == Kind::ConcurrentDeleteDelete => e,
+                Err(e) => return Err(e),
+            };
+            let taken = self.taken().await?;
+            let stands = |m: &Moved| m.bin.files.iter().all(|f| !taken.contains(&f.add.path));
+            let (left, gone): (Vec<_>, Vec<_>) = moved.into_iter().partition(stands);
+            if left.is_empty() || gone.is_empty() {
+                return Err(error);
+            }
+            lost.extend(gone.into_iter().flat_map(|m| m.adds));
+            moved = left;
+        }
+        Err(Error::new(
+            Kind::ConcurrentDeleteDelete,
+            "other writers changed files of OPTIMIZE at each of its attempts: run it again, or on fewer partitions",
+        ))
+    }
+
+    async fn place(&self, moved: &[Moved]) -> Result<Committed> {
         let (now, mut done) = (now_ms(), Rewritten::default());
         for Moved { bin, adds } in moved {
-            done.removes
-                .extend(bin.files.iter().map(|f| f.add.to_remove(now, false)));
+            let removes = bin.files.iter().map(|f| f.add.to_remove(now, false));
+            done.removes.extend(removes);
             let tags = self.order.as_ref().map(|w| w.ordering.tags(&new_id().to_string()));
             let provider = self.order.as_ref().filter(|w| w.clusters).map(|_| PROVIDER.to_owned());
             done.adds.extend(adds.iter().map(|add| Add {
@@ -176,8 +223,23 @@ impl LayoutPlan {
                 ..add.clone()
             }));
         }
-        done.metrics = metrics.iter().map(|(k, v)| (k.clone(), json!(v.to_string()))).collect();
-        Ok((self.rewrite.commit(done).await?, metrics))
+        let metrics = metrics(moved).into_iter();
+        done.metrics = metrics.map(|(k, v)| (k, json!(v.to_string()))).collect();
+        self.rewrite.commit(done).await
+    }
+
+    /// The files, by their paths in the log, that commits removed since the version that was read.
+    async fn taken(&self) -> Result<HashSet<String>> {
+        let base = self.rewrite.base();
+        let mut found = HashSet::new();
+        for commit in base.update().await?.commits_after(Some(base.version())).await? {
+            let removes = &commit.files()?.removes;
+            let rows = FileRows::new(removes);
+            for row in 0..removes.num_rows() {
+                found.insert(rows.path(row)?.to_owned());
+            }
+        }
+        Ok(found)
     }
 }
 

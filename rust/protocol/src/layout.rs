@@ -111,7 +111,12 @@ impl Rules {
     pub fn is_compacted(&self, file: &Candidate) -> bool {
         #[allow(clippy::cast_precision_loss)]
         let small = (file.add.size as f64) < LARGE_ENOUGH * self.target as f64;
-        small || file.deleted() > self.most_deleted
+        small || self.is_outdated(file)
+    }
+
+    /// Whether a file is written anew even alone: for its deleted rows, or since it has no statistics, which new files have.
+    fn is_outdated(&self, file: &Candidate) -> bool {
+        file.records.is_none() || file.deleted() > self.most_deleted
     }
 }
 
@@ -147,7 +152,7 @@ fn by_partition(files: Vec<Candidate>) -> BTreeMap<PartitionValues, Vec<Candidat
     found
 }
 
-/// Groups of files that are to be one file each. A file alone is written anew only for its deleted rows. Done again on the
+/// Groups of files that are to be one file each. A file alone is written anew only if it is outdated. Done again on the
 /// result nothing is found: any two groups of a partition are larger than a file is to be.
 pub fn compacted(files: Vec<Candidate>, rules: &Rules) -> Vec<Bin> {
     let files = files.into_iter().filter(|f| rules.is_compacted(f)).collect();
@@ -157,8 +162,7 @@ pub fn compacted(files: Vec<Candidate>, rules: &Rules) -> Vec<Bin> {
         // Neighbours first; what is left over then goes together, the smallest first.
         groups.sort_by_key(|g| bytes(g));
         for files in packed(groups.into_iter(), rules.target) {
-            let alone = files.len() == 1 && files.iter().all(|f| f.deleted() <= rules.most_deleted);
-            if !alone {
+            if files.len() > 1 || files.iter().any(|f| rules.is_outdated(f)) {
                 let partition_values = partition_values.clone();
                 bins.push(Bin {
                     partition_values,
@@ -207,7 +211,7 @@ fn unordered(files: Vec<Candidate>, order: &Ordering, rules: &Rules, keeps_other
     for file in files {
         let cube = file.cube().map(|(id, _)| id.to_owned());
         match cube {
-            Some(id) if file.is_in(order) && file.deleted() <= rules.most_deleted => {
+            Some(id) if file.is_in(order) && !rules.is_outdated(&file) => {
                 runs.entry(id).or_default().push(file);
             }
             Some(_) if keeps_others && !file.is_in(order) => {}

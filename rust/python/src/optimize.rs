@@ -104,8 +104,8 @@ impl Layout {
         })
     }
 
-    /// Goes on until one more group is written; what that was as JSON, `None` at the end.
-    fn step(&self, py: Python<'_>) -> PyResult<Option<String>> {
+    /// Goes on until one more group is written; the bytes of its old files, `None` at the end.
+    fn step(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         run(py, || {
             let mut state = self.locked();
             let Some(running) = &mut state.running else {
@@ -114,23 +114,31 @@ impl Layout {
             let Some(moved) = block_on(running.try_next())? else {
                 return Ok(None);
             };
-            let said = json!({
-                "removed": moved.bin.files.iter().map(|f| f.add.size).collect::<Vec<_>>(),
-                "added": moved.adds.iter().map(|a| a.size).collect::<Vec<_>>(),
-            });
+            let bytes = moved.bin.bytes();
             state.moved.push(moved);
-            Ok(Some(said.to_string()))
+            Ok(Some(bytes))
         })
     }
 
-    /// Commits the groups that were written since the last commit; returns metrics and version as JSON.
+    /// Commits the groups that were written since the last commit, but for those of which another writer took a file;
+    /// returns version, delta-spark's metrics and the sizes of old and new files as JSON.
     fn commit(&self, py: Python<'_>) -> PyResult<String> {
         run(py, || {
             let mut state = self.locked();
-            let (committed, mut metrics) = block_on(self.plan.commit(&state.moved))?;
+            let placed = block_on(self.plan.commit(state.moved.clone()))?;
             state.moved.clear();
-            metrics.insert("version".to_owned(), json!(committed.version));
-            Ok(json!(metrics).to_string())
+            if let Err(e) = delete_paths(self.store(), placed.lost.iter().map(|a| a.path.as_str())) {
+                tracing::warn!(error = %e, "files of a group that another writer took are left behind: vacuum removes them");
+            }
+            let old = placed.moved.iter().flat_map(|m| &m.bin.files);
+            let new = placed.moved.iter().flat_map(|m| &m.adds);
+            Ok(json!({
+                "version": placed.committed.version,
+                "metrics": placed.metrics,
+                "removed": old.map(|f| f.add.size).collect::<Vec<_>>(),
+                "added": new.map(|a| a.size).collect::<Vec<_>>(),
+            })
+            .to_string())
         })
     }
 

@@ -7,6 +7,7 @@ use arrow::array::{Array, RecordBatch, StructArray};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::zorder::{RowOrder, Sample, columns_of};
 use deltaplane_sorting::{Keyed, Run, Sorted, SpilledRun, merge};
+use futures::executor::block_on_stream;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -18,6 +19,8 @@ use crate::read::{FileRead, ReadSpec};
 const RUN_PART: usize = 8;
 /// More rows in a run would only wait longer for their turn.
 const RUN_BYTES: usize = 256 << 20;
+/// Runs that are merged at once.
+const MOST_RUNS: usize = 64;
 /// Slices that are merged ahead of the writer.
 const MERGED_AHEAD: usize = 4;
 /// Of more files than these only some are looked at for the sample.
@@ -105,7 +108,39 @@ struct Runs {
     bytes: usize,
     sorting: Vec<JoinHandle<Result<Sorted>>>,
     spilling: Option<JoinHandle<Result<Option<SpilledRun>>>>,
-    spilled: Vec<SpilledRun>,
+    spilled: Levels,
+}
+
+/// Runs in temporary files: of each level so many at most, then they become one of the next. So few files are open and few
+/// rows in memory while they are merged, and each row is rewritten as often as there are levels.
+#[derive(Default)]
+struct Levels(Vec<Vec<SpilledRun>>);
+
+impl Levels {
+    async fn add(&mut self, mut run: SpilledRun) -> Result<()> {
+        for level in 0.. {
+            if level == self.0.len() {
+                self.0.push(Vec::new());
+            }
+            let Some(runs) = self.0.get_mut(level) else { break };
+            runs.push(run);
+            if runs.len() < MOST_RUNS {
+                break;
+            }
+            let full = std::mem::take(runs)
+                .into_iter()
+                .map(SpilledRun::read)
+                .collect::<Result<_>>()?;
+            let merged = blocking(move || SpilledRun::write(block_on_stream(merge(full)))).await?;
+            let Some(merged) = merged else { break };
+            run = merged;
+        }
+        Ok(())
+    }
+
+    fn read(self) -> Result<Vec<Run<'static>>> {
+        self.0.into_iter().flatten().map(SpilledRun::read).collect()
+    }
 }
 
 impl Runs {
@@ -117,7 +152,7 @@ impl Runs {
             bytes: 0,
             sorting: Vec::new(),
             spilling: None,
-            spilled: Vec::new(),
+            spilled: Levels::default(),
         }
     }
 
@@ -145,23 +180,24 @@ impl Runs {
     }
 
     async fn end_spilling(&mut self) -> Result<()> {
-        if let Some(task) = self.spilling.take() {
-            self.spilled.extend(task.await.map_err(died)??);
+        let Some(task) = self.spilling.take() else {
+            return Ok(());
+        };
+        match task.await.map_err(died)?? {
+            Some(run) => self.spilled.add(run).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     async fn take(mut self) -> Result<Vec<Run<'static>>> {
         self.end_spilling().await?;
         let held = std::mem::take(&mut self.held);
         self.sorting.push(tokio::task::spawn_blocking(move || Sorted::of(held)));
-        let mut runs = Vec::with_capacity(self.sorting.len() + self.spilled.len());
+        let mut runs = Vec::with_capacity(self.sorting.len());
         for task in std::mem::take(&mut self.sorting) {
             runs.push(stream::iter(task.await.map_err(died)??).boxed());
         }
-        for run in std::mem::take(&mut self.spilled) {
-            runs.push(run.read()?);
-        }
+        runs.extend(self.spilled.read()?);
         Ok(runs)
     }
 }

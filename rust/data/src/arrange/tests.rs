@@ -11,6 +11,7 @@ use crate::testing::{Folder, schema};
 use crate::write::FileWriter;
 
 const ROWS: i64 = 40_000;
+const PER_FILE: usize = 10_000;
 
 fn numbers() -> RecordBatch {
     let x: Int64Array = (0..ROWS).map(|n| n * 7_919 % ROWS).collect();
@@ -24,8 +25,8 @@ async fn written(folder: &Folder, spec: &WriteSpec) -> Vec<FileRead> {
         ..spec.clone()
     };
     let mut writer = FileWriter::new(folder.store.clone(), spec).unwrap();
-    for from in (0..numbers().num_rows()).step_by(10_000) {
-        writer.write(numbers().slice(from, 10_000)).await.unwrap();
+    for from in (0..numbers().num_rows()).step_by(PER_FILE) {
+        writer.write(numbers().slice(from, PER_FILE)).await.unwrap();
     }
     let adds = writer.finish().await.unwrap();
     adds.iter().map(|a| FileRead::of(a).unwrap()).collect()
@@ -74,8 +75,13 @@ async fn sorted_rows_are_the_same_in_memory_and_beyond() {
     assert!(files.len() > 1);
     let mut results = Vec::new();
     // All in memory, in one run; some runs in temporary files; nearly all of them.
-    for memory in [1 << 30, 1 << 20, 1 << 10] {
-        let way = arrangement(&folder, by(&["x"], Curve::ZOrder), memory);
+    for (memory, batch_rows) in [(1 << 30, 10_000), (1 << 20, 10_000), (1 << 10, 10_000), (1 << 10, 100)] {
+        let mut way = arrangement(&folder, by(&["x"], Curve::ZOrder), memory);
+        // Small batches make more runs than are merged at once.
+        way.read = Arc::new(ReadSpec {
+            batch_rows,
+            ..way.read.as_ref().clone()
+        });
         let adds = way.run(files.clone(), 3).await.unwrap();
         assert_eq!(adds.len(), 3);
         let rows = read_back(&way, &adds).await;

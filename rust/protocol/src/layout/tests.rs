@@ -81,7 +81,7 @@ fn partitions_stay_apart() {
 }
 
 #[test]
-fn a_file_alone_is_written_anew_for_its_deleted_rows_only() {
+fn a_file_alone_is_written_anew_for_deleted_rows_or_statistics_only() {
     let bins = compacted(
         vec![
             file("a", 10),
@@ -99,6 +99,14 @@ fn a_file_alone_is_written_anew_for_its_deleted_rows_only() {
         names(&compacted(vec![unknown], &rules(100))),
         [["a"]],
         "nothing tells how many are left"
+    );
+    let unmeasured = Candidate {
+        records: None,
+        ..file("a", 400)
+    };
+    assert_eq!(
+        names(&compacted(vec![unmeasured, file("b", 400)], &rules(100))),
+        [["a"]]
     );
 }
 
