@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
+from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
@@ -16,7 +17,7 @@ from deltaplane.properties import CommitProperties, PostCommitHookProperties, Wr
 if TYPE_CHECKING:
     from deltaplane import _native
     from deltaplane.commands.merge_clauses import Clause
-    from deltaplane.commands.rewriting import Target
+    from deltaplane.commands.rewriting import Done, Target
     from deltaplane.merging import TableMerger
 
 __all__ = ["RowCommands"]
@@ -31,6 +32,7 @@ class RowCommands:
     _location: str
     _snapshot: _native.Snapshot
 
+    @overload
     def delete(
         self,
         predicate: Predicate | None = None,
@@ -38,7 +40,27 @@ class RowCommands:
         *,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
-    ) -> dict[str, Any]:
+        dry_run: Literal[False] = False,
+    ) -> dict[str, Any]: ...
+    @overload
+    def delete(
+        self,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: Literal[True],
+    ) -> DryRun: ...
+    def delete(
+        self,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any] | DryRun:
         """Deletes the rows for which a condition is true, all rows without one; the object shows the new version.
 
         A condition over partition columns removes whole files and reads none. Else, where
@@ -48,6 +70,7 @@ class RowCommands:
         Args:
             predicate: Spark SQL, or tuples as in `scan`.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
+            dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
 
         Returns:
             `num_deleted_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and
@@ -69,9 +92,10 @@ class RowCommands:
         from deltaplane.commands.delete import delete
         from deltaplane.commands.rewriting import Settings
 
-        settings = Settings(writer_properties, commit_properties, post_commithook_properties)
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
         return self._did(delete(self._target(), predicate, settings), ("num_deleted_rows", *_COMMON))
 
+    @overload
     def update(
         self,
         updates: Mapping[str, str] | None = None,
@@ -82,7 +106,33 @@ class RowCommands:
         *,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
-    ) -> dict[str, Any]:
+        dry_run: Literal[False] = False,
+    ) -> dict[str, Any]: ...
+    @overload
+    def update(
+        self,
+        updates: Mapping[str, str] | None = None,
+        new_values: Mapping[str, Any] | None = None,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        error_on_type_mismatch: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: Literal[True],
+    ) -> DryRun: ...
+    def update(
+        self,
+        updates: Mapping[str, str] | None = None,
+        new_values: Mapping[str, Any] | None = None,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        error_on_type_mismatch: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any] | DryRun:
         """Gives columns new values in the rows for which a condition is true, in all rows without one.
 
         Expressions see a row's old values. Columns are found ignoring case, fields of structs by their path. Generated
@@ -95,6 +145,7 @@ class RowCommands:
             predicate: Spark SQL, or tuples as in `scan`.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
             error_on_type_mismatch: must be True: a value that a column doesn't take is never stored as null.
+            dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
 
         Returns:
             `num_updated_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and
@@ -126,7 +177,7 @@ class RowCommands:
         from deltaplane.commands.update import update
 
         assignments = Assignments(self._snapshot.schema_json(), updates or {}, new_values or {})
-        settings = Settings(writer_properties, commit_properties, post_commithook_properties)
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
         return self._did(update(self._target(), assignments, predicate, settings), ("num_updated_rows", *_COMMON))
 
     def merge(
@@ -194,7 +245,7 @@ class RowCommands:
         rows = as_reader(source)
         settings = (writer_properties, commit_properties, post_commithook_properties)
 
-        def run(clauses: Sequence[Clause]) -> dict[str, Any]:
+        def run(clauses: Sequence[Clause], dry_run: bool) -> dict[str, Any] | DryRun:
             from deltaplane.commands.merge import Merge, merge
             from deltaplane.commands.rewriting import Settings
             from deltaplane.engine.local import Memory
@@ -208,10 +259,11 @@ class RowCommands:
                 merge_schema=merge_schema,
                 memory=Memory(memory_limit or max_spill_size, temp_directory, max_temp_directory_size),
             )
-            return self._did(merge(self._target(), what, Settings(*settings)), MERGE_METRICS)
+            return self._did(merge(self._target(), what, Settings(*settings, dry_run=dry_run)), MERGE_METRICS)
 
         return TableMerger(run)
 
+    @overload
     def purge(
         self,
         partition_filters: Predicate | None = None,
@@ -219,7 +271,27 @@ class RowCommands:
         *,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
-    ) -> dict[str, Any]:
+        dry_run: Literal[False] = False,
+    ) -> dict[str, Any]: ...
+    @overload
+    def purge(
+        self,
+        partition_filters: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: Literal[True],
+    ) -> DryRun: ...
+    def purge(
+        self,
+        partition_filters: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any] | DryRun:
         """Writes files anew that still hold what the table has no more: rows deleted by vectors, dropped columns, values
         in a type that was widened since (`REORG TABLE … APPLY (PURGE)`). Rows stay as they are, and so do their ids.
 
@@ -228,6 +300,7 @@ class RowCommands:
         Args:
             partition_filters: which partitions, as Spark SQL or tuples over partition columns; all unless given.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
+            dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
 
         Returns:
             `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and more. Where no file is
@@ -249,7 +322,7 @@ class RowCommands:
         from deltaplane.commands.purge import purge
         from deltaplane.commands.rewriting import Settings
 
-        settings = Settings(writer_properties, commit_properties, post_commithook_properties)
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
         return self._did(purge(self._target(), partition_filters, settings), _COMMON)
 
     def _target(self) -> Target:
@@ -257,9 +330,16 @@ class RowCommands:
 
         return Target(self._location, self._snapshot)
 
-    def _did(self, metrics: dict[str, int], always: Sequence[str]) -> dict[str, Any]:
+    def _did(self, metrics: Done, always: Sequence[str]) -> dict[str, Any] | DryRun:
         """Shows the version that a command made; its metrics under deltalake's names, `always` also where none is."""
+        if isinstance(metrics, DryRun):
+            return metrics
         if metrics:
             self._snapshot = self._snapshot.update()
+            if self._snapshot.auto_compacts:
+                from deltaplane.commands.optimize import after_commit
+
+                after_commit(self._target())
+                self._snapshot = self._snapshot.update()
         snake = {re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): value for name, value in metrics.items()}
         return {**dict.fromkeys(always, 0), **snake}

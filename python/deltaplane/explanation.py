@@ -1,6 +1,6 @@
 """Why a plan keeps the files that it keeps: the figures of `DeltaTable.explain`, and their text.
 
-It must not know how files are skipped. Called by `table`.
+It must not know how files are skipped. Called by `table`; its sizes also by `dry_run`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["PlanExplanation"]
+__all__ = ["PlanExplanation", "size_text"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class PlanExplanation:
             ("skipped by their partition values", self.skipped_by_partition, ""),
             ("skipped by their statistics", self.skipped_by_statistics, ""),
             ("replaced by later commits", self.replaced, ""),
-            ("kept", self.kept, _size(self.kept_bytes)),
+            ("kept", self.kept, size_text(self.kept_bytes)),
         ]
         shown = [line for line in lines if line[1] or line[0] in ("considered", "kept")]
         for column, files in (self.kept_without_statistics or {}).items():
@@ -80,7 +80,12 @@ def _line(what: str, files: int, more: str) -> str:
     return f"{text}, {more}" if more else text
 
 
-def _size(size_bytes: float) -> str:
+def size_text(size_bytes: float) -> str:
+    """A number of bytes for people.
+
+    >>> size_text(0), size_text(3 << 20)
+    ('0 bytes', '3.0 MiB')
+    """
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if size_bytes < 1024 or unit == "TiB":
             break

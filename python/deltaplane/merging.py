@@ -6,9 +6,10 @@ Called by users. What a clause does is `commands.merge`'s matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
+from deltaplane.dry_run import DryRun
 
 __all__ = ["MERGE_METRICS", "TableMerger"]
 
@@ -46,7 +47,7 @@ class TableMerger:
     [(2, 25), (3, 30), (4, 40)]
     """
 
-    def __init__(self, run: Callable[[Sequence[Clause]], dict[str, Any]]) -> None:
+    def __init__(self, run: Callable[[Sequence[Clause], bool], dict[str, Any] | DryRun]) -> None:
         self._run = run
         self._clauses: list[Clause] = []
 
@@ -85,8 +86,16 @@ class TableMerger:
         """Deletes rows that match no row of the source."""
         return self._with("not_matched_by_source", "delete", predicate)
 
-    def execute(self) -> dict[str, Any]:
+    @overload
+    def execute(self, *, dry_run: Literal[False] = False) -> dict[str, Any]: ...
+    @overload
+    def execute(self, *, dry_run: Literal[True]) -> DryRun: ...
+    def execute(self, *, dry_run: bool = False) -> dict[str, Any] | DryRun:
         """Runs the merge as one commit; the table's object then shows the new version.
+
+        Args:
+            dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The source is read for it: a
+                stream can't be read again afterwards.
 
         Returns:
             `num_target_rows_inserted`, `_updated`, `_deleted` and `_copied`, `num_source_rows`, `num_output_rows`,
@@ -104,7 +113,7 @@ class TableMerger:
                 committed.
         """
         check(self._clauses)
-        return self._run(self._clauses)
+        return self._run(self._clauses, dry_run)
 
     def _with(
         self,

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from deltaplane import _native, expr
 from deltaplane.arrow_io import Scan
+from deltaplane.care import TableCare
 from deltaplane.dml import RowCommands
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.expr.tree import all_of
+from deltaplane.layout import LayoutCommands
 from deltaplane.options import VersionLike, location_text, storage_options_text, version_arguments
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.serializable_reads import SerializableReads
@@ -37,13 +39,8 @@ __all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
 
 _INSTEAD = {
     "create_write_transaction": "use write_deltalake",
-    "generate": "",
-    "optimize": "",
-    "repair": "",
-    "restore": "load the old version and write it with mode='overwrite'",
     "table_config": "",
     "to_pyarrow_dataset": "use scan(columns, predicate), which any Arrow library reads",
-    "vacuum": "",
 }
 
 
@@ -68,7 +65,7 @@ class ProtocolVersions(NamedTuple):
     reader_features: list[str] | None
 
 
-class DeltaTable(RowCommands, SerializableReads, Followed):
+class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Followed):
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:
@@ -159,7 +156,8 @@ class DeltaTable(RowCommands, SerializableReads, Followed):
         """Makes a table without rows and opens it; `plan_create` says first which protocol it would get.
 
         `schema` is a `deltaplane.schema.Schema` or any object with `__arrow_c_schema__`. Where a table is already,
-        `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows and columns; `append` is refused.
+        `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows and columns, and its name, description and
+        all of its properties where they are given; `append` is refused.
         `cluster_by` names up to four columns that rows are to be kept together by (liquid clustering, P152), instead of
         `partition_by`.
 
@@ -366,8 +364,8 @@ class DeltaTable(RowCommands, SerializableReads, Followed):
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
         """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the structs `null_count`, `min`
-        and `max` of the columns that have statistics (protocol section 8; null where a file's don't say), and for
-        partitioned tables the struct `partition`. `flatten` makes columns such as `min.x` of the structs.
+        and `max` of the columns that have statistics (protocol section 8; null where a file's don't say, or say NaN), and
+        for partitioned tables the struct `partition`. `flatten` makes columns such as `min.x` of the structs.
 
         Cost: proportional to the number of files and of columns with statistics.
 

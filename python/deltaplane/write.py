@@ -6,12 +6,16 @@ Arguments become a write request; checks, files and the commit are the Rust core
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, overload, runtime_checkable
+from typing import Protocol as Interface
 
 from deltaplane import _native, expr
 from deltaplane.arrow_io import as_reader
+from deltaplane.compat import Protocol
+from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.options import location_text, storage_options_text
@@ -26,10 +30,13 @@ from deltaplane.properties import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.commands.replace import Matching
     from deltaplane.commands.rewriting import Settings
     from deltaplane.options import TableUri
 
 __all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request", "write_rows"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class WriteResult:
     """What a write did: the version it made and its metrics, or why nothing was to do.
 
     `skipped` is None, `"exists"` (mode ignore), `"txn"` (this application version was already committed) or `"nothing"`
-    (`replace_using` without rows, or whose application version was); then `version` is None and `metrics` is empty.
+    (`replace_using` or `replace_on` without rows, or whose application version was); then `version` is None and `metrics` is empty.
     """
 
     version: int | None
@@ -46,7 +53,7 @@ class WriteResult:
 
 
 @runtime_checkable
-class OpenTable(Protocol):
+class OpenTable(Interface):
     """What a write needs of a `DeltaTable`, which is above this module."""
 
     @property
@@ -61,6 +68,7 @@ class OpenTable(Protocol):
         """Moves to the newest version."""
 
 
+@overload
 def write_deltalake(
     table_or_uri: TableUri | OpenTable,
     data: Any,
@@ -80,7 +88,60 @@ def write_deltalake(
     cluster_by: list[str] | str | None = None,
     partition_overwrite_mode: Literal["static", "dynamic"] = "static",
     replace_using: Sequence[str] | None = None,
-) -> WriteResult:
+    replace_on: str | None = None,
+    source_alias: str | None = None,
+    target_alias: str | None = None,
+    dry_run: Literal[False] = False,
+) -> WriteResult: ...
+@overload
+def write_deltalake(
+    table_or_uri: TableUri | OpenTable,
+    data: Any,
+    *,
+    partition_by: list[str] | str | None = None,
+    mode: Literal["error", "append", "overwrite", "ignore"] = "error",
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    schema_mode: Literal["merge", "overwrite"] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    predicate: Predicate | None = None,
+    target_file_size: int | None = None,
+    writer_properties: WriterProperties | None = None,
+    commit_properties: CommitProperties | None = None,
+    post_commithook_properties: PostCommitHookProperties | None = None,
+    cluster_by: list[str] | str | None = None,
+    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
+    replace_using: Sequence[str] | None = None,
+    replace_on: str | None = None,
+    source_alias: str | None = None,
+    target_alias: str | None = None,
+    dry_run: Literal[True],
+) -> DryRun: ...
+def write_deltalake(
+    table_or_uri: TableUri | OpenTable,
+    data: Any,
+    *,
+    partition_by: list[str] | str | None = None,
+    mode: Literal["error", "append", "overwrite", "ignore"] = "error",
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    schema_mode: Literal["merge", "overwrite"] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    predicate: Predicate | None = None,
+    target_file_size: int | None = None,
+    writer_properties: WriterProperties | None = None,
+    commit_properties: CommitProperties | None = None,
+    post_commithook_properties: PostCommitHookProperties | None = None,
+    cluster_by: list[str] | str | None = None,
+    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
+    replace_using: Sequence[str] | None = None,
+    replace_on: str | None = None,
+    source_alias: str | None = None,
+    target_alias: str | None = None,
+    dry_run: bool = False,
+) -> WriteResult | DryRun:
     """Writes rows to a table in one commit, creating the table if there is none.
 
     Args:
@@ -90,7 +151,8 @@ def write_deltalake(
         partition_by: columns to partition a new table by.
         mode: what to do with an existing table: `error` fails, `append` adds, `overwrite` replaces all rows (or those
             that `predicate` selects), `ignore` does nothing.
-        name, description, configuration: metadata and properties of a new table.
+        name, description, configuration: metadata and properties of a new table, or of one whose columns are replaced
+            (`schema_mode="overwrite"`), whose properties then take the place of all that it had.
         schema_mode: `merge` adds the data's new columns, `overwrite` (with mode overwrite) replaces the columns.
         storage_options: how to reach the store; keys as in deltalake and object_store.
         predicate: with mode overwrite, the rows to replace, as Spark SQL text, or as tuples over partition columns.
@@ -102,6 +164,11 @@ def write_deltalake(
         partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that rows are written to.
         replace_using: with mode overwrite, columns: the table's rows that equal one of the data in all of them are
             replaced, others stay. A null equals nothing.
+        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the table's rows for which it is
+            true with one of the data are replaced, others stay.
+        source_alias, target_alias: names for the data and the table in `replace_on`.
+        dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The data is read for it: a stream
+            can't be read again afterwards.
 
     Returns:
         The new version and its metrics, or why nothing was written.
@@ -128,13 +195,24 @@ def write_deltalake(
     location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
     known = table.storage_options if table is not None else None
     options = storage_options_text({**(known or {}), **(storage_options or {})})
-    if replace_using is not None and (mode != "overwrite" or predicate is not None or schema_mode == "overwrite"):
-        raise InvalidArgumentError("replace_using needs mode='overwrite', without a predicate or another schema")
-    if replace_using is not None or (mode == "overwrite" and isinstance(predicate, str) and schema_mode != "overwrite"):
+    if replace_on is None and (source_alias is not None or target_alias is not None):
+        raise InvalidArgumentError("source_alias and target_alias are names in replace_on: give a condition too")
+    matching = replace_using is not None or replace_on is not None
+    if matching and (mode != "overwrite" or predicate is not None or schema_mode == "overwrite"):
+        raise InvalidArgumentError(
+            "replace_using and replace_on need mode='overwrite', without a predicate or another schema"
+        )
+    if replace_using is not None and replace_on is not None:
+        raise InvalidArgumentError("replace_using and replace_on say both which rows are replaced: give one")
+    if matching or (mode == "overwrite" and isinstance(predicate, str) and schema_mode != "overwrite"):
+        from deltaplane.commands.replace import Matching
         from deltaplane.commands.rewriting import Settings
 
-        settings = Settings(writer_properties, commit_properties, post_commithook_properties, target_file_size)
-        replacing = _Replacing(predicate, replace_using, settings, schema_mode == "merge")
+        by = None if replace_using is None else Matching.using(replace_using)
+        if replace_on is not None:
+            by = Matching.on(replace_on, source_alias, target_alias)
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties, target_file_size, dry_run)
+        replacing = _Replacing(predicate, by, settings, schema_mode == "merge")
         replaced = replacing.of(location, options or None, data)
         if replaced is not None:
             return _shown(table, replaced)
@@ -156,11 +234,13 @@ def write_deltalake(
         applies_row_rules=True,
         dynamic_partitions=partition_overwrite_mode == "dynamic",
     )
+    if dry_run:
+        return _rehearsed(location, options or None, data, request)
     return _shown(table, _write(location, options or None, data, request))
 
 
-def _shown(table: OpenTable | None, result: WriteResult) -> WriteResult:
-    if table is not None and result.version is not None:
+def _shown(table: OpenTable | None, result: WriteResult | DryRun) -> WriteResult | DryRun:
+    if table is not None and isinstance(result, WriteResult) and result.version is not None:
         table.update_incremental()
     return result
 
@@ -170,32 +250,36 @@ class _Replacing:
     """An overwrite that finds the rows to replace one by one."""
 
     predicate: Predicate | None
-    columns: Sequence[str] | None
+    matching: Matching | None
     settings: Settings
     merge_schema: bool
 
-    def of(self, location: str, options: dict[str, str] | None, data: Any) -> WriteResult | None:
+    def of(self, location: str, options: dict[str, str] | None, data: Any) -> WriteResult | DryRun | None:
         """None where there is no table, or where whole partitions are replaced: that needs no row of the old ones."""
         try:
             snapshot = _native.Snapshot.open(location, options)
         except TableNotFoundError:
             return None
+        from deltaplane.commands.optimize import after_commit
         from deltaplane.commands.replace import replace_matching, replace_where
         from deltaplane.commands.rewriting import Target
 
         target = Target(location, snapshot)
-        if self.columns is not None:
+        if self.matching is not None:
             rows = as_reader(data)
-            metrics = replace_matching(target, rows, self.columns, self.settings, merge_schema=self.merge_schema)
+            metrics = replace_matching(target, rows, self.matching, self.settings, merge_schema=self.merge_schema)
         else:
             assert isinstance(self.predicate, str)
             if _about_partitions(self.predicate, snapshot):
                 return None
             rows = as_reader(data)
             metrics = replace_where(target, rows, self.predicate, self.settings, merge_schema=self.merge_schema)
+        if isinstance(metrics, DryRun):
+            return metrics
         if "version" in metrics:
+            after_commit(Target(location, snapshot.update()))
             return WriteResult(metrics.pop("version"), metrics=metrics)
-        return WriteResult(None, skipped="txn" if self.columns is None else "nothing")
+        return WriteResult(None, skipped="txn" if self.matching is None else "nothing")
 
 
 def _about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
@@ -209,17 +293,40 @@ def _about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
 
 def _write(location: str, options: dict[str, str] | None, data: Any, request: str) -> WriteResult:
     reader = as_reader(data)
-    job = _native.WriteJob.begin(location, options, reader.schema, request)
+    job = _begun(location, options, reader, request)
     if job.skip is not None:
         return WriteResult(version=None, skipped=job.skip)
-    from deltaplane.declarations import check_declared
-
-    check_declared(job.spec, location)
     return commit_files(job, write_rows(location, options, job.spec, reader))
 
 
-def write_rows(location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader) -> list[str]:
+def _begun(
+    location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: str
+) -> _native.WriteJob:
+    job = _native.WriteJob.begin(location, options, reader.schema, request)
+    if job.skip is None:
+        from deltaplane.declarations import check_declared
+
+        check_declared(job.spec, location)
+    return job
+
+
+def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: str) -> DryRun:
+    reader = as_reader(data)
+    job = _begun(location, options, reader, request)
+    if job.skip is not None:
+        snapshot = _native.Snapshot.open(location, options)
+        protocol = Protocol.of(json.loads(_native.supported_json(snapshot))["protocol"])
+        return DryRun("WRITE", snapshot.version, protocol, protocol, skipped=job.skip)
+    told = json.loads(job.rehearse(write_rows(location, options, job.spec, reader, keep=False)))
+    return DryRun.of(told, job.version, json.loads(job.protocols), json.loads(request)["predicate_sql"])
+
+
+def write_rows(
+    location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader, *, keep: bool = True
+) -> list[str]:
     """New data files that no log names yet, with these rows as the rules of the spec have them: their add actions.
+
+    Without `keep` the files are made, and stored nowhere.
 
     Raises:
         ConstraintViolationError: a row that breaks a rule; no file stays.
@@ -228,7 +335,7 @@ def write_rows(location: str, options: dict[str, str] | None, spec: str, reader:
 
     rows = RuledRows(spec, reader, location)
     try:
-        return _native.write_files(location, options, spec, rows.reader)
+        return _native.write_files(location, options, spec, rows.reader, keep=keep)
     except DeltaError:
         rows.raise_error()
         raise
@@ -244,7 +351,22 @@ def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
     if "skipped" in committed:
         job.abort(adds)
         return WriteResult(version=None, skipped=committed["skipped"])
+    if committed["auto_compact"]:
+        _compact(job)
     return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+
+
+def _compact(job: _native.WriteJob) -> None:
+    """What a table wants to follow a commit; the commit is there whatever becomes of it."""
+    from deltaplane.commands.optimize import after_commit
+    from deltaplane.commands.rewriting import Target
+
+    try:
+        snapshot = job.newest()
+    except DeltaError as e:
+        _log.warning("small files couldn't be put together after the commit: %s", e)
+        return
+    after_commit(Target(snapshot.location, snapshot))
 
 
 def write_request(

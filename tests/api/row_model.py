@@ -6,16 +6,20 @@ Used by the tests of commands that change rows.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 
-from deltaplane import DeltaTable, write_deltalake
+from deltaplane import DeltaTable, DryRun, write_deltalake
 
+T = TypeVar("T")
 Row = dict[str, Any]
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -72,6 +76,52 @@ def key(row: Row, *more: str) -> tuple[Any, ...]:
     return tuple(repr(row[name]) for name in (*NAMES, *more))
 
 
+def contents(location: str) -> dict[str, bytes]:
+    """Every file below a table on the local disk."""
+    return {str(f): f.read_bytes() for f in Path(location).rglob("*") if f.is_file()}
+
+
+def rehearsed(table: DeltaTable, rehearse: Callable[[], DryRun], run: Callable[[], T]) -> T:
+    """Runs a command after its dry run, which must have left every file alone and foretold what the commit did."""
+    before, version = contents(table.location), table.version()
+    told = rehearse()
+    assert contents(table.location) == before
+    assert (told.version, table.version()) == (version, version)
+    done = run()
+    newest = DeltaTable(table.location).version()
+    assert told.changed == (newest > version)
+    if told.changed:
+        log = Path(table.location, "_delta_log", f"{newest:020}.json").read_text().splitlines()
+        foretold(told, [json.loads(line) for line in log])
+    else:
+        assert (told.conflicts, told.files_removed, told.estimated_bytes_written) == ((), 0, 0)
+    return done
+
+
+def foretold(told: DryRun, commit: list[dict[str, Any]]) -> None:
+    """Whether a dry run said what a commit holds: exactly but for the bytes of rows that only moved."""
+    info = next(action["commitInfo"] for action in commit if "commitInfo" in action)
+    adds = {action["add"]["path"]: action["add"] for action in commit if "add" in action}
+    removes = {action["remove"]["path"]: action["remove"] for action in commit if "remove" in action}
+    gone = [remove["size"] for path, remove in removes.items() if path not in adds]
+    new = [add["size"] for path, add in adds.items() if path not in removes]
+    assert told.operation == info["operation"]
+    assert (told.files_removed, told.bytes_removed) == (len(gone), sum(gone))
+    assert told.files_marked == len(adds.keys() & removes.keys())
+    rows = {name: int(n) for name, n in info["operationMetrics"].items() if "Rows" in name}
+    assert dict(told.rows) == rows
+    errors = [conflict.error for conflict in told.conflicts]
+    assert ("ConcurrentDeleteDeleteException" in errors) == bool(removes)
+    if "metaData" not in [key for action in commit for key in action]:
+        assert not told.read_set.changes_metadata
+    if not sum(n for name, n in rows.items() if "Copied" in name):
+        changes = [action["cdc"]["size"] for action in commit if "cdc" in action]
+        vectors = [adds[path]["deletionVector"]["sizeInBytes"] for path in adds.keys() & removes.keys()]
+        assert told.estimated_files_written == len(new)
+        # The order of joined rows isn't certain.
+        assert told.estimated_bytes_written == pytest.approx(sum(new) + sum(changes) + sum(vectors), rel=0.05)
+
+
 class Model:
     """What the table must hold, and how its rows came to be what they are."""
 
@@ -96,14 +146,22 @@ class Model:
         rows = [{"k": next(self.numbers), **row} for row in given]
         for row in rows:
             self.changed(row, "insert")
-        write_deltalake(self.table, pa.Table.from_pylist(rows, SCHEMA), mode="append")
+        data = pa.Table.from_pylist(rows, SCHEMA)
+        rehearsed(
+            self.table,
+            lambda: write_deltalake(self.table, data, mode="append", dry_run=True),
+            lambda: write_deltalake(self.table, data, mode="append"),
+        )
         self.rows += rows
 
     def delete(self, condition: tuple[str | None, Callable[[Row], bool | None]]) -> None:
         gone = [row for row in self.rows if condition[1](row)]
         for row in gone:
             self.changed(row, "delete")
-        assert self.table.delete(condition[0])["num_deleted_rows"] == len(gone)
+        done = rehearsed(
+            self.table, lambda: self.table.delete(condition[0], dry_run=True), lambda: self.table.delete(condition[0])
+        )
+        assert done["num_deleted_rows"] == len(gone)
         self.rows = [row for row in self.rows if not condition[1](row)]
 
     def update(self, what: tuple[Any, Any]) -> None:
@@ -112,7 +170,12 @@ class Model:
         for row in met:
             self.changed(row, "update_preimage")
             self.changed({**row, **new(row)}, "update_postimage")
-        assert self.table.update(expressions, constants, sql)["num_updated_rows"] == len(met)
+        done = rehearsed(
+            self.table,
+            lambda: self.table.update(expressions, constants, sql, dry_run=True),
+            lambda: self.table.update(expressions, constants, sql),
+        )
+        assert done["num_updated_rows"] == len(met)
         for row in met:
             row.update(new(row))
 

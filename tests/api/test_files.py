@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -119,3 +120,53 @@ def test_statistics_are_those_that_deltalake_shows(checkpointed: bool, tmp_path:
     assert [str(ours[name].type) for name in shown] == [str(theirs[name].type) for name in shown]
     assert ours["min.s.d"].to_pylist() == [Decimal("-0.01"), None]
     assert "min.day" not in ours.column_names
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {},
+        {"delta.columnMapping.mode": "name", "delta.checkpointPolicy": "v2"},
+        {"delta.enableDeletionVectors": "true", "delta.checkpoint.writeStatsAsStruct": "false"},
+        {"delta.dataSkippingStatsColumns": "x"},
+    ],
+    ids=["plain", "mapped", "vectors", "few"],
+)
+def test_a_checkpoint_changes_no_action(configuration: dict[str, str], tmp_path: Path) -> None:
+    # P051-P053, P160: what a checkpoint's structs say is what the JSON of commits says
+    at, without = str(tmp_path / "with"), str(tmp_path / "without")
+    rows = pa.table(
+        {
+            "p": pa.array([dt.datetime(2024, 1, 1, 12, tzinfo=dt.timezone.utc), None] * 3),
+            "q": ["a b", "", None, "c%d", "e=f", "g/h"],
+            "x": [1, 2, 3, None, 5, 6],
+            "f": [1.5, float("nan"), -0.0, None, 2.0, float("nan")],
+            "s": [{"d": Decimal("0.01"), "t": "x" * 40}, None] * 3,
+        }
+    )
+    few = "delta.dataSkippingStatsColumns"
+    write_deltalake(
+        at, rows, partition_by=["p", "q"], configuration={k: v for k, v in configuration.items() if k != few}
+    )
+    DeltaTable(at).delete("x = 5")
+    if few in configuration:
+        DeltaTable(at).alter.set_table_properties({few: configuration[few]})
+    shutil.copytree(at, without)
+    DeltaTable(at).create_checkpoint()
+    if few in configuration:
+        for path in (at, without):
+            # The checkpoint's structs have fewer columns than its files have statistics of.
+            DeltaTable(path).alter.set_table_properties({few: "x,f"})
+    for path in (at, without):
+        write_deltalake(
+            path, rows.slice(0, 0).append_column("n", pa.nulls(0, pa.int32())), mode="append", schema_mode="merge"
+        )
+
+    def actions(path: str) -> list[dict[str, Any]]:
+        return DeltaTable(path).get_add_actions().sort_by("path").to_pylist()
+
+    assert list(Path(at, "_delta_log").glob("*.checkpoint*"))
+    assert actions(at) == actions(without)
+    assert len(actions(at)) >= 5
+    # NaN is no bound, whoever tells it.
+    assert all(a["max"].get("f") == a["max"].get("f") for a in actions(at))

@@ -14,8 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.row_model import FEED, IDS, SCHEMA, TABLES, VECTORS, Model, Row, values
+from api.row_model import FEED, IDS, SCHEMA, TABLES, VECTORS, Model, Row, rehearsed, values
 from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltaplane._native import schema_from_arrow
+from deltaplane.commands.merge_clauses import Clause
+from deltaplane.commands.merge_plan import MergePlan
 from deltaplane.exceptions import (
     ConcurrentAppendException,
     ConstraintViolationError,
@@ -149,9 +152,13 @@ class Merged(Model):
     def merge(self, what: Any) -> None:
         source, (on, meets), matched, inserts, lefts = what
         data = pa.Table.from_pylist(source, SCHEMA)
-        merger = self.table.merge(data, on, source_alias="s", target_alias="t")
-        for (sql, _), (add, _) in [*matched, *inserts, *lefts]:
-            add(merger, sql)
+
+        def merger() -> TableMerger:
+            made = self.table.merge(data, on, source_alias="s", target_alias="t")
+            for (sql, _), (add, _) in [*matched, *inserts, *lefts]:
+                add(made, sql)
+            return made
+
         done: list[tuple[Row, Row | None]] = []
         for row in self.rows:
             pairs = [s for s in source if meets(row, s)]
@@ -161,7 +168,9 @@ class Merged(Model):
             if len(changes) > 1 and any(new is not None for (new,) in changes):
                 version = self.table.version()
                 with pytest.raises(InvalidArgumentError, match="MULTIPLE_SOURCE_ROW"):
-                    merger.execute()
+                    merger().execute(dry_run=True)
+                with pytest.raises(InvalidArgumentError, match="MULTIPLE_SOURCE_ROW"):
+                    merger().execute()
                 assert self.table.version() == version
                 return
             done += [(row, new) for (new,) in changes[:1]]
@@ -177,14 +186,16 @@ class Merged(Model):
     def _new(self, s: Row, inserts: Any) -> Row | None:
         return next((new(s) for (_, holds), (_, new) in inserts if holds(s)), None)
 
-    def _merged(self, merger: TableMerger, done: list[tuple[Row, Row | None]], new_rows: list[Row]) -> None:
+    def _merged(
+        self, merger: Callable[[], TableMerger], done: list[tuple[Row, Row | None]], new_rows: list[Row]
+    ) -> None:
         for row, new in done:
             self.changed(row, "delete" if new is None else "update_preimage")
             if new is not None:
                 self.changed(new, "update_postimage")
         for row in new_rows:
             self.changed(row, "insert")
-        metrics = merger.execute()
+        metrics = rehearsed(self.table, lambda: merger().execute(dry_run=True), lambda: merger().execute())
         counts = [metrics[f"num_target_rows_{what}"] for what in ("inserted", "updated", "deleted")]
         updated = sum(new is not None for _, new in done)
         assert counts == [len(new_rows), updated, len(done) - updated]
@@ -227,6 +238,43 @@ def rows(table: DeltaTable) -> list[Row]:
 
 
 TWO = pa.table({"id": [1, 2], "n": [10, 20]})
+
+
+@pytest.mark.parametrize(
+    "on", ["t.id = s.id AND s.d <> 0 AND t.n / s.d > 4", "s.d <> 0 AND t.n / s.d > 4 AND t.id = s.id"]
+)
+def test_what_stands_before_a_part_that_fails_guards_it(tmp_path: Path, on: str) -> None:
+    table = made(tmp_path, TWO)
+    source = pa.table({"id": [1, 2, 7], "d": [0, 5, 0]})
+    merged(table, source, on).when_matched_update({"n": "t.n + 1"}).execute()
+    assert rows(table) == [{"id": 1, "n": 10}, {"id": 2, "n": 20}]
+    source = pa.table({"id": [1, 2, 7], "d": [0, 4, 0]})
+    merged(table, source, on).when_matched_update({"n": "t.n + 1"}).execute()
+    assert rows(table) == [{"id": 1, "n": 10}, {"id": 2, "n": 21}]
+    # A key that fails on its own says nothing about the rest either.
+    guarded = "s.d <> 0 AND t.id = CAST(8 / s.d AS LONG)"
+    merged(table, source, guarded).when_matched_update({"n": "0"}).execute()
+    assert rows(table) == [{"id": 1, "n": 10}, {"id": 2, "n": 0}]
+    with pytest.raises(InvalidArgumentError, match="zero"):
+        merged(table, source, "t.n / s.d > 4").when_matched_delete().execute()
+
+
+def test_rows_are_found_by_keys_that_can_fail(tmp_path: Path) -> None:
+    # Behind a guard every pair of rows would be looked at.
+    table = made(tmp_path, TWO)
+    source = pa.table({"id": ["1", "2"], "n": [10, 9]})
+    on = "t.n = s.n AND t.id = CAST(s.id AS BIGINT)"
+    plan = MergePlan(
+        schema_json=table.schema().to_json(),
+        source_json=schema_from_arrow(source.schema),
+        predicate=on,
+        clauses=[Clause("matched", "delete")],
+        source_alias="s",
+        target_alias="t",
+    )
+    assert plan.on.startswith("((t.c1 = s.c1)) AND ((t.c0 = ")
+    merged(table, source, on).when_matched_delete().execute()
+    assert rows(table) == [{"id": 2, "n": 20}]
 
 
 def test_the_history_says_what_was_merged(tmp_path: Path) -> None:

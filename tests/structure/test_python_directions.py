@@ -14,11 +14,11 @@ from structure.python_modules import Package, imports, module_name
 LAYERS = (
     ("_native", "errors", "exceptions"),
     ("arrow_io", "cache", "compat", "explanation", "expr", "gathering", "log_store", "options", "properties", "schema"),
-    ("changes", "declarations", "log_store_check", "plan", "row_rules", "tail"),
+    ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_rules", "tail"),
     ("engine",),
     ("commands",),
     ("merging", "write"),
-    ("alter", "dml", "group_commit", "once_writer", "serializable_reads"),
+    ("alter", "care", "convert", "dml", "group_commit", "layout", "loading", "once_writer", "serializable_reads"),
     ("table",),
     ("__init__",),
     ("report", "spark"),

@@ -15,21 +15,22 @@ CRATES = {
     "error": set(),
     "protocol": {"error"},
     "store": {"error"},
-    "log": {"protocol", "store", "error"},
-    "data": {"protocol", "store", "error"},
+    "sorting": {"error"},
+    "log": {"protocol", "store", "sorting", "error"},
+    "data": {"protocol", "store", "sorting", "error"},
     "python": {"error", "protocol", "store", "log", "data"},
 }
 
 # The rooms of `protocol`, lowest first: each may use its own layer and those before it.
 PROTOCOL = (
     ("error", "types"),
-    ("arrow_types", "expr", "schema"),
+    ("arrow_types", "curves", "expr", "schema"),
     ("actions", "deletion_vectors", "hint", "mapping", "partition_values", "paths", "properties"),
     ("schema_edit", "schema_merge", "stats"),
     ("file_order", "files", "replay", "segment", "stats_columns"),
     ("features",),
     ("checksum", "state"),
-    ("changes", "conflict", "prune", "tail", "zorder"),
+    ("changes", "conflict", "layout", "prune", "tail", "zorder"),
 )
 
 IMPURE = re.compile(

@@ -19,7 +19,7 @@ from deltaplane.expr.types import SparkType, of_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["AssignedColumns", "Assignments", "stores"]
+__all__ = ["AssignedColumns", "Assignments", "Node", "stores"]
 
 
 def stores(given: SparkType, to: SparkType) -> bool:
@@ -60,6 +60,11 @@ class AssignedColumns:
     def columns(self) -> set[str]:
         """The columns that get new values, in whole or in part."""
         return set(self._tree)
+
+    @property
+    def tree(self) -> Mapping[str, Node]:
+        """What is assigned, by column."""
+        return self._tree
 
     def add(self, name: str, number: int) -> tuple[list[str], Any]:
         """Notes that a column or field gets the value of this number; returns its path and its type in the schema.

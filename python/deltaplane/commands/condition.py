@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from deltaplane import expr
 from deltaplane.arrow_io import Scan
+from deltaplane.commands.rewriting import Operation
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.expr.program import Check, compile_boolean
@@ -52,6 +53,10 @@ class Condition:
         if not complete or len(bound) < len(trees):
             self.check = compile_boolean(predicate, snapshot.schema_json(), now_us=time.time_ns() // 1000)
 
+    def operation(self, name: str) -> Operation:
+        """A command on these rows, as the log knows it."""
+        return Operation(name, self.parameters, self.tree, condition=self.sql)
+
     @property
     def parameters(self) -> dict[str, str]:
         """What the history says of it."""
@@ -67,7 +72,7 @@ class Condition:
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The places of the rows, in batches of the columns `_file` and `_row`."""
         if self.check is None:
-            yield from Scan(self._snapshot.scan(list(PLACE), self.tree))
+            yield from Scan(self._snapshot.scan(list(PLACE), self.tree, encoded_files=True))
             return
-        for batch in Scan(self._snapshot.scan([*self.check.columns, *PLACE], self.tree)):
+        for batch in Scan(self._snapshot.scan([*self.check.columns, *PLACE], self.tree, encoded_files=True)):
             yield self.check.met(batch).select(list(PLACE))

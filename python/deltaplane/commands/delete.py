@@ -7,24 +7,26 @@ Whole files go without being read; of others the rows are marked in a deletion v
 from __future__ import annotations
 
 from deltaplane.commands.condition import Condition
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Done, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
-__all__ = ["delete"]
+__all__ = ["delete", "delete_rows"]
 
 
-def delete(target: Target, predicate: Predicate | None, settings: Settings) -> dict[str, int]:
-    """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+def delete(target: Target, predicate: Predicate | None, settings: Settings) -> Done:
+    """Deletes rows in one commit."""
     condition = Condition(target.snapshot, predicate)
 
-    def run(job: Rewriting) -> dict[str, int] | None:
-        rows = job.pick(condition)
-        if job.native.picked_files == 0:
-            return None
-        # Vectors and whole files tell by themselves what was deleted (P130, P131).
-        if job.native.copies_rows:
-            job.native.record_picked("delete")
-            job.native.copy_others()
-        return job.commit({**job.finish(), "numDeletedRows": rows})
+    return rewriting(target, condition.operation("DELETE"), settings, lambda job: delete_rows(job, condition))
 
-    return rewriting(target, Operation("DELETE", condition.parameters, condition.tree), settings, run)
+
+def delete_rows(job: Rewriting, condition: Condition) -> dict[str, int] | None:
+    """The steps of one DELETE."""
+    rows = job.pick(condition)
+    if job.native.picked_files == 0:
+        return None
+    # Vectors and whole files tell by themselves what was deleted (P130, P131).
+    if job.native.copies_rows:
+        job.native.record_picked("delete")
+        job.copy_others()
+    return job.commit({**job.finish(), "numDeletedRows": rows})

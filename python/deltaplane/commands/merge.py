@@ -15,9 +15,11 @@ from deltaplane import _native
 from deltaplane.arrow_io import Scan
 from deltaplane.commands.changed_rows import ChangedRows
 from deltaplane.commands.condition import PLACE
-from deltaplane.commands.merge_clauses import Clause, said
+from deltaplane.commands.merge_clauses import Clause, said, several_matches
+from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
 from deltaplane.commands.merge_plan import BoundClause, Key, MergePlan
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.phases import phase
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.engine.local import LocalEngine, Memory
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import tree
@@ -33,18 +35,6 @@ __all__ = ["Merge", "merge"]
 _LISTED_KEYS = 64
 # The source with the number of each row.
 _SOURCE = "(SELECT rowid AS sid, * FROM source) s"
-_DONE = {"update": "Updated", "delete": "Deleted"}
-# Metrics of files as they are called in a merge.
-_TARGET = {
-    "numAddedFiles": "numTargetFilesAdded",
-    "numRemovedFiles": "numTargetFilesRemoved",
-    "numAddedBytes": "numTargetBytesAdded",
-    "numRemovedBytes": "numTargetBytesRemoved",
-    "numAddedChangeFiles": "numTargetChangeFilesAdded",
-    "numDeletionVectorsAdded": "numTargetDeletionVectorsAdded",
-    "numDeletionVectorsUpdated": "numTargetDeletionVectorsUpdated",
-    "numDeletionVectorsRemoved": "numTargetDeletionVectorsRemoved",
-}
 
 
 @dataclass(frozen=True)
@@ -62,8 +52,8 @@ class Merge:
     parameters: Mapping[str, str] | None = None
 
 
-def merge(target: Target, what: Merge, settings: Settings) -> dict[str, int]:
-    """Merges in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+def merge(target: Target, what: Merge, settings: Settings) -> Done:
+    """Merges in one commit."""
     source_json = _native.schema_from_arrow(what.source.schema)
     configuration = json.loads(target.snapshot.metadata_json()).get("configuration", {})
     plan = MergePlan(
@@ -78,11 +68,13 @@ def merge(target: Target, what: Merge, settings: Settings) -> dict[str, int]:
     )
     incoming = plan.incoming
     with LocalEngine(what.memory) as engine:
-        engine.adopt("source", what.source, _arrow(source_json))
+        with phase(what.operation, target.location, "source"):
+            engine.adopt("source", what.source, _arrow(source_json))
         matching = _matching(target.snapshot, plan, engine)
         by_source = bool(plan.of_kind("not_matched_by_source"))
         parameters = what.parameters or _said(what)
-        operation = Operation(what.operation, parameters, None if by_source else matching, incoming)
+        reads = None if by_source else matching
+        operation = Operation(what.operation, parameters, reads, incoming, condition=what.predicate)
         return rewriting(target, operation, settings, lambda job: _Run(job, target, plan, engine, matching).run())
 
 
@@ -103,6 +95,12 @@ def _matching(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine) 
     parts = [*plan.reads, *(part for key in plan.keys if (part := _range(key, engine)) is not None)]
     bound = [part for part in parts if _binds(snapshot, part)]
     return json.dumps(tree.all_of(bound)) if bound else None
+
+
+def _any_of(trees: Sequence[str | None]) -> str | None:
+    """A tree, as JSON, that is met by what meets one of these; None for all rows."""
+    known = [json.loads(tree_) for tree_ in trees if tree_ is not None]
+    return json.dumps(tree.any_of(known)) if len(known) == len(trees) else None
 
 
 def _binds(snapshot: _native.Snapshot, part: tree.Node) -> bool:
@@ -158,6 +156,9 @@ class _Run:
         # A clause that changes rows has this number in `matched`.
         self._changing = [*self._matched, *self._by_source]
         self._files: dict[str, int] = {}
+        self._read: list[str | None] = []
+        # How many rows each clause changes.
+        self._rows_of: dict[int, int] = {}
 
     def run(self) -> dict[str, int] | None:
         """The steps, in order; returns the commit's metrics, None where there is nothing to commit."""
@@ -165,29 +166,24 @@ class _Run:
         sources = engine.value("SELECT count(*) FROM source")
         engine.run("CREATE TABLE matched (f INTEGER, r BIGINT, sid BIGINT, act SMALLINT)")
         if sources:
-            self._join()
+            with job.phase("join"):
+                self._join()
         if self._by_source:
-            self._join_unmatched()
+            with job.phase("unmatched"):
+                self._join_unmatched()
         self._check_one_match()
         rows = self._changed_rows()
-        if rows["changed"]:
+        changed = rows["numTargetRowsUpdated"] + rows["numTargetRowsDeleted"] > 0
+        if changed:
             job.pick_rows(self._places)
             self._rewrite()
-        inserted = sum(self._insert(n, rows["changed"] > 0) for n in range(len(self._inserts))) if sources else 0
-        if not rows.pop("changed") and not inserted:
+        inserted = 0
+        if sources and self._inserts:
+            with job.phase("insert"):
+                inserted = sum(self._insert(n, changed) for n in range(len(self._inserts)))
+        if not changed and not inserted:
             return None
-        summary = job.finish()
-        copied = summary.pop("numCopiedRows")
-        return job.commit(
-            {
-                **{_TARGET.get(name, name): value for name, value in summary.items()},
-                **rows,
-                "numSourceRows": sources,
-                "numTargetRowsInserted": inserted,
-                "numTargetRowsCopied": copied,
-                "numOutputRows": copied + inserted + rows["numTargetRowsUpdated"],
-            }
-        )
+        return job.commit(merge_metrics(job.finish(), rows, sources, inserted))
 
     # --- which rows -------------------------------------------------------------------------------------------------
 
@@ -221,8 +217,11 @@ class _Run:
         """Streams columns of the table's rows and where they stand; returns the relation `t`."""
         import pyarrow as pa
 
+        # For a dry run: both joins read files.
+        self._read.append(condition)
+        self._job.reads(_any_of(self._read))
         wanted = [self._plan.target_columns[n] for n in columns]
-        scan = Scan(self._snapshot.scan([*wanted, *PLACE], condition))
+        scan = Scan(self._snapshot.scan([*wanted, *PLACE], condition, encoded_files=True))
         schema = pa.schema([*(scan.schema.field(n) for n in wanted), *_placed()])
         self._engine.stream("given", (self._placed(batch) for batch in scan), schema)
         names = [*(f"c{n}" for n in columns), "f", "r"]
@@ -234,7 +233,6 @@ class _Run:
 
         at = batch.schema.get_field_index(PLACE[0])
         files = batch.column(at)
-        files = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
         numbers = [self._files.setdefault(file, len(self._files)) for file in files.dictionary.to_pylist()]
         return batch.set_column(at, "f", pa.array(numbers, pa.int32()).take(files.indices))
 
@@ -242,33 +240,20 @@ class _Run:
         """Refuses rows that several rows of the source change; several may delete one."""
         deletes = [str(n) for n, c in enumerate(self._changing) if c.clause.action == "delete"]
         all_delete = f"bool_and(act IN ({', '.join(deletes)}))" if deletes else "false"
-        twice = "SELECT f, r FROM matched WHERE act IS NOT NULL GROUP BY f, r HAVING count(*) > 1"
-        rows = self._engine.value(f"SELECT count(*) FROM ({twice} AND NOT {all_delete})")
+        twice = f"SELECT {all_delete} AS fine FROM matched WHERE act IS NOT NULL GROUP BY f, r HAVING count(*) > 1"
+        fine, rows = self._engine.row(f"SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine) FROM ({twice})")
         if rows:
-            raise InvalidArgumentError(
-                f"DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE: {rows} rows of the table would be changed by "
-                "more than one row of the source each: leave one source row per key, or give the clauses conditions "
-                "that only one of them meets"
-            )
-        if deletes and self._engine.value(f"SELECT count(*) FROM ({twice})"):
+            raise several_matches(rows)
+        if fine:
             first = "SELECT min(rowid) FROM matched WHERE act IS NOT NULL GROUP BY f, r"
             # The pair stays: its source row has a match.
             self._engine.run(f"UPDATE matched SET act = NULL WHERE act IS NOT NULL AND rowid NOT IN ({first})")
 
     def _changed_rows(self) -> dict[str, int]:
-        """How many rows are changed in all, and of which kind, under delta-spark's names."""
-        counted: dict[str, int] = {}
-        for number, clause in enumerate(self._changing):
-            name = ("Matched" if clause.clause.kind == "matched" else "NotMatchedBySource") + _DONE[
-                clause.clause.action
-            ]
-            rows = self._engine.value(f"SELECT count(*) FROM matched WHERE act = {number}")
-            counted[name] = counted.get(name, 0) + rows
-        kinds = [kind + done for kind in ("Matched", "NotMatchedBySource") for done in ("Updated", "Deleted")]
-        rows = {kind: counted.get(kind, 0) for kind in kinds}
-        sums = {done: sum(n for kind, n in rows.items() if kind.endswith(done)) for done in ("Updated", "Deleted")}
-        named = {f"numTargetRows{kind}": n for kind, n in {**sums, **rows}.items()}
-        return {**named, "changed": sum(sums.values())}
+        """How many rows are changed, in all and of which kind."""
+        counts = self._engine.rows("SELECT act, count(*) FROM matched WHERE act IS NOT NULL GROUP BY act")
+        self._rows_of = dict(counts)
+        return changed_rows([c.clause for c in self._changing], self._rows_of)
 
     def _places(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -285,10 +270,10 @@ class _Run:
         native = self._job.native
         updates = [n for n, c in enumerate(self._changing) if c.clause.action == "update"]
         recorded = list(range(len(self._changing))) if native.records_changes else updates
-        if recorded and self._engine.value(f"SELECT count(*) FROM matched WHERE act IN ({_listed(recorded)})"):
-            self._change(recorded)
-        if native.copies_rows:
-            native.copy_others()
+        if any(number in self._rows_of for number in recorded):
+            with self._job.phase("change"):
+                self._change(recorded)
+        self._job.copy_others()
 
     def _change(self, numbers: Sequence[int]) -> None:
         import pyarrow as pa

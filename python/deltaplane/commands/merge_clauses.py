@@ -11,7 +11,7 @@ from typing import Literal
 
 from deltaplane.exceptions import InvalidArgumentError
 
-__all__ = ["Action", "Clause", "Kind", "check", "said"]
+__all__ = ["Action", "Clause", "Kind", "check", "said", "several_matches"]
 
 # `source` are all rows of the source, matched or not.
 Kind = Literal["matched", "not_matched", "not_matched_by_source", "source"]
@@ -63,3 +63,12 @@ def said(clauses: Sequence[Clause], kind: Kind) -> list[dict[str, str]]:
             condition = {} if clause.condition is None else {"predicate": clause.condition}
             shown.append({**condition, "actionType": clause.action})
     return shown
+
+
+def several_matches(rows: int) -> InvalidArgumentError:
+    """What is said of rows of the table that several rows of the source change."""
+    return InvalidArgumentError(
+        f"DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE: {rows} rows of the table would be changed by "
+        "more than one row of the source each: leave one source row per key, or give the clauses conditions "
+        "that only one of them meets"
+    )

@@ -1,18 +1,19 @@
-"""What a MERGE means for two schemas: its names found, its expressions typed and lowered, the columns that it brings.
+"""What a MERGE means for two schemas: its names found, its expressions typed and lowered for the embedded engine.
 
-Owns everything about clauses that needs no row. Called by `merge`, which runs the plan.
+Owns everything about clauses that needs no row, but for the columns (`merge_columns`). Called by `merge`, which runs the plan.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from deltaplane.commands.assignments import AssignedColumns, stores
 from deltaplane.commands.merge_clauses import Clause, Kind
+from deltaplane.commands.merge_columns import Field, MergeColumns, check_whole, field_of, is_default
 from deltaplane.exceptions import (
     DeltaError,
     InvalidArgumentError,
@@ -29,7 +30,7 @@ from deltaplane.expr.types import SparkType, of_json
 
 __all__ = ["BoundClause", "Key", "MergePlan", "Value"]
 
-Field = Mapping[str, Any]
+_EQUALS = ("=", "==", "<=>")
 # Types whose smallest and largest values say which rows can equal one of them.
 _RANGED = ("byte", "short", "integer", "long", "decimal", "string", "date", "timestamp", "timestamp_ntz", "boolean")
 
@@ -89,8 +90,8 @@ class _Sides:
         return [self.target] if kind == "not_matched_by_source" else [self.source]
 
 
-@dataclass
-class MergePlan:
+@dataclass(kw_only=True)
+class MergePlan(MergeColumns):
     """A MERGE between a version of a table and rows of a schema.
 
     Raises:
@@ -99,14 +100,8 @@ class MergePlan:
         UnsupportedExpressionError: what the embedded engine doesn't evaluate as Spark does, by name.
     """
 
-    schema_json: str
-    source_json: str
     predicate: str
-    clauses: Sequence[Clause]
     source_alias: str | None = None
-    target_alias: str | None = None
-    merge_schema: bool = False
-    widens: bool = False
     on: str = field(init=False)
     keys: list[Key] = field(init=False, default_factory=list)
     # What every row of the target meets that can match.
@@ -114,9 +109,8 @@ class MergePlan:
     joined_columns: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._context = context_at("UTC", time.time_ns() // 1000)
-        self._fields: list[Field] = json.loads(self.schema_json)["fields"]
-        self._source_fields: list[Field] = json.loads(self.source_json)["fields"]
         self._sides = _Sides(
             _side("t", self.target_alias, self._fields, "the table"),
             _side("s", self.source_alias, self._source_fields, "the source"),
@@ -126,31 +120,37 @@ class MergePlan:
             if clause.kind == "matched" and clause.condition is not None:
                 self.joined_columns |= self._target_columns(parsed(clause.condition), clause.kind)
 
-    @property
-    def target_columns(self) -> list[str]:
-        """The table's columns, by their numbers."""
-        return [f["name"] for f in self._fields]
-
-    def of_kind(self, kind: Kind) -> list[Clause]:
-        """The clauses of a kind, in order."""
-        return [c for c in self.clauses if c.kind == kind]
-
     # --- which rows match -----------------------------------------------------------------------------------------
 
     def _bind_on(self) -> None:
         binder, lowered = self._binder("matched"), []
-        for part in conjuncts(parsed(self.predicate)):
+        node, guarded = parsed(self.predicate), False
+        for part in conjuncts(node):
             bound = self._boolean(binder, part, self.predicate)
-            lowered.append(f"({bound.sql})")
+            # The join takes parts in any order: one that can fail needs what stands before it. Keys it needs as they are,
+            # and so does Spark's, which computes them for all rows.
+            fails = (bound.throws or bound.partial) and not self._joins(part, binder)
+            guarded |= fails
+            if not fails:
+                lowered.append(f"({bound.sql})")
             self.joined_columns |= self._target_columns(part, "matched")
             found = pruning(part, binder, self._sides.target)
             if found is not None:
                 self.reads.append(found)
             self.keys += self._keys(part, binder)
+        if guarded:
+            lowered.append(f"({self._boolean(binder, node, self.predicate).sql})")
         self.on = " AND ".join(lowered)
 
+    def _joins(self, part: Syntax, binder: JoinedBinder) -> bool:
+        """Whether a value of one table has to equal one of the other, so that rows are found by it."""
+        if not isinstance(part, Call) or part.name not in _EQUALS or len(part.args) != 2:
+            return False
+        sides = [{binder.place(name)[0].sql for name in names(arg)} for arg in part.args]
+        return sides in ([{"t"}, {"s"}], [{"s"}, {"t"}])
+
     def _keys(self, part: Syntax, binder: JoinedBinder) -> Iterator[Key]:
-        if not isinstance(part, Call) or part.name not in ("=", "==", "<=>") or len(part.args) != 2:
+        if not isinstance(part, Call) or part.name not in _EQUALS or len(part.args) != 2:
             return
         for here, there in (part.args, reversed(part.args)):
             if not isinstance(here, Name):
@@ -165,7 +165,8 @@ class MergePlan:
             ranged = (
                 to is not None and to.name in _RANGED and (to == column.type or (to.integral and column.type.integral))
             )
-            if to is not None and ranged:
+            # A value that fails may be guarded by another part.
+            if to is not None and ranged and not value.throws:
                 value = coerce.convert(self._context, value, to)
                 yield Key([self.target_columns[number], *below], value.sql, to, part.name == "<=>")
 
@@ -188,63 +189,6 @@ class MergePlan:
                 return None
             found.append(part)
         return tree.any_of(found)
-
-    # --- which columns the source brings ------------------------------------------------------------------------------
-
-    @property
-    def incoming(self) -> dict[str, Any] | None:
-        """The columns of new rows, and those that the schema grows by, for the core; None where it stays as it is."""
-        inserts = [c for c in self.clauses if c.action == "insert"]
-        grows = self.merge_schema and any(c.action != "delete" for c in self.clauses)
-        if not inserts and not grows:
-            return None
-        given: dict[str, Field] = {}
-        for clause in self.clauses:
-            if clause.action == "insert" or (grows and clause.action == "update"):
-                for name in self._assigned_names(clause):
-                    given.setdefault(name.lower(), self._incoming_field(name))
-        for name in self._identities():
-            # One that some clause leaves to the table is handed out there.
-            if not all(name.lower() in map(str.lower, self._assigned_names(c)) for c in inserts):
-                given.pop(name.lower(), None)
-        schema = json.dumps({"type": "struct", "fields": list(given.values())})
-        return {"schema_json": schema, "merge_schema": bool(grows)}
-
-    def _identities(self) -> list[str]:
-        return [f["name"] for f in self._fields if "delta.identity.start" in f.get("metadata", {})]
-
-    def _assigned_names(self, clause: Clause) -> list[str]:
-        """The columns that a clause gives values to, the fields of structs by their column."""
-        if clause.values is not None:
-            return [self._path(name)[0] for name in clause.values]
-        there = {f["name"].lower() for f in self._fields}
-        found = [f["name"] for f in self._star(clause)]
-        # What is to be taken as it is may have no column that the table lacks; the core says so.
-        whole = self.merge_schema or clause.kind == "source"
-        return found if whole else [name for name in found if name.lower() in there]
-
-    def _star(self, clause: Clause) -> list[Field]:
-        """The source's columns that `*` stands for."""
-        known = {f["name"].lower() for f in (*self._source_fields, *self._fields)}
-        excepted = {name.lower() for name in clause.excepted}
-        unknown = [name for name in clause.excepted if name.lower() not in known]
-        if unknown:
-            raise InvalidArgumentError(f"`{unknown[0]}`, which is to be excepted, is a column of neither table")
-        return [f for f in self._source_fields if f["name"].lower() not in excepted]
-
-    def _incoming_field(self, name: str) -> Field:
-        own = _field(self._fields, name)
-        brought = _field(self._source_fields, name)
-        if own is None and brought is None:
-            raise InvalidArgumentError(f"the table has no column `{name}`, nor has the source one that could be added")
-        chosen = own or brought
-        assert chosen is not None
-        taken = chosen["type"]
-        if own is not None and brought is not None and self.merge_schema:
-            nested = not isinstance(own["type"], str) and not isinstance(brought["type"], str)
-            if nested or (self.widens and _is_wider(own["type"], brought["type"])):
-                taken = brought["type"]
-        return {"name": chosen["name"], "type": taken, "nullable": True, "metadata": {}}
 
     # --- clauses ------------------------------------------------------------------------------------------------------
 
@@ -271,40 +215,26 @@ class MergePlan:
     def _bound_insert(self, clause: Clause, condition: str | None, fields: Sequence[Field]) -> BoundClause:
         columns, values = list[str](), []
         for new in self._values(clause, fields):
-            to = _field(fields, new.path[0])
-            if len(new.path) > 1 or to is None:
-                raise InvalidArgumentError(f"the table has no column `{new.name}` that a new row could give a value to")
-            if to["name"] in columns:
-                raise InvalidArgumentError(f"`{new.name}` is assigned twice: give each column one value")
-            if to.get("metadata", {}).get("delta.identity.allowExplicitInsert") is False:
-                raise SchemaMismatchError(
-                    f"DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED: `{to['name']}` is GENERATED ALWAYS AS "
-                    "IDENTITY: leave it out of the new rows"
-                )
-            columns.append(to["name"])
-            values.append(self._value(new, [to["name"]], to["type"], updates=False))
+            column = self.inserted_column(new.name, new.path, fields, columns)
+            to = field_of(fields, column)
+            assert to is not None
+            columns.append(column)
+            values.append(self._value(new, [column], to["type"], updates=False))
         return BoundClause(clause, condition, values, columns)
 
     def _values(self, clause: Clause, fields: Sequence[Field]) -> list[_New]:
         if clause.values is None:
             # `*` means the source's columns, whatever aliases there are.
             binder = self._binder("not_matched")
-            starred = [f["name"] for f in self._star(clause) if _field(fields, f["name"]) is not None]
-            if not starred:
-                raise InvalidArgumentError("the source has no column of the table: name the columns and their values")
+            starred = self.starred(clause, fields)
             return [_New(name, [name], name, Name((name,)), binder) for name in starred]
         if not clause.values:
             raise InvalidArgumentError(f"a clause to {clause.action} rows gives no column a value")
         binder, found = self._binder(clause.kind), []
         for name, given in clause.values.items():
-            sql = self._default(name, fields) if _is_default(given) else given
-            found.append(_New(name, self._path(name), sql, parsed(sql), binder))
+            sql = self.default(name, fields) if is_default(given) else given
+            found.append(_New(name, self.path(name), sql, parsed(sql), binder))
         return found
-
-    def _default(self, name: str, fields: Sequence[Field]) -> str:
-        """The value of a column where the user writes DEFAULT (P107)."""
-        own = _field(fields, self._path(name)[0])
-        return str((own or {}).get("metadata", {}).get("CURRENT_DEFAULT", "NULL"))
 
     def _value(self, new: _New, path: list[str], to: Any, *, updates: bool) -> Value:
         """A new value, in the type of its column where that is a simple one."""
@@ -315,7 +245,7 @@ class MergePlan:
             given = of_json(given_json)
             simple = target is not None and given is not None and target.atomic and given.atomic
             if not below and (given_json == to or not simple):
-                _check_whole(column, to, given_json, updates)
+                check_whole(column, to, given_json, updates)
                 return Value(side.sql_of(number), given_json)
         try:
             typed = new.binder.bind(new.node)
@@ -332,19 +262,6 @@ class MergePlan:
         if typed.type != target and (target.atomic or typed.type.name == "void"):
             typed = cast(self._context, typed, target)
         return Value(typed.sql, to)
-
-    def _path(self, name: str) -> list[str]:
-        """The column that a name is assigned by, with the target's alias before it or without."""
-        columns = {f["name"].lower() for f in (*self._fields, *self._source_fields)}
-        if name.lower() in columns:
-            return [name]
-        node = parsed(name)
-        if not isinstance(node, Name):
-            raise InvalidArgumentError(f"`{name}` is no column: put names with signs in backticks")
-        first, *rest = node.parts
-        if rest and self.target_alias is not None and first.lower() == self.target_alias.lower():
-            return rest
-        return [first, *rest]
 
     # --- expressions --------------------------------------------------------------------------------------------------
 
@@ -363,39 +280,3 @@ class MergePlan:
 
 def _side(sql: str, alias: str | None, fields: Sequence[Field], says: str) -> Side:
     return Side(sql, alias, {f["name"]: of_json(f["type"]) for f in fields}, says)
-
-
-def _field(fields: Sequence[Field], name: str) -> Field | None:
-    return next((f for f in fields if f["name"].lower() == name.lower()), None)
-
-
-def _is_default(sql: str) -> bool:
-    return sql.strip().lower() == "default"
-
-
-def _is_wider(own: Any, brought: Any) -> bool:
-    """Whether values of one type are all among those of another one of its family."""
-    a, b = of_json(own), of_json(brought)
-    if a is None or b is None or a == b:
-        return False
-    if a.integral and b.integral:
-        return a.bits < b.bits
-    if a.name == b.name == "decimal":
-        return a.scale <= b.scale and a.precision - a.scale <= b.precision - b.scale
-    return (a.name, b.name) == ("float", "double")
-
-
-def _check_whole(column: str, to: Any, given: Any, updates: bool) -> None:
-    """An update by a struct that lacks fields would empty them."""
-    if not updates or isinstance(to, str) or isinstance(given, str) or "struct" not in (to["type"], given["type"]):
-        return
-    if to["type"] != given["type"]:
-        raise SchemaMismatchError(f"`{column}` of type {to['type']} doesn't take a {given['type']}")
-    for f in to["fields"]:
-        brought = _field(given["fields"], f["name"])
-        if brought is None:
-            raise SchemaMismatchError(
-                f"the value for `{column}` has no field `{f['name']}`, which the update would empty: assign the other "
-                f"fields one by one, as in `{column}.{to['fields'][0]['name']}`"
-            )
-        _check_whole(f"{column}.{f['name']}", f["type"], brought["type"], updates)

@@ -7,24 +7,32 @@ No row changes, so no other writer is in the way unless it touches the same file
 from __future__ import annotations
 
 from deltaplane.commands.condition import Condition
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr import Predicate
 
 __all__ = ["purge"]
 
 
-def purge(target: Target, partitions: Predicate | None, settings: Settings) -> dict[str, int]:
-    """Rewrites files in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+def purge(target: Target, partitions: Predicate | None, settings: Settings) -> Done:
+    """Rewrites files in one commit."""
     condition = Condition(target.snapshot, partitions)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         if condition.check is not None or not job.native.selects_files:
             raise UnsupportedExpressionError("files are chosen by partition columns alone: leave others out")
-        if job.native.pick_outdated() == 0:
+        with job.phase("find"):
+            outdated = job.native.pick_outdated()
+        if not outdated:
             return None
-        job.native.copy_others()
+        job.reads_picked()
+        job.copy_others()
         return job.commit(job.finish())
 
     parameters = {**condition.parameters, "applyPurge": "true"}
-    return rewriting(target, Operation("REORG", parameters, condition.tree, data_change=False), settings, run)
+    return rewriting(
+        target,
+        Operation("REORG", parameters, condition.tree, data_change=False, condition=condition.sql),
+        settings,
+        run,
+    )

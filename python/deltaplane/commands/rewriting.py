@@ -9,13 +9,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.arrow_io import KeptErrors
+from deltaplane.commands.phases import phase
+from deltaplane.compat import Protocol
+from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError
+from deltaplane.explanation import PlanExplanation
 from deltaplane.properties import (
     CommitProperties,
     PostCommitHookProperties,
@@ -29,7 +34,11 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.condition import Condition
 
-__all__ = ["Operation", "Rewriting", "Settings", "Target", "rewriting"]
+__all__ = ["Done", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
+
+
+# What a command did: its metrics under delta-spark's names, none where nothing was to do; or what it would do.
+Done = dict[str, int] | DryRun
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class Settings:
     commit: CommitProperties | None = None
     hook: PostCommitHookProperties | None = None
     target_file_size: int | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,8 @@ class Operation:
     """What a command is to the log.
 
     `parameters` go to the history; `reads` is a tree that every row meets which the command reads, as JSON, None for
-    all rows; `incoming` are the columns of rows that it brings; without `data_change` rows only move.
+    all rows, and `condition` says it in words; `incoming` are the columns of rows that it brings; without `data_change`
+    rows only move.
     """
 
     name: str
@@ -63,10 +74,14 @@ class Operation:
     reads: str | None = None
     incoming: Mapping[str, Any] | None = None
     data_change: bool = True
+    condition: str | None = None
 
 
 class Rewriting:
-    """One command on its way. Times in the metrics are in milliseconds."""
+    """One command on its way. Times in the metrics are in milliseconds.
+
+    A dry run takes the same steps: its files are made and kept nowhere, and `rehearsed` says what its commit would have been.
+    """
 
     def __init__(
         self,
@@ -82,26 +97,58 @@ class Rewriting:
             "incoming": operation.incoming,
             "files": file_request(settings.writer, settings.target_file_size),
             "commit": commit_request(settings.commit, settings.hook),
+            "dry_run": settings.dry_run,
         }
         self.native = _native.Rewrite.begin(target.snapshot, json.dumps(request))
         self.location = target.location
+        self._told: Mapping[str, Any] | None = None
+        self._target, self._operation, self._dry_run = target, operation, settings.dry_run
+        self._files_read = self._bytes_read = 0
         self.skipped = self.native.skip is not None
         self._committing = False
         self._began = self._scanned = time.monotonic()
 
+    def reads(self, tree: str | None) -> None:
+        """Notes, for a dry run, that the rows are read of the files which can hold some that meet a tree."""
+        if self._dry_run:
+            plan = PlanExplanation.of(self._target.snapshot.explain_json(tree))
+            self._files_read, self._bytes_read = plan.kept, plan.kept_bytes
+
+    def reads_picked(self) -> None:
+        """Notes, for a dry run, that the rows are read of the files of picked rows, unless they were for the picking."""
+        if not self._files_read:
+            self._files_read, self._bytes_read = self.native.picked_files, self.native.picked_bytes
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """One of the command's phases, for whoever watches."""
+        return phase(self._operation.name, self.location, name)
+
     def pick(self, condition: Condition) -> int | None:
         """Picks the rows that the condition means; returns their number, None if the log doesn't tell it."""
         if condition.check is None and self.native.selects_files:
-            rows = self.native.pick_files()
-            self._scanned = time.monotonic()
+            with self.phase("find"):
+                rows = self.native.pick_files()
+            self.found()
             return rows
-        return self.pick_rows(condition.rows)
+        self.reads(condition.tree)
+        with self.phase("find"):
+            return self.pick_rows(condition.rows)
 
     def pick_rows(self, places: Callable[[], Iterator[pa.RecordBatch]]) -> int:
         """Picks the rows whose `_file` and `_row` a stream gives; returns their number."""
         rows: int = self._streamed(places, self.native.pick)
-        self._scanned = time.monotonic()
+        self.found()
         return rows
+
+    def found(self) -> None:
+        """Notes that the rows are found that change: from now on files are written."""
+        self._scanned = time.monotonic()
+
+    def copy_others(self) -> None:
+        """Writes the rows that stand beside picked ones in files which are written anew."""
+        if self.native.copies_rows:
+            with self.phase("copy"):
+                self.native.copy_others()
 
     def record(self, rows: pa.RecordBatch, change: str) -> None:
         """Records rows as this change, where the table records changes."""
@@ -118,7 +165,8 @@ class Rewriting:
 
     def finish(self) -> dict[str, int]:
         """Ends the files; returns what was done to files and how long it took, under delta-spark's names."""
-        summary: dict[str, int] = json.loads(self.native.finish())
+        with self.phase("files"):
+            summary: dict[str, int] = json.loads(self.native.finish())
         ended = time.monotonic()
         summary["scanTimeMs"] = _ms(self._scanned - self._began)
         summary["rewriteTimeMs"] = _ms(ended - self._scanned)
@@ -128,9 +176,24 @@ class Rewriting:
     def commit(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
         """Commits; returns the metrics that are known, with the version."""
         known = {k: v for k, v in metrics.items() if v is not None}
+        text = json.dumps({k: str(v) for k, v in known.items()})
+        if self._dry_run:
+            self._told = json.loads(self.native.rehearse(text))
+            return known
         self._committing = True
-        version = self.native.commit(json.dumps({k: str(v) for k, v in known.items()}))
-        return {**known, "version": version}
+        with self.phase("commit"):
+            return {**known, "version": self.native.commit(text)}
+
+    def rehearsed(self) -> DryRun:
+        """What the command would do."""
+        protocols = json.loads(self.native.protocols)
+        version = self._target.snapshot.version
+        if self._told is None:
+            before, skipped = Protocol.of(protocols["before"]), "txn" if self.skipped else None
+            told = DryRun(self._operation.name, version, before, before, skipped=skipped)
+        else:
+            told = DryRun.of(self._told, version, protocols, self._operation.condition)
+        return replace(told, files_read=self._files_read, bytes_read=self._bytes_read)
 
     def take_back(self, failure: BaseException) -> None:
         """Deletes what was written, unless the commit may have happened."""
@@ -165,14 +228,28 @@ def _ms(seconds: float) -> int:
 
 def rewriting(
     target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
+) -> Done:
+    """Runs a command, or rehearses it."""
+    job, done = _ran(target, operation, settings, run)
+    return job.rehearsed() if settings.dry_run else done
+
+
+def rewritten(
+    target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
 ) -> dict[str, int]:
-    """Runs a command; nothing is left behind where it fails before its commit. Returns its metrics, or none."""
-    job = Rewriting(target, operation, settings)
-    if job.skipped:
-        return {}
-    try:
-        done = run(job)
-    except BaseException as failure:
-        job.take_back(failure)
-        raise
-    return {} if done is None else done
+    """Runs a command that has no rehearsal; returns its metrics, or none."""
+    return _ran(target, operation, settings, run)[1]
+
+
+def _ran(
+    target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
+) -> tuple[Rewriting, dict[str, int]]:
+    """Runs a command; nothing is left behind where it fails before its commit."""
+    job, done = Rewriting(target, operation, settings), None
+    if not job.skipped:
+        try:
+            done = run(job)
+        except BaseException as failure:
+            job.take_back(failure)
+            raise
+    return job, {} if done is None else done

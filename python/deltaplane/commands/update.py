@@ -13,7 +13,7 @@ from deltaplane.arrow_io import Scan
 from deltaplane.commands.assignments import Assignments
 from deltaplane.commands.changed_rows import ChangedRows
 from deltaplane.commands.condition import Condition
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Done, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
 if TYPE_CHECKING:
@@ -22,20 +22,22 @@ if TYPE_CHECKING:
 __all__ = ["update"]
 
 
-def update(target: Target, assignments: Assignments, predicate: Predicate | None, settings: Settings) -> dict[str, int]:
-    """Updates rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+def update(target: Target, assignments: Assignments, predicate: Predicate | None, settings: Settings) -> Done:
+    """Updates rows in one commit."""
     condition = Condition(target.snapshot, predicate)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         job.pick(condition)
         if job.native.picked_files == 0:
             return None
+        job.reads_picked()
         job.native.record_picked("update_preimage")
-        job.native.copy_others()
-        job.write(lambda: _changed(job, assignments), "update_postimage")
+        job.copy_others()
+        with job.phase("change"):
+            job.write(lambda: _changed(job, assignments), "update_postimage")
         return job.commit({**job.finish(), "numUpdatedRows": job.native.written_rows})
 
-    return rewriting(target, Operation("UPDATE", condition.parameters, condition.tree), settings, run)
+    return rewriting(target, condition.operation("UPDATE"), settings, run)
 
 
 def _changed(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatch]:

@@ -15,18 +15,17 @@ from deltaplane.exceptions import DeltaError, UnsupportedExpressionError
 from deltaplane.expr.duck import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
 from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
-from deltaplane.expr.written import written
 from deltaplane.queries.cursor import Cursor
-from deltaplane.queries.plan import Ref, Source
+from deltaplane.queries.from_log import from_log
+from deltaplane.queries.plan import Source
 from deltaplane.queries.planning import Planned, Planner
-from deltaplane.queries.scopes import rewritten
+from deltaplane.queries.scopes import condition_texts
 from deltaplane.queries.sources import Catalog, SourceRows
 from deltaplane.queries.syntax import Query
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane.expr.syntax import Syntax
 
 __all__ = ["Prepared", "prepared"]
 
@@ -72,14 +71,17 @@ class Prepared:
         import pyarrow as pa
 
         with _bounded():
-            self._planned.node.narrow([])
-            text = self._planned.node.render(self._planned.ids)
+            node, facts = from_log(self._planned.node, self._catalog.opened)
+            node.narrow([])
+            text = node.render(self._planned.ids)
         streams = [_Stream(source, self._catalog.opened[source.name]) for source in self._planner.sources]
         connection = connect()
         try:
             disable_optimizers(connection, _unwanted(connection, self._planner.throws))
             for stream in streams:
                 connection.register(stream.name, stream)
+            for name, table in facts:
+                connection.register(name, table)
             made = connection.sql(text).to_arrow_table()
         except Exception as e:
             for stream in streams:
@@ -132,8 +134,7 @@ class _Stream:
         self._columns = [source.fields[id] for id in source.needed]
         fields = [pa.field(id, zoneless(wanted[source.fields[id]])) for id in source.needed]
         self._schema = pa.schema([pa.field("r", pa.int8()), *fields])
-        texts = [written(_with_names(c, source.fields)) for c in source.conditions]
-        self._conditions = list(dict.fromkeys(t for t in texts if t is not None))
+        self._conditions = condition_texts(source)
         self._error: DeltaError | None = None
 
     def __arrow_c_schema__(self) -> object:
@@ -165,9 +166,3 @@ class _Stream:
         """Raises the error that ended one of the readings, if one did."""
         if self._error is not None:
             raise self._error from None
-
-
-def _with_names(node: Syntax, fields: Mapping[str, str]) -> Syntax:
-    from deltaplane.expr.syntax import Name
-
-    return rewritten(node, lambda one: Name((fields[one.id],)) if isinstance(one, Ref) else None)

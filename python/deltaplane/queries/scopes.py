@@ -15,13 +15,14 @@ from deltaplane.expr.bind import Binder
 from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import STRING
-from deltaplane.queries.plan import Column, Ref, Value
+from deltaplane.expr.written import written
+from deltaplane.queries.plan import Column, Ref, Source, Value
 from deltaplane.queries.syntax import Aggregate, Subquery
 
 if TYPE_CHECKING:
     Subqueries = Callable[["Subquery", "Scope"], Typed]
 
-__all__ = ["Scope", "aggregates", "contains", "matching", "resolved", "rewritten"]
+__all__ = ["Scope", "aggregates", "condition_texts", "contains", "matching", "resolved", "rewritten"]
 
 
 def matching(parts: Sequence[str], columns: Sequence[Column]) -> tuple[list[Column], tuple[str, ...]]:
@@ -68,6 +69,16 @@ def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax
             return replace(node, args=args, where=rewritten(node.where, change))
         return replace(node, args=args)
     return node
+
+
+def condition_texts(source: Source) -> list[str]:
+    """What all rows that matter of a source meet, as text over its columns' names; without what has no such text."""
+
+    def named(one: Syntax) -> Syntax | None:
+        return Name((source.fields[one.id],)) if isinstance(one, Ref) else None
+
+    texts = [written(rewritten(c, named)) for c in source.conditions]
+    return list(dict.fromkeys(text for text in texts if text is not None))
 
 
 def resolved(node: Syntax, columns: Sequence[Column]) -> Syntax:

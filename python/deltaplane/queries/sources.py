@@ -44,8 +44,14 @@ class DeltaSource:
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of files, row groups and pages that may matter."""
-        predicate = " AND ".join(f"({c})" for c in conditions if self._prunes(c))
-        return self.table.scan(list(columns), predicate or None).batches()
+        return self.table.scan(list(columns), self._pruning(conditions)).batches()
+
+    def files(self, conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """What the log tells of the files that may matter, as `DeltaTable.plan` does."""
+        return iter(self.table.plan(self._pruning(conditions)))
+
+    def _pruning(self, conditions: Sequence[str]) -> str | None:
+        return " AND ".join(f"({c})" for c in conditions if self._prunes(c)) or None
 
     def _prunes(self, condition: str) -> bool:
         try:

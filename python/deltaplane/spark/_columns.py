@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.spark._schema import shown
+from deltaplane.spark._schema import quoted, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -20,7 +20,7 @@ def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str
     """The relation's columns, in their order, under the table's names at every depth.
 
     Args:
-        relation: the frame of the files.
+        relation: the frame of the files; columns after those of the schema stay as they are.
         relation_schema, table_schema: both schemas as JSON; they differ in names and metadata only.
         by_id: Spark finds the columns in files by id. It forgets the ids of nested fields when it reads only some of
             them, and would find none: they are kept together.
@@ -29,14 +29,15 @@ def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str
 
     own, other = (json.loads(text)["fields"] for text in (table_schema, relation_schema))
     # Column names of any kind are safe from here on: they are given by position.
-    plain = relation.toDF(*[f"c{i}" for i in range(len(own))])
+    beside = relation.columns[len(own) :]
+    plain = relation.toDF(*[f"c{i}" for i in range(len(own))], *beside)
     columns = [
         _renamed(sf.col(f"c{i}"), there["type"], here["type"], by_id).alias(
             here["name"], metadata=shown(here)["metadata"]
         )
         for i, (here, there) in enumerate(zip(own, other, strict=True))
     ]
-    return plain.select(*columns)
+    return plain.select(*columns, *beside)
 
 
 def _renamed(column: Column, there: Any, here: Any, by_id: bool) -> Column:
@@ -51,8 +52,8 @@ def _renamed(column: Column, there: Any, here: Any, by_id: bool) -> Column:
             for a, b in pairs:
                 column_of = _renamed(column.getField(a["name"]), a["type"], b["type"], by_id)
                 if a["name"] != b["name"] or _names(a["type"]) != _names(b["type"]):
-                    column = column.withField(_quoted(b["name"]), column_of)
-            return column.dropFields(*[_quoted(a["name"]) for a, _ in pairs[kept:]])
+                    column = column.withField(quoted(b["name"]), column_of)
+            return column.dropFields(*[quoted(a["name"]) for a, _ in pairs[kept:]])
     # Field by field in their order: the types differ in names alone.
     return column.cast(_spark_type(here))
 
@@ -72,10 +73,6 @@ def _names(node: Any) -> Any:
     if isinstance(node, dict):
         return {key: _names(value) for key, value in node.items() if key != "metadata"}
     return node
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _spark_type(node: Any) -> Any:

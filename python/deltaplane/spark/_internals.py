@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from deltaplane.spark import _template
+from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
+from deltaplane.spark._schema import quoted
 
 __all__ = [
     "SUPPORTED",
@@ -361,6 +363,40 @@ class Jvm:
         )  # fmt: skip
         live = (position >= covered) | ~Column(self.expression_utils.column(is_set))
         return DataFrame(frame._jdf.filter(live._jc), frame.sparkSession)
+
+    def with_places(self, frame: Any, places: Places) -> Any:
+        """The frame of a relation's files, but for what only helps to read it, with the columns of `places`."""
+        from pyspark.sql import Column
+
+        metadata = frame._jdf.metadataColumn("_metadata")
+        shown = [Column(metadata.getField(name)) for name in ("file_path", "row_index")]
+        columns = [column.alias(name) for column, name in zip(shown, (FILE, ROW), strict=True)]
+        kept = [frame[quoted(name)] for name in frame.columns if name != places.stored_ids]
+        if places.stored_ids is not None:
+            columns.append(frame[quoted(places.stored_ids)].alias(ROW_ID))
+        return frame.select(*kept, *columns)
+
+    def is_deterministic(self, frame: Any) -> bool:
+        """Whether a frame computes the same each time, as far as Spark knows."""
+        deterministic: bool = frame._jdf.queryExecution().analyzed().deterministic()
+        return deterministic
+
+    def condition_sql(self, filtered: Any) -> str:
+        """The condition by which a frame was filtered last, as Spark writes it."""
+        text: str = filtered._jdf.queryExecution().analyzed().condition().sql()
+        return text
+
+    def alias_of(self, frame: Any) -> str | None:
+        """The name that a frame goes by in expressions, if it has one."""
+        for attribute in self.converters.asJava(frame._jdf.queryExecution().analyzed().output()):
+            qualifier = attribute.qualifier()
+            return str(qualifier.last()) if qualifier.nonEmpty() else None
+        return None
+
+    def text_of(self, expression: Any) -> str:
+        """A Spark expression as text: SQL where it was given so."""
+        text: str = expression._jc.node().sql()
+        return text
 
     def _serialised(self, sizes: tuple[int, ...]) -> bytes:
         """A `PartitionDirectory[]` of the template's placeholders, with so many files in each."""

@@ -18,13 +18,15 @@ from deltaplane.spark import _internals
 from deltaplane.spark._columns import logical_columns
 from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
 from deltaplane.spark._location import absolute_location, size_of, split_options, version_of
+from deltaplane.spark._places import Places
 from deltaplane.spark._replay import DISTRIBUTED_BYTES, JobPlans
+from deltaplane.spark._schema import quoted
 from deltaplane.spark._session import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["create_or_replace_temp_view", "data_frame", "read", "read_changes"]
+__all__ = ["create_or_replace_temp_view", "data_frame", "read", "read_changes", "read_with_places"]
 
 _log = logging.getLogger(__name__)
 
@@ -185,23 +187,28 @@ def data_frame(
     spark_options: Mapping[str, str],
     *,
     streaming: bool = False,
+    places: Places | None = None,
 ) -> Any:
     """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a micro-batch."""
     template = _native.SparkTemplate(jvm.template)
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
     def scan(index: DeltaplaneFileIndex) -> Any:
-        return jvm.data_frame(spark, index, index.schema, index.partitionSchema(), options, streaming=streaming)
+        schema = index.schema if places is None else jvm.struct(places.relation_schema(index.relation_schema))
+        return jvm.data_frame(spark, index, schema, index.partitionSchema(), options, streaming=streaming)
+
+    def shown(frame: Any) -> Any:
+        return frame if places is None else jvm.with_places(frame, places)
 
     if not snapshots.first.may_have_vectors():
         index = DeltaplaneFileIndex(spark, jvm, snapshots, template, jobs)
-        frame = scan(index)
+        frame = shown(scan(index))
     else:
         # Only files that have a vector pay for looking at each row's position.
         index = DeltaplaneFileIndex(spark, jvm, snapshots, template, jobs, "whole")
         marked = DeltaplaneFileIndex(spark, jvm, snapshots, template, jobs, "marked")
-        whole = scan(index)
-        frame = whole.union(jvm.without_rows(scan(marked), marked.deleted).select(_columns(whole)))
+        whole = shown(scan(index))
+        frame = whole.union(shown(jvm.without_rows(scan(marked), marked.deleted)).select(_columns(whole)))
     if snapshots.first.column_mapping != "none":
         by_id = snapshots.first.column_mapping == "id"
         frame = logical_columns(frame, index.relation_schema, snapshots.first.schema_json(), by_id=by_id)
@@ -210,9 +217,30 @@ def data_frame(
     return frame
 
 
+def read_with_places(
+    spark: SparkSession, snapshot: _native.Snapshot, options: Mapping[str, str] | None, places: Places
+) -> DataFrame:
+    """A version's rows with columns that say where each stands.
+
+    Raises:
+        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
+    """
+    store_options, spark_options = split_options(options)
+    try:
+        jvm = _internals.Jvm.of(spark)
+    except _internals.NativeScanUnavailable as reason:
+        raise UnsupportedFeatureError(
+            f"DELETE, UPDATE and MERGE on Spark need the native scan, and {reason}: use deltaplane.DeltaTable, which runs "
+            "them without Spark",
+            table=snapshot.uri,
+        ) from None
+    jobs = JobPlans(spark, store_options, _least_bytes(spark, None))
+    return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options, places=places)
+
+
 def _columns(frame: Any) -> list[Any]:
     """The frame's columns, whatever characters are in their names."""
-    return ["`" + name.replace("`", "``") + "`" for name in frame.columns]
+    return [quoted(name) for name in frame.columns]
 
 
 def _least_bytes(spark: Any, distributed: bool | None) -> float:

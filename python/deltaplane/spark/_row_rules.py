@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -17,21 +17,23 @@ from pyspark.sql.types import StructType
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.row_rules import RowRules, violation
+from deltaplane.spark._schema import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["ruled"]
+__all__ = ["relaxed", "ruled"]
 
 _STRING = re.compile(r"""[rRxX]?'(?:[^'\\]|\\.)*'|[rR]?"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _WORD = re.compile(r"`((?:[^`]|``)*)`|([^\W\d]\w*)")
 
 
-def ruled(df: DataFrame, spec: str, location: str) -> tuple[DataFrame, Column | None]:
+def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -> tuple[DataFrame, Column | None]:
     """The frame with the values of defaults and generated columns, and a column that tells what a row breaks.
 
     The column is null for a row that breaks nothing; there is none where nothing is to be checked. Conditions see the
-    rows as the table will have them: in its types, with null in columns that the frame lacks.
+    rows as the table will have them: in its types, with null in columns that the frame lacks. Columns `beside` the
+    table's stay.
 
     Raises:
         InvalidArgumentError: an expression of the table that Spark can't analyse.
@@ -39,13 +41,15 @@ def ruled(df: DataFrame, spec: str, location: str) -> tuple[DataFrame, Column | 
     rules = RowRules.of_spec(spec, df.columns)
     if not rules:
         return df, None
-    fields = {f.name: f for f in StructType.fromJson(_relaxed(json.loads(rules.schema_json))).fields}
+    fields = {f.name: f for f in relaxed(rules.schema_json).fields}
     try:
         for name, sql in rules.defaults:
             df = df.withColumn(name, F.expr(sql).cast(fields[name].dataType))
         # Identity columns stay out: their values are handed out as the files are written.
-        absent = {column for column, _ in rules.generated} | {f["column"] for f in json.loads(spec)["identity"]}
-        df = df.to(StructType([f for name, f in fields.items() if name not in absent]))
+        absent = {column for column, _ in rules.generated}
+        absent |= {f["column"] for f in json.loads(spec)["identity"]} - set(df.columns)
+        kept = [f for f in df.schema.fields if f.name in beside]
+        df = df.to(StructType([*(f for name, f in fields.items() if name not in absent), *kept]))
         computed = [F.expr(sql).cast(fields[name].dataType).alias(name) for name, sql in rules.generated]
         df = df.select("*", *computed)
         broken = reduce(_first, (_broken(rule, fields) for rule in rules.checks), None)
@@ -66,7 +70,7 @@ def _broken(rule: tuple[str, str, str], fields: Mapping[str, Any]) -> Column:
     """What is said of a row for which the condition is false or null."""
     said = violation(*rule, "")
     values = [
-        F.concat(F.lit(f"\n - {name} : "), F.coalesce(F.col(_quoted(name)).cast("string"), F.lit("null")))
+        F.concat(F.lit(f"\n - {name} : "), F.coalesce(F.col(quoted(name)).cast("string"), F.lit("null")))
         for name in _mentioned(rule[2], fields)
     ]
     return F.when(~F.coalesce(F.expr(rule[2]), F.lit(False)), F.concat(F.lit(said), *values))
@@ -79,12 +83,13 @@ def _mentioned(sql: str, fields: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(known[w.lower()] for w in words if w.lower() in known))
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def relaxed(schema_json: str) -> StructType:
+    """A schema with everything nullable and no metadata: what NOT NULL and CHAR ask is judged by the file writer."""
+    schema: StructType = StructType.fromJson(_relaxed(json.loads(schema_json)))
+    return schema
 
 
 def _relaxed(node: Any) -> Any:
-    """A schema's JSON with everything nullable and no metadata: what NOT NULL and CHAR ask is judged by the file writer."""
     if isinstance(node, list):
         return [_relaxed(item) for item in node]
     if not isinstance(node, dict):

@@ -1,6 +1,6 @@
 """Spark schemas as Delta schemas and back: the same JSON, apart from metadata that only one of them should see.
 
-Called by `deltaplane.spark._write`, `_datasource` and `_columns`.
+Called within `deltaplane.spark`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-__all__ = ["delta_schema_json", "shown"]
+__all__ = ["delta_schema_json", "quoted", "shown"]
 
 # Field metadata that a frame inherits from where its columns came from. In a Delta schema these would declare features
 # (column mapping, generated or default values) that the table to be written doesn't have, or mean nothing.
@@ -24,6 +24,15 @@ _INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
 def delta_schema_json(schema: StructType) -> str:
     """The Delta schema of a frame's columns, nullability and comments kept, as JSON text."""
     return json.dumps(_clean(json.loads(schema.json())))
+
+
+def quoted(name: str) -> str:
+    """A column's name for Spark, whatever characters are in it.
+
+    >>> quoted("a.b")
+    '`a.b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
 
 
 def shown(node: Any) -> Any:

@@ -23,7 +23,7 @@ from deltaplane.row_rules import RuledRows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["REFUSED", "TaskResult", "raise_refusal", "write_judged", "write_unjudged"]
+__all__ = ["REFUSED", "TaskResult", "raise_refusal", "take_out", "write_changed", "write_judged", "write_unjudged"]
 
 # What is wrong with the rows themselves: trying again would find the same, so the driver is told instead of Spark.
 REFUSED: dict[str, type[DeltaError]] = {
@@ -63,12 +63,57 @@ def write_judged(
 ) -> Iterator[pa.RecordBatch]:
     """Writes one task's rows, judged by Spark, in the shape of `mapInArrow`: columns `add` and `refusal`, one of them
     set in each row."""
+
+    def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
+        return _native.write_files(location, options, spec, reader, task)
+
+    yield _reported(*_written(batches, _Judged, write))
+
+
+def write_changed(
+    location: str,
+    options: dict[str, str] | None,
+    spec: str,
+    change: str | None,
+    first_task: int | None,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Writes rows of a command that changes a table, as `write_judged` does; what was done stands in `add`.
+
+    `spec` is that of the command's tasks. With `first_task` the rows are new in the table, and this is the number of the
+    job's first task."""
+
+    def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
+        number = (first_task or 0) + task
+        return [_native.write_rows(location, options, spec, reader, change, first_task is not None, number)]
+
+    yield _reported(*_written(batches, _Judged, write))
+
+
+def take_out(
+    location: str,
+    options: dict[str, str] | None,
+    spec: str,
+    deletes: list[int],
+    records: bool,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Takes rows out of the files of one task, which stand there in whole; see `_native.take_out_rows`."""
     import pyarrow as pa
 
-    adds, refusal = _written(location, options, spec, batches, _Judged)
+    first = next(batches, None)
+    if first is None:
+        return
+    rows = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
+    yield _reported([_native.take_out_rows(location, options, spec, rows, deletes, records)], None)
+
+
+def _reported(adds: list[str], refusal: str | None) -> pa.RecordBatch:
+    import pyarrow as pa
+
     rows = [(add, None) for add in adds] + ([(None, refusal)] if refusal else [])
     columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(2)]
-    yield pa.RecordBatch.from_arrays(columns, names=["add", "refusal"])
+    return pa.RecordBatch.from_arrays(columns, names=["add", "refusal"])
 
 
 def write_unjudged(
@@ -82,7 +127,10 @@ def write_unjudged(
         reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], others))
         return RuledRows(spec, reader, location, zone=_zone(first.schema), now_us=now_us)
 
-    return _written(location, options, spec, batches, rows)
+    def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
+        return _native.write_files(location, options, spec, reader, task)
+
+    return _written(batches, rows, write)
 
 
 def _zone(schema: pa.Schema) -> str:
@@ -98,11 +146,9 @@ def _zone(schema: pa.Schema) -> str:
 
 
 def _written(
-    location: str,
-    options: dict[str, str] | None,
-    spec: str,
     batches: Iterator[pa.RecordBatch],
     rows_of: Callable[[pa.RecordBatch, Iterator[pa.RecordBatch]], _Judged | RuledRows],
+    write: Callable[[pa.RecordBatchReader, int], list[str]],
 ) -> TaskResult:
     """An attempt that fails leaves files that no log names."""
     from pyspark import TaskContext
@@ -116,7 +162,7 @@ def _written(
     try:
         rows = rows_of(first, batches)
         try:
-            return _native.write_files(location, options, spec, rows.reader, task), None
+            return write(rows.reader, task), None
         except DeltaError:
             rows.raise_error()
             raise

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from deltaplane import _native
 from deltaplane.declarations import check_declared
 from deltaplane.options import TableUri, storage_options_text
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
+from deltaplane.spark._jobs import judged, run_tasks
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._row_rules import ruled
-from deltaplane.spark._schema import delta_schema_json
+from deltaplane.spark._schema import delta_schema_json, quoted
 from deltaplane.spark._tasks import raise_refusal
-from deltaplane.spark._workers import remedy
 from deltaplane.write import WriteResult, commit_files, write_request
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["write"]
+__all__ = ["rebalanced", "write"]
 
 
 def write(
@@ -119,7 +119,7 @@ def write(
     df, broken = ruled(df, job.spec, location)
     partition_columns = json.loads(job.spec)["partition_columns"]
     if rebalance and partition_columns:
-        df = _rebalanced(df, partition_columns)
+        df = rebalanced(df, partition_columns)
     adds, refusals = _run(df, broken, location, store_options, job.spec)
     if refusals:
         job.abort(adds)
@@ -129,21 +129,18 @@ def write(
     return commit_files(job, adds)
 
 
-def _rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Rows of a partition side by side: adaptive execution joins small partitions and splits large ones."""
     from pyspark.sql import functions as F
 
-    quoted = [F.col("`" + column.replace("`", "``") + "`") for column in columns]
-    return df.hint("rebalance", *quoted)
+    return df.hint("rebalance", *[F.col(quoted(column)) for column in columns])
 
 
 def _run(
     df: DataFrame, broken: Column | None, location: str, options: dict[str, str] | None, spec: str
 ) -> tuple[list[str], list[str]]:
     """Runs the writing tasks; their adds, and the reasons of those that refused their rows."""
-    from pyspark.sql import functions as F
-
-    names = [*df.columns, ""]
+    plain, names = judged(df, broken)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Imported where it runs: a worker without the package then says so by name.
@@ -151,14 +148,4 @@ def _run(
 
         yield from write_judged(location, options, spec, (b.rename_columns(names) for b in batches))
 
-    told = (F.lit(None) if broken is None else broken).cast("string")
-    # PySpark looks columns up by their unquoted names here, which fails for some: they travel under plain ones.
-    plain = df.select("*", told).toDF(*[f"c{i}" for i in range(len(names))])
-    try:
-        rows: list[Any] = plain.mapInArrow(task, "add string, refusal string").collect()
-    except Exception as e:
-        told = remedy(e)
-        if told is None:
-            raise
-        raise ImportError(told) from e
-    return [r["add"] for r in rows if r["add"] is not None], [r["refusal"] for r in rows if r["refusal"] is not None]
+    return run_tasks(plain, task)

@@ -7,7 +7,7 @@ text changes nothing. Called by users and the command line.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.queries.grammar import Grammar
@@ -15,21 +15,30 @@ from deltaplane.queries.sources import Catalog
 from deltaplane.statements import (
     alter,
     comment,
+    convert,
+    copy,
     create,
     delete,
     describe,
+    fsck,
+    generate,
     insert,
     merge,
+    optimize,
     reorg,
+    restore,
     select,
     show,
     update,
+    vacuum,
 )
-from deltaplane.statements.statement import Command, Session, Statement
+from deltaplane.statements.statement import Command, Rehearsable, Session, Statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from deltaplane.dry_run import DryRun
 
 __all__ = ["STATEMENTS", "command_of", "sql"]
 
@@ -37,50 +46,70 @@ __all__ = ["STATEMENTS", "command_of", "sql"]
 STATEMENTS: tuple[Statement, ...] = (
     alter.STATEMENT,
     comment.STATEMENT,
+    convert.STATEMENT,
+    copy.STATEMENT,
     *create.STATEMENTS,
     delete.STATEMENT,
     *describe.STATEMENTS,
+    fsck.STATEMENT,
+    generate.STATEMENT,
     insert.STATEMENT,
     merge.STATEMENT,
+    optimize.STATEMENT,
     reorg.STATEMENT,
+    restore.STATEMENT,
     *select.STATEMENTS,
     *show.STATEMENTS,
     update.STATEMENT,
+    vacuum.STATEMENT,
 )
 # What Spark or delta-spark has and this version hasn't: what to use instead.
 _ABSENT = {
     "analyze": "",
     "cache": "",
     "clear": "",
-    "convert": "",
-    "copy": "use INSERT INTO … SELECT with the data in tables=",
     "drop": "delete the table's folder",
     "explain": "use DeltaTable.explain for what a scan reads",
-    "fsck": "",
-    "generate": "",
-    "optimize": "",
     "refresh": "",
-    "restore": "use CREATE OR REPLACE TABLE … AS SELECT * FROM … VERSION AS OF …",
     "set": "",
     "truncate": "use DELETE FROM without a condition",
     "use": "",
-    "vacuum": "",
 }
 
 
+@overload
 def sql(
     text: str,
     spark: SparkSession | None = None,
     *,
     tables: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, str] | None = None,
-) -> pa.Table:
+    dry_run: Literal[False] = False,
+) -> pa.Table: ...
+@overload
+def sql(
+    text: str,
+    spark: SparkSession | None = None,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    dry_run: Literal[True],
+) -> DryRun: ...
+def sql(
+    text: str,
+    spark: SparkSession | None = None,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+) -> pa.Table | DryRun:
     """Runs one statement in Spark SQL.
 
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
     `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
-    joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, REPLACE TABLE, ALTER TABLE,
-    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, REORG.
+    joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a CLONE),
+    REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW
+    TBLPROPERTIES, OPTIMIZE, REORG, RESTORE, VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
 
     Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
     refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.
@@ -94,9 +123,10 @@ def sql(
         tables: name → location, `DeltaTable` (read at its version; it shows the new one after a change) or Arrow data
             (read only).
         storage_options: how to reach the stores of tables that are named by their location.
+        dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, MERGE or REORG would do, as a `DryRun`.
 
     Returns:
-        The rows of a query. INSERT, UPDATE, DELETE and MERGE give one row: `num_affected_rows`, the command's metrics and
+        The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO give one row: `num_affected_rows`, the command's metrics and
         the `version` that was made; CREATE and ALTER the `operation` and the `version`. A version is null where nothing
         was to change.
 
@@ -124,7 +154,15 @@ def sql(
     Traceback (most recent call last):
     deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
     """
-    return command_of(text, spark is None).run(Session(Catalog(tables, storage_options), spark))
+    command, session = command_of(text, spark is None), Session(Catalog(tables, storage_options), spark)
+    if not dry_run:
+        return command.run(session)
+    if not isinstance(command, Rehearsable):
+        raise UnsupportedFeatureError(
+            "only INSERT, UPDATE, DELETE, MERGE and REORG can be rehearsed: leave dry_run out, or use dry_run of "
+            "DeltaTable.alter's methods"
+        )
+    return command.rehearse(session)
 
 
 def command_of(text: str, own_queries: bool = True) -> Command:

@@ -12,6 +12,7 @@ from deltaplane.queries.running import prepared
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Query, TableName
 from deltaplane.schema import Schema
+from deltaplane.statements.clone import Clone, is_clone, read_clone
 from deltaplane.statements.clustering import clustering_columns
 from deltaplane.statements.columns import Declaration, check, declaration, properties
 from deltaplane.statements.on_spark import on_spark
@@ -84,18 +85,18 @@ class Create:
         return [] if self.partition_by is None and self.mode == "overwrite" else self.partition_by
 
     def _check_kept(self, table: DeltaTable) -> None:
-        """Refuses what replacing a table doesn't change: its properties, its comment and how it is clustered."""
+        """Refuses what would go or stay without a word: properties and comments that aren't named, how it is clustered."""
         metadata = table.metadata()
         own = {_known(k): v for k, v in metadata.configuration.items() if k not in _MADE_BY_WRITERS}
         asked = {_known(key): value for key, value in self.properties.items()}
-        differ = sorted(k for k in {*own, *asked} if own.get(k) != asked.get(k))
-        if differ:
+        lost = sorted(own.keys() - asked.keys())
+        if lost:
             raise UnsupportedFeatureError(
-                f"replacing a table keeps its properties, and {', '.join(differ)} would be other ones: ALTER the table "
-                "before, or name them with the values that they have",
+                f"replacing a table takes other properties instead of its own, and {', '.join(lost)} would be lost or stay: "
+                "name them with their values, or UNSET them before",
                 table=table.table_uri,
             )
-        if (metadata.description or None) != self.comment:
+        if metadata.description and self.comment is None:
             raise UnsupportedFeatureError(
                 f"replacing a table keeps its comment ({metadata.description!r}): use COMMENT ON TABLE before",
                 table=table.table_uri,
@@ -166,13 +167,15 @@ def _check_names(names: Sequence[str]) -> None:
         raise InvalidArgumentError("two columns of the query have one name: give them names with AS")
 
 
-def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create:
+def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone:
     cursor.expect("table")
     if cursor.take("if", "not", "exists"):
         if mode == "overwrite":
             cursor.wrong("expected a table's name: OR REPLACE and IF NOT EXISTS are two answers")
         mode = "ignore"
     made = Create(cursor.table(alias=False, version=False), cursor, mode, must_exist)
+    if is_clone(cursor):
+        return read_clone(cursor, mode, must_exist, made._location)
     if cursor.peek() == "(" and cursor.peek(1) not in BEGINNINGS:
         cursor.listed(lambda: _element(cursor, made))
     made = _clauses(cursor, made)

@@ -19,6 +19,9 @@ from deltaplane.table import DeltaTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.dry_run import DryRun
+    from deltaplane.merging import TableMerger
+
 __all__ = ["STATEMENT"]
 
 # What a clause is about, in the words of its messages.
@@ -57,6 +60,22 @@ class Merge:
         """Merges in one commit."""
         table = session.catalog.target(self.table)
         before = table.version()
+        merging = self._merging(session, table)
+        with self.cursor.located(self.on.token):
+            metrics = merging.execute()
+        version = table.version() if table.version() != before else None
+        numbers = {name: metrics.get(theirs) for name, theirs in _NUMBERS.items()}
+        counts = [n for n in numbers.values() if n is not None]
+        affected = sum(counts) if len(counts) == len(numbers) else None
+        return counted(affected, {**numbers, **metrics}, version)
+
+    def rehearse(self, session: Session) -> DryRun:
+        """What that would do."""
+        merging = self._merging(session, session.catalog.target(self.table))
+        with self.cursor.located(self.on.token):
+            return merging.execute(dry_run=True)
+
+    def _merging(self, session: Session, table: DeltaTable) -> TableMerger:
         source = as_reader(self._source(session))
         with self.cursor.located(self.on.token):
             merging = table.merge(
@@ -70,13 +89,7 @@ class Merge:
             with self.cursor.located(clause.token):
                 self._check_star(clause, table, source.schema.names)
                 merging = self._add(merging, clause, table)
-        with self.cursor.located(self.on.token):
-            metrics = merging.execute()
-        version = table.version() if table.version() != before else None
-        numbers = {name: metrics.get(theirs) for name, theirs in _NUMBERS.items()}
-        counts = [n for n in numbers.values() if n is not None]
-        affected = sum(counts) if len(counts) == len(numbers) else None
-        return counted(affected, {**numbers, **metrics}, version)
+        return merging
 
     def _source(self, session: Session) -> Any:
         if isinstance(self.source, Nested):
@@ -100,7 +113,7 @@ class Merge:
                 "EXCEPT, or MERGE WITH SCHEMA EVOLUTION"
             )
 
-    def _add(self, merging: Any, clause: When, table: DeltaTable) -> Any:
+    def _add(self, merging: TableMerger, clause: When, table: DeltaTable) -> TableMerger:
         condition = None if clause.condition is None else clause.condition.text
         if clause.action == "delete":
             by_source = clause.rows == _SURPLUS

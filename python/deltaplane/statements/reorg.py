@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
@@ -12,7 +13,12 @@ from deltaplane.statements.statement import Clause, Session, Statement, counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.dry_run import DryRun
+    from deltaplane.table import DeltaTable
+
 __all__ = ["STATEMENT"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -26,12 +32,19 @@ class Purge:
         """Writes files anew that hold what the table has no more; no row changes."""
         table = session.catalog.target(self.table)
         before = table.version()
-        if self.where is None:
-            metrics = table.purge()
-        else:
-            with self.where.cursor.located(self.where.token):
-                metrics = table.purge(self.where.over(table, self.table))
+        metrics = self._on(table, lambda where: table.purge(where))
         return counted(0, metrics, table.version() if table.version() != before else None)
+
+    def rehearse(self, session: Session) -> DryRun:
+        """What that would do."""
+        table = session.catalog.target(self.table)
+        return self._on(table, lambda where: table.purge(where, dry_run=True))
+
+    def _on(self, table: DeltaTable, purge: Callable[[str | None], T]) -> T:
+        if self.where is None:
+            return purge(None)
+        with self.where.cursor.located(self.where.token):
+            return purge(self.where.over(table, self.table))
 
 
 def _read(cursor: Grammar) -> Purge:

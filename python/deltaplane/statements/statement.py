@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.syntax import Token
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from deltaplane.alter import AlterPlan
+    from deltaplane.dry_run import DryRun
 
 __all__ = [
     "Clause",
     "Command",
+    "Rehearsable",
     "Session",
     "Statement",
     "altered",
@@ -52,6 +54,14 @@ class Command(Protocol):
 
     def run(self, session: Session) -> pa.Table:
         """Runs it; every statement gives a table."""
+
+
+@runtime_checkable
+class Rehearsable(Command, Protocol):
+    """One that can say first what it would do."""
+
+    def rehearse(self, session: Session) -> DryRun:
+        """What it would do; writes nothing."""
 
 
 @dataclass(frozen=True)

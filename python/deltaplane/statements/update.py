@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
@@ -13,9 +14,12 @@ from deltaplane.statements.statement import Clause, Session, Statement, counted,
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.dry_run import DryRun
     from deltaplane.table import DeltaTable
 
 __all__ = ["STATEMENT", "Assignment", "assignment", "column_below"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,15 @@ class Update:
         """Updates the rows in one commit."""
         table = session.catalog.target(self.table)
         before = table.version()
+        metrics = self._on(table, lambda updates, where: table.update(updates, predicate=where))
+        return counted(metrics["num_updated_rows"], metrics, table.version() if table.version() != before else None)
+
+    def rehearse(self, session: Session) -> DryRun:
+        """What that would do."""
+        table = session.catalog.target(self.table)
+        return self._on(table, lambda updates, where: table.update(updates, predicate=where, dry_run=True))
+
+    def _on(self, table: DeltaTable, update: Callable[[dict[str, str], str | None], T]) -> T:
         updates: dict[str, str] = {}
         for one in self.assignments:
             column = ".".join(map(quoted, column_below(one.column, self.table.qualifiers, table)))
@@ -80,8 +93,7 @@ class Update:
         where = None if self.where is None else self.where.over(table, self.table)
         first = self.assignments[0]
         with first.cursor.located(first.token):
-            metrics = table.update(updates, predicate=where)
-        return counted(metrics["num_updated_rows"], metrics, table.version() if table.version() != before else None)
+            return update(updates, where)
 
 
 def _read(cursor: Grammar) -> Update:

@@ -2,6 +2,7 @@
 //! statistics. Knows protocol and store, no log: what to read and what becomes of the written files is
 //! decided by its callers, the API's scans and the commands.
 
+mod arrange;
 mod cast;
 mod char_varchar;
 mod convert;
@@ -16,8 +17,9 @@ mod types;
 mod variant;
 mod write;
 
+pub use arrange::{Arrangement, Order};
 pub use cast::cast_batch;
-pub use footer::footer_stats;
+pub use footer::{footer_schema, footer_stats};
 pub use identity::IdentityValues;
 pub use read::{
     DEFAULT_BATCH_ROWS, FILE, FileRead, Picked, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, Vectors, is_outdated,

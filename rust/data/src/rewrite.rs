@@ -48,6 +48,19 @@ impl PickedFile {
         }))
     }
 
+    /// How many rows the others are, and about how many bytes of the file; no number where the log doesn't tell how many
+    /// rows there are.
+    pub fn others_by_the_log(&self) -> (Option<u64>, i64) {
+        let (Ok(records), Some(rows)) = (num_records(&self.add), &self.rows) else {
+            return (None, self.add.size);
+        };
+        let deleted = self.add.deletion_vector.as_ref().map_or(0, |dv| dv.cardinality);
+        let gone = rows.len().saturating_add(u64::try_from(deleted).unwrap_or(0));
+        let others = records.saturating_sub(gone);
+        let share = i128::from(self.add.size) * i128::from(others) / i128::from(records.max(1));
+        (Some(others), i64::try_from(share).unwrap_or(self.add.size))
+    }
+
     /// Whether a vector can delete some of the rows (P121); otherwise the file is written anew or removed.
     pub fn takes_vector(&self) -> bool {
         self.rows.is_some() && num_records(&self.add).is_ok()
@@ -132,6 +145,11 @@ mod tests {
         assert_eq!(PickedFile::new(add(5, 2), rows(3)).rows, None);
         let some = PickedFile::new(add(5, 0), rows(3));
         assert!(some.takes_vector() && some.others().unwrap().is_some());
+        let sized = Add {
+            size: 1000,
+            ..add(5, 1)
+        };
+        assert_eq!(PickedFile::new(sized, rows(3)).others_by_the_log(), (Some(1), 200));
         assert_eq!(some.picked().unwrap().picked, Some(Picked::Only(Arc::new(rows(3)))));
     }
 
@@ -144,5 +162,6 @@ mod tests {
         };
         let file = PickedFile::new(uncounted, (0..5).collect());
         assert!(file.rows.is_some() && !file.takes_vector());
+        assert_eq!(file.others_by_the_log(), (None, 0));
     }
 }

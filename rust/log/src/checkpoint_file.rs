@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::files::conform_array;
+use deltaplane_sorting::{Keyed, Run};
 use deltaplane_store::{Store, Upload};
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
@@ -21,7 +22,6 @@ use parquet::schema::types::ColumnPath;
 
 use crate::checkpoint_runs::{BOUNDS_KEY, BOUNDS_VALUE};
 use crate::parquet_file::ParquetFile;
-use crate::sorted_runs::{Keyed, Run};
 
 /// Under this key a footer notes the order of the file's adds.
 pub(crate) const ORDER_KEY: &str = "deltaplane.order";

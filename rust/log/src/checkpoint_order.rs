@@ -2,20 +2,17 @@
 //! until all are merged. Called by the checkpoint writers; the order itself is the protocol crate's matter.
 
 use arrow::array::{Array, StructArray};
-use deltaplane_error::{Error, Result};
+use deltaplane_error::Result;
 use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_sorting::{Keyed, Run, Sorted, SpilledRun, merge};
 use futures::StreamExt;
 use futures::stream;
 use tracing::warn;
-
-use crate::sorted_runs::{Keyed, Run, SpilledRun, gather, merge};
 
 /// Bytes of rows that are held: some 40,000 files with statistics of eight columns.
 const HELD_BYTES: usize = 32 << 20;
 /// Bytes of temporary files at most, with which some twenty million files are sorted as one.
 const SPILLED_BYTES: u64 = 16 << 30;
-/// Rows that leave memory at once.
-const SLICE_ROWS: usize = 16 * 1024;
 
 /// Files that are being sorted.
 #[derive(Default)]
@@ -95,42 +92,7 @@ fn sorted(held: &[StructArray], order: &FileOrder) -> Result<Sorted> {
             })
         })
         .collect::<Result<Vec<_>>>()?;
-    let places = held
-        .iter()
-        .enumerate()
-        .flat_map(|(array, k)| (0..k.rows.len()).map(move |row| (array, row)));
-    let mut places: Vec<(&[u8], u32, u32)> = places
-        .map(|(array, row)| {
-            let key = held.get(array).map_or(&[][..], |k| k.keys.value(row));
-            Ok((key, number(array)?, number(row)?))
-        })
-        .collect::<Result<_>>()?;
-    places.sort_unstable();
-    let order = places.into_iter().map(|(_, array, row)| (array, row)).collect();
-    Ok(Sorted { held, order, next: 0 })
-}
-
-fn number(place: usize) -> Result<u32> {
-    u32::try_from(place).map_err(|_| Error::internal("too many files to sort at once"))
-}
-
-/// Slices of sorted rows.
-struct Sorted {
-    held: Vec<Keyed>,
-    order: Vec<(u32, u32)>,
-    next: usize,
-}
-
-impl Iterator for Sorted {
-    type Item = Result<Keyed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let here = self.order.get(self.next..)?;
-        let here = here.get(..SLICE_ROWS.min(here.len())).filter(|h| !h.is_empty())?;
-        self.next += here.len();
-        let places: Vec<(usize, usize)> = here.iter().map(|(a, r)| (*a as usize, *r as usize)).collect();
-        Some(gather(&self.held, &places))
-    }
+    Sorted::of(held)
 }
 
 #[cfg(test)]

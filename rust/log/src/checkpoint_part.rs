@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use arrow::array::{AsArray, RecordBatch, StructArray};
 use arrow::compute::{filter_record_batch, is_not_null};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Fields, Schema, SchemaRef};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA};
 use deltaplane_store::{ObjectInfo, Store};
@@ -135,6 +135,17 @@ impl Part {
     /// Whether this program wrote it, with parsed bounds that are bounds.
     pub(crate) async fn is_sound(&self) -> Result<bool> {
         Ok(is_sound(self.opened().await?.footer.metadata()))
+    }
+
+    /// Whether this program wrote it, with all of these fields of such actions.
+    pub(crate) async fn has_own_structs(&self, what: FileActions, wanted: &Schema) -> Result<bool> {
+        let footer = &self.opened().await?.footer;
+        let action = footer.schema().field_with_name(what.column());
+        let has_all = match action.map(|f| f.data_type()) {
+            Ok(DataType::Struct(found)) => covers(found, wanted.fields()),
+            _ => false,
+        };
+        Ok(has_all && is_sound(footer.metadata()))
     }
 
     /// Opens it, if it isn't yet.
@@ -328,6 +339,17 @@ fn groups_with(footer: &ParquetMetaData, name: &str) -> Vec<usize> {
         .filter(|(_, g)| inside(g))
         .map(|(i, _)| i)
         .collect()
+}
+
+/// Whether all of these fields are there, each with its type.
+fn covers(found: &Fields, wanted: &Fields) -> bool {
+    wanted.iter().all(|want| {
+        let have = found.find(want.name()).map(|(_, f)| f.data_type());
+        match (have, want.data_type()) {
+            (Some(DataType::Struct(found)), DataType::Struct(wanted)) => covers(found, wanted),
+            (have, want) => have == Some(want),
+        }
+    })
 }
 
 /// Runs of rows all over these row groups.

@@ -6,6 +6,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::claimed_sum;
 use deltaplane_protocol::file_order::FileOrder;
 use deltaplane_protocol::paths::{self, LogFile};
+use deltaplane_sorting::{Keyed, Run, merge};
 use futures::{StreamExt, TryStreamExt, stream};
 use parquet::basic::Compression;
 
@@ -21,7 +22,6 @@ use crate::live_files::{Target, parts};
 use crate::sidecar_levels::{Anew, Piece, anew, sidecar_files};
 use crate::sidecar_ranges::{SidecarFile, Span};
 use crate::sidecars::{SidecarWriter, WrittenSidecars};
-use crate::sorted_runs::{Keyed, Run, merge};
 use crate::surroundings::new_id;
 use crate::{Snapshot, now_ms};
 

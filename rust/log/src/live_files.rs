@@ -6,6 +6,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::clustering;
 use deltaplane_protocol::file_order::FileOrder;
 use deltaplane_protocol::replay::Replay;
+use deltaplane_sorting::{Keyed, Run, merge};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::Snapshot;
@@ -17,7 +18,6 @@ use crate::checkpoint_rows::AddRows;
 use crate::commit_reader::is_damage;
 use crate::sidecars::SidecarWriter;
 use crate::snapshot::filter;
-use crate::sorted_runs::{Keyed, Run, merge};
 
 /// Rows that are laid out at once: statistics take several times their room meanwhile.
 const LAID_OUT_ROWS: usize = 8 * 1024;

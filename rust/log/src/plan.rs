@@ -79,9 +79,9 @@ impl Snapshot {
             let columns = if skipping.is_some() {
                 PlanColumns::Parsed
             } else {
-                columns
+                columns.clone()
             };
-            let mut batches = checkpoint.files(FileActions::Adds, columns, skipping);
+            let mut batches = checkpoint.files(FileActions::Adds, columns.clone(), skipping);
             let mut done = 0;
             let damage = loop {
                 match batches.try_next().await {

@@ -214,7 +214,7 @@ pub fn checkpoint_adds(
             }
         };
         for part in &parts {
-            let mut batches = CheckpointReader::part_files(part, FileActions::Adds, columns, skipping.as_ref());
+            let mut batches = CheckpointReader::part_files(part, FileActions::Adds, columns.clone(), skipping.as_ref());
             while let Some(batch) = batches.try_next().await? {
                 if !emit(&mut send, prune(batch, skipping.as_ref())?).await {
                     return Ok(());

@@ -2,12 +2,12 @@
 //! what new files must be, and the one commit that replaces old files by new ones. Who finds and writes the rows is
 //! the engine's matter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::{Add, AddCdcFile, Protocol, Remove};
+use deltaplane_protocol::actions::{Add, AddCdcFile, Protocol, Remove, claimed_sum};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
@@ -15,11 +15,13 @@ use deltaplane_protocol::features::{
     self, RowRules, change_data_feed, deletion_vectors, materialize_partition_columns, row_tracking,
 };
 use deltaplane_protocol::prune::Pruner;
+use deltaplane_store::Store;
 use futures::stream::BoxStream;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::transaction::{Committed, Marks, Operation, commit};
+use crate::rehearsal::{Rehearsal, rehearse, with_copies};
+use crate::transaction::{Committed, Marks, Operation, Staged, commit};
 use crate::write_plan::{FileTarget, PlannedWrite, plan_incoming};
 use crate::write_request::{CommitRequest, FileRequest, IncomingRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
@@ -53,6 +55,9 @@ pub struct RewriteRequest {
     /// What the commit carries.
     #[serde(default)]
     pub commit: CommitRequest,
+    /// Whether it is a rehearsal: files are made and kept nowhere, and nothing is committed.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 fn yes() -> bool {
@@ -77,6 +82,7 @@ pub struct Rewritten {
 /// A command that was checked against one version.
 pub struct Rewrite {
     base: Snapshot,
+    files: Store,
     request: RewriteRequest,
     reads: Option<(Predicate, Arc<Pruner>)>,
     rules: RowRules,
@@ -139,6 +145,10 @@ impl Rewrite {
                 state.metadata(),
                 state.schema(),
             ),
+            files: match request.dry_run {
+                true => base.store().unwritten()?,
+                false => base.store().clone(),
+            },
             base: base.clone(),
             request,
             reads,
@@ -150,6 +160,16 @@ impl Rewrite {
     /// The version that it reads.
     pub fn base(&self) -> &Snapshot {
         &self.base
+    }
+
+    /// Where new files go.
+    pub fn store(&self) -> &Store {
+        &self.files
+    }
+
+    /// Whether it is a rehearsal, which [`rehearse`](Self::rehearse) ends instead of [`commit`](Self::commit).
+    pub fn is_dry_run(&self) -> bool {
+        self.request.dry_run
     }
 
     /// Whether an application's version in the request was committed already (P076).
@@ -232,7 +252,28 @@ impl Rewrite {
     ///
     /// # Errors
     /// A conflict kind when another writer changed what the command read; nothing is visible then.
-    pub async fn commit(&self, mut done: Rewritten) -> Result<Committed> {
+    pub async fn commit(&self, done: Rewritten) -> Result<Committed> {
+        commit(self.base.store(), Some(self.base.clone()), &self.staged(done)).await
+    }
+
+    /// What the commit of this result would be, if other files' rows were copied as `copied` says: by the bytes that
+    /// they have where they are, since nobody has read them.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn rehearse(&self, done: Rewritten, copied: &[Add], target_file_size_bytes: u64) -> Result<Rehearsal> {
+        let marked: HashSet<&str> = done.removes.iter().map(|r| r.path.as_str()).collect();
+        let written = done.adds.iter().filter(|a| !marked.contains(a.path.as_str()));
+        let files = with_copies(written, copied, target_file_size_bytes);
+        let told = rehearse(self.base.store(), Some(&self.base), &self.staged(done)).await?;
+        Ok(Rehearsal {
+            files_written: files,
+            bytes_written: claimed_sum(copied.iter().map(|a| a.size).chain([told.bytes_written])),
+            ..told
+        })
+    }
+
+    fn staged(&self, mut done: Rewritten) -> Staged {
         let mut staged = self.request.commit.staged(now_ms());
         if let Some(planned) = &self.incoming {
             let marks = identity_columns::take_marks(&mut done.adds);
@@ -268,6 +309,6 @@ impl Rewrite {
             parameters: self.request.operation_parameters.clone(),
             metrics: done.metrics,
         };
-        commit(self.base.store(), Some(self.base.clone()), &staged).await
+        staged
     }
 }

@@ -6,13 +6,13 @@ use arrow::datatypes::SchemaRef;
 use deltaplane_error::Result;
 use deltaplane_protocol::file_order::FileOrder;
 use deltaplane_protocol::paths;
+use deltaplane_sorting::{Keyed, Run};
 use deltaplane_store::Store;
 use futures::TryStreamExt;
 use parquet::basic::Compression;
 
 use crate::checkpoint_file::{CheckpointFile, Pages};
 use crate::sidecar_ranges::{SidecarFile, SidecarRange, Span};
-use crate::sorted_runs::{Keyed, Run};
 use crate::surroundings::new_id;
 
 /// Tombstones of one sidecar, as many file actions as the reference writes.

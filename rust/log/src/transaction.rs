@@ -106,7 +106,7 @@ pub struct Committed {
 }
 
 impl Staged {
-    fn intent(&self, base: Option<&Snapshot>) -> Result<Intent> {
+    pub(crate) fn intent(&self, base: Option<&Snapshot>) -> Result<Intent> {
         let removed = self
             .removes
             .iter()
@@ -129,7 +129,7 @@ impl Staged {
         row_tracking::only_numbers_files(&self.operation.name)
     }
 
-    fn isolation(&self, table: Option<&Metadata>) -> Isolation {
+    pub(crate) fn isolation(&self, table: Option<&Metadata>) -> Isolation {
         if matches!(self.read, ReadSet::Set(_)) {
             return Isolation::Serializable;
         }
@@ -149,7 +149,7 @@ impl Staged {
     }
 
     /// The same with rows marked in these files instead of what they were before.
-    async fn marked_again(&self, files: Vec<Add>) -> Result<Self> {
+    pub(crate) async fn marked_again(&self, files: Vec<Add>) -> Result<Self> {
         let Some(marks) = &self.marks else {
             return Ok(self.clone());
         };
@@ -165,7 +165,7 @@ impl Staged {
     }
 
     /// Refuses what no base could make right (P025, P074, P100).
-    fn check(&self, base: Option<&Snapshot>) -> Result<()> {
+    pub(crate) fn check(&self, base: Option<&Snapshot>) -> Result<()> {
         let mut seen = HashSet::with_capacity(self.adds.len());
         if let Some(twice) = self.adds.iter().find(|a| !seen.insert(a.path.as_str())) {
             return Err(Error::invalid_argument(format!(
@@ -200,6 +200,20 @@ impl Staged {
             .chain(self.cdc.iter().cloned().map(Action::Cdc))
             .collect();
         features::finish(base, now, actions)
+    }
+
+    /// The actions of the commit on this base, with what has to be read of it.
+    pub(crate) async fn actions(
+        &self,
+        base: Option<&Snapshot>,
+        followed: &Followed,
+        txn_id: &str,
+    ) -> Result<Vec<Action>> {
+        let facts = match base {
+            Some(b) => self.facts(b).await?,
+            None => Facts::default(),
+        };
+        self.finish(base.map(|b| facts.base(b)), followed, txn_id, now_ms())
     }
 
     /// Reads what features want to know of the base.
@@ -278,12 +292,9 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
     while attempt <= most {
         staged.check(base.as_ref())?;
         let version = base.as_ref().map_or(0, |b| b.version() + 1);
-        let (facts, free) = match &base {
-            Some(b) => (staged.facts(b).await?, true),
-            // Version 0 of a table whose first commits were cleaned up is free, too.
-            None => (Facts::default(), !is_table(store).await?),
-        };
-        let actions = staged.finish(base.as_ref().map(|b| facts.base(b)), &followed, &txn_id, now_ms())?;
+        // Version 0 of a table whose first commits were cleaned up is free, too.
+        let free = base.is_some() || !is_table(store).await?;
+        let actions = staged.actions(base.as_ref(), &followed, &txn_id).await?;
         if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
             let put_ms = now_ms();
             if put(store, version, &actions, &txn_id).await? == Put::Won {

@@ -24,6 +24,8 @@ use futures::TryStreamExt;
 use serde_json::json;
 
 use crate::mapped_schema::{incoming_schema, mapped};
+use crate::rehearsal::{Rehearsal, rehearse};
+use crate::replaced_table::replaced;
 use crate::schema_checks::{
     canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
 };
@@ -259,33 +261,36 @@ async fn existing_table(
         }
     };
     let (schema, partition_columns) = new_schema(&base, incoming, &request)?;
-    let mut configuration = base.state().metadata().configuration.clone();
-    let mapping = base.state().mapping();
-    let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
-    let metadata = changed_metadata(&base, &schema, &partition_columns, configuration)?;
+    let (mut after, asked) = match request.schema_mode {
+        Some(SchemaMode::Overwrite) => replaced(base.state().metadata(), &request)?,
+        _ => (base.state().metadata().clone(), Directives::default()),
+    };
+    let mapping = Mapping::of(&after.configuration)?;
+    let names_seed = request.names_seed.as_deref();
+    let schema = mapped(mapping, schema, &mut after.configuration, names_seed)?;
+    let metadata = changed_metadata(&base, &schema, &partition_columns, after);
     if let Some(m) = &metadata {
         let view = View {
             metadata: m,
             schema: &schema,
         };
         iceberg_compat::check_partitioning(base.state().metadata(), view)?;
+        if m.configuration != base.state().metadata().configuration {
+            features::check_change(base.state().view(), view)?;
+        }
     }
     check_clustering(&base, metadata.as_ref(), &schema, &request).await?;
-    let protocol = match &metadata {
-        Some(m) => {
-            let view = View {
-                metadata: m,
-                schema: &schema,
-            };
-            let p = features::protocol_for(Some(base.state().protocol()), view)?;
-            features::check_write(&p, view)?;
-            (p != *base.state().protocol()).then_some(p)
-        }
-        None => None,
-    };
     let view = View {
         metadata: metadata.as_ref().unwrap_or_else(|| base.state().metadata()),
         schema: &schema,
+    };
+    let protocol = match metadata.is_some() || asked != Directives::default() {
+        true => {
+            let p = features::protocol_with(Some(base.state().protocol()), view, &asked)?;
+            features::check_write(&p, view)?;
+            (p != *base.state().protocol()).then_some(p)
+        }
+        false => None,
     };
     let partition_columns_in_files = materialize_partition_columns::in_files(
         protocol.as_ref().unwrap_or_else(|| base.state().protocol()),
@@ -298,7 +303,10 @@ async fn existing_table(
     };
     Ok(WritePlan::Go(Box::new(PlannedWrite {
         store: store.clone(),
-        properties: base.state().properties().clone(),
+        properties: match &metadata {
+            Some(m) => Properties::new(&m.configuration),
+            None => base.state().properties().clone(),
+        },
         mapping,
         partition_columns_in_files,
         base: Some(base),
@@ -431,22 +439,15 @@ async fn check_clustering(
     }
 }
 
-/// New metadata where schema or partitioning change; everything else is carried forward (P023, P024).
-fn changed_metadata(
-    base: &Snapshot,
-    schema: &StructType,
-    columns: &[String],
-    configuration: BTreeMap<String, String>,
-) -> Result<Option<Metadata>> {
-    if *schema == **base.schema() && columns == base.state().partition_columns() {
-        return Ok(None);
-    }
-    Ok(Some(Metadata {
+/// New metadata where schema, partitioning or what the request names change; everything else is carried forward (P023,
+/// P024).
+fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String], after: Metadata) -> Option<Metadata> {
+    let same = *schema == **base.schema() && columns == base.state().partition_columns();
+    (!same || after != *base.state().metadata()).then(|| Metadata {
         schema_string: Some(schema.to_json()),
         partition_columns: columns.to_vec(),
-        configuration,
-        ..base.state().metadata().clone()
-    }))
+        ..after
+    })
 }
 
 impl PlannedWrite {
@@ -503,6 +504,21 @@ impl PlannedWrite {
             Err(lost) if self.base.is_none() && lost.kind().is_conflict() => self.follow_creator(&adds, lost).await,
             done => done,
         }
+    }
+
+    /// What the commit of these files would be.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit), without what other writers do meanwhile.
+    pub async fn rehearse(&self, adds: Vec<Add>) -> Result<Rehearsal> {
+        let staged = self.stage(adds).await;
+        let staged = staged.map_err(|e| e.with_table(self.store.location().as_str()))?;
+        rehearse(&self.store, self.base.as_ref(), &staged).await
+    }
+
+    /// The version that it was planned on; `None` where there is no table.
+    pub fn version(&self) -> Option<u64> {
+        self.base.as_ref().map(Snapshot::version)
     }
 
     async fn commit_once(&self, adds: &[Add]) -> Result<Committed> {

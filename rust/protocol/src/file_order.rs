@@ -11,6 +11,7 @@ use arrow::datatypes::{DataType as ArrowType, Fields, Float64Type};
 use arrow::error::ArrowError;
 use serde::{Deserialize, Serialize};
 
+use crate::curves::z_order;
 use crate::{Error, Result};
 
 /// Columns that the curve runs through at most: each one more makes the files of a range of one lie further apart.
@@ -133,7 +134,8 @@ impl FileOrder {
                     .iter()
                     .map(|(cuts, all)| (*cuts, all.get(row).copied().unwrap_or(f64::NAN)))
             };
-            key.extend(interleave(numbers().map(|(cuts, v)| place(cuts, v))).to_be_bytes());
+            let on_curve = z_order(numbers().map(|(cuts, v)| place(cuts, v)), BITS);
+            key.extend(u32::try_from(on_curve).unwrap_or(u32::MAX).to_be_bytes());
             for (_, v) in numbers() {
                 key.extend(ordered(v));
             }
@@ -292,17 +294,6 @@ fn place(cuts: &[f64], value: f64) -> u32 {
         false => cuts.partition_point(|cut| *cut <= value),
     };
     u32::try_from(place).unwrap_or(u32::MAX).min((1 << BITS) - 1)
-}
-
-/// The bits of these places, the highest ones first.
-fn interleave(places: impl Iterator<Item = u32> + Clone) -> u32 {
-    let mut key = 0;
-    for bit in (0..BITS).rev() {
-        for place in places.clone() {
-            key = (key << 1) | ((place >> bit) & 1);
-        }
-    }
-    key
 }
 
 /// The share of the other files that a file's range meets, on average over a sample; all where nothing is known.
@@ -508,8 +499,8 @@ mod tests {
 
     #[test]
     fn the_curve_takes_one_bit_of_each_column_in_turn() {
-        assert_eq!(interleave([0b10, 0b01].into_iter()), 0b1001);
-        assert_eq!(interleave([255].into_iter()), 255);
+        assert_eq!(z_order([0b10, 0b01].into_iter(), BITS), 0b1001);
+        assert_eq!(z_order([255].into_iter(), BITS), 255);
         let cuts = cuts((0..512).map(f64::from).chain([f64::NAN]).collect());
         assert_eq!((cuts.len(), cuts[0]), (255, 2.0));
         let of = |v: f64| place(&cuts, v);

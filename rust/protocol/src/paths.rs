@@ -11,6 +11,10 @@ pub const LOG_DIR: &str = "_delta_log";
 pub const SIDECAR_DIR: &str = "_sidecars";
 /// The hint's name in the log folder.
 pub const LAST_CHECKPOINT: &str = "_last_checkpoint";
+/// The folder of the files of changed rows below the table root (P131).
+pub const CHANGE_DIR: &str = "_change_data/";
+/// The name in the log folder under which is told how far the log was looked through for files that nobody needs.
+pub const LAST_VACUUM: &str = "_last_vacuum_info";
 /// What stands for null in a partition directory's name.
 pub const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
@@ -171,6 +175,23 @@ pub fn partition_dir(column: &str, value: Option<&str>) -> String {
     format!("{}={value}", hive_escape(column))
 }
 
+/// Whether a key is hidden from VACUUM (P200): a part of it begins with `_` or `.` and is neither a folder of change files or
+/// of an index nor a partition's directory; nor is Iceberg's `metadata` the table's. `partition_columns` are names as they
+/// stand in directories.
+pub fn is_hidden(key: &str, partition_columns: &[String]) -> bool {
+    let hidden = |part: &str| {
+        let partition = || {
+            let column = part.split_once('=').map(|(column, _)| column);
+            column.is_some_and(|c| partition_columns.iter().any(|p| p == c || hive_escape(p) == c))
+        };
+        part.starts_with(['_', '.'])
+            && !part.starts_with(CHANGE_DIR.trim_end_matches('/'))
+            && !part.starts_with("_delta_index")
+            && !partition()
+    };
+    key.starts_with("metadata/") || key.split('/').any(hidden)
+}
+
 fn hive_escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -257,6 +278,34 @@ mod tests {
             assert_eq!(decode(logged).unwrap(), dir);
         }
         assert_eq!(partition_dir("p", None), "p=__HIVE_DEFAULT_PARTITION__");
+    }
+
+    #[test]
+    fn what_is_hidden() {
+        // P200
+        let columns = ["_day".to_owned(), "_a b=c".to_owned()];
+        for key in [
+            "_delta_log/00000000000000000000.json",
+            ".x.parquet.crc",
+            "p=1/.part.crc",
+            "_symlink_format_manifest/manifest",
+            "_month=1/a.parquet",
+            "_day=1/_tmp/a.parquet",
+            "metadata/v1.metadata.json",
+        ] {
+            assert!(is_hidden(key, &columns), "{key}");
+        }
+        for key in [
+            "a.parquet",
+            "_day=1/a.parquet",
+            "_a b%3Dc=1/a.parquet",
+            "_change_data/cdc-1.parquet",
+            "p=_x/a.parquet",
+            "deletion_vector_61d16c75-6994-46b7-a15b-8b538852e50e.bin",
+            "metadata.parquet",
+        ] {
+            assert!(!is_hidden(key, &columns), "{key}");
+        }
     }
 
     #[test]

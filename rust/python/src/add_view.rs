@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, StructArray, TimestampMillisecondArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StructArray, TimestampMillisecondArray,
+};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use deltaplane_error::{Error, Result};
+use deltaplane_log::PlanColumns;
 use deltaplane_protocol::arrow_types::primitive_to_arrow;
-use deltaplane_protocol::files::{ADD_SCHEMA, FileRows};
+use deltaplane_protocol::files::{ADD_SCHEMA, FileRows, map_value};
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::LoggedStats;
@@ -18,6 +21,8 @@ use deltaplane_protocol::stats_columns::StatsColumns;
 /// The adds of a version under the column names that deltalake users know.
 pub(crate) struct AddView {
     schema: SchemaRef,
+    /// What of a checkpoint's structs would show all of this.
+    structs: SchemaRef,
     statistics: Option<LoggedStats>,
     partitions: Vec<Partition>,
     partition_fields: Fields,
@@ -61,8 +66,25 @@ impl AddView {
                 false,
             ));
         }
+        let stored = LoggedStats::stored(
+            state.schema(),
+            state.partition_columns(),
+            state.mapping(),
+            &StatsColumns::of(state.properties()),
+        );
+        let keyed = |p: &Partition| Field::new(&p.physical, primitive_to_arrow(p.ty), true);
+        let mut structs = vec![Field::new(
+            "stats_parsed",
+            DataType::Struct(stored.parsed_fields()),
+            true,
+        )];
+        if !partitions.is_empty() {
+            let values = partitions.iter().map(keyed).collect();
+            structs.push(Field::new("partitionValues_parsed", DataType::Struct(values), true));
+        }
         AddView {
             schema: Arc::new(Schema::new(fields)),
+            structs: Arc::new(Schema::new(structs)),
             statistics,
             partitions,
             partition_fields,
@@ -86,28 +108,37 @@ impl AddView {
         &self.schema
     }
 
+    /// What a plan has to give for this view.
+    pub(crate) fn plan_columns(&self) -> PlanColumns {
+        match self.statistics {
+            Some(_) => PlanColumns::Structs(self.structs.clone()),
+            None => PlanColumns::Logged,
+        }
+    }
+
     /// The rows of a batch of adds.
     pub(crate) fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = FileRows::new(batch);
         let n = batch.num_rows();
-        let path = (0..n)
-            .map(|r| paths::decode(rows.path(r)?))
-            .collect::<Result<Vec<_>>>()?;
         let times: Vec<i64> = (0..n).map(|r| rows.modification_time(r)).collect();
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(StringArray::from(path)),
+            decoded_paths(batch, &rows)?,
             Arc::new(Int64Array::from_iter_values((0..n).map(|r| rows.size(r)))),
             Arc::new(TimestampMillisecondArray::from(times)),
-            Arc::new(Int64Array::from_iter((0..n).map(|r| rows.num_records(r)))),
         ];
-        if let Some(statistics) = &self.statistics {
-            columns.extend(statistics.columns(batch)?);
+        match &self.statistics {
+            Some(statistics) => {
+                let (num_records, sections) = statistics.columns(batch)?;
+                columns.push(Arc::new(num_records));
+                columns.extend(sections);
+            }
+            None => columns.push(Arc::new(Int64Array::from_iter((0..n).map(|r| rows.num_records(r))))),
         }
         if !self.partitions.is_empty() {
             let values = self
                 .partitions
                 .iter()
-                .map(|p| p.values(&rows, n))
+                .map(|p| p.values(batch))
                 .collect::<Result<Vec<_>>>()?;
             let partition = StructArray::try_new(self.partition_fields.clone(), values, None).map_err(layout)?;
             columns.push(Arc::new(partition));
@@ -139,12 +170,33 @@ impl Partition {
         })
     }
 
-    fn values(&self, rows: &FileRows<'_>, n: usize) -> Result<ArrayRef> {
-        let texts: Vec<Option<String>> = (0..n)
-            .map(|r| rows.partition_values(r).remove(&self.physical).flatten())
-            .collect();
-        partition_array(texts.iter().map(Option::as_deref), &self.name, self.ty)
+    /// By the log's texts, or by the struct where the plan left those out.
+    fn values(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+        let maps = batch.column_by_name("partitionValues").and_then(|c| c.as_map_opt());
+        let parsed = batch.column_by_name("partitionValues_parsed");
+        if let (Some(parsed), true) = (parsed, maps.is_none_or(|m| m.null_count() == m.len())) {
+            let found = parsed.as_struct_opt().and_then(|s| s.column_by_name(&self.physical));
+            if let Some(found) = found {
+                return Ok(found.clone());
+            }
+        }
+        let texts = (0..batch.num_rows()).map(|row| maps.and_then(|m| map_value(m, row, &self.physical)));
+        partition_array(texts, &self.name, self.ty)
     }
+}
+
+/// The paths of these adds; most need no decoding.
+fn decoded_paths(batch: &RecordBatch, rows: &FileRows<'_>) -> Result<ArrayRef> {
+    let given = batch.column_by_name("path").filter(|c| c.null_count() == 0);
+    if let Some(paths) = given.and_then(|c| c.as_string_opt::<i32>())
+        && !paths.value_data().contains(&b'%')
+    {
+        return Ok(Arc::new(paths.clone()));
+    }
+    let decoded = (0..batch.num_rows())
+        .map(|row| paths::decode(rows.path(row)?))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(StringArray::from(decoded)))
 }
 
 fn layout(e: arrow::error::ArrowError) -> Error {

@@ -5,12 +5,15 @@ mod add_view;
 mod alter;
 mod arrow_bridge;
 mod cache;
+mod care;
 mod changes;
 mod errors;
 mod events;
 mod log_store;
+mod optimize;
 mod raw_store;
 mod rewrite;
+mod rewrite_tasks;
 mod scan;
 mod snapshot;
 mod spark_plan;
@@ -34,7 +37,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<changes::Changes>()?;
     module.add_class::<tail::Tail>()?;
     module.add_class::<rewrite::Rewrite>()?;
+    module.add_class::<optimize::Layout>()?;
     module.add_class::<write::WriteJob>()?;
+    module.add_function(wrap_pyfunction!(rewrite_tasks::write_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(rewrite_tasks::take_out_rows, module)?)?;
     module.add_function(wrap_pyfunction!(write::write_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::create_table, module)?)?;
@@ -49,5 +55,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(alter::features_json, module)?)?;
     module.add_function(wrap_pyfunction!(alter::properties_json, module)?)?;
     module.add_function(wrap_pyfunction!(alter::supported_json, module)?)?;
+    module.add_function(wrap_pyfunction!(care::vacuum, module)?)?;
+    module.add_function(wrap_pyfunction!(care::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(care::check, module)?)?;
+    module.add_function(wrap_pyfunction!(care::check_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(care::repair, module)?)?;
+    module.add_function(wrap_pyfunction!(care::clone_table, module)?)?;
+    module.add_function(wrap_pyfunction!(care::visible_files, module)?)?;
+    module.add_function(wrap_pyfunction!(care::parquet_schema, module)?)?;
     spark_plan::register(module)
 }

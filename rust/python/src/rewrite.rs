@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use deltaplane_data::{
-    FILE, FileRead, IdentityValues, Marked, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, RowSink, Written, is_outdated,
-    take_out, take_out_again,
+    FILE, FileRead, IdentityValues, Marked, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, RowSink, Vectors, Written,
+    is_outdated, take_out, take_out_again,
 };
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{Marks, Rewrite as Plan, RewriteRequest, Rewritten, now_ms};
-use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
-use deltaplane_protocol::deletion_vectors::Positions;
+use deltaplane_protocol::actions::{Add, DeletionVector, Remove, claimed_sum};
+use deltaplane_protocol::deletion_vectors::{Positions, num_records};
 use deltaplane_protocol::features::identity_columns;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::paths;
@@ -25,9 +25,11 @@ use serde_json::{Value, json};
 
 use crate::arrow_bridge::reader_of;
 use crate::errors::run;
+use crate::rewrite_tasks::{Outcome, TaskSpec};
 use crate::scan::{Scan, read_spec};
 use crate::snapshot::Snapshot;
-use crate::write::{Spec, delete_paths, protocols_text};
+use crate::spark_plan::by_uri;
+use crate::write::{Spec, delete_paths, protocols_text, rehearsal_text};
 
 /// A command on one version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -43,9 +45,13 @@ struct State {
     sink: Option<RowSink>,
     written: Written,
     taken_out: Marked,
-    /// Files of vectors that were written for later attempts of the commit.
+    /// What tasks on other machines marked: files as they were, and with their new vectors.
+    adopted: Vec<(Add, Add)>,
+    /// Files of vectors that tasks wrote, or that were written for later attempts of the commit.
     vector_files: Vec<String>,
     copied_rows: usize,
+    /// Of a rehearsal: the rows that would be copied, as files of their bytes.
+    copies: Vec<Add>,
     added_rows: usize,
     identity: Option<IdentityValues>,
 }
@@ -54,6 +60,7 @@ struct State {
 struct MarkedRows {
     store: Store,
     files: Vec<PickedFile>,
+    adopted: Vec<(Add, Add)>,
     vector_files: Mutex<Vec<String>>,
 }
 
@@ -61,20 +68,40 @@ impl MarkedRows {
     fn locked(&self) -> MutexGuard<'_, Vec<String>> {
         self.vector_files.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The picked rows of these files; those that tasks marked are what their new vectors have and the old ones haven't.
+    async fn picked_of(&self, files: &[Add]) -> Result<Vec<PickedFile>> {
+        let vectors = Vectors::new(self.store.clone());
+        let load = async |dv: Option<&DeletionVector>| match dv {
+            Some(dv) => vectors.load(dv).await,
+            None => Ok(Positions::new()),
+        };
+        let mut picked = self.files.clone();
+        for (old, new) in &self.adopted {
+            if files.iter().any(|f| f.path == old.path) {
+                let before = load(old.deletion_vector.as_ref()).await?;
+                let after = load(new.deletion_vector.as_ref()).await?;
+                let rows = after.iter().filter(|row| !before.contains(*row)).collect();
+                picked.push(PickedFile::new(old.clone(), rows));
+            }
+        }
+        Ok(picked)
+    }
 }
 
 impl Marks for MarkedRows {
     fn paths(&self) -> HashSet<String> {
         // Those of files of the log: they were decoded when rows of them were found.
-        self.files
-            .iter()
-            .filter_map(|f| paths::decode(&f.add.path).ok())
+        let files = self.files.iter().map(|f| &f.add);
+        files
+            .chain(self.adopted.iter().map(|(old, _)| old))
+            .filter_map(|add| paths::decode(&add.path).ok())
             .collect()
     }
 
     fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<(Vec<Remove>, Vec<Add>)>> {
         Box::pin(async move {
-            let marked = take_out_again(&self.store, &self.files, files, now_ms()).await?;
+            let marked = take_out_again(&self.store, &self.picked_of(&files).await?, files, now_ms()).await?;
             self.locked().extend(marked.vector_file);
             Ok((marked.removes, marked.adds))
         })
@@ -86,6 +113,10 @@ const PARALLEL_FOOTERS: usize = 16;
 
 /// Rows by the decoded path of their file.
 type Found = HashMap<String, Positions>;
+
+/// A file as tasks need it: Spark's URI, the decoded path, the add action as JSON, the first row's id, and whether it
+/// takes a vector.
+type Located = (String, String, String, Option<i64>, bool);
 
 #[pymethods]
 impl Rewrite {
@@ -112,6 +143,12 @@ impl Rewrite {
     #[getter]
     fn picked_files(&self) -> usize {
         self.locked().files.len()
+    }
+
+    /// The bytes of these files.
+    #[getter]
+    fn picked_bytes(&self) -> i64 {
+        claimed_sum(self.locked().files.iter().map(|f| f.add.size))
     }
 
     /// Whether other rows of the picked rows' files have to be written anew.
@@ -142,6 +179,87 @@ impl Rewrite {
     #[getter]
     fn selects_files(&self) -> bool {
         self.plan.selects_files()
+    }
+
+    /// Whether rows are deleted by vectors, in files that take one.
+    #[getter]
+    fn marks_rows(&self) -> bool {
+        self.by_vector
+    }
+
+    /// What tasks on other machines must know, as text.
+    #[getter]
+    fn task_spec(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || {
+            let state = self.plan.base().state();
+            let spec = TaskSpec {
+                write: self.spec_of(),
+                schema: state.schema().to_json(),
+                partition_columns: state.partition_columns().to_vec(),
+                mapping: state.mapping().as_str().to_owned(),
+                ids: self.plan.stored_ids()?,
+                records_changes: self.plan.records_changes(),
+                by_vector: self.by_vector,
+            };
+            spec.to_json()
+        })
+    }
+
+    /// The live files that Spark shows under these URIs: each with its URI, decoded path, add action as JSON, first row
+    /// id, and whether it takes a vector.
+    fn located(&self, py: Python<'_>, uris: Vec<String>) -> PyResult<Vec<Located>> {
+        run(py, || {
+            let mut wanted = HashMap::with_capacity(uris.len());
+            for uri in uris {
+                wanted.insert(plain_uri(&uri)?, uri);
+            }
+            let mut found = Vec::with_capacity(wanted.len());
+            block_on(async {
+                let mut batches = self.plan.candidates();
+                while let Some(batch) = batches.try_next().await? {
+                    for (uri, add) in by_uri(self.plan.base(), &batch)? {
+                        let Some(shown) = wanted.remove(&plain_uri(&uri)?) else {
+                            continue;
+                        };
+                        let text = serde_json::to_string(&add)
+                            .map_err(|e| Error::internal(format!("can't write an add action: {e}")))?;
+                        let marked = self.by_vector && num_records(&add).is_ok();
+                        found.push((shown, paths::decode(&add.path)?, text, add.base_row_id, marked));
+                    }
+                }
+                match wanted.into_values().next() {
+                    None => Ok(found),
+                    Some(uri) => Err(not_of_version().with_path(uri)),
+                }
+            })
+        })
+    }
+
+    /// Takes over what tasks on other machines did, each as JSON.
+    fn adopt(&self, py: Python<'_>, outcomes: Vec<String>) -> PyResult<()> {
+        run(py, || {
+            let mut state = self.locked();
+            for text in outcomes {
+                let done = Outcome::parse(&text)?;
+                state.written.adds.extend(done.adds);
+                state.written.cdc.extend(done.cdc);
+                state.vector_files.extend(done.vector_file);
+                state.copied_rows += done.copied_rows;
+                state.added_rows += done.written_rows;
+                for new in &done.marked {
+                    if let Some(before) = done.removes.iter().find(|r| r.path == new.path) {
+                        let old = Add {
+                            deletion_vector: before.deletion_vector.clone(),
+                            ..new.clone()
+                        };
+                        state.adopted.push((old, new.clone()));
+                    }
+                }
+                state.taken_out.adds.extend(done.marked);
+                state.taken_out.removes.extend(done.removes);
+            }
+            Ok(())
+        })
     }
 
     #[getter]
@@ -219,21 +337,28 @@ impl Rewrite {
         run(py, || self.picked_with(&[FILE, ROW]))
     }
 
-    /// Writes the rows that stand in the picked rows' files and stay, where their files are written anew.
+    /// Writes the rows that stand in the picked rows' files and stay, where their files are written anew. A rehearsal
+    /// doesn't read them: nothing is wrong with rows of the table.
     fn copy_others(&self, py: Python<'_>) -> PyResult<()> {
         run(py, || {
             let mut state = self.locked();
+            if self.plan.is_dry_run() {
+                return self.count_others(&mut state);
+            }
+            let mut copied = 0;
             let rewritten = state.files.iter().filter(|f| self.is_rewritten(f));
             let reads = rewritten.map(PickedFile::others);
             let reads = reads.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-            let mut rows = Scan::of_files(self.plan.base(), reads, self.columns()?)?.stream();
+            let mut rows = Scan::of_files(self.plan.base(), reads, all_columns(&self.plan)?)?.stream();
             block_on(async {
                 while let Some(batch) = rows.try_next().await? {
-                    state.copied_rows += batch.num_rows();
+                    copied += batch.num_rows();
                     self.sink(&mut state)?.write(&batch).await?;
                 }
-                Ok(())
-            })
+                Result::Ok(())
+            })?;
+            state.copied_rows = copied;
+            Ok(())
         })
     }
 
@@ -308,37 +433,37 @@ impl Rewrite {
         run(py, || {
             let mut state = self.locked();
             if let Some(sink) = state.sink.take() {
-                state.written = block_on(sink.finish())?;
+                let mut written = block_on(sink.finish())?;
                 if let Some(identity) = state.identity.take() {
-                    identity_columns::stamp(&mut state.written.adds, &identity.last()?);
+                    identity_columns::stamp(&mut written.adds, &identity.last()?);
                 }
+                state.written.adds.extend(written.adds);
+                state.written.cdc.extend(written.cdc);
             }
-            let out = take_out(self.plan.base().store(), &state.files, self.by_vector, now_ms());
-            state.taken_out = block_on(out)?;
+            let out = take_out(self.plan.store(), &state.files, self.by_vector, now_ms());
+            let out = block_on(out)?;
+            state.taken_out.adds.extend(out.adds);
+            state.taken_out.removes.extend(out.removes);
+            state.vector_files.extend(out.vector_file);
             Ok(summary(&state).to_string())
+        })
+    }
+
+    /// What the commit with these metrics would be, as JSON.
+    fn rehearse(&self, py: Python<'_>, metrics: &str) -> PyResult<String> {
+        run(py, || {
+            let state = self.locked();
+            let (done, _) = self.done(&state, metrics)?;
+            let target = self.spec_of().write_spec()?.target_file_size_bytes;
+            rehearsal_text(&block_on(self.plan.rehearse(done, &state.copies, target))?)
         })
     }
 
     /// Commits with these metrics; returns the version.
     fn commit(&self, py: Python<'_>, metrics: &str) -> PyResult<u64> {
         run(py, || {
-            let metrics: BTreeMap<String, Value> =
-                serde_json::from_str(metrics).map_err(|e| Error::invalid_argument(format!("not metrics: {e}")))?;
             let mut state = self.locked();
-            let marked: HashSet<&str> = state.taken_out.adds.iter().map(|a| a.path.as_str()).collect();
-            let files = state.files.iter().filter(|f| marked.contains(f.add.path.as_str()));
-            let marks = Arc::new(MarkedRows {
-                store: self.plan.base().store().clone(),
-                files: files.cloned().collect(),
-                vector_files: Mutex::default(),
-            });
-            let done = Rewritten {
-                adds: [state.written.adds.as_slice(), &state.taken_out.adds].concat(),
-                removes: state.taken_out.removes.clone(),
-                cdc: state.written.cdc.clone(),
-                marks: Some(marks.clone()),
-                metrics,
-            };
+            let (done, marks) = self.done(&state, metrics)?;
             let committed = block_on(self.plan.commit(done));
             state.vector_files.append(&mut marks.locked());
             Ok(committed?.version)
@@ -352,9 +477,8 @@ impl Rewrite {
             if let Some(sink) = state.sink.take() {
                 block_on(sink.abort());
             }
-            let store = self.plan.base().store();
-            let vectors = state.taken_out.vector_file.iter().chain(&state.vector_files);
-            for file in vectors {
+            let store = self.plan.store();
+            for file in &state.vector_files {
                 block_on(store.delete(file))?;
             }
             delete_paths(store, state.written.adds.iter().map(|a| a.path.as_str()))?;
@@ -373,6 +497,53 @@ impl Rewrite {
         file.rows.is_some() && !(self.by_vector && file.takes_vector())
     }
 
+    /// What the log is told, and the rows that are marked.
+    fn done(&self, state: &State, metrics: &str) -> Result<(Rewritten, Arc<MarkedRows>)> {
+        let metrics: BTreeMap<String, Value> =
+            serde_json::from_str(metrics).map_err(|e| Error::invalid_argument(format!("not metrics: {e}")))?;
+        let marked: HashSet<&str> = state.taken_out.adds.iter().map(|a| a.path.as_str()).collect();
+        let files = state.files.iter().filter(|f| marked.contains(f.add.path.as_str()));
+        let marks = Arc::new(MarkedRows {
+            store: self.plan.store().clone(),
+            files: files.cloned().collect(),
+            adopted: state.adopted.clone(),
+            vector_files: Mutex::default(),
+        });
+        let done = Rewritten {
+            adds: [state.written.adds.as_slice(), &state.taken_out.adds].concat(),
+            removes: state.taken_out.removes.clone(),
+            cdc: state.written.cdc.clone(),
+            marks: Some(marks.clone()),
+            metrics,
+        };
+        Ok((done, marks))
+    }
+
+    /// Notes what would be copied, as far as the log tells; else by counting the rows.
+    fn count_others(&self, state: &mut State) -> Result<()> {
+        let mut uncounted = Vec::new();
+        for file in state.files.iter().filter(|f| self.is_rewritten(f)) {
+            let (others, size) = file.others_by_the_log();
+            match others {
+                Some(n) => state.copied_rows += usize::try_from(n).unwrap_or(usize::MAX),
+                None => uncounted.extend(file.others()?),
+            }
+            if others != Some(0) {
+                state.copies.push(Add {
+                    size,
+                    ..file.add.clone()
+                });
+            }
+        }
+        let mut rows = Scan::of_files(self.plan.base(), uncounted, vec![ROW.to_owned()])?.stream();
+        block_on(async {
+            while let Some(batch) = rows.try_next().await? {
+                state.copied_rows += batch.num_rows();
+            }
+            Ok(())
+        })
+    }
+
     fn spec_of(&self) -> Spec {
         Spec::of(&self.plan.target(), self.plan.fills(), self.plan.row_rules(), false)
     }
@@ -384,25 +555,17 @@ impl Rewrite {
             .iter()
             .map(PickedFile::picked)
             .collect::<Result<_>>()?;
-        let columns = self.columns()?.into_iter().chain(more.iter().map(|c| (*c).to_owned()));
+        let columns = all_columns(&self.plan)?
+            .into_iter()
+            .chain(more.iter().map(|c| (*c).to_owned()));
         Scan::of_files(self.plan.base(), reads, columns.collect())
-    }
-
-    /// The columns of rows that are written anew.
-    fn columns(&self) -> Result<Vec<String>> {
-        let fields = self.plan.base().schema().fields().iter();
-        let mut names: Vec<String> = fields.map(|f| f.name.clone()).collect();
-        if self.plan.stored_ids()?.is_some() {
-            names.extend([ROW_ID.to_owned(), ROW_COMMIT_VERSION.to_owned()]);
-        }
-        Ok(names)
     }
 
     fn sink<'a>(&self, state: &'a mut State) -> Result<&'a mut RowSink> {
         match &mut state.sink {
             Some(sink) => Ok(sink),
             empty => {
-                let store = self.plan.base().store();
+                let store = self.plan.store();
                 let spec = self.spec_of().write_spec()?;
                 let ids = self.plan.stored_ids()?;
                 Ok(empty.insert(RowSink::new(store, spec, ids, self.plan.records_changes())?))
@@ -436,12 +599,32 @@ impl Rewrite {
         }
         match found.into_keys().next() {
             None => Ok(files),
-            Some(path) => Err(Error::invalid_argument(
-                "rows can be changed only in files of the version that the command reads",
-            )
-            .with_path(path)),
+            Some(path) => Err(not_of_version().with_path(path)),
         }
     }
+}
+
+/// The columns of rows that are written anew.
+pub(crate) fn all_columns(plan: &Plan) -> Result<Vec<String>> {
+    let fields = plan.base().schema().fields().iter();
+    let mut names: Vec<String> = fields.map(|f| f.name.clone()).collect();
+    if plan.stored_ids()?.is_some() {
+        names.extend([ROW_ID.to_owned(), ROW_COMMIT_VERSION.to_owned()]);
+    }
+    Ok(names)
+}
+
+fn not_of_version() -> Error {
+    Error::invalid_argument("rows can be changed only in files of the version that the command reads")
+}
+
+/// A URI without what its writers differ in: escapes, and slashes after the scheme.
+fn plain_uri(uri: &str) -> Result<String> {
+    let decoded = paths::decode(uri)?;
+    Ok(match decoded.strip_prefix("file:") {
+        Some(path) => format!("file:/{}", path.trim_start_matches('/')),
+        None => decoded,
+    })
 }
 
 fn adds_of(batch: &RecordBatch) -> Result<Vec<Add>> {
@@ -461,24 +644,23 @@ fn collect(batch: &RecordBatch, found: &mut Found) -> Result<()> {
         ))
     };
     let column = |name: &str| batch.column_by_name(name).ok_or_else(wrong);
-    let files = arrow::compute::cast(column(FILE)?, &DataType::Utf8).map_err(|_| wrong())?;
-    let files = files.as_string::<i32>();
+    // Paths are long and repeat: numbers of them are compared.
+    let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let files = arrow::compute::cast(column(FILE)?, &encoded).map_err(|_| wrong())?;
+    let files = files.as_dictionary::<Int32Type>();
+    let (numbers, paths) = (files.keys(), files.values().as_string::<i32>());
     let rows = column(ROW)?.as_primitive_opt::<Int64Type>().ok_or_else(wrong)?;
-    let mut at = 0;
-    while at < batch.num_rows() {
+    if files.is_nullable() || rows.null_count() > 0 {
+        return Err(wrong());
+    }
+    let mut places = numbers.values().iter().zip(rows.values()).peekable();
+    while let Some((number, _)) = places.peek().copied() {
         // Rows of a file stand together: one look-up for each run.
-        let file = files.value(at);
-        let end = (at..batch.num_rows())
-            .find(|i| files.value(*i) != file)
-            .unwrap_or(batch.num_rows());
-        let positions = found.entry(file.to_owned()).or_default();
-        for row in at..end {
-            if files.is_null(row) || rows.is_null(row) {
-                return Err(wrong());
-            }
-            positions.insert(u64::try_from(rows.value(row)).map_err(|_| wrong())?);
+        let path = usize::try_from(*number).map_err(|_| wrong())?;
+        let positions = found.entry(paths.value(path).to_owned()).or_default();
+        while let Some((_, row)) = places.next_if(|(n, _)| *n == number) {
+            positions.insert(u64::try_from(*row).map_err(|_| wrong())?);
         }
-        at = end;
     }
     Ok(())
 }
@@ -487,19 +669,10 @@ fn collect(batch: &RecordBatch, found: &mut Found) -> Result<()> {
 fn summary(state: &State) -> Value {
     let out = &state.taken_out;
     let bytes = |adds: &[Add]| claimed_sum(adds.iter().map(|a| a.size));
-    let old: HashMap<&str, bool> = state
-        .files
-        .iter()
-        .map(|f| (f.add.path.as_str(), f.add.deletion_vector.is_some()))
-        .collect();
-    let had_vector = |path: &str| old.get(path).copied().unwrap_or_default();
-    let marked: Vec<&str> = out.adds.iter().map(|a| a.path.as_str()).collect();
-    let updated = marked.iter().filter(|p| had_vector(p)).count();
-    let gone: Vec<_> = out
-        .removes
-        .iter()
-        .filter(|r| !marked.contains(&r.path.as_str()))
-        .collect();
+    let marked: HashSet<&str> = out.adds.iter().map(|a| a.path.as_str()).collect();
+    let (kept, gone): (Vec<_>, Vec<_>) = out.removes.iter().partition(|r| marked.contains(r.path.as_str()));
+    let with_vector = |removes: &[&Remove]| removes.iter().filter(|r| r.deletion_vector.is_some()).count();
+    let updated = with_vector(&kept);
     json!({
         "numRemovedFiles": gone.len(),
         "numRemovedBytes": claimed_sum(gone.iter().filter_map(|r| r.size)),
@@ -508,7 +681,7 @@ fn summary(state: &State) -> Value {
         "numAddedChangeFiles": state.written.cdc.len(),
         "numDeletionVectorsAdded": marked.len() - updated,
         "numDeletionVectorsUpdated": updated,
-        "numDeletionVectorsRemoved": gone.iter().filter(|r| had_vector(&r.path)).count(),
+        "numDeletionVectorsRemoved": with_vector(&gone),
         "numCopiedRows": state.copied_rows,
     })
 }

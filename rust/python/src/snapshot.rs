@@ -74,6 +74,12 @@ impl Snapshot {
         self.inner.store().location().to_uri()
     }
 
+    /// Whether the table's properties want small files put together after a commit.
+    #[getter]
+    fn auto_compacts(&self) -> bool {
+        self.inner.state().properties().auto_compact
+    }
+
     #[getter]
     fn timestamp_ms(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         run(py, || block_on(self.inner.timestamp_ms()))
@@ -210,7 +216,7 @@ impl Snapshot {
     }
 
     fn add_actions(&self, statistics: bool) -> ArrowStream {
-        self.view(AddView::new(self.inner.state(), statistics), statistics, None)
+        self.view(AddView::new(self.inner.state(), statistics), None)
     }
 
     /// The files that may hold a matching row, with their statistics and deletion vectors.
@@ -219,7 +225,6 @@ impl Snapshot {
         let bound = run(py, || bind(&self.inner, predicate))?;
         Ok(self.view(
             AddView::new(self.inner.state(), true).with_vectors(),
-            true,
             bound.map(|(_, p)| p),
         ))
     }
@@ -240,15 +245,18 @@ impl Snapshot {
         masks(&self.inner, &self.location())
     }
 
-    #[pyo3(signature = (columns = None, predicate = None, batch_rows = None))]
+    #[pyo3(signature = (columns = None, predicate = None, batch_rows = None, encoded_files = false))]
     fn scan(
         &self,
         py: Python<'_>,
         columns: Option<Vec<String>>,
         predicate: Option<&str>,
         batch_rows: Option<usize>,
+        encoded_files: bool,
     ) -> PyResult<Scan> {
-        run(py, || Scan::new(&self.inner, columns, predicate, batch_rows))
+        run(py, || {
+            Scan::new(&self.inner, columns, predicate, batch_rows, encoded_files)
+        })
     }
 
     /// What the versions from `first` up to this one changed, as rows.
@@ -300,11 +308,8 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    fn view(&self, view: AddView, statistics: bool, pruner: Option<Arc<Pruner>>) -> ArrowStream {
-        let columns = match statistics {
-            true => PlanColumns::Parsed,
-            false => PlanColumns::Logged,
-        };
+    fn view(&self, view: AddView, pruner: Option<Arc<Pruner>>) -> ArrowStream {
+        let columns = view.plan_columns();
         let schema = view.schema().clone();
         ArrowStream::new(
             schema,

@@ -12,6 +12,9 @@ use futures::stream::BoxStream;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
+/// Deletes that are under way at once where a store takes one object a request: enough to hide its latency.
+const DELETES_AT_ONCE: usize = 32;
+
 /// An object of a store, as a listing or `head` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectInfo {
@@ -58,6 +61,15 @@ pub enum PutOutcome {
 /// Listings are streams, so that a directory of millions of files needs no memory of its size.
 pub type Listing = BoxStream<'static, Result<ObjectInfo>>;
 
+/// What is directly in a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Level {
+    /// Keys of the directories.
+    pub directories: Vec<String>,
+    /// The files.
+    pub files: Vec<ObjectInfo>,
+}
+
 /// The bytes of one table root. Keys are decoded paths relative to the root.
 ///
 /// What [`Store`](crate::Store) promises of each of these its backend has to keep; above all, of all racing calls of
@@ -70,6 +82,11 @@ pub trait Backend: Send + Sync {
     async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing>;
     /// All files below `dir`, in any order; none of a missing directory.
     async fn list_all(&self, dir: &str) -> Result<Listing>;
+    /// What is directly in `dir`, so that its directories can be listed at once; `None` where a store can't tell without
+    /// listing all that is below.
+    async fn list_level(&self, _dir: &str) -> Result<Option<Level>> {
+        Ok(None)
+    }
     /// A whole object; `ObjectNotFound` if there is none.
     async fn read(&self, key: &str) -> Result<Bytes>;
     /// A whole object that a listing or `head` showed: that one or, if another one has its name now, either of the two.
@@ -100,6 +117,13 @@ pub trait Backend: Send + Sync {
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome>;
     /// Deletes an object; it may be absent.
     async fn delete(&self, key: &str) -> Result<()>;
+    /// Deletes several objects, each of which may be absent; an error leaves open which of them are gone.
+    async fn delete_all(&self, keys: &[String]) -> Result<()> {
+        for some in keys.chunks(DELETES_AT_ONCE) {
+            futures::future::try_join_all(some.iter().map(|key| self.delete(key))).await?;
+        }
+        Ok(())
+    }
     /// What a Parquet reader reads an object by.
     fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)>;
     /// Begins a new file.

@@ -13,10 +13,11 @@ mod retry;
 mod runtime;
 mod store;
 mod stores;
+mod unwritten;
 
 // What an implementation of `Backend` needs besides.
 pub use async_trait::async_trait;
-pub use backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink};
+pub use backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink};
 pub use backend_objects::objects_of;
 pub use cache::{CacheContents, CachedTable, Cleared, cache_contents, cache_dir, clear_cache};
 pub use location::{Location, Scheme};

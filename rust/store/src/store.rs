@@ -9,18 +9,19 @@ use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use deltaplane_error::{Error, Result};
+use deltaplane_error::{Error, Kind, Result};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use crate::backend::{Backend, ObjectInfo, PutOutcome, Sink};
+use crate::backend::{Backend, Level, ObjectInfo, PutOutcome, Sink};
 use crate::cache;
 use crate::location::{self, Location, Scheme};
 use crate::options::Options;
 use crate::outside;
 use crate::stores::{self, Opener};
+use crate::unwritten::Unwritten;
 
 /// The store of one table root. Cloning is cheap; all clones share connections.
 ///
@@ -81,6 +82,23 @@ impl Store {
         })))
     }
 
+    /// The same store for a rehearsal: it reads as this one does, and keeps nothing of what it is given to write. Writes and
+    /// deletions succeed, `put_if_absent` doesn't; shares the connections.
+    pub fn unwritten(&self) -> Result<Store> {
+        let behind = Arc::clone(&self.0.opener);
+        let opener: Opener = Arc::new(move |location: &Location, options: &Options| {
+            Ok(Arc::new(Unwritten(behind(location, options)?)) as Arc<dyn Backend>)
+        });
+        Ok(Store(Arc::new(Inner {
+            location: self.location().clone(),
+            options: self.options().clone(),
+            opener,
+            pid: process::id(),
+            backend: Arc::new(Unwritten(self.backend()?)),
+            after_fork: Mutex::new(None),
+        })))
+    }
+
     /// The table root.
     pub fn location(&self) -> &Location {
         &self.0.location
@@ -108,6 +126,13 @@ impl Store {
     pub async fn list_all(&self, dir: &str) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
         let listing = self.backend()?.list_all(dir).await;
         self.listing(dir, listing)
+    }
+
+    /// What is directly in `dir`, as [`list_all`](Self::list_all) shows it; `None` where the store can't tell without
+    /// listing all that is below.
+    pub async fn list_level(&self, dir: &str) -> Result<Option<Level>> {
+        let listed = self.backend()?.list_level(dir).await;
+        listed.map_err(|e| self.at(dir, e))
     }
 
     /// A whole object. `ObjectNotFound` if there is none.
@@ -179,6 +204,13 @@ impl Store {
         delete.map_err(|e| self.at(key, e))
     }
 
+    /// Deletes several objects, each of which may be absent: by requests for many where the store has them. An error leaves
+    /// open which of them are gone.
+    pub async fn delete_all(&self, keys: &[String]) -> Result<()> {
+        let delete = self.backend()?.delete_all(keys).await;
+        delete.map_err(|e| e.with_table(self.location().as_str()))
+    }
+
     /// The object_store and the path under which a Parquet reader finds an object. For reading:
     /// writes go through this type. Errors of that store don't carry the table's location.
     pub fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {
@@ -197,16 +229,32 @@ impl Store {
         let Some(file) = located else {
             return Ok((self.clone(), path.to_owned()));
         };
-        if let Some(key) = self.location().relative(&file) {
-            return Ok((self.clone(), key.to_owned()));
-        }
-        if let Some(key) = outside::through_link(self.location(), &file) {
+        if let Some(key) = self.key_of(&file) {
             return Ok((self.clone(), key));
         }
         outside::check(self.options(), &file).map_err(|e| e.with_table(self.location().as_str()))?;
         let (parent, name) = file.split_last().map_err(|e| self.at(path, e))?;
         let store = Store::open_with(&parent, self.options(), Arc::clone(&self.0.opener))?;
         Ok((store, name.to_owned()))
+    }
+
+    /// The key of the data file at this decoded path, if it is one of this store: absolute paths into the table are its
+    /// own files too. Asks no more than where links lead; whether a place elsewhere may be read is no matter.
+    ///
+    /// `CorruptLog` for `..` or NUL in the path.
+    pub fn own_key(&self, path: &str) -> Result<Option<String>> {
+        match self.locate(path) {
+            Ok(None) => Ok(Some(path.to_owned())),
+            Ok(Some(file)) => Ok(self.key_of(&file)),
+            // Another kind of store, or no location at all.
+            Err(e) if e.kind() == Kind::InvalidArgument => Ok(None),
+            Err(e) => Err(e.with_table(self.location().as_str())),
+        }
+    }
+
+    fn key_of(&self, file: &Location) -> Option<String> {
+        let inside = self.location().relative(file).map(str::to_owned);
+        inside.or_else(|| outside::through_link(self.location(), file))
     }
 
     /// The location of an absolute path or URI; `None` for a relative path.

@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Field as ArrowField, Schema};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Add, AddCdcFile};
 use deltaplane_protocol::changes::CHANGE_TYPE;
+use deltaplane_protocol::paths::CHANGE_DIR;
 use deltaplane_protocol::schema::{Field, Primitive, StructType};
 use deltaplane_protocol::stats_columns::StatsColumns;
 
@@ -30,7 +31,7 @@ impl FileKind {
     pub(super) fn dir(self) -> &'static str {
         match self {
             FileKind::Data => "",
-            FileKind::Changes => "_change_data/",
+            FileKind::Changes => CHANGE_DIR,
         }
     }
 

@@ -92,6 +92,8 @@ pub struct WriteSpec {
     pub max_open_partitions: usize,
     /// `modificationTime` of the adds, ms since the epoch.
     pub now_ms: i64,
+    /// The number in the name of the first file, from which the others count: files that were begun later come later.
+    pub first_file: usize,
 }
 
 impl WriteSpec {
@@ -110,6 +112,7 @@ impl WriteSpec {
             row_group_rows: 1 << 20,
             max_open_partitions: 64,
             now_ms,
+            first_file: 0,
         }
     }
 }
@@ -177,7 +180,7 @@ impl FileWriter {
             target_file_size_bytes: spec.target_file_size_bytes.max(1),
             max_open: spec.max_open_partitions.max(1),
             partitions: HashMap::new(),
-            files_started: 0,
+            files_started: spec.first_file,
             open_files: 0,
             closing: Vec::new(),
             adds: Vec::new(),

@@ -12,9 +12,10 @@ use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields, Int64
 
 use super::bounds::{Leaf, at, without_nan};
 use super::json_stats::{self, Column, WholeFiles};
-use super::{certain, failed, int64};
+use super::{certain, failed};
 use crate::Result;
 use crate::arrow_types::primitive_to_arrow;
+use crate::expr::child;
 use crate::expr::scalar::{Scalar, exact_range, to_array};
 use crate::expr::text::{Fit, Number};
 use crate::files::FileRows;
@@ -198,19 +199,21 @@ impl LoggedStats {
         }
     }
 
-    /// The columns of [`LoggedStats::fields`] for a batch of adds. What a file's statistics don't say is null, and so is
-    /// what isn't a value of the column's type.
+    /// Numbers of rows and the columns of [`LoggedStats::fields`] for a batch of adds. What a file's statistics don't say is
+    /// null, and so is what isn't a value of the column's type or can't be a bound (NaN, a minimum above its maximum).
     ///
     /// # Errors
     /// `Internal` if arrays of one file list don't fit together.
-    pub fn columns(&self, files: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        let (values, _) = self.values(files)?;
-        SECTIONS
+    pub fn columns(&self, files: &RecordBatch) -> Result<(Int64Array, Vec<ArrayRef>)> {
+        let (values, whole) = self.sound_values(files)?;
+        let columns = SECTIONS
             .iter()
             .map(|(_, section)| (self.fields_of(&self.columns, *section), *section))
             .filter(|(fields, _)| !fields.is_empty())
             .map(|(fields, section)| structs(&self.columns, &fields, section, &values, files.num_rows()))
-            .collect()
+            .collect::<Result<_>>()?;
+        let counts = whole.num_records.iter().map(|n| n.filter(|n| *n >= 0));
+        Ok((counts.collect(), columns))
     }
 
     /// The fields of a checkpoint's `stats_parsed` (P051, P053).
@@ -234,24 +237,8 @@ impl LoggedStats {
     pub fn parsed(&self, files: &RecordBatch) -> Result<StructArray> {
         let (rows, n) = (FileRows::new(files), files.num_rows());
         let given = files.column_by_name("stats_parsed").and_then(|c| c.as_struct_opt());
-        let before = |name: &str| given.and_then(|s| s.column_by_name(name));
-        let counts = before("numRecords").and_then(|c| cast(c, &ArrowType::Int64).ok());
-        let counts = counts.as_ref().and_then(|c| c.as_primitive_opt::<Int64Type>());
-        let tight = before("tightBounds").and_then(|c| c.as_boolean_opt());
-        let (values, whole) = self.values(files)?;
-        let num_records = whole.num_records.iter().enumerate().map(|(r, found)| {
-            let other = counts.filter(|c| c.is_valid(r)).map(|c| c.value(r));
-            found.or(other)
-        });
-        let tight_bounds = whole.tight_bounds.iter().enumerate().map(|(r, found)| {
-            let other = tight.filter(|c| c.is_valid(r)).map(|c| c.value(r));
-            found.or(other)
-        });
-        let mut arrays: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter(num_records)),
-            Arc::new(BooleanArray::from_iter(tight_bounds)),
-        ];
-        let values = values.into_iter().map(Values::sound).collect::<Result<Vec<_>>>()?;
+        let (values, whole) = self.sound_values(files)?;
+        let mut arrays: Vec<ArrayRef> = vec![Arc::new(whole.num_records), Arc::new(whole.tight_bounds)];
         for (_, section) in PARSED {
             let fields = self.fields_of(&self.columns, section);
             if !fields.is_empty() {
@@ -262,15 +249,46 @@ impl LoggedStats {
         StructArray::try_new(self.parsed_fields(), arrays, Some(NullBuffer::from_iter(known))).map_err(failed)
     }
 
-    fn values(&self, files: &RecordBatch) -> Result<(Vec<Values>, WholeFiles)> {
-        let rows = files.num_rows();
-        let texts = match files.column_by_name("stats") {
-            Some(texts) => texts.clone(),
-            None => new_null_array(&ArrowType::Utf8, rows),
-        };
-        let (columns, whole) = json_stats::columns(&self.leaves, &texts, logged)?;
+    fn sound_values(&self, files: &RecordBatch) -> Result<(Vec<Values>, OfFiles)> {
         let parsed = files.column_by_name("stats_parsed");
-        let in_json = is_not_null(&texts).map_err(failed)?;
+        let texts = files
+            .column_by_name("stats")
+            .filter(|texts| texts.null_count() < texts.len());
+        let (values, whole) = match texts {
+            Some(texts) => self.logged_values(texts, parsed)?,
+            None => (
+                self.parsed_values(parsed, files.num_rows())?,
+                OfFiles::parsed(parsed, files.num_rows())?,
+            ),
+        };
+        Ok((values.into_iter().map(Values::sound).collect::<Result<_>>()?, whole))
+    }
+
+    /// What structs alone say.
+    fn parsed_values(&self, parsed: Option<&ArrayRef>, rows: usize) -> Result<Vec<Values>> {
+        let of = |leaf: &Leaf| {
+            let found = |section: &str, to: &ArrowType| -> Result<ArrayRef> {
+                let found = parsed
+                    .map(|stats| at(stats, section, &leaf.path))
+                    .transpose()?
+                    .flatten();
+                Ok(typed(found, to, rows))
+            };
+            let bound = |section: &str| leaf.ty.map(|ty| found(section, &primitive_to_arrow(ty))).transpose();
+            Ok(Values {
+                min: bound("minValues")?,
+                max: bound("maxValues")?,
+                nulls: found("nullCount", &ArrowType::Int64)?,
+            })
+        };
+        self.leaves.iter().map(of).collect()
+    }
+
+    /// What JSON says, and structs where there is none.
+    fn logged_values(&self, texts: &ArrayRef, parsed: Option<&ArrayRef>) -> Result<(Vec<Values>, OfFiles)> {
+        let rows = texts.len();
+        let (columns, whole) = json_stats::columns(&self.leaves, texts, logged)?;
+        let in_json = is_not_null(texts).map_err(failed)?;
         let pairs = self.leaves.iter().zip(columns);
         let values = pairs
             .map(|(leaf, column)| {
@@ -287,11 +305,7 @@ impl LoggedStats {
                     };
                     match found {
                         Some(array) if in_json.true_count() < rows => {
-                            let array = match json.data_type() {
-                                ArrowType::Int64 if section == "nullCount" => Arc::new(int64(&array)?) as ArrayRef,
-                                to => cast(&array, to).unwrap_or_else(|_| new_null_array(to, rows)),
-                            };
-                            zip(&in_json, &json, &array).map_err(failed)
+                            zip(&in_json, &json, &typed(Some(array), json.data_type(), rows)).map_err(failed)
                         }
                         _ => Ok(json),
                     }
@@ -303,8 +317,54 @@ impl LoggedStats {
                 })
             })
             .collect::<Result<_>>()?;
-        Ok((values, whole))
+        Ok((values, OfFiles::parsed(parsed, rows)?.after(&whole)))
     }
+}
+
+/// What statistics say of whole files.
+struct OfFiles {
+    num_records: Int64Array,
+    tight_bounds: BooleanArray,
+}
+
+impl OfFiles {
+    fn parsed(stats: Option<&ArrayRef>, rows: usize) -> Result<Self> {
+        let of = |name: &str, to: &ArrowType| -> Result<ArrayRef> {
+            let found = stats.map(|stats| child(stats, name)).transpose()?.flatten();
+            Ok(typed(found, to, rows))
+        };
+        Ok(OfFiles {
+            num_records: of("numRecords", &ArrowType::Int64)?.as_primitive::<Int64Type>().clone(),
+            tight_bounds: of("tightBounds", &ArrowType::Boolean)?.as_boolean().clone(),
+        })
+    }
+
+    /// The same after what JSON says.
+    fn after(self, json: &WholeFiles) -> Self {
+        let num_records = json
+            .num_records
+            .iter()
+            .zip(&self.num_records)
+            .map(|(json, other)| json.or(other));
+        let tight = json
+            .tight_bounds
+            .iter()
+            .zip(&self.tight_bounds)
+            .map(|(json, other)| json.or(other));
+        OfFiles {
+            num_records: num_records.collect(),
+            tight_bounds: tight.collect(),
+        }
+    }
+}
+
+/// An array of another writer as this type; null where it isn't there or isn't such.
+fn typed(found: Option<ArrayRef>, to: &ArrowType, rows: usize) -> ArrayRef {
+    let found = found.and_then(|array| match array.data_type() == to {
+        true => Some(array),
+        false => cast(&array, to).ok(),
+    });
+    found.unwrap_or_else(|| new_null_array(to, rows))
 }
 
 /// Where a field is, by both of its names.
@@ -412,7 +472,8 @@ mod tests {
             Arc::new(StringArray::from(vec![Some(stats), None, Some("{")])),
         )]);
         let view = view(StatsColumns::FirstLeaves(32));
-        let columns = view.columns(&files).unwrap();
+        let (counts, columns) = view.columns(&files).unwrap();
+        assert_eq!(counts, Int64Array::from(vec![Some(3), None, None]));
         let schema = Schema::new(view.fields());
         assert_eq!(names(schema.fields()), ["null_count", "min", "max"]);
         let [nulls, min, max] = columns.iter().map(|c| c.as_struct()).collect::<Vec<_>>()[..] else {
@@ -466,7 +527,7 @@ mod tests {
         let parsed: ArrayRef = Arc::new(StructArray::new(Fields::from(fields), sections, None));
         let json: ArrayRef = Arc::new(StringArray::from(vec![None, Some(r#"{"minValues":{"x":1}}"#)]));
         let files = batch(vec![("stats", json), ("stats_parsed", parsed)]);
-        let columns = view(StatsColumns::FirstLeaves(1)).columns(&files).unwrap();
+        let (_, columns) = view(StatsColumns::FirstLeaves(1)).columns(&files).unwrap();
         let x = |i: usize| -> Vec<Option<i64>> {
             columns[i]
                 .as_struct()

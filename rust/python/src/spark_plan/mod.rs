@@ -23,6 +23,7 @@ use futures::stream;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+pub(crate) use self::plan::by_uri;
 use self::plan::{Files, Planned};
 use self::splits::Split;
 pub(crate) use self::splits::of_parts as split_parts;

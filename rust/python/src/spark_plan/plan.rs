@@ -191,6 +191,14 @@ pub async fn uris(snapshot: &Snapshot, files: Files) -> Result<Vec<String>> {
     Ok(out)
 }
 
+/// Live files of a batch by the URIs under which Spark shows them.
+pub fn by_uri(snapshot: &Snapshot, batch: &RecordBatch) -> Result<Vec<(String, Add)>> {
+    let (uris, rows) = (Uris::new(snapshot)?, FileRows::new(batch));
+    (0..batch.num_rows())
+        .map(|row| Ok((uris.of(snapshot, rows.path(row)?)?, rows.add(row)?)))
+        .collect()
+}
+
 /// The URI under which Spark's file systems know a location.
 pub fn spark_uri(location: &Location) -> Result<String> {
     let uri = location.to_uri();

@@ -107,7 +107,8 @@ impl Plan {
     /// Files of a part of the checkpoint that may match; with their keys if commits are to be held against them.
     pub fn checkpoint_files(self, store: &Store, part: &str) -> Result<Rows> {
         let columns = match (&self.pruner, &self.shown) {
-            (Some(_), _) | (None, Shown::View(_)) => PlanColumns::Parsed,
+            (Some(_), _) => PlanColumns::Parsed,
+            (None, Shown::View(view)) => view.plan_columns(),
             (None, Shown::Adds) => PlanColumns::Logged,
             (None, Shown::Sizes) => PlanColumns::Files,
         };

@@ -18,7 +18,7 @@ use super::entry::Name;
 use super::place::Place;
 use super::settings::Settings;
 use super::shelf::Shelf;
-use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink};
+use crate::backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink};
 use crate::runtime::blocking;
 
 /// Requests for missing blocks under way at once, for all reads of a store: what they bring is held beside what is wanted
@@ -183,6 +183,10 @@ impl Backend for Cached {
         self.inner.list_all(dir).await
     }
 
+    async fn list_level(&self, dir: &str) -> Result<Option<Level>> {
+        self.inner.list_level(dir).await
+    }
+
     async fn read(&self, key: &str) -> Result<Bytes> {
         self.inner.read(key).await
     }
@@ -227,6 +231,10 @@ impl Backend for Cached {
 
     async fn delete(&self, key: &str) -> Result<()> {
         self.inner.delete(key).await
+    }
+
+    async fn delete_all(&self, keys: &[String]) -> Result<()> {
+        self.inner.delete_all(keys).await
     }
 
     fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::dynamo_items::{Claim, Entry, Items};
 use super::objects::Objects;
-use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink, join_key};
+use crate::backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink, join_key};
 
 /// The directory whose commits the items are about; their temporary files' names are relative to it.
 const LOG_DIR: &str = "_delta_log";
@@ -218,6 +218,10 @@ impl Backend for Dynamo {
         self.objects.list_all(dir).await
     }
 
+    async fn list_level(&self, dir: &str) -> Result<Option<Level>> {
+        self.objects.list_level(dir).await
+    }
+
     async fn read(&self, key: &str) -> Result<Bytes> {
         match self.objects.read(key).await {
             Err(e) if self.recovered(key, &e).await? => self.objects.read(key).await,
@@ -256,6 +260,10 @@ impl Backend for Dynamo {
 
     async fn delete(&self, key: &str) -> Result<()> {
         self.objects.delete(key).await
+    }
+
+    async fn delete_all(&self, keys: &[String]) -> Result<()> {
+        self.objects.delete_all(keys).await
     }
 
     fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {

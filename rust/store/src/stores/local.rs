@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::Spec;
 use super::local_objects::{LocalObjects, read_at};
 use super::local_root::{Root, etag, modified_ms};
-use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink, join_key};
+use crate::backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink, join_key};
 use crate::error::OUT_OF_RANGE;
 use crate::location::{Location, Scheme};
 use crate::options::Options;
@@ -103,6 +103,17 @@ fn names(root: &Root, dir: &Path) -> Result<Vec<(String, bool)>> {
         }
     }
     Ok(found)
+}
+
+/// What is directly in a directory, but for hidden files.
+fn level(root: &Root, dir: &str) -> Result<Level> {
+    let entries = names(root, &root.dir(dir)?)?;
+    let (inner, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, is_dir)| *is_dir);
+    let files = files.into_iter().map(|(name, _)| name).filter(|name| !is_hidden(name));
+    Ok(Level {
+        directories: inner.iter().map(|(name, _)| join_key(dir, name)).collect(),
+        files: infos(root, dir, &files.collect::<Vec<_>>())?,
+    })
 }
 
 /// What the files of a directory are; those that vanished meanwhile are left out.
@@ -262,22 +273,16 @@ impl Backend for Local {
                 return Ok(None);
             };
             let at = root.clone();
-            let (found, inner) = blocking(move || {
-                let entries = names(&at, &at.dir(&dir)?)?;
-                let (inner, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, is_dir)| *is_dir);
-                let files: Vec<String> = files
-                    .into_iter()
-                    .map(|(name, _)| name)
-                    .filter(|name| !is_hidden(name))
-                    .collect();
-                let inner: Vec<String> = inner.iter().map(|(n, _)| join_key(&dir, n)).collect();
-                Ok((infos(&at, &dir, &files)?, inner))
-            })
-            .await?;
-            dirs.extend(inner);
-            Ok(Some((found, (root, dirs))))
+            let found = blocking(move || level(&at, &dir)).await?;
+            dirs.extend(found.directories);
+            Ok(Some((found.files, (root, dirs))))
         });
         Ok(directories.flat_map(unbatched).boxed())
+    }
+
+    async fn list_level(&self, dir: &str) -> Result<Option<Level>> {
+        let (root, dir) = (self.root.clone(), dir.trim_matches('/').to_owned());
+        blocking(move || level(&root, &dir).map(Some)).await
     }
 
     async fn read(&self, key: &str) -> Result<Bytes> {

@@ -15,7 +15,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use tokio::io::AsyncWriteExt;
 
-use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink, join_key};
+use crate::backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink, join_key};
 use crate::error;
 use crate::location::Location;
 use crate::options::Redactor;
@@ -88,14 +88,20 @@ impl Objects {
         self.path(key)
     }
 
+    /// A full path as a key.
+    fn key(&self, full: &str) -> String {
+        match self.root.as_str() {
+            "" => full.to_owned(),
+            root => full
+                .strip_prefix(root)
+                .map_or(full, |k| k.trim_start_matches('/'))
+                .to_owned(),
+        }
+    }
+
     fn info(&self, meta: ObjectMeta) -> ObjectInfo {
-        let full = meta.location.as_ref();
-        let key = match self.root.as_str() {
-            "" => full,
-            root => full.strip_prefix(root).map_or(full, |k| k.trim_start_matches('/')),
-        };
         ObjectInfo {
-            key: key.to_owned(),
+            key: self.key(meta.location.as_ref()),
             size_bytes: meta.size,
             modified_ms: meta.last_modified.timestamp_millis(),
             // Azure quotes it in headers and not in listings.
@@ -231,6 +237,19 @@ impl Backend for Objects {
             .boxed())
     }
 
+    async fn list_level(&self, dir: &str) -> Result<Option<Level>> {
+        let path = self.path(dir.trim_matches('/'))?;
+        let prefix = (!path.is_root()).then_some(&path);
+        let listed = match self.store.list_with_delimiter(prefix).await {
+            Err(object_store::Error::NotFound { .. }) => return Ok(Some(Level::default())),
+            listed => listed.map_err(|e| self.err(&e))?,
+        };
+        Ok(Some(Level {
+            directories: listed.common_prefixes.iter().map(|p| self.key(p.as_ref())).collect(),
+            files: listed.objects.into_iter().map(|meta| self.info(meta)).collect(),
+        }))
+    }
+
     async fn read(&self, key: &str) -> Result<Bytes> {
         let path = self.file(key)?;
         let body = async { self.store.get(&path).await?.bytes().await };
@@ -313,6 +332,20 @@ impl Backend for Objects {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(e) => Err(self.err(&e)),
         }
+    }
+
+    async fn delete_all(&self, keys: &[String]) -> Result<()> {
+        let paths = keys.iter().map(|key| self.file(key)).collect::<Result<Vec<_>>>()?;
+        let mut deleted = self
+            .store
+            .delete_stream(stream::iter(paths.into_iter().map(Ok)).boxed());
+        while let Some(done) = deleted.next().await {
+            match done {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(e) => return Err(self.err(&e)),
+            }
+        }
+        Ok(())
     }
 
     fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)> {

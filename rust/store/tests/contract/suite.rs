@@ -72,12 +72,47 @@ pub fn run(open: &dyn Fn(&str) -> Store, traits: &Traits) -> Figures {
     block(ranges(open("ranges"), traits.keeps));
     block(errors(open("errors")));
     block(listing(open("listing")));
+    block(levels(open("levels")));
+    block(deletes(open("deletes")));
     block(listing_in_batches(open("batches"), batches, &mut figures));
     block(names(open("names"), &traits.refused, &mut figures));
     block(uploads(open("uploads"), &mut figures));
     block(resolving(open("resolving")));
     block(races([open("races"), open("races")], &mut figures));
     figures
+}
+
+/// A level is what `list_all` finds, but for what is in directories, which it names.
+async fn levels(store: Store) {
+    for key in ["a", "d e/b", "d e/f/c", "g%h/i"] {
+        store.put(key, text("x")).await.unwrap();
+    }
+    for (dir, directories, files) in [
+        ("", vec!["d e", "g%h"], vec!["a"]),
+        ("d e", vec!["d e/f"], vec!["d e/b"]),
+        ("none", vec![], vec![]),
+    ] {
+        let Some(mut level) = store.list_level(dir).await.unwrap() else {
+            return;
+        };
+        level.directories.sort();
+        assert_eq!(level.directories, directories);
+        assert_eq!(level.files.iter().map(|f| f.key.as_str()).collect::<Vec<_>>(), files);
+        assert!(level.files.iter().all(|f| f.size_bytes == 1));
+    }
+}
+
+/// Many objects at once, some of which aren't there; others stay.
+async fn deletes(store: Store) {
+    let mut keys: Vec<String> = (0..70).map(|n| format!("d/ü {n}")).collect();
+    for key in &keys {
+        store.put(key, text("x")).await.unwrap();
+    }
+    keys.push("d/none".to_owned());
+    let stays = keys.remove(3);
+    store.delete_all(&keys).await.unwrap();
+    store.delete_all(&[]).await.unwrap();
+    assert_eq!(all_keys(&store, "").await, [stays]);
 }
 
 async fn keys(store: &Store, dir: &str, from: &str) -> Vec<String> {

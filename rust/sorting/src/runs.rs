@@ -1,5 +1,5 @@
-//! Runs of live files, each in the order of its keys, and their merging into one run: streamed, a batch of each run held at a
-//! time. Runs that memory doesn't hold stand in nameless temporary files. Called by the checkpoint writers.
+//! Runs of rows, each in the order of its keys, and their merging into one run: streamed, a batch of each run held at a
+//! time. Runs that memory doesn't hold stand in nameless temporary files.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek};
@@ -16,14 +16,16 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 /// Rows of a merged slice.
-const SLICE_ROWS: usize = 16 * 1024;
+pub(crate) const SLICE_ROWS: usize = 16 * 1024;
 /// Rows of a batch in a temporary file: one of each run is in memory while runs are merged.
 const SPILLED_ROWS: usize = 1_024;
 
-/// Some files, and their keys in the same order.
+/// Some rows, and their keys in the same order.
 #[derive(Clone)]
-pub(crate) struct Keyed {
+pub struct Keyed {
+    /// The rows.
     pub rows: StructArray,
+    /// A key for each of them.
     pub keys: BinaryArray,
 }
 
@@ -33,7 +35,7 @@ impl Keyed {
     }
 
     /// So many rows from this one on.
-    pub(crate) fn slice(&self, from: usize, rows: usize) -> Keyed {
+    pub fn slice(&self, from: usize, rows: usize) -> Keyed {
         Keyed {
             rows: self.rows.slice(from, rows),
             keys: self.keys.slice(from, rows),
@@ -41,7 +43,7 @@ impl Keyed {
     }
 
     /// The first row whose key isn't so; those whose key is come first.
-    pub(crate) fn place(&self, is_before: impl Fn(&[u8]) -> bool) -> usize {
+    pub fn place(&self, is_before: impl Fn(&[u8]) -> bool) -> usize {
         let (mut low, mut high) = (0, self.keys.len());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -54,17 +56,17 @@ impl Keyed {
     }
 }
 
-/// Files in the order of their keys.
-pub(crate) type Run<'a> = BoxStream<'a, Result<Keyed>>;
+/// Rows in the order of their keys.
+pub type Run<'a> = BoxStream<'a, Result<Keyed>>;
 
 /// A run in a file without a name: it is gone with its handle, whatever happens.
-pub(crate) struct SpilledRun {
+pub struct SpilledRun {
     file: File,
 }
 
 impl SpilledRun {
     /// Writes a run. Errors: what the system says, for who can go on without.
-    pub(crate) fn write(slices: impl Iterator<Item = Result<Keyed>>) -> Result<Option<SpilledRun>> {
+    pub fn write(slices: impl Iterator<Item = Result<Keyed>>) -> Result<Option<SpilledRun>> {
         let mut writer: Option<StreamWriter<BufWriter<File>>> = None;
         for slice in slices {
             let Keyed { rows, keys } = slice?;
@@ -90,12 +92,12 @@ impl SpilledRun {
     }
 
     /// Its length.
-    pub(crate) fn size_bytes(&self) -> u64 {
+    pub fn size_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |m| m.len())
     }
 
     /// Reads it again from its beginning.
-    pub(crate) fn read(mut self) -> Result<Run<'static>> {
+    pub fn read(mut self) -> Result<Run<'static>> {
         self.file.rewind().map_err(no_room)?;
         let reader = StreamReader::try_new(BufReader::new(self.file), None).map_err(not_spilled)?;
         let keyed = |batch: Result<RecordBatch, ArrowError>| {
@@ -103,7 +105,7 @@ impl SpilledRun {
             let rows = batch.column(0).as_struct_opt().cloned();
             let keys = batch.columns().get(1).and_then(|k| k.as_binary_opt::<i32>()).cloned();
             let both = rows.zip(keys).map(|(rows, keys)| Keyed { rows, keys });
-            both.ok_or_else(|| Error::internal("a temporary file of a checkpoint's rows holds something else"))
+            both.ok_or_else(|| Error::internal("a temporary file of sorted rows holds something else"))
         };
         Ok(stream::iter(reader.map(keyed)).boxed())
     }
@@ -121,7 +123,7 @@ fn no_room(e: std::io::Error) -> Error {
     Error::new(
         Kind::StoreUnavailable,
         format!(
-            "a checkpoint's rows can't be kept in the temporary folder {} while they are sorted ({e}): make room there, or name another by TMPDIR",
+            "rows can't be kept in the temporary folder {} while they are sorted ({e}): make room there, or name another by TMPDIR",
             std::env::temp_dir().display()
         ),
     )
@@ -131,12 +133,12 @@ fn no_room(e: std::io::Error) -> Error {
 fn not_spilled(e: ArrowError) -> Error {
     match e {
         ArrowError::IoError(_, e) => no_room(e),
-        e => Error::internal(format!("a checkpoint's rows can't be kept in a temporary file: {e}")).with_source(e),
+        e => Error::internal(format!("rows can't be kept in a temporary file: {e}")).with_source(e),
     }
 }
 
-/// All files of these runs in the order of their keys.
-pub(crate) fn merge<'a>(runs: Vec<Run<'a>>) -> Run<'a> {
+/// All rows of these runs in the order of their keys.
+pub fn merge<'a>(runs: Vec<Run<'a>>) -> Run<'a> {
     let begun = async {
         let mut merge = Merge {
             heads: Vec::new(),
@@ -280,7 +282,7 @@ impl Merge<'_> {
 }
 
 /// These rows of these arrays.
-pub(crate) fn gather(arrays: &[Keyed], places: &[(usize, usize)]) -> Result<Keyed> {
+pub fn gather(arrays: &[Keyed], places: &[(usize, usize)]) -> Result<Keyed> {
     let (first, last) = (places.first().copied(), places.last().copied());
     if let (Some((array, from)), Some((_, to)), [one]) = (first, last, arrays)
         && array == 0
@@ -290,8 +292,7 @@ pub(crate) fn gather(arrays: &[Keyed], places: &[(usize, usize)]) -> Result<Keye
         return Ok(one.slice(from, places.len()));
     }
     let pick = |of: Vec<&dyn Array>| -> Result<ArrayRef> {
-        interleave(&of, places)
-            .map_err(|e| Error::internal(format!("a checkpoint's rows can't be sorted: {e}")).with_source(e))
+        interleave(&of, places).map_err(|e| Error::internal(format!("rows can't be sorted: {e}")).with_source(e))
     };
     Ok(Keyed {
         rows: pick(arrays.iter().map(|a| &a.rows as &dyn Array).collect())?
@@ -309,7 +310,7 @@ mod tests {
     use super::*;
     use arrow::array::Int64Array;
     use arrow::datatypes::DataType;
-    use deltaplane_store::block_on;
+    use futures::executor::block_on;
 
     fn keyed(numbers: &[i64]) -> Keyed {
         let id: ArrayRef = Arc::new(Int64Array::from(numbers.to_vec()));

@@ -1,0 +1,183 @@
+"""The columns of a MERGE: which ones its clauses give values to, and what the source brings to the table's schema.
+
+Needs no row and binds no expression, so every engine's plan is built on it. Called by `merge_plan` and the Spark engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltaplane.commands.merge_clauses import Clause, Kind
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+from deltaplane.expr.joined import parsed
+from deltaplane.expr.syntax import Name
+from deltaplane.expr.types import of_json
+
+__all__ = ["Field", "MergeColumns", "check_whole", "field_of", "is_default"]
+
+Field = Mapping[str, Any]
+
+
+@dataclass(kw_only=True)
+class MergeColumns:
+    """The columns of a MERGE between a version of a table and rows of a schema."""
+
+    schema_json: str
+    source_json: str
+    clauses: Sequence[Clause]
+    target_alias: str | None = None
+    merge_schema: bool = False
+    widens: bool = False
+
+    def __post_init__(self) -> None:
+        self._fields: list[Field] = json.loads(self.schema_json)["fields"]
+        self._source_fields: list[Field] = json.loads(self.source_json)["fields"]
+
+    @property
+    def target_columns(self) -> list[str]:
+        """The table's columns, by their numbers."""
+        return [f["name"] for f in self._fields]
+
+    def of_kind(self, kind: Kind) -> list[Clause]:
+        """The clauses of a kind, in order."""
+        return [c for c in self.clauses if c.kind == kind]
+
+    @property
+    def incoming(self) -> dict[str, Any] | None:
+        """The columns of new rows, and those that the schema grows by, for the core; None where it stays as it is."""
+        inserts = [c for c in self.clauses if c.action == "insert"]
+        grows = self.merge_schema and any(c.action != "delete" for c in self.clauses)
+        if not inserts and not grows:
+            return None
+        given: dict[str, Field] = {}
+        for clause in self.clauses:
+            if clause.action == "insert" or (grows and clause.action == "update"):
+                for name in self._assigned_names(clause):
+                    given.setdefault(name.lower(), self._incoming_field(name))
+        for name in self._identities():
+            # One that some clause leaves to the table is handed out there.
+            if not all(name.lower() in map(str.lower, self._assigned_names(c)) for c in inserts):
+                given.pop(name.lower(), None)
+        schema = json.dumps({"type": "struct", "fields": list(given.values())})
+        return {"schema_json": schema, "merge_schema": bool(grows)}
+
+    def _identities(self) -> list[str]:
+        return [f["name"] for f in self._fields if "delta.identity.start" in f.get("metadata", {})]
+
+    def _assigned_names(self, clause: Clause) -> list[str]:
+        """The columns that a clause gives values to, the fields of structs by their column."""
+        if clause.values is not None:
+            return [self.path(name)[0] for name in clause.values]
+        there = {f["name"].lower() for f in self._fields}
+        found = [f["name"] for f in self._star(clause)]
+        # What is to be taken as it is may have no column that the table lacks; the core says so.
+        whole = self.merge_schema or clause.kind == "source"
+        return found if whole else [name for name in found if name.lower() in there]
+
+    def _star(self, clause: Clause) -> list[Field]:
+        """The source's columns that `*` stands for."""
+        known = {f["name"].lower() for f in (*self._source_fields, *self._fields)}
+        excepted = {name.lower() for name in clause.excepted}
+        unknown = [name for name in clause.excepted if name.lower() not in known]
+        if unknown:
+            raise InvalidArgumentError(f"`{unknown[0]}`, which is to be excepted, is a column of neither table")
+        return [f for f in self._source_fields if f["name"].lower() not in excepted]
+
+    def _incoming_field(self, name: str) -> Field:
+        own = field_of(self._fields, name)
+        brought = field_of(self._source_fields, name)
+        if own is None and brought is None:
+            raise InvalidArgumentError(f"the table has no column `{name}`, nor has the source one that could be added")
+        chosen = own or brought
+        assert chosen is not None
+        taken = chosen["type"]
+        if own is not None and brought is not None and self.merge_schema:
+            nested = not isinstance(own["type"], str) and not isinstance(brought["type"], str)
+            if nested or (self.widens and _is_wider(own["type"], brought["type"])):
+                taken = brought["type"]
+        return {"name": chosen["name"], "type": taken, "nullable": True, "metadata": {}}
+
+    def starred(self, clause: Clause, fields: Sequence[Field]) -> list[str]:
+        """The columns that `*` gives values to, of a table with these columns."""
+        found = [f["name"] for f in self._star(clause) if field_of(fields, f["name"]) is not None]
+        if not found:
+            raise InvalidArgumentError("the source has no column of the table: name the columns and their values")
+        return found
+
+    def inserted_column(self, name: str, path: Sequence[str], fields: Sequence[Field], before: Sequence[str]) -> str:
+        """The column that a clause gives to new rows by this name, after those `before` it.
+
+        Raises:
+            InvalidArgumentError: no column of a table with these columns, or one that has a value already.
+            SchemaMismatchError: an identity column that takes no values (P108).
+        """
+        to = field_of(fields, path[0])
+        if len(path) > 1 or to is None:
+            raise InvalidArgumentError(f"the table has no column `{name}` that a new row could give a value to")
+        if to["name"] in before:
+            raise InvalidArgumentError(f"`{name}` is assigned twice: give each column one value")
+        if to.get("metadata", {}).get("delta.identity.allowExplicitInsert") is False:
+            raise SchemaMismatchError(
+                f"DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED: `{to['name']}` is GENERATED ALWAYS AS "
+                "IDENTITY: leave it out of the new rows"
+            )
+        return str(to["name"])
+
+    def default(self, name: str, fields: Sequence[Field]) -> str:
+        """The value of a column where the user writes DEFAULT (P107)."""
+        own = field_of(fields, self.path(name)[0])
+        return str((own or {}).get("metadata", {}).get("CURRENT_DEFAULT", "NULL"))
+
+    def path(self, name: str) -> list[str]:
+        """The column that a name is assigned by, with the target's alias before it or without."""
+        columns = {f["name"].lower() for f in (*self._fields, *self._source_fields)}
+        if name.lower() in columns:
+            return [name]
+        node = parsed(name)
+        if not isinstance(node, Name):
+            raise InvalidArgumentError(f"`{name}` is no column: put names with signs in backticks")
+        first, *rest = node.parts
+        if rest and self.target_alias is not None and first.lower() == self.target_alias.lower():
+            return rest
+        return [first, *rest]
+
+
+def field_of(fields: Sequence[Field], name: str) -> Field | None:
+    """The field of a name, found ignoring case."""
+    return next((f for f in fields if f["name"].lower() == name.lower()), None)
+
+
+def is_default(sql: str) -> bool:
+    """Whether a value is the word DEFAULT (P107)."""
+    return sql.strip().lower() == "default"
+
+
+def _is_wider(own: Any, brought: Any) -> bool:
+    """Whether values of one type are all among those of another one of its family."""
+    a, b = of_json(own), of_json(brought)
+    if a is None or b is None or a == b:
+        return False
+    if a.integral and b.integral:
+        return a.bits < b.bits
+    if a.name == b.name == "decimal":
+        return a.scale <= b.scale and a.precision - a.scale <= b.precision - b.scale
+    return (a.name, b.name) == ("float", "double")
+
+
+def check_whole(column: str, to: Any, given: Any, updates: bool) -> None:
+    """An update by a struct that lacks fields would empty them."""
+    if not updates or isinstance(to, str) or isinstance(given, str) or "struct" not in (to["type"], given["type"]):
+        return
+    if to["type"] != given["type"]:
+        raise SchemaMismatchError(f"`{column}` of type {to['type']} doesn't take a {given['type']}")
+    for f in to["fields"]:
+        brought = field_of(given["fields"], f["name"])
+        if brought is None:
+            raise SchemaMismatchError(
+                f"the value for `{column}` has no field `{f['name']}`, which the update would empty: assign the other "
+                f"fields one by one, as in `{column}.{to['fields'][0]['name']}`"
+            )
+        check_whole(f"{column}.{f['name']}", f["type"], brought["type"], updates)

@@ -1,0 +1,196 @@
+"""OPTIMIZE: files written anew so that the table is read well, by size or in an order of their rows.
+
+No row changes. What is written anew is the core's choice (`_native.Layout`); here it is run group by group, and committed
+once, or whenever some time has gone. Called by `deltaplane.layout` and after commits (`after_commit`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltaplane import _native
+from deltaplane.commands.condition import Condition
+from deltaplane.commands.rewriting import Settings, Target
+from deltaplane.engine.local import memory_bytes
+from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr import Predicate
+from deltaplane.properties import commit_request, file_request
+
+__all__ = ["Layout", "Progress", "after_commit", "optimize"]
+
+_log = logging.getLogger(__name__)
+
+# Of each file's rows at most this share may be deleted by a vector before it is written anew, as in delta-spark.
+MOST_DELETED = 0.05
+# As many small files of a partition are put together after a commit, as in delta-spark.
+_SMALL_FILES = 50
+# Rows beyond go to temporary files while they are sorted.
+_MEMORY_BYTES = 2 << 30
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a command has come: groups of files, and the bytes of the files that they take the place of."""
+
+    groups_done: int
+    groups: int
+    bytes_done: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a caller asks for.
+
+    `columns` to order rows by, none for small files put together or a clustered table's own; `curve` None for the default;
+    `memory_limit` in bytes or as text; `commit_interval` in seconds between commits, None for one; `auto_min_files` for
+    the compaction after a commit.
+    """
+
+    partitions: Predicate | None = None
+    columns: Sequence[str] = ()
+    curve: str | None = None
+    full: bool = False
+    most_deleted: float = MOST_DELETED
+    tasks: int | None = None
+    memory_limit: int | str | None = None
+    commit_interval: float | None = None
+    auto_min_files: int | None = None
+    dry_run: bool = False
+    progress: Callable[[Progress], object] | None = None
+
+
+def optimize(target: Target, what: Layout, settings: Settings) -> dict[str, Any]:
+    """Runs it; returns what was done, or with `dry_run` what would be, under deltalake's names."""
+    memory = _MEMORY_BYTES if what.memory_limit is None else memory_bytes(what.memory_limit)
+    job = _native.Layout.begin(target.snapshot, json.dumps(_request(target, what, settings)))
+    plan = json.loads(job.summary)
+    done = _Done(plan)
+    if what.dry_run or job.was_done or plan["groups"] == 0:
+        return done.metrics()
+    tasks = what.tasks or os.cpu_count() or 1
+    job.start(tasks, memory)
+    _run(job, what, done)
+    return done.metrics()
+
+
+def after_commit(target: Target) -> None:
+    """Puts small files together in the partitions that the newest commit wrote to (`delta.autoOptimize.autoCompact`).
+
+    The commit is durable already: what fails here is logged, and the next commit tries again.
+    """
+    if not target.snapshot.auto_compacts:
+        return
+    try:
+        optimize(target, Layout(auto_min_files=_SMALL_FILES), Settings())
+    except Exception as e:  # noqa: BLE001 - nothing may make a commit that is there look failed
+        _log.warning("%s: small files couldn't be put together after the commit: %s", target.snapshot.uri, e)
+
+
+def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]:
+    condition = Condition(target.snapshot, what.partitions)
+    if condition.check is not None:
+        raise UnsupportedExpressionError("files are chosen by partition columns alone: leave others out")
+    if what.tasks is not None and what.tasks < 1:
+        raise InvalidArgumentError(f"max_concurrent_tasks is a number of tasks, not {what.tasks}")
+    if not 0 <= what.most_deleted <= 1:
+        raise InvalidArgumentError(f"the share of deleted rows lies between 0 and 1: {what.most_deleted} doesn't")
+    commit = commit_request(settings.commit, settings.hook)
+    if commit["txn"] and what.commit_interval is not None:
+        raise InvalidArgumentError("an application's version is committed once: leave min_commit_interval out")
+    rewrite = {
+        "operation": "OPTIMIZE",
+        "operation_parameters": condition.parameters,
+        "data_change": False,
+        "predicate": condition.tree,
+        "files": file_request(settings.writer, settings.target_file_size),
+        "commit": commit,
+    }
+    return {
+        "rewrite": rewrite,
+        "columns": list(what.columns),
+        "curve": what.curve,
+        "full": what.full,
+        "most_deleted": what.most_deleted,
+        "auto_min_files": what.auto_min_files,
+    }
+
+
+def _run(job: _native.Layout, what: Layout, done: _Done) -> None:
+    committing = False
+    last = time.monotonic()
+    try:
+        while (step := job.step()) is not None:
+            done.add(json.loads(step))
+            if what.progress is not None:
+                what.progress(done.progress())
+            if what.commit_interval is not None and time.monotonic() - last >= what.commit_interval:
+                committing = True
+                done.committed(json.loads(job.commit()))
+                committing, last = False, time.monotonic()
+        if done.uncommitted:
+            committing = True
+            done.committed(json.loads(job.commit()))
+    except BaseException as failure:
+        job.abort(committing and not isinstance(failure, NOT_COMMITTED))
+        raise
+
+
+@dataclass
+class _Done:
+    """What was done so far."""
+
+    plan: Mapping[str, Any]
+    added: list[int] = field(default_factory=list)
+    removed: list[int] = field(default_factory=list)
+    groups: int = 0
+    uncommitted: int = 0
+    versions: list[int] = field(default_factory=list)
+
+    def add(self, step: Mapping[str, list[int]]) -> None:
+        self.added += step["added"]
+        self.removed += step["removed"]
+        self.groups += 1
+        self.uncommitted += 1
+
+    def committed(self, metrics: Mapping[str, Any]) -> None:
+        self.versions.append(metrics["version"])
+        self.uncommitted = 0
+
+    def progress(self) -> Progress:
+        return Progress(self.groups, self.plan["groups"], sum(self.removed), self.plan["bytes"])
+
+    def metrics(self) -> dict[str, Any]:
+        plan = self.plan
+        return {
+            "numFilesAdded": len(self.added),
+            "numFilesRemoved": len(self.removed),
+            "filesAdded": _sizes(self.added),
+            "filesRemoved": _sizes(self.removed),
+            "partitionsOptimized": plan["partitions"],
+            "numBatches": plan["groups"],
+            "totalConsideredFiles": plan["considered_files"],
+            "totalFilesSkipped": plan["considered_files"] - plan["files"],
+            "preserveInsertionOrder": not plan["ordered"],
+            "plannerStrategy": plan["strategy"],
+            "preservedStableOrder": not plan["ordered"],
+            "maxBinSpanFiles": plan["most_files_in_group"],
+            "numFilesToRewrite": plan["files"],
+            "numBytesToRewrite": plan["bytes"],
+            "targetFileSize": plan["target_bytes"],
+            "versions": self.versions,
+        }
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    """As deltalake gives it: a text."""
+    average = sum(sizes) / len(sizes) if sizes else 0.0
+    lowest, highest = min(sizes, default=0), max(sizes, default=0)
+    told = {"avg": average, "max": highest, "min": lowest, "totalFiles": len(sizes), "totalSize": sum(sizes)}
+    return json.dumps(told, separators=(",", ":"))

@@ -1,0 +1,82 @@
+"""VACUUM: which files go, by a listing, an inventory or the log, and for how long files stay. The core finds and deletes.
+
+Called by `deltaplane.care`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.arrow_io import as_reader
+from deltaplane.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Vacuum", "vacuum"]
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class Vacuum:
+    """What may go. `retention_hours` None: what the table's properties say."""
+
+    retention_hours: float | None = None
+    enforce_retention: bool = True
+    full: bool = False
+    keep_versions: Sequence[int] = ()
+    dry_run: bool = True
+
+
+def vacuum(
+    table: _native.Snapshot, what: Vacuum, inventory: Any, commit: dict[str, Any]
+) -> tuple[list[str], dict[str, Any]]:
+    """The files' paths below the table's root, and the report: bytes, directories, and the version of the last commit."""
+    if what.retention_hours is not None and not 0 <= what.retention_hours < float("inf"):
+        raise InvalidArgumentError(f"files are kept for 0 hours or more, not {what.retention_hours}")
+    if any(isinstance(v, bool) or not isinstance(v, int) or v < 0 for v in what.keep_versions):
+        raise InvalidArgumentError(f"keep_versions is a list of version numbers, not {list(what.keep_versions)}")
+    request = {
+        "retention_ms": None if what.retention_hours is None else round(what.retention_hours * _HOUR_MS),
+        "enforce_retention": what.enforce_retention,
+        "lite": not what.full and inventory is None,
+        "keep_versions": list(what.keep_versions),
+        "dry_run": what.dry_run,
+        "commit": commit,
+    }
+    rows = None if inventory is None else _inventory(inventory)
+    files, report = _native.vacuum(table, json.dumps(request), rows)
+    return files, json.loads(report)
+
+
+def _inventory(given: Any) -> pa.RecordBatchReader:
+    """The files among an inventory's rows, with delta-spark's columns."""
+    import pyarrow as pa
+
+    if isinstance(given, (list, tuple)):
+        given = pa.Table.from_pylist(list(given)) if given else pa.table({name: [] for name in _INVENTORY})
+    reader = as_reader(given)
+    absent = sorted({*_INVENTORY} - {*reader.schema.names})
+    if absent:
+        raise InvalidArgumentError(f"an inventory has the columns {', '.join(_INVENTORY)}: {', '.join(absent)} lacks")
+    schema = pa.schema([("path", pa.string()), ("length", pa.int64()), ("modificationTime", pa.int64())])
+
+    def files() -> Any:
+        import pyarrow.compute as pc
+
+        for batch in reader:
+            kept = batch.filter(pc.invert(pc.fill_null(batch["isDir"].cast(pa.bool_()), False)))
+            try:
+                yield kept.select(schema.names).cast(schema)
+            except pa.ArrowException as e:
+                raise InvalidArgumentError(f"an inventory's length and modificationTime are whole numbers: {e}") from e
+
+    return pa.RecordBatchReader.from_batches(schema, files())
+
+
+_INVENTORY = ("path", "length", "isDir", "modificationTime")

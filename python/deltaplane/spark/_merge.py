@@ -1,0 +1,224 @@
+"""MERGE on Spark: one join finds the pairs that matter and keeps them; all else is read off these and the source.
+
+The source is evaluated once. What the clauses mean for the columns is `commands.merge_columns`' matter. Called by
+`deltaplane.spark.DeltaTable`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from deltaplane.commands.assignments import AssignedColumns
+from deltaplane.commands.merge_clauses import Clause, said
+from deltaplane.commands.merge_columns import MergeColumns, is_default
+from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewritten
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.tree import all_of
+from deltaplane.spark._conditions import bound
+from deltaplane.spark._internals import Jvm
+from deltaplane.spark._merge_keys import SourceKeys
+from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column, refuse_chance
+from deltaplane.spark._schema import delta_schema_json, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["SparkMerge", "merge"]
+
+# The number of a row of the source, and of the clause for a row that matches none of it.
+_SOURCE_ROW = "__deltaplane_source_row"
+_UNMATCHED_ACT = "__deltaplane_unmatched_act"
+_MATCHED_ROW = "__deltaplane_matched_row"
+
+
+@dataclass(frozen=True)
+class SparkMerge:
+    """A MERGE as the user gives it. Conditions and values of clauses are Spark SQL or Spark's own expressions."""
+
+    source: DataFrame
+    condition: Expression
+    clauses: Sequence[Clause]
+    merge_schema: bool = False
+
+
+def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str, int]:
+    """Merges in one commit; returns its metrics under delta-spark's names, without any if nothing was to do.
+
+    Raises:
+        InvalidArgumentError: a wrong clause, one that differs from one evaluation to the next, or several rows of the
+            source that change one row.
+        SchemaMismatchError: a value of a type that its column doesn't take.
+    """
+    fields = json.loads(delta_schema_json(what.source.schema))["fields"]
+    # Numbered and kept: a source need not give the same rows twice.
+    source = what.source.withColumn(_SOURCE_ROW, F.monotonically_increasing_id()).localCheckpoint()
+    alias = Jvm.of(target.spark).alias_of(what.source)
+    configuration = json.loads(target.snapshot.metadata_json()).get("configuration", {})
+    columns = MergeColumns(
+        schema_json=target.snapshot.schema_json(),
+        source_json=json.dumps({"type": "struct", "fields": fields}),
+        clauses=what.clauses,
+        target_alias=target.alias,
+        merge_schema=what.merge_schema,
+        widens=configuration.get("delta.enableTypeWidening") == "true",
+    )
+    text = what.condition if isinstance(what.condition, str) else Jvm.of(target.spark).text_of(what.condition)
+    keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
+    run = _Run(target, what, columns, source, *keys.looked_up(source))
+    operation = Operation("MERGE", _said(what, text), run.reads, columns.incoming)
+    return rewritten(target, operation, settings, run)
+
+
+def _said(what: SparkMerge, text: str) -> dict[str, str]:
+    clauses = [
+        Clause(c.kind, c.action, None if c.condition is None else _text(what.source, c.condition)) for c in what.clauses
+    ]
+    return {
+        "predicate": text,
+        "matchedPredicates": json.dumps(said(clauses, "matched")),
+        "notMatchedPredicates": json.dumps(said(clauses, "not_matched")),
+        "notMatchedBySourcePredicates": json.dumps(said(clauses, "not_matched_by_source")),
+    }
+
+
+def _text(frame: DataFrame, expression: Expression) -> str:
+    return expression if isinstance(expression, str) else Jvm.of(frame.sparkSession).text_of(expression)
+
+
+class _Run:
+    """The steps of one MERGE. In the kept pairs `ACT` is the number of the clause that changes the row, if one does."""
+
+    def __init__(
+        self,
+        target: SparkTarget,
+        what: SparkMerge,
+        columns: MergeColumns,
+        source: DataFrame,
+        sources: int,
+        pruning: Sequence[Column],
+        trees: Sequence[Any],
+    ) -> None:
+        self._target, self._what, self._columns = target, what, columns
+        self._source, self._sources = source, sources
+        self._matched = columns.of_kind("matched")
+        self._by_source = columns.of_kind("not_matched_by_source")
+        self._inserts = columns.of_kind("not_matched")
+        self._changing = [*self._matched, *self._by_source]
+        known = [] if self._by_source else bound(target, list(trees))
+        self._pruning = [] if self._by_source else pruning
+        self.reads = json.dumps(all_of(known)) if known else None
+
+    def __call__(self, job: Rewriting) -> dict[str, int] | None:
+        """The steps, in order; returns the commit's metrics, None where there is nothing to commit."""
+        work = Work(job, self._target)
+        # One frame for all: expressions find its columns by what they are, not by their names alone.
+        self._table = self._target.frame(work.stored_ids)
+        pairs = self._pairs().persist()
+        try:
+            counts = self._change(work, pairs) if self._changing else {}
+            inserted = self._insert(work, pairs, bool(counts)) if self._sources else 0
+        finally:
+            pairs.unpersist()
+        if not counts and not inserted:
+            return None
+        rows = changed_rows(self._changing, counts)
+        return job.commit(merge_metrics(job.finish(), rows, self._sources, inserted))
+
+    # --- which rows ---------------------------------------------------------------------------------------------------
+
+    def _pairs(self) -> DataFrame:
+        """The pairs that a clause changes, those that match where rows are inserted, and rows without a match that a
+        clause changes."""
+        table, source = self._table, self._source
+        for condition in self._pruning:
+            table = table.where(condition)
+        if self._by_source:
+            table = table.withColumn(_UNMATCHED_ACT, _first(self._by_source, len(self._matched)))
+        joined = table.join(source, column(self._what.condition), "left" if self._by_source else "inner")
+        refuse_chance(joined, "the condition of the merge")
+        if not self._changing:
+            return joined.select(source[_SOURCE_ROW]).distinct()
+        act = _first(self._matched, 0)
+        if self._by_source:
+            act = F.when(source[_SOURCE_ROW].isNull(), F.col(_UNMATCHED_ACT)).otherwise(act)
+        kept = [self._table[quoted(name)] for name in self._table.columns]
+        pairs = joined.select(*kept, *(source[quoted(name)] for name in source.columns), act.alias(ACT))
+        refuse_chance(pairs, "the condition of a clause")
+        wanted = F.col(ACT).isNotNull()
+        return pairs.where(wanted | F.col(_SOURCE_ROW).isNotNull() if self._inserts else wanted)
+
+    # --- what becomes of them -----------------------------------------------------------------------------------------
+
+    def _change(self, work: Work, pairs: DataFrame) -> dict[int, int]:
+        """Takes changed rows out of their files and writes updated ones; returns how many, by the clause's number."""
+        deletes = [n for n, clause in enumerate(self._changing) if clause.action == "delete"]
+        counts = work.take_out(pairs.where(F.col(ACT).isNotNull()), deletes, always_recorded=True)
+        updates = [n for n, clause in enumerate(self._changing) if clause.action == "update" and n in counts]
+        work.write([self._updated(work, pairs, n) for n in updates], "update_postimage")
+        return counts
+
+    def _updated(self, work: Work, pairs: DataFrame, number: int) -> DataFrame:
+        clause = self._changing[number]
+        rows = pairs.where(F.col(ACT) == number)
+        if clause.kind == "not_matched_by_source":
+            rows = rows.select(*[self._table[quoted(name)] for name in self._table.columns])
+        old = {name: self._table[quoted(name)] for name in self._columns.target_columns}
+        assigned, values = AssignedColumns(work.fields), []
+        for n, (name, path, value) in enumerate(self._values(clause, work.fields)):
+            assigned.add_path(name, path, n)
+            values.append(value)
+        return work.changed(rows, old, assigned, values)
+
+    def _insert(self, work: Work, pairs: DataFrame, changed: bool) -> int:
+        """Writes the rows that the clauses insert; returns how many."""
+        if not self._inserts:
+            return 0
+        matched = pairs.select(F.col(_SOURCE_ROW).alias(_MATCHED_ROW)).where(F.col(_MATCHED_ROW).isNotNull())
+        others = self._source.join(matched, self._source[_SOURCE_ROW] == F.col(_MATCHED_ROW), "left_anti")
+        others = others.withColumn(ACT, _first(self._inserts, 0))
+        refuse_chance(others, "the condition of a clause")
+        inserted = 0
+        for number, clause in enumerate(self._inserts):
+            columns, values = self._new_row(clause, work.fields)
+            rows = work.inserted(others.where(F.col(ACT) == number), columns, values)
+            inserted += work.write([rows], "insert" if changed else None, inserts=True)
+        return inserted
+
+    def _new_row(self, clause: Clause, fields: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[Column]]:
+        columns, values = list[str](), []
+        for name, path, value in self._values(clause, fields):
+            columns.append(self._columns.inserted_column(name, path, fields, columns))
+            values.append(value)
+        return columns, values
+
+    def _values(self, clause: Clause, fields: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], Column]]:
+        """The columns that a clause gives values to: name, path and value."""
+        if clause.values is None:
+            found = self._columns.starred(clause, fields)
+            return [(name, [name], self._source[quoted(name)]) for name in found]
+        if not clause.values:
+            raise InvalidArgumentError(f"a clause to {clause.action} rows gives no column a value")
+        values = []
+        for name, given in clause.values.items():
+            of_default = isinstance(given, str) and is_default(given)
+            value = self._columns.default(name, fields) if of_default else given
+            values.append((name, self._columns.path(name), column(value)))
+        return values
+
+
+def _first(clauses: Sequence[Clause], number: int) -> Column:
+    """The number of the first clause that applies, counted from `number`; null if none does."""
+    none = F.lit(None).cast("int")
+    numbered = [(F.lit(number + n), clause.condition) for n, clause in enumerate(clauses)]
+    return reduce(
+        lambda rest, clause: clause[0] if clause[1] is None else F.when(column(clause[1]), clause[0]).otherwise(rest),
+        reversed(numbered),
+        none,
+    )

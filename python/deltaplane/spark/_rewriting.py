@@ -1,0 +1,250 @@
+"""What DELETE, UPDATE and MERGE share on Spark: rows with their places, and the jobs that take rows out and write others.
+
+Tasks make the files and deletion vectors; the driver gets one text for each task, adopts it and commits. Called by
+`_delete`, `_update` and `_merge`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from deltaplane.commands.assignments import AssignedColumns, Node
+from deltaplane.commands.merge_clauses import several_matches
+from deltaplane.commands.merge_columns import check_whole
+from deltaplane.commands.rewriting import Rewriting, Target
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+from deltaplane.spark._internals import Jvm
+from deltaplane.spark._jobs import run_tasks
+from deltaplane.spark._location import split_options
+from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
+from deltaplane.spark._read import read_with_places
+from deltaplane.spark._row_rules import relaxed, ruled
+from deltaplane.spark._schema import quoted
+from deltaplane.spark._tasks import raise_refusal
+from deltaplane.spark._write import rebalanced
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "refuse_chance"]
+
+# Spark SQL, or Spark's own expression.
+Expression: TypeAlias = "str | Column"
+
+# The number of the clause that changes a row.
+ACT = "__deltaplane_act"
+# The hidden column by which the core takes a row's id.
+_ID = "_row_id"
+_BROKEN = "__deltaplane_broken"
+
+
+def column(expression: Expression) -> Column:
+    """An expression as Spark has it."""
+    return F.expr(expression) if isinstance(expression, str) else expression
+
+
+@dataclass(frozen=True)
+class SparkTarget(Target):
+    """A table that a session changes, under the name that expressions may use for it."""
+
+    spark: SparkSession
+    options: Mapping[str, str] | None = None
+    alias: str | None = None
+
+    def frame(self, stored_ids: str | None = None) -> DataFrame:
+        """The table's rows with their places."""
+        frame = read_with_places(self.spark, self.snapshot, self.options, Places(stored_ids))
+        return frame if self.alias is None else frame.alias(self.alias)
+
+
+def refuse_chance(frame: DataFrame, what: str) -> None:
+    """Refuses a frame whose rows differ from one evaluation to the next.
+
+    Raises:
+        InvalidArgumentError: says what makes it so.
+    """
+    if not Jvm.of(frame.sparkSession).is_deterministic(frame):
+        raise InvalidArgumentError(
+            f"DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED: {what} differs from one evaluation to the next: compute it "
+            "beforehand, as a column of the source or a literal"
+        )
+
+
+class Work:
+    """One command's jobs. Where one fails, what the others made is in the job that is given up."""
+
+    def __init__(self, job: Rewriting, target: SparkTarget) -> None:
+        self._job, self._target = job, target
+        self._options, _ = split_options(target.options)
+        self._spec, self._task_spec = job.native.spec, job.native.task_spec
+        parsed = json.loads(self._task_spec)
+        self.stored_ids: str | None = parsed["ids"][0] if parsed["ids"] else None
+        self.schema = relaxed(json.loads(self._spec)["schema"])
+        self.fields: list[dict[str, Any]] = json.loads(json.loads(self._spec)["schema"])["fields"]
+        self._generated = {rule["column"] for rule in json.loads(self._spec)["row_rules"]["generated"]}
+        self._located: list[tuple[str, str, str, int | None, bool]] = []
+        self._tasks = 0
+
+    # --- rows that go ---------------------------------------------------------------------------------------------------
+
+    def take_out(self, rows: DataFrame, deletes: Sequence[int], *, always_recorded: bool) -> dict[int, int]:
+        """Takes rows out of their files; returns how many by the number of their clause.
+
+        Args:
+            rows: with their places and `ACT`; looked at twice.
+            deletes: the clauses that delete, which may name a row several times.
+            always_recorded: whether changes are recorded also where vectors tell them (P130).
+
+        Raises:
+            InvalidArgumentError: a row that several rows of a source change.
+        """
+        native, spark = self._job.native, self._target.spark
+        files = [row[0] for row in rows.select(FILE).distinct().collect()]
+        self._job.found()
+        if not files:
+            return {}
+        self._located = native.located(files)
+        records = always_recorded or not all(marked for *_, marked in self._located)
+        location, options, spec, deleting = self._target.location, self._options, self._task_spec, list(deletes)
+        named = [(uri, None, None, add) for uri, _, add, _, _ in self._located]
+        adds = spark.createDataFrame(named, "file string, row long, act int, add string")
+        places = rows.select(F.col(FILE), F.col(ROW), F.col(ACT).cast("int"), F.lit(None).cast("string"))
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from deltaplane.spark._tasks import take_out
+
+            yield from take_out(location, options, spec, deleting, records, batches)
+
+        # A file's rows meet its add action in one task.
+        outcomes, _ = run_tasks(adds.unionAll(places).repartition("file"), task)
+        done = [json.loads(text) for text in outcomes]
+        native.adopt(outcomes)
+        if twice := sum(one["twice"] for one in done):
+            raise several_matches(twice)
+        counts: dict[int, int] = {}
+        for one in done:
+            for act, number in one["taken_out"].items():
+                counts[int(act)] = counts.get(int(act), 0) + number
+        return counts
+
+    # --- rows that come -------------------------------------------------------------------------------------------------
+
+    def changed(
+        self, rows: DataFrame, old: Mapping[str, Column], assigned: AssignedColumns, values: Sequence[Column]
+    ) -> DataFrame:
+        """Rows with their new values, in the table's types and with their ids; to be asked for after `take_out`.
+
+        Args:
+            rows: old rows with their places.
+            old: the table's columns in `rows`; columns that the command adds have none.
+            assigned, values: which of the values goes where.
+
+        Raises:
+            SchemaMismatchError: a value of a type that its column doesn't take.
+        """
+        given = rows.select(*values)
+        types = [json.loads(f.dataType.json()) for f in given.schema.fields]
+        columns = []
+        for field in self.fields:
+            name = field["name"]
+            before = old.get(name, F.lit(None))
+            node = assigned.tree.get(name)
+            _check_structs(name, field["type"], node, types)
+            after = before if node is None else _assigned(before, field["type"], node, values)
+            columns.append(after.alias(name))
+        beside = [F.col(FILE), F.col(ROW)] + ([F.col(ROW_ID)] if self.stored_ids else [])
+        new = rows.select(*columns, *beside)
+        if self.stored_ids:
+            new = self._with_ids(new)
+        anew = self._generated - assigned.columns
+        kept = [f for f in self.schema.fields if f.name not in anew]
+        return self._stored(new, StructType([*kept, *(f for f in new.schema.fields if f.name == _ID)]))
+
+    def _with_ids(self, rows: DataFrame) -> DataFrame:
+        """Rows with the ids that they had (P142)."""
+        first = [(uri, base) for uri, _, _, base, _ in self._located]
+        files = self._target.spark.createDataFrame(first, f"{FILE}_of string, base long")
+        joined = rows.join(F.broadcast(files), F.col(FILE) == F.col(f"{FILE}_of"))
+        return joined.withColumn(_ID, F.coalesce(F.col(ROW_ID), F.col("base") + F.col(ROW)))
+
+    def inserted(self, rows: DataFrame, columns: Sequence[str], values: Sequence[Column]) -> DataFrame:
+        """New rows with these columns, in the table's types.
+
+        Raises:
+            SchemaMismatchError: a value of a type that its column doesn't take.
+        """
+        new = rows.select(*[value.alias(name) for name, value in zip(columns, values, strict=True)])
+        return self._stored(new, StructType([f for f in self.schema.fields if f.name in columns]))
+
+    def _stored(self, rows: DataFrame, schema: StructType) -> DataFrame:
+        """Rows as Spark stores them into columns of these types (ANSI store assignment)."""
+        try:
+            return rows.to(schema)
+        except AnalysisException as e:
+            raise SchemaMismatchError(
+                f"a value doesn't fit its column, cast it: {e}", table=self._target.location
+            ) from e
+
+    def write(self, frames: Sequence[DataFrame], change: str | None, *, inserts: bool = False) -> int:
+        """Writes rows in one job, recorded as this change; returns how many.
+
+        Raises:
+            ConstraintViolationError: a row that breaks a rule of the table.
+        """
+        if not frames:
+            return 0
+        told = [ruled(frame, self._spec, self._target.location, [_ID]) for frame in frames]
+        nothing = F.lit(None).cast("string")
+        judged = [frame.withColumn(_BROKEN, nothing if broken is None else broken) for frame, broken in told]
+        rows = reduce(lambda a, b: a.unionByName(b), judged)
+        names = [name for name in rows.columns if name != _BROKEN]
+        rows = rebalanced(rows, json.loads(self._spec)["partition_columns"])
+        rows = rows.select(*map(quoted, names), _BROKEN).toDF(*[f"c{i}" for i in range(len(names) + 1)])
+        location, options, spec = self._target.location, self._options, self._task_spec
+        first, shown = self._tasks if inserts else None, [*names, ""]
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from deltaplane.spark._tasks import write_changed
+
+            named = (b.rename_columns(shown) for b in batches)
+            yield from write_changed(location, options, spec, change, first, named)
+
+        outcomes, refusals = run_tasks(rows, task)
+        self._job.native.adopt(outcomes)
+        raise_refusal(refusals, location)
+        done = [json.loads(text) for text in outcomes]
+        # Tasks of a later job take up where these left off handing out identity values.
+        self._tasks = max([self._tasks, *(one["task"] + 1 for one in done)])
+        return sum(one["written_rows"] for one in done)
+
+
+def _assigned(old: Column, of: Any, node: Node, values: Sequence[Column]) -> Column:
+    """A column with the new values in it; a struct that was null gets its other fields as nulls, as in Spark."""
+    if node.value is not None:
+        return values[node.value]
+    parts = []
+    for field in of["fields"]:
+        part, below = old.getField(field["name"]), node.below.get(field["name"])
+        parts.append((part if below is None else _assigned(part, field["type"], below, values)).alias(field["name"]))
+    return F.struct(*parts)
+
+
+def _check_structs(name: str, of: Any, node: Node | None, types: Sequence[Any]) -> None:
+    """Refuses structs that lack fields of their column, which an update would empty."""
+    if node is None:
+        return
+    if node.value is not None:
+        if types[node.value] != "void":
+            check_whole(name, of, types[node.value], updates=True)
+        return
+    for field in of["fields"]:
+        _check_structs(f"{name}.{field['name']}", field["type"], node.below.get(field["name"]), types)

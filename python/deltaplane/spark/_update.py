@@ -1,0 +1,48 @@
+"""UPDATE on Spark: rows are found once and kept, taken out of their files, and written with new values.
+
+Called by `deltaplane.spark.DeltaTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deltaplane.commands.assignments import AssignedColumns
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewritten
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.spark._conditions import SparkCondition
+from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column
+from deltaplane.spark._schema import quoted
+
+__all__ = ["update"]
+
+
+def update(
+    target: SparkTarget, values: Mapping[str, Expression], condition: Expression | None, settings: Settings
+) -> dict[str, int]:
+    """Updates rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+    if not values:
+        raise InvalidArgumentError("nothing is assigned: give at least one column a value")
+    which = SparkCondition(target, condition)
+
+    def run(job: Rewriting) -> dict[str, int] | None:
+        from pyspark.sql import functions as F
+
+        work = Work(job, target)
+        table = target.frame(work.stored_ids)
+        assigned = AssignedColumns(work.fields)
+        for number, name in enumerate(values):
+            assigned.add(name, number)
+        rows = which.met(table).persist()
+        try:
+            counts = work.take_out(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
+            if not counts:
+                return None
+            old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
+            new = work.changed(rows, old, assigned, [column(value) for value in values.values()])
+            written = work.write([new], "update_postimage")
+        finally:
+            rows.unpersist()
+        return job.commit({**job.finish(), "numUpdatedRows": written})
+
+    return rewritten(target, Operation("UPDATE", which.parameters, which.tree), settings, run)

@@ -1,0 +1,74 @@
+"""OPTIMIZE table [FULL] [WHERE partitions] [ZORDER BY (columns)]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.syntax import TableName
+from deltaplane.statements.statement import Clause, Session, Statement, one_row
+from deltaplane.table import DeltaTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["STATEMENT"]
+
+
+@dataclass(frozen=True)
+class Optimize:
+    """The table, which of its partitions, and by which columns rows are ordered."""
+
+    table: TableName
+    full: bool
+    where: Clause | None
+    columns: tuple[str, ...]
+
+    def run(self, session: Session) -> pa.Table:
+        """Writes files anew; no row changes."""
+        table = session.catalog.target(self.table)
+        if self.where is None:
+            return self._on(table, None)
+        with self.where.cursor.located(self.where.token):
+            return self._on(table, self.where.over(table, self.table))
+
+    def _on(self, table: DeltaTable, where: str | None) -> pa.Table:
+        if self.columns:
+            done = table.optimize.z_order(self.columns, where, full=self.full)
+        else:
+            done = table.optimize.compact(where, full=self.full)
+        return one_row(
+            num_added_files=done["numFilesAdded"],
+            num_removed_files=done["numFilesRemoved"],
+            num_partitions_optimized=done["partitionsOptimized"],
+            num_considered_files=done["totalConsideredFiles"],
+            num_skipped_files=done["totalFilesSkipped"],
+            version=max(done["versions"], default=None),
+        )
+
+
+def _read(cursor: Grammar) -> Optimize:
+    table = cursor.table(alias=False, version=False)
+    full = cursor.take("full")
+    where = Clause.read(cursor) if cursor.take("where") else None
+    columns: tuple[str, ...] = ()
+    if cursor.take("zorder"):
+        cursor.expect("by")
+        columns = tuple(_columns(cursor))
+    return Optimize(table, full, where, columns)
+
+
+def _columns(cursor: Grammar) -> list[str]:
+    def one() -> str:
+        return cursor.dotted("a column's name")
+
+    if cursor.peek() == "(":
+        return cursor.listed(one)
+    found = [one()]
+    while cursor.take(","):
+        found.append(one())
+    return found
+
+
+STATEMENT = Statement(("optimize",), _read)

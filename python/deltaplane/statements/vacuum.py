@@ -1,0 +1,76 @@
+"""VACUUM table [FULL | LITE] [USING INVENTORY name | (query)] [RETAIN n HOURS] [DRY RUN], in any order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.running import prepared
+from deltaplane.queries.syntax import Query, TableName
+from deltaplane.statements.statement import Session, Statement, listed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["STATEMENT"]
+
+
+@dataclass
+class Vacuum:
+    """The table, and what may go."""
+
+    table: TableName
+    cursor: Grammar
+    lite: bool | None = None
+    inventory: TableName | Query | None = None
+    hours: int | None = None
+    dry_run: bool = False
+
+    def run(self, session: Session) -> pa.Table:
+        """The paths of the files that would go; of files that went the table's path, as delta-spark."""
+        table = session.catalog.target(self.table)
+        if self.lite and self.inventory is not None:
+            raise InvalidArgumentError("an inventory stands in for a listing, which LITE doesn't make: leave one out")
+        inventory = None if self.inventory is None else self._rows(session, self.inventory)
+        found = table.vacuum(self.hours, self.dry_run, full=not self.lite, inventory=inventory)
+        root = table.table_uri.rstrip("/")
+        return listed("path", [f"{root}/{name}" for name in found] if self.dry_run else [root])
+
+    def _rows(self, session: Session, inventory: TableName | Query) -> pa.Table:
+        if isinstance(inventory, Query):
+            return prepared(inventory, self.cursor, session.catalog).run()
+        data = session.catalog.data(inventory)
+        return session.catalog.table(inventory).to_pyarrow_table() if data is None else data
+
+
+def _read(cursor: Grammar) -> Vacuum:
+    made = Vacuum(cursor.table(alias=False, version=False), cursor)
+    while True:
+        if made.lite is None and cursor.peek() in ("full", "lite"):
+            made.lite = cursor.take("lite")
+            if not made.lite:
+                cursor.expect("full")
+        elif made.inventory is None and cursor.take("using"):
+            cursor.expect("inventory")
+            made.inventory = _inventory(cursor)
+        elif made.hours is None and cursor.take("retain"):
+            made.hours = cursor.whole_number("a number of hours")
+            cursor.expect("hours")
+        elif not made.dry_run and cursor.take("dry"):
+            cursor.expect("run")
+            made.dry_run = True
+        else:
+            return made
+
+
+def _inventory(cursor: Grammar) -> TableName | Query:
+    if not cursor.take("("):
+        return cursor.table(alias=False)
+    query = cursor.query()
+    cursor.expect(")")
+    return query
+
+
+STATEMENT = Statement(("vacuum",), _read)

@@ -1,0 +1,108 @@
+//! Rows of some files written to new files, as they come or in another order: read, sorted where an order is wanted, cut
+//! into files. Streamed: of sorted rows as many are held as memory allows. Knows no log; called by OPTIMIZE.
+
+mod outputs;
+mod sort;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::zorder::Curve;
+use deltaplane_store::Store;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::read::{FileRead, ReadSpec, scan};
+use crate::write::WriteSpec;
+use outputs::Outputs;
+
+/// By what rows are ordered.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Paths of columns, by the schema's names.
+    pub columns: Vec<Vec<String>>,
+    /// How.
+    pub curve: Curve,
+}
+
+/// How rows are moved to new files.
+#[derive(Clone)]
+pub struct Arrangement {
+    /// Where the files are.
+    pub store: Store,
+    /// All columns of the table, with the ids of rows where they have some.
+    pub read: Arc<ReadSpec>,
+    /// What new files are, but for their size.
+    pub write: WriteSpec,
+    /// The physical columns in which rows keep their ids (P142).
+    pub ids: Option<(String, String)>,
+    /// The new order; rows stay as they come where there is none.
+    pub order: Option<Order>,
+    /// About how many bytes of rows are held while they are sorted; others go to temporary files.
+    pub memory_bytes: usize,
+    /// Files that are read at a time.
+    pub parallelism: usize,
+    /// Set when the caller has given up: the rows' way ends soon then.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Arrangement {
+    /// Writes the live rows of these files to about so many new ones, which nobody sees until they are committed.
+    ///
+    /// # Errors
+    /// As [`scan`] and the writer; `StoreUnavailable` where temporary files have no room. No new file is left then, as
+    /// far as the store lets them go.
+    pub async fn run(&self, files: Vec<FileRead>, outputs: u64) -> Result<Vec<Add>> {
+        let mut out = Outputs::new(self);
+        let moved = match &self.order {
+            None => self.copy(files, &mut out).await,
+            Some(order) => self.sort(files, order, outputs, &mut out).await,
+        };
+        match moved {
+            Ok(()) => out.finish().await,
+            Err(e) => {
+                out.abort().await;
+                Err(e)
+            }
+        }
+    }
+
+    async fn copy(&self, files: Vec<FileRead>, out: &mut Outputs<'_>) -> Result<()> {
+        let mut rows = self.scan(files, self.read.clone());
+        while let Some(batch) = rows.try_next().await? {
+            self.go_on()?;
+            out.write(&batch).await?;
+        }
+        Ok(())
+    }
+
+    async fn sort(&self, files: Vec<FileRead>, order: &Order, outputs: u64, out: &mut Outputs<'_>) -> Result<()> {
+        let mut sorted = sort::sorted(self, files, order, outputs).await?;
+        out.cut_after(sorted.rows.div_ceil(outputs.max(1)));
+        while let Some(slice) = sorted.slices.next().await {
+            self.go_on()?;
+            out.write_keyed(&slice?, sorted.file_bytes).await?;
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        files: Vec<FileRead>,
+        spec: Arc<ReadSpec>,
+    ) -> stream::BoxStream<'static, Result<arrow::array::RecordBatch>> {
+        let files = stream::iter(files.into_iter().map(Ok)).boxed();
+        scan(self.store.clone(), files, spec, self.parallelism)
+    }
+
+    fn go_on(&self) -> Result<()> {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(Error::internal("another file of the command failed")),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

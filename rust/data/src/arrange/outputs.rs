@@ -1,0 +1,161 @@
+//! New files one after the other: each is ended when it has its rows, and made durable while the next ones are written.
+
+use arrow::array::RecordBatch;
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::paths;
+use deltaplane_sorting::Keyed;
+use tokio::task::JoinHandle;
+
+use super::Arrangement;
+use crate::write::{RowSink, WriteSpec, Written};
+
+/// Files whose last rows may be encoded at once: each holds a row group.
+const MOST_ENDING: usize = 4;
+
+/// The files of one arrangement.
+pub(super) struct Outputs<'a> {
+    of: &'a Arrangement,
+    sink: Option<RowSink>,
+    /// Rows of a file, and those that the open one still takes.
+    most: u64,
+    left: u64,
+    begun: usize,
+    /// The bytes that keys of the open file begin with.
+    begins: Vec<u8>,
+    ending: Vec<JoinHandle<Result<Written>>>,
+    adds: Vec<Add>,
+}
+
+impl<'a> Outputs<'a> {
+    pub(super) fn new(of: &'a Arrangement) -> Self {
+        Outputs {
+            of,
+            sink: None,
+            most: u64::MAX,
+            left: u64::MAX,
+            begun: 0,
+            begins: Vec::new(),
+            ending: Vec::new(),
+            adds: Vec::new(),
+        }
+    }
+
+    /// Ends each file after so many rows.
+    pub(super) fn cut_after(&mut self, rows: u64) {
+        self.most = rows.max(1);
+        self.left = self.most;
+    }
+
+    pub(super) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        let mut from = 0;
+        while from < rows.num_rows() {
+            let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+            let n = left.min(rows.num_rows() - from);
+            self.sink()?.write(&rows.slice(from, n)).await?;
+            self.left -= n as u64;
+            from += n;
+            if self.left == 0 {
+                self.end().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes sorted rows; where keys of one file have these bytes in common, it ends with them and by nothing else.
+    pub(super) async fn write_keyed(&mut self, slice: &Keyed, file_bytes: usize) -> Result<()> {
+        let rows = RecordBatch::from(&slice.rows);
+        if file_bytes == 0 {
+            return self.write(&rows).await;
+        }
+        self.cut_after(u64::MAX);
+        let begins = |row: usize| slice.keys.value(row).get(..file_bytes).unwrap_or_default();
+        let mut from = 0;
+        while from < rows.num_rows() {
+            let here = begins(from);
+            if here != self.begins.as_slice() {
+                self.end().await?;
+                self.begins = here.to_vec();
+            }
+            let n = slice
+                .slice(from, rows.num_rows() - from)
+                .place(|key| key.get(..file_bytes) == Some(here));
+            self.write(&rows.slice(from, n)).await?;
+            from += n;
+        }
+        Ok(())
+    }
+
+    fn sink(&mut self) -> Result<&mut RowSink> {
+        match &mut self.sink {
+            Some(sink) => Ok(sink),
+            none => {
+                let spec = WriteSpec {
+                    target_file_size_bytes: u64::MAX,
+                    first_file: self.begun,
+                    ..self.of.write.clone()
+                };
+                self.begun += 1;
+                Ok(none.insert(RowSink::new(&self.of.store, spec, self.of.ids.clone(), false)?))
+            }
+        }
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        self.left = self.most;
+        let Some(sink) = self.sink.take() else { return Ok(()) };
+        while self.ending.len() >= MOST_ENDING {
+            self.collect_one().await?;
+        }
+        self.ending.push(tokio::spawn(sink.finish()));
+        Ok(())
+    }
+
+    async fn collect_one(&mut self) -> Result<()> {
+        let task = self.ending.remove(0);
+        let ended = task
+            .await
+            .map_err(|e| Error::internal(format!("ending a data file: {e}")))?;
+        self.adds.extend(ended?.adds);
+        Ok(())
+    }
+
+    /// Ends the last file; the adds of all.
+    pub(super) async fn finish(mut self) -> Result<Vec<Add>> {
+        let ended = async {
+            self.end().await?;
+            while !self.ending.is_empty() {
+                self.collect_one().await?;
+            }
+            Ok(())
+        };
+        match ended.await {
+            Ok(()) => Ok(self.adds),
+            Err(e) => {
+                self.abort().await;
+                Err(e)
+            }
+        }
+    }
+
+    /// Gives up: deletes what was written, as far as the store lets it.
+    pub(super) async fn abort(mut self) {
+        if let Some(sink) = self.sink.take() {
+            sink.abort().await;
+        }
+        for task in std::mem::take(&mut self.ending) {
+            if let Ok(Ok(written)) = task.await {
+                self.adds.extend(written.adds);
+            }
+        }
+        for add in &self.adds {
+            let deleted = match paths::decode(&add.path) {
+                Ok(key) => self.of.store.delete(&key).await,
+                Err(e) => Err(e),
+            };
+            if let Err(e) = deleted {
+                tracing::warn!(file = %add.path, error = %e, "a data file of a failed command is left behind: vacuum removes it");
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Rows of files in the order of their keys: a sample of the columns that decide gives the keys, rows are sorted in runs
+//! that memory holds, and what is beyond goes to temporary files until all runs are merged.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch, StructArray};
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::zorder::{RowOrder, Sample, columns_of};
+use deltaplane_sorting::{Keyed, Run, Sorted, SpilledRun, merge};
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::{Arrangement, Order};
+use crate::read::{FileRead, ReadSpec};
+
+/// A run is sorted when it has this part of the memory; as many again may be under way, half of all stays with sorted runs.
+const RUN_PART: usize = 8;
+/// More rows in a run would only wait longer for their turn.
+const RUN_BYTES: usize = 256 << 20;
+/// Slices that are merged ahead of the writer.
+const MERGED_AHEAD: usize = 4;
+/// Of more files than these only some are looked at for the sample.
+const SAMPLED_FILES: usize = 1_000;
+
+/// Rows in order.
+pub(super) struct SortedRows {
+    pub(super) slices: Run<'static>,
+    pub(super) rows: u64,
+    /// How many first bytes keys of one file have in common.
+    pub(super) file_bytes: usize,
+}
+
+pub(super) async fn sorted(of: &Arrangement, files: Vec<FileRead>, order: &Order, outputs: u64) -> Result<SortedRows> {
+    let Some(sample) = sample(of, &files, order).await? else {
+        return Ok(SortedRows {
+            slices: stream::empty().boxed(),
+            rows: 0,
+            file_bytes: 0,
+        });
+    };
+    let row_order = Arc::new(RowOrder::choose(&sample.columns()?, order.curve, outputs)?);
+    let (by, paths) = (row_order.clone(), Arc::new(order.columns.clone()));
+    let keyed = of.scan(files, of.read.clone()).map(move |batch| {
+        let (by, paths) = (by.clone(), paths.clone());
+        async move {
+            let batch = batch?;
+            blocking(move || key(&batch, &by, &paths)).await
+        }
+    });
+    let mut keyed = keyed.buffered(of.parallelism.max(1));
+    let mut runs = Runs::new(of.memory_bytes);
+    let mut rows = 0;
+    while let Some(batch) = keyed.try_next().await? {
+        of.go_on()?;
+        rows += batch.rows.len() as u64;
+        runs.hold(batch).await?;
+    }
+    Ok(SortedRows {
+        slices: ahead(merge(runs.take().await?)),
+        rows,
+        file_bytes: row_order.file_bytes(),
+    })
+}
+
+fn key(batch: &RecordBatch, by: &RowOrder, paths: &[Vec<String>]) -> Result<Keyed> {
+    Ok(Keyed {
+        keys: by.keys(&columns_of(batch, paths)?)?,
+        rows: StructArray::from(batch.clone()),
+    })
+}
+
+/// Of the columns that decide; `None` where there are no rows.
+async fn sample(of: &Arrangement, files: &[FileRead], order: &Order) -> Result<Option<Sample>> {
+    let mut names: Vec<String> = order.columns.iter().filter_map(|path| path.first().cloned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let spec = ReadSpec {
+        columns: Some(names),
+        ..of.read.as_ref().clone()
+    };
+    let some = files
+        .iter()
+        .step_by(files.len().div_ceil(SAMPLED_FILES).max(1))
+        .cloned();
+    let mut batches = of.scan(some.collect(), Arc::new(spec));
+    let mut sample: Option<Sample> = None;
+    while let Some(batch) = batches.try_next().await? {
+        of.go_on()?;
+        if batch.num_rows() > 0 {
+            sample
+                .get_or_insert_default()
+                .add(&columns_of(&batch, &order.columns)?)?;
+        }
+    }
+    Ok(sample)
+}
+
+/// Runs on their way.
+struct Runs {
+    run_bytes: usize,
+    /// Sorted runs that may stay in memory have so many bytes left.
+    room: usize,
+    held: Vec<Keyed>,
+    bytes: usize,
+    sorting: Vec<JoinHandle<Result<Sorted>>>,
+    spilling: Option<JoinHandle<Result<Option<SpilledRun>>>>,
+    spilled: Vec<SpilledRun>,
+}
+
+impl Runs {
+    fn new(memory_bytes: usize) -> Self {
+        Runs {
+            run_bytes: (memory_bytes / RUN_PART).min(RUN_BYTES),
+            room: memory_bytes / 2,
+            held: Vec::new(),
+            bytes: 0,
+            sorting: Vec::new(),
+            spilling: None,
+            spilled: Vec::new(),
+        }
+    }
+
+    async fn hold(&mut self, rows: Keyed) -> Result<()> {
+        self.bytes += bytes(&rows.rows) + bytes(&rows.keys);
+        self.held.push(rows);
+        if self.bytes >= self.run_bytes {
+            self.end_run().await
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn end_run(&mut self) -> Result<()> {
+        let (held, bytes) = (std::mem::take(&mut self.held), std::mem::take(&mut self.bytes));
+        if let Some(room) = self.room.checked_sub(bytes) {
+            self.room = room;
+            self.sorting.push(tokio::task::spawn_blocking(move || Sorted::of(held)));
+            return Ok(());
+        }
+        self.end_spilling().await?;
+        let spill = move || SpilledRun::write(Sorted::of(held)?);
+        self.spilling = Some(tokio::task::spawn_blocking(spill));
+        Ok(())
+    }
+
+    async fn end_spilling(&mut self) -> Result<()> {
+        if let Some(task) = self.spilling.take() {
+            self.spilled.extend(task.await.map_err(died)??);
+        }
+        Ok(())
+    }
+
+    async fn take(mut self) -> Result<Vec<Run<'static>>> {
+        self.end_spilling().await?;
+        let held = std::mem::take(&mut self.held);
+        self.sorting.push(tokio::task::spawn_blocking(move || Sorted::of(held)));
+        let mut runs = Vec::with_capacity(self.sorting.len() + self.spilled.len());
+        for task in std::mem::take(&mut self.sorting) {
+            runs.push(stream::iter(task.await.map_err(died)??).boxed());
+        }
+        for run in std::mem::take(&mut self.spilled) {
+            runs.push(run.read()?);
+        }
+        Ok(runs)
+    }
+}
+
+fn bytes(array: &dyn Array) -> usize {
+    // Of what is shared with other rows only these rows' part.
+    let data = array.to_data();
+    data.get_slice_memory_size()
+        .unwrap_or_else(|_| array.get_array_memory_size())
+}
+
+/// The same slices, merged while others are written.
+fn ahead(mut slices: Run<'static>) -> Run<'static> {
+    let (send, receive) = mpsc::channel(MERGED_AHEAD);
+    tokio::spawn(async move {
+        while let Some(slice) = slices.next().await {
+            if send.send(slice).await.is_err() {
+                return;
+            }
+        }
+    });
+    stream::unfold(receive, |mut r| async move { r.recv().await.map(|slice| (slice, r)) }).boxed()
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(died)?
+}
+
+fn died(e: tokio::task::JoinError) -> Error {
+    Error::internal(format!("sorting rows: {e}"))
+}

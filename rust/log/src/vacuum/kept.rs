@@ -1,0 +1,117 @@
+//! The files of a table that VACUUM must leave alone, as sorted hashes of their keys: eight bytes a file. Two keys with one
+//! hash only mean that a file stays which could go.
+
+use arrow::array::RecordBatch;
+use deltaplane_error::Result;
+use deltaplane_protocol::actions::{Action, DeletionVector};
+use deltaplane_protocol::deletion_vectors::Place;
+use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::paths;
+use deltaplane_store::Store;
+use futures::TryStreamExt;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::{PlanColumns, Snapshot};
+
+/// Files that stay.
+#[derive(Default)]
+pub(crate) struct Kept {
+    hashes: Vec<u64>,
+    is_sorted: bool,
+}
+
+impl Kept {
+    /// Live files and their deletion vectors, and those of tombstones that haven't expired (P044).
+    pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
+        let mut kept = Kept::default();
+        kept.live(snapshot).await?;
+        // A tombstone of the very moment is no older than it.
+        for batch in snapshot.tombstones(cutoff_ms.saturating_sub(1), &[]).await? {
+            kept.files(snapshot.store(), &batch)?;
+        }
+        Ok(kept)
+    }
+
+    /// Also the files of another version, among them those of rows that it changed.
+    pub(crate) async fn version(&mut self, snapshot: &Snapshot) -> Result<()> {
+        self.live(snapshot).await?;
+        let before = snapshot.version().checked_sub(1);
+        for commit in snapshot.commits_after(before).await? {
+            for action in commit.actions()? {
+                if let Action::Cdc(file) = action {
+                    self.keep(snapshot.store(), &paths::decode(&file.path)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn live(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let mut batches = snapshot.plan(None, PlanColumns::Files);
+        while let Some(batch) = batches.try_next().await? {
+            self.files(snapshot.store(), &batch)?;
+        }
+        Ok(())
+    }
+
+    /// Also the files that these actions name.
+    pub(crate) fn files(&mut self, store: &Store, batch: &RecordBatch) -> Result<()> {
+        let rows = FileRows::new(batch);
+        for row in 0..batch.num_rows() {
+            self.keep(store, &paths::decode(rows.path(row)?)?)?;
+            if let Some(path) = rows.deletion_vector(row).and_then(|dv| vector_path(&dv).transpose()) {
+                self.keep(store, &path?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Files elsewhere are never looked at, so that nothing has to be known of them.
+    fn keep(&mut self, store: &Store, path: &str) -> Result<()> {
+        if let Some(key) = store.own_key(path)? {
+            self.hashes.push(hash(&key));
+            self.is_sorted = false;
+        }
+        Ok(())
+    }
+
+    /// Whether the file stays.
+    pub(crate) fn has(&mut self, key: &str) -> bool {
+        if !self.is_sorted {
+            self.hashes.sort_unstable();
+            self.hashes.dedup();
+            self.is_sorted = true;
+        }
+        self.hashes.binary_search(&hash(key)).is_ok()
+    }
+}
+
+/// The decoded path of the file that holds the vector; none of a vector in the log itself.
+pub(crate) fn vector_path(dv: &DeletionVector) -> Result<Option<String>> {
+    Ok(match Place::of(dv)? {
+        Place::File { path, .. } => Some(path),
+        Place::Inline(_) => None,
+    })
+}
+
+/// One for all spellings under which a file system finds the same file.
+pub(crate) fn hash(key: &str) -> u64 {
+    let mut hash = Xxh3::new();
+    for part in key.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        hash.update(b"/");
+        hash.update(part.as_bytes());
+    }
+    hash.digest()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hash;
+
+    #[test]
+    fn spellings_of_one_file_are_one() {
+        assert_eq!(hash("a/b"), hash("./a//b"));
+        assert_ne!(hash("a/b"), hash("ab"));
+        assert_ne!(hash("a/b"), hash("b/a"));
+    }
+}

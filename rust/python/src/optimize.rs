@@ -1,0 +1,194 @@
+//! OPTIMIZE, step by step: a plan, groups of files one after the other, several at a time, and commits of what is done.
+//! What to write anew is the log's matter, how rows move the data crate's. Boundary.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use deltaplane_data::{Arrangement, FileRead, Order};
+use deltaplane_error::{Error, Result};
+use deltaplane_log::{LayoutPlan, LayoutRequest, Moved};
+use deltaplane_protocol::actions::{Add, claimed_sum};
+use deltaplane_protocol::layout::Bin;
+use deltaplane_protocol::zorder::Curve;
+use deltaplane_store::block_on;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use pyo3::prelude::*;
+use serde_json::json;
+
+use crate::errors::run;
+use crate::rewrite::all_columns;
+use crate::scan::read_spec;
+use crate::snapshot::Snapshot;
+use crate::write::{Spec, delete_paths};
+
+/// OPTIMIZE on one version of a table.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct Layout {
+    plan: LayoutPlan,
+    state: Mutex<State>,
+    stop: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct State {
+    running: Option<BoxStream<'static, Result<Moved>>>,
+    /// Files that aren't committed yet.
+    moved: Vec<Moved>,
+}
+
+#[pymethods]
+impl Layout {
+    #[staticmethod]
+    fn begin(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyResult<Self> {
+        let plan = run(py, || {
+            let request: LayoutRequest = serde_json::from_str(request)
+                .map_err(|e| Error::invalid_argument(format!("not a request to optimize: {e}")))?;
+            block_on(LayoutPlan::plan(&snapshot.inner, request))
+        })?;
+        Ok(Layout {
+            plan,
+            state: Mutex::default(),
+            stop: Arc::default(),
+        })
+    }
+
+    /// Whether an application's version in the request was committed already.
+    #[getter]
+    fn was_done(&self) -> bool {
+        self.plan.rewrite().was_done()
+    }
+
+    /// What is to be done, as JSON.
+    #[getter]
+    fn summary(&self) -> String {
+        let bins = self.plan.bins();
+        let files: usize = bins.iter().map(|b| b.files.len()).sum();
+        let mut partitions: Vec<_> = bins.iter().map(|b| &b.partition_values).collect();
+        partitions.dedup();
+        json!({
+            "groups": bins.len(),
+            "files": files,
+            "bytes": claimed_sum(bins.iter().map(Bin::bytes)),
+            "partitions": partitions.len(),
+            "considered_files": self.plan.considered(),
+            "most_files_in_group": bins.iter().map(|b| b.files.len()).max().unwrap_or(0),
+            "target_bytes": self.plan.target_bytes(),
+            "ordered": self.plan.order().is_some(),
+            "strategy": self.plan.order().map_or("preserveLocality", |(_, curve)| strategy(curve)),
+        })
+        .to_string()
+    }
+
+    /// Begins: so many groups at a time, which hold so many bytes of rows while they are sorted.
+    fn start(&self, py: Python<'_>, tasks: usize, memory_bytes: usize) -> PyResult<()> {
+        run(py, || {
+            let tasks = tasks.clamp(1, self.plan.bins().len().max(1));
+            let way = self.arrangement(tasks, memory_bytes)?;
+            let jobs: Vec<_> = self
+                .plan
+                .bins()
+                .iter()
+                .map(|bin| (bin.clone(), self.plan.outputs(bin)))
+                .collect();
+            let moving = stream::iter(jobs).map(move |(bin, outputs)| {
+                let way = way.clone();
+                async move {
+                    let reads = bin.files.iter().map(|f| FileRead::of(&f.add)).collect::<Result<_>>()?;
+                    let adds = way.run(reads, outputs).await?;
+                    Ok(Moved { bin, adds })
+                }
+            });
+            self.locked().running = Some(moving.buffer_unordered(tasks).boxed());
+            Ok(())
+        })
+    }
+
+    /// Goes on until one more group is written; what that was as JSON, `None` at the end.
+    fn step(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        run(py, || {
+            let mut state = self.locked();
+            let Some(running) = &mut state.running else {
+                return Ok(None);
+            };
+            let Some(moved) = block_on(running.try_next())? else {
+                return Ok(None);
+            };
+            let said = json!({
+                "removed": moved.bin.files.iter().map(|f| f.add.size).collect::<Vec<_>>(),
+                "added": moved.adds.iter().map(|a| a.size).collect::<Vec<_>>(),
+            });
+            state.moved.push(moved);
+            Ok(Some(said.to_string()))
+        })
+    }
+
+    /// Commits the groups that were written since the last commit; returns metrics and version as JSON.
+    fn commit(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || {
+            let mut state = self.locked();
+            let (committed, mut metrics) = block_on(self.plan.commit(&state.moved))?;
+            state.moved.clear();
+            metrics.insert("version".to_owned(), json!(committed.version));
+            Ok(json!(metrics).to_string())
+        })
+    }
+
+    /// Deletes what was written for commits that didn't happen; with `committing` the last one may have happened.
+    fn abort(&self, py: Python<'_>, committing: bool) -> PyResult<()> {
+        run(py, || {
+            self.stop.store(true, Ordering::Relaxed);
+            let mut state = self.locked();
+            let mut written: Vec<Add> = Vec::new();
+            if !committing {
+                written.extend(state.moved.drain(..).flat_map(|m| m.adds));
+            }
+            if let Some(mut running) = state.running.take() {
+                block_on(async {
+                    while let Some(done) = running.next().await {
+                        written.extend(done.into_iter().flat_map(|m| m.adds));
+                    }
+                });
+            }
+            delete_paths(self.store(), written.iter().map(|a| a.path.as_str()))
+        })
+    }
+}
+
+/// deltalake's name for an order of rows, where it has one.
+fn strategy(curve: Curve) -> &'static str {
+    match curve {
+        Curve::ZOrder => "zOrder",
+        Curve::Hilbert => "hilbert",
+        Curve::KdTree => "kdTree",
+    }
+}
+
+impl Layout {
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn store(&self) -> &deltaplane_store::Store {
+        self.plan.rewrite().base().store()
+    }
+
+    fn arrangement(&self, tasks: usize, memory_bytes: usize) -> Result<Arrangement> {
+        let rewrite = self.plan.rewrite();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let order = self.plan.order().map(|(columns, curve)| Order {
+            columns: columns.to_vec(),
+            curve,
+        });
+        Ok(Arrangement {
+            store: self.store().clone(),
+            read: Arc::new(read_spec(rewrite.base(), Some(all_columns(rewrite)?))?),
+            write: Spec::of(&rewrite.target(), &[], rewrite.row_rules(), false).write_spec()?,
+            ids: rewrite.stored_ids()?,
+            order,
+            memory_bytes: memory_bytes / tasks,
+            parallelism: cores.div_ceil(tasks),
+            stop: self.stop.clone(),
+        })
+    }
+}

@@ -1,0 +1,351 @@
+//! What tasks on other machines do of a command that changes rows: they write rows, and take rows out of files. The
+//! driver's `Rewrite` says what they must know (`TaskSpec`) and takes over what they did (`Outcome`), both as text.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use deltaplane_data::{
+    FileRead, IdentityValues, PickedFile, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink, scan, take_out,
+};
+use deltaplane_error::{Error, Result};
+use deltaplane_log::now_ms;
+use deltaplane_protocol::actions::{Add, AddCdcFile, Remove};
+use deltaplane_protocol::deletion_vectors::Positions;
+use deltaplane_protocol::features::identity_columns;
+use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::schema::StructType;
+use deltaplane_store::{Store, block_on};
+use futures::{StreamExt, TryStreamExt, stream};
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::arrow_bridge::reader_of;
+use crate::errors::run;
+use crate::snapshot::store;
+use crate::write::Spec;
+
+/// What a task must know of the table and the command.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct TaskSpec {
+    pub(crate) write: Spec,
+    /// The table that is read, which a command may leave with more columns.
+    pub(crate) schema: String,
+    pub(crate) partition_columns: Vec<String>,
+    pub(crate) mapping: String,
+    /// The physical columns of row ids and versions, where rows keep theirs (P142).
+    pub(crate) ids: Option<(String, String)>,
+    pub(crate) records_changes: bool,
+    pub(crate) by_vector: bool,
+}
+
+/// What a task did.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) adds: Vec<Add>,
+    pub(crate) cdc: Vec<AddCdcFile>,
+    /// Files with new vectors.
+    pub(crate) marked: Vec<Add>,
+    /// These as they were, and files that went.
+    pub(crate) removes: Vec<Remove>,
+    pub(crate) vector_file: Option<String>,
+    pub(crate) copied_rows: usize,
+    pub(crate) written_rows: usize,
+    /// Rows that were taken out, by the number of the clause.
+    pub(crate) taken_out: BTreeMap<i32, u64>,
+    /// Rows that more than one row of a source would change: nothing was done then.
+    pub(crate) twice: u64,
+    /// The number of the task.
+    pub(crate) task: u32,
+}
+
+impl TaskSpec {
+    pub(crate) fn to_json(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write a task's spec: {e}")))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a task: {e}")))
+    }
+
+    fn sink(&self, store: &Store) -> Result<RowSink> {
+        RowSink::new(store, self.write.write_spec()?, self.ids.clone(), self.records_changes)
+    }
+
+    /// How whole rows of the table are read, with their ids.
+    fn read_spec(&self) -> Result<ReadSpec> {
+        let schema = Arc::new(StructType::from_json(&self.schema)?);
+        let mut columns: Vec<String> = schema.fields().iter().map(|f| f.name.clone()).collect();
+        let mut spec = ReadSpec::new(schema, self.partition_columns.clone());
+        spec.mapping = Mapping::parse(&self.mapping)?;
+        if let Some((id, version)) = &self.ids {
+            columns.extend([ROW_ID.to_owned(), ROW_COMMIT_VERSION.to_owned()]);
+            spec.stored_row_ids = Some(id.clone());
+            spec.stored_row_commit_versions = Some(version.clone());
+        }
+        spec.columns = Some(columns);
+        Ok(spec)
+    }
+}
+
+impl Outcome {
+    fn to_json(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write what a task did: {e}")))
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not what a task did: {e}")))
+    }
+}
+
+/// Writes rows of one task to files that no log names yet, recorded as this change; returns what was done, as JSON.
+///
+/// `inserts` says that the rows are new in the table: identity columns that they lack are filled from the range of the
+/// task's number.
+#[pyfunction]
+#[pyo3(signature = (location, options, spec, data, change, inserts, task))]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "each is a part of a task that travels by itself"
+)]
+pub(crate) fn write_rows(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    spec: &str,
+    data: &Bound<'_, PyAny>,
+    change: Option<&str>,
+    inserts: bool,
+    task: u32,
+) -> PyResult<String> {
+    let reader = reader_of(data)?;
+    run(py, || {
+        let (store, spec) = (store(location, options)?, TaskSpec::parse(spec)?);
+        let fills = if inserts { spec.write.fills() } else { Vec::new() };
+        let mut identity = IdentityValues::new(fills, task);
+        let mut sink = spec.sink(&store)?;
+        let mut outcome = Outcome {
+            task,
+            ..Outcome::default()
+        };
+        block_on(async {
+            for batch in reader {
+                let batch = batch
+                    .map_err(|e| Error::invalid_argument(format!("the data's stream failed: {e}")).with_source(e))
+                    .and_then(|b| identity.fill(b));
+                let put = async {
+                    let batch = batch?;
+                    outcome.written_rows += batch.num_rows();
+                    sink.write(&batch).await?;
+                    match change {
+                        Some(change) => sink.record(&batch, change).await,
+                        None => Ok(()),
+                    }
+                };
+                if let Err(e) = put.await {
+                    sink.abort().await;
+                    return Err(e);
+                }
+            }
+            let written = sink.finish().await?;
+            (outcome.adds, outcome.cdc) = (written.adds, written.cdc);
+            identity_columns::stamp(&mut outcome.adds, &identity.last()?);
+            outcome.to_json()
+        })
+    })
+}
+
+/// Takes rows out of files: by vectors where files take one, else by writing the other rows anew.
+///
+/// The stream has a row for each row to be taken out, with its file's decoded path (`file`), its position (`row`) and
+/// the number of the clause that takes it out (`act`), and for each file a row with its add action as JSON (`add`).
+/// Clauses in `deletes` may name a row several times. With `records` the old rows are recorded, where the table records
+/// changes, as deleted by these and as updated by others. Returns what was done, as JSON.
+#[pyfunction]
+pub(crate) fn take_out_rows(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    spec: &str,
+    data: &Bound<'_, PyAny>,
+    deletes: Vec<i32>,
+    records: bool,
+) -> PyResult<String> {
+    let reader = reader_of(data)?;
+    run(py, || {
+        let (store, spec) = (store(location, options)?, TaskSpec::parse(spec)?);
+        let mut named = Named::new(deletes);
+        for batch in reader {
+            named.collect(&batch.map_err(|e| Error::invalid_argument(format!("the stream of rows failed: {e}")))?)?;
+        }
+        let twice = named.files.values().map(|f| f.twice.len()).sum();
+        if twice > 0 {
+            let refused = Outcome {
+                twice,
+                ..Outcome::default()
+            };
+            return refused.to_json();
+        }
+        let counted = named.counted();
+        let mut outcome = block_on(take(&store, &spec, named.files.into_values().collect(), records))?;
+        outcome.taken_out = counted;
+        outcome.to_json()
+    })
+}
+
+/// The rows of a file that go.
+#[derive(Default)]
+struct Going {
+    add: Option<Add>,
+    updated: Positions,
+    deleted: Positions,
+    twice: Positions,
+    by_act: BTreeMap<i32, u64>,
+}
+
+/// The rows that a stream names.
+struct Named {
+    deletes: Vec<i32>,
+    files: HashMap<String, Going>,
+}
+
+impl Named {
+    fn new(deletes: Vec<i32>) -> Self {
+        Named {
+            deletes,
+            files: HashMap::new(),
+        }
+    }
+
+    fn counted(&self) -> BTreeMap<i32, u64> {
+        let mut sums = BTreeMap::new();
+        for (act, rows) in self.files.values().flat_map(|f| &f.by_act) {
+            *sums.entry(*act).or_default() += rows;
+        }
+        sums
+    }
+
+    fn collect(&mut self, batch: &RecordBatch) -> Result<()> {
+        let wrong = || Error::internal("rows are taken out by the columns file, row, act and add");
+        let column = |name: &str, to: &DataType| {
+            let found = batch.column_by_name(name).ok_or_else(wrong)?;
+            arrow::compute::cast(found, to).map_err(|_| wrong())
+        };
+        let (files, adds) = (column("file", &DataType::Utf8)?, column("add", &DataType::Utf8)?);
+        let (rows, acts) = (column("row", &DataType::Int64)?, column("act", &DataType::Int32)?);
+        let (files, adds) = (files.as_string::<i32>(), adds.as_string::<i32>());
+        let (rows, acts) = (rows.as_primitive::<Int64Type>(), acts.as_primitive::<Int32Type>());
+        for at in 0..batch.num_rows() {
+            if files.is_null(at) {
+                return Err(wrong());
+            }
+            // Most rows stand beside others of their file.
+            let file = match self.files.get_mut(files.value(at)) {
+                Some(file) => file,
+                None => self.files.entry(files.value(at).to_owned()).or_default(),
+            };
+            if adds.is_valid(at) {
+                let add = serde_json::from_str(adds.value(at));
+                file.add = Some(add.map_err(|e| Error::internal(format!("not an add action: {e}")))?);
+                continue;
+            }
+            let row = u64::try_from(rows.value(at)).map_err(|_| wrong())?;
+            let act = acts.value(at);
+            file.take(row, act, self.deletes.contains(&act));
+        }
+        Ok(())
+    }
+}
+
+impl Going {
+    fn take(&mut self, row: u64, act: i32, deletes: bool) {
+        if self.updated.contains(row) || (!deletes && self.deleted.contains(row)) {
+            self.twice.insert(row);
+            return;
+        }
+        if self.deleted.contains(row) {
+            return;
+        }
+        if deletes {
+            self.deleted.insert(row);
+        } else {
+            self.updated.insert(row);
+        }
+        *self.by_act.entry(act).or_default() += 1;
+    }
+
+    fn picked(&self) -> Result<PickedFile> {
+        let mut rows = self.updated.clone();
+        rows.union(&self.deleted);
+        match &self.add {
+            Some(add) => Ok(PickedFile::new(add.clone(), rows)),
+            None => Err(Error::internal(
+                "rows of a file that the driver didn't name are taken out",
+            )),
+        }
+    }
+}
+
+async fn take(store: &Store, spec: &TaskSpec, going: Vec<Going>, records: bool) -> Result<Outcome> {
+    let mut sink = spec.sink(store)?;
+    match write_others(store, spec, &going, records, &mut sink).await {
+        Ok((files, copied_rows)) => {
+            let written = sink.finish().await?;
+            let out = take_out(store, &files, spec.by_vector, now_ms()).await?;
+            Ok(Outcome {
+                adds: written.adds,
+                cdc: written.cdc,
+                marked: out.adds,
+                removes: out.removes,
+                vector_file: out.vector_file,
+                copied_rows,
+                ..Outcome::default()
+            })
+        }
+        Err(e) => {
+            sink.abort().await;
+            Err(e)
+        }
+    }
+}
+
+/// Records the rows that go, and writes those that stay in files that go.
+async fn write_others(
+    store: &Store,
+    spec: &TaskSpec,
+    going: &[Going],
+    records: bool,
+    sink: &mut RowSink,
+) -> Result<(Vec<PickedFile>, usize)> {
+    let read = Arc::new(spec.read_spec()?);
+    let rows_of = |file: FileRead| scan(store.clone(), stream::iter([Ok(file)]).boxed(), read.clone(), 1);
+    let (mut files, mut copied_rows) = (Vec::with_capacity(going.len()), 0);
+    for of in going {
+        let file = of.picked()?;
+        for (rows, change) in [(&of.updated, "update_preimage"), (&of.deleted, "delete")] {
+            if !records || !spec.records_changes || rows.is_empty() {
+                continue;
+            }
+            let these = PickedFile {
+                add: file.add.clone(),
+                rows: Some(Arc::new(rows.clone())),
+            };
+            let mut old = rows_of(these.picked()?);
+            while let Some(batch) = old.try_next().await? {
+                sink.record(&batch, change).await?;
+            }
+        }
+        if !(spec.by_vector && file.takes_vector())
+            && let Some(others) = file.others()?
+        {
+            let mut others = rows_of(others);
+            while let Some(batch) = others.try_next().await? {
+                copied_rows += batch.num_rows();
+                sink.write(&batch).await?;
+            }
+        }
+        files.push(file);
+    }
+    Ok((files, copied_rows))
+}

@@ -1,0 +1,8 @@
+//! Rows in the order of keys that are compared as bytes: sorted runs, in memory or in temporary files, and their merging.
+//! Knows neither tables nor stores. Called by the writers of checkpoints and by whoever rewrites rows in another order.
+
+mod runs;
+mod sorted;
+
+pub use runs::{Keyed, Run, SpilledRun, gather, merge};
+pub use sorted::Sorted;
