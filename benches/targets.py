@@ -247,4 +247,24 @@ GOALS: Sequence[Goal] = (
         0.01,
         "deltalake",
     ),
+    *(
+        Ratio(
+            "Z1",
+            f"skipping {order} {figure}",
+            f"look-ups skip {skipped} % ({figure}), {order}",
+            "size_mb",
+            1 - skipped / 100,
+            "all files",
+        )
+        for order, least, average in (("zorder", 44, 55), ("hilbert", 58, 61), ("kdtree", 50, 66))
+        for figure, skipped in (("least", least), ("average", average))
+    ),
+    *(
+        goal
+        for kind in ("compact", "z-order")
+        for goal in (
+            Ratio("Z2", f"optimize {kind}", f"OPTIMIZE, {kind}: 2x deltalake", "cpu_s", 0.5, "deltalake"),
+            Ratio("Z2", f"optimize {kind}", f"OPTIMIZE, {kind}: half its memory", "peak_mb", 0.5, "deltalake"),
+        )
+    ),
 )

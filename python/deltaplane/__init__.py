@@ -15,9 +15,11 @@ from deltaplane.write import WriteResult, write_deltalake
 
 if TYPE_CHECKING:
     from deltaplane.alter import AlterPlan, TableAlterer
+    from deltaplane.convert import convert_to_deltalake
     from deltaplane.dry_run import DryRun
     from deltaplane.explanation import PlanExplanation
     from deltaplane.group_commit import GroupWriter
+    from deltaplane.loading import CopyResult, copy_into
     from deltaplane.log_store import LogStore, StoredObject, register_log_store
     from deltaplane.once_writer import OnceWriter
     from deltaplane.schema import Field, Schema
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlterPlan",
     "CommitProperties",
+    "CopyResult",
     "DeltaError",
     "DeltaTable",
     "DryRun",
@@ -46,6 +49,8 @@ __all__ = [
     "WriteResult",
     "WriterProperties",
     "__version__",
+    "convert_to_deltalake",
+    "copy_into",
     "register_log_store",
     "sql",
     "write_deltalake",
@@ -54,6 +59,7 @@ __all__ = [
 # Where the names are that most programs don't use.
 _LATER = {
     "AlterPlan": "alter",
+    "CopyResult": "loading",
     "DryRun": "dry_run",
     "Field": "schema",
     "GroupWriter": "group_commit",
@@ -64,6 +70,8 @@ _LATER = {
     "Schema": "schema",
     "StoredObject": "log_store",
     "TableAlterer": "alter",
+    "convert_to_deltalake": "convert",
+    "copy_into": "loading",
     "register_log_store": "log_store",
     "sql": "statements",
 }

@@ -5,20 +5,26 @@ Called by users, through `DeltaTable`.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from deltaplane import _native
+from deltaplane.options import location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, commit_request
 
 if TYPE_CHECKING:
-    from deltaplane import _native
+    from deltaplane.options import TableUri
 
 __all__ = ["TableCare"]
 
 
 class TableCare:
-    """VACUUM. What a command commits, the object shows afterwards."""
+    """VACUUM, RESTORE, FSCK, CLONE and GENERATE. What a command commits to the table, the object shows afterwards."""
 
     _snapshot: _native.Snapshot
+    _options: dict[str, str] | None
 
     def vacuum(
         self,
@@ -82,3 +88,189 @@ class TableCare:
         if report["version"] is not None:
             self._snapshot = self._snapshot.update()
         return files
+
+    def restore(
+        self,
+        target: int | datetime | str,
+        *,
+        ignore_missing_files: bool = False,
+        protocol_downgrade_allowed: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> dict[str, Any]:
+        """Makes a new version that has an older one's files, columns and properties; the object shows it.
+
+        What never goes back: identity values that were handed out, column ids, row ids, protected checkpoints (P157),
+        domains of users, and unless allowed the protocol (P200). Only files in which the versions differ are touched.
+
+        Args:
+            target: a version, or a moment (ISO 8601 text or datetime, UTC by default): the newest version then.
+            ignore_missing_files: leave files out that were vacuumed, instead of failing.
+            protocol_downgrade_allowed: the protocol goes back to what it was, too.
+            commit_properties, post_commithook_properties: see these classes.
+
+        Returns:
+            The commit's metrics under delta-spark's names: `numRestoredFiles`, `numRemovedFiles`, `restoredFilesSize`,
+            `removedFilesSize`, `numOfFilesAfterRestore`, `tableSizeAfterRestore` (bytes). Nothing is committed where
+            the table is already as it was then.
+
+        Cost: memory for the files that commits since then touched; a request for each file that comes back.
+
+        Raises:
+            VersionNotFoundError: the version was never written, or cleaned up.
+            FileMissingError: files of the version are gone; named.
+            InvalidArgumentError: the table is append-only (P100).
+            DeltaConcurrentModificationException: another writer committed meanwhile, whatever it was (P078).
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> for x in (1, 2):
+        ...     _ = write_deltalake("memory://doc-restore/t", pa.table({"x": [x]}), mode="overwrite")
+        >>> table = DeltaTable("memory://doc-restore/t")
+        >>> table.restore(0)["numRestoredFiles"], table.to_pyarrow_table()["x"].to_pylist()
+        (1, [1])
+        """
+        from deltaplane.commands.restore import restore
+
+        commit = commit_request(commit_properties, post_commithook_properties)
+        done = restore(
+            self._snapshot,
+            target,
+            ignore_missing_files=ignore_missing_files,
+            protocol_downgrade_allowed=protocol_downgrade_allowed,
+            commit=commit,
+        )
+        if done["version"] is not None:
+            self._snapshot = self._snapshot.update()
+        metrics: dict[str, Any] = done["metrics"]
+        return metrics
+
+    def check(self, deep: bool = False) -> list[dict[str, Any]]:
+        """What of the shown version's log and files doesn't agree (FSCK); an empty list is a sound table. Changes nothing.
+
+        Looks for files and deletion vectors that are gone, sizes that aren't what the log says (P031), a protocol or
+        properties that can't be obeyed, a version checksum that contradicts the log (P018), and old files that no version
+        needs. With `deep` every data file and every deletion vector is read as well: rows and nulls against the
+        statistics, and whether the bounds hold every value (P160).
+
+        Returns:
+            A dict for each finding: `kind` (`missing file`, `size`, `missing deletion vector`, `orphan`, `protocol`,
+            `checksum`; deep: `unreadable`, `statistics`, `deletion vector`), `path` or None, and `message`.
+
+        Cost: a listing of the directory and 16 bytes of memory for each object in it; with `deep` reading the table.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-check/t", pa.table({"x": [1]}))
+        >>> DeltaTable("memory://doc-check/t").check(deep=True)
+        []
+        """
+        from deltaplane.commands.check import check
+
+        return check(self._snapshot, deep=deep)
+
+    def repair(
+        self,
+        dry_run: bool = False,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> dict[str, Any]:
+        """Takes the files out of the log that aren't there any more, so that the rest of the table can be read again.
+
+        Their rows are lost: try first to bring the files back, or restore an older version.
+
+        Args:
+            dry_run: only say which they are.
+            commit_properties, post_commithook_properties: see these classes.
+
+        Returns:
+            `dry_run` and `files_removed`, the paths. Without a missing file nothing is committed.
+
+        Raises:
+            DeltaConcurrentModificationException: another writer took one of the files out meanwhile.
+            InvalidArgumentError: the table is append-only (P100).
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-repair/t", pa.table({"x": [1]}))
+        >>> DeltaTable("memory://doc-repair/t").repair()
+        {'dry_run': False, 'files_removed': []}
+        """
+        request = {"dry_run": dry_run, "commit": commit_request(commit_properties, post_commithook_properties)}
+        self._snapshot = self._snapshot.update()
+        files, version = _native.repair(self._snapshot, json.dumps(request))
+        if version is not None:
+            self._snapshot = self._snapshot.update()
+        return {"dry_run": dry_run, "files_removed": files}
+
+    def generate(self) -> None:
+        """Writes `_symlink_format_manifest`: the addresses of the newest version's files, by partition, for engines that
+        can't read Delta tables (Presto, Athena, Hive). Manifests of partitions that are gone are deleted.
+
+        Raises:
+            UnsupportedFeatureError: files with deletion vectors, column mapping, or files in other directories than their
+                partition's: such engines would read wrong rows.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-generate/t", pa.table({"x": [1]}))
+        >>> DeltaTable("memory://doc-generate/t").generate()
+        """
+        from deltaplane.commands.generate import generate
+
+        self._snapshot = self._snapshot.update()
+        generate(self._snapshot, self._options)
+
+    def clone(
+        self,
+        target: TableUri,
+        shallow: bool = True,
+        *,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> dict[str, int]:
+        """Makes another table of the version that this object shows: with this one's files, or with copies of them.
+
+        A shallow clone names the files where they are: vacuuming this table may take them from it, and whoever reads it
+        allows that place by the storage option `allow_external_files`. A deep clone stands alone. Made again with
+        `replace` a clone only takes what it lacks.
+
+        Args:
+            target: where.
+            shallow: name files instead of copying them.
+            replace: a table that is there becomes the clone; else it is an error.
+            properties: properties of the clone beside this table's.
+            storage_options: how to reach the target's store; None is as this table's.
+            commit_properties, post_commithook_properties: see these classes.
+
+        Returns:
+            The commit's metrics under delta-spark's names: `sourceNumOfFiles`, `sourceTableSize`, `numCopiedFiles`,
+            `copiedFilesSize`, `numRemovedFiles`, `removedFilesSize`.
+
+        Raises:
+            TableAlreadyExistsError: a table is there and `replace` is off.
+            FileMissingError: a file of this version was vacuumed.
+            DeltaConcurrentModificationException: another writer committed to the clone meanwhile (P078).
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-clone/t", pa.table({"x": [1, 2]}))
+        >>> DeltaTable("memory://doc-clone/t").clone("memory://doc-clone/copy", shallow=False)["numCopiedFiles"]
+        1
+        >>> DeltaTable("memory://doc-clone/copy").to_pyarrow_table()["x"].to_pylist()
+        [1, 2]
+        """
+        options = self._options if storage_options is None else storage_options_text(storage_options)
+        request = {
+            "shallow": shallow,
+            "replace": replace,
+            "properties": dict(properties or {}),
+            "commit": commit_request(commit_properties, post_commithook_properties),
+        }
+        done = _native.clone_table(self._snapshot, location_text(target), options, json.dumps(request))
+        metrics: dict[str, int] = json.loads(done)["metrics"]
+        return metrics

@@ -336,5 +336,10 @@ class RowCommands:
             return metrics
         if metrics:
             self._snapshot = self._snapshot.update()
+            if self._snapshot.auto_compacts:
+                from deltaplane.commands.optimize import after_commit
+
+                after_commit(self._target())
+                self._snapshot = self._snapshot.update()
         snake = {re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): value for name, value in metrics.items()}
         return {**dict.fromkeys(always, 0), **snake}

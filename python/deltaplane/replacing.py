@@ -21,7 +21,7 @@ _MADE_BY_WRITERS = (
 def check_kept(
     table: DeltaTable, properties: Mapping[str, str | None], comment: str | None, cluster_by: Sequence[str] | None
 ) -> None:
-    """Refuses what replacing a table doesn't change: its properties, its comment and how it is clustered.
+    """Refuses what would go or stay without a word: properties and comments that aren't named, how it is clustered.
 
     Raises:
         UnsupportedFeatureError: says which one, and what to do.
@@ -29,14 +29,14 @@ def check_kept(
     metadata = table.metadata()
     own = {_known(k): v for k, v in metadata.configuration.items() if k not in _MADE_BY_WRITERS}
     asked = {_known(key): value for key, value in properties.items()}
-    differ = sorted(k for k in {*own, *asked} if own.get(k) != asked.get(k))
-    if differ:
+    lost = sorted(own.keys() - asked.keys())
+    if lost:
         raise UnsupportedFeatureError(
-            f"replacing a table keeps its properties, and {', '.join(differ)} would be other ones: ALTER the table "
-            "before, or name them with the values that they have",
+            f"replacing a table takes other properties instead of its own, and {', '.join(lost)} would be lost or stay: "
+            "name them with their values, or UNSET them before",
             table=table.table_uri,
         )
-    if (metadata.description or None) != comment:
+    if metadata.description and comment is None:
         raise UnsupportedFeatureError(
             f"replacing a table keeps its comment ({metadata.description!r}): use COMMENT ON TABLE before",
             table=table.table_uri,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
@@ -19,7 +19,7 @@ from deltaplane.exceptions import InvalidArgumentError, SqlSyntaxError, Unsuppor
 from deltaplane.options import VersionLike
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
-from deltaplane.spark._internals import delta_jar, is_connect
+from deltaplane.spark._internals import delta_jar, held_table, is_connect
 from deltaplane.spark._stream_options import STREAM_OPTIONS
 from deltaplane.statements import command_of
 from deltaplane.statements.on_spark import on_spark
@@ -106,7 +106,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     `deltaplane.sql` runs: queries are Spark's, others give what `deltaplane.sql` gives, as a frame.
 
     Raises:
-        UnsupportedFeatureError: a statement on a Delta table that this version doesn't have, by name.
+        UnsupportedFeatureError: a statement on a Delta table that this version doesn't have, by name; a Spark Connect session.
         SqlSyntaxError, DeltaError, PySparkException: as `deltaplane.sql`, or as Spark.
 
     >>> from deltaplane import spark as dp
@@ -114,6 +114,10 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     >>> dp.sql(spark, "SELECT sum(id) AS total FROM delta.`numbers` VERSION AS OF 0").collect()
     [Row(total=3)]
     """
+    if is_connect(spark):
+        raise UnsupportedFeatureError(
+            "deltaplane.spark.sql needs a classic session: deltaplane.sql(text, spark=spark) brings the rows here"
+        )
     names = _tables_in(spark, text)
     if names is None:
         return _of_spark(spark, text)
@@ -152,28 +156,32 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
     except SqlSyntaxError:
         return None
     tokens, found, by_path = cursor.tokens, {}, False
-    for before, at in zip(tokens, range(1, len(tokens)), strict=False):
-        if before.text.lower() not in (*_BEFORE_NAMES, ",", "(") or tokens[at].kind not in ("name", "quoted"):
+    words = [token.text.lower() for token in tokens]
+    # Behind the first FROM a comma too may stand before a table.
+    begins = words.index("from") if "from" in words else len(words)
+    for at in range(1, len(tokens)):
+        named = words[at - 1] in _BEFORE_NAMES or (words[at - 1] in (",", "(") and at > begins)
+        if not named or tokens[at].kind not in ("name", "quoted"):
             continue
-        parts = [tokens[at].text]
-        while at + 2 < len(tokens) and tokens[at + 1].text == "." and tokens[at + 2].kind in ("name", "quoted"):
-            at += 2
-            parts.append(tokens[at].text)
+        parts, end = [tokens[at].text], at
+        while end + 2 < len(tokens) and words[end + 1] == "." and tokens[end + 2].kind in ("name", "quoted"):
+            end += 2
+            parts.append(tokens[end].text)
         if len(parts) == 2 and parts[0].lower() in _FORMATS and parts[1].startswith("`"):
             by_path = True
-        elif before.text.lower() in _BEFORE_NAMES and (location := _location_of(spark, ".".join(parts))) is not None:
+        elif (location := _location_of(spark, ".".join(parts))) is not None:
             found[".".join(part.strip("`") for part in parts)] = location
     return found if found or by_path else None
 
 
 def _location_of(spark: SparkSession, name: str) -> str | None:
     """Where the table is that Spark's catalog holds under this name, if it is a Delta table."""
-    try:
-        described = _of_spark(spark, f"DESCRIBE TABLE EXTENDED {name}").collect()
-    except AnalysisException:
+    held = held_table(spark, name)
+    if held is None or held[0].lower() not in _FORMATS:
         return None
-    told = {row[0]: row[1] for row in described}
-    return told.get("Location") if str(told.get("Provider")).lower() in _FORMATS else None
+    # The catalog keeps URIs, with a scheme that stands for local files.
+    location = held[1]
+    return unquote(location.removeprefix("file:")) if location.startswith("file:/") else location
 
 
 def _path_in(name: str) -> str | None:
@@ -192,7 +200,7 @@ def _new_location(spark: SparkSession, name: str) -> str:
     *database, table = [part.strip("`") for part in name.split(".")]
     shown = f"`{database[-1]}`" if database else spark.catalog.currentDatabase()
     told = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
-    return f"{str(told['Location']).rstrip('/')}/{table.lower()}"
+    return f"{str(told['Location']).removeprefix('file:').rstrip('/')}/{table.lower()}"
 
 
 def _hold(spark: SparkSession, name: str, location: str) -> None:

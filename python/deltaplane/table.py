@@ -39,9 +39,6 @@ __all__ = ["DeltaTable", "Metadata", "ProtocolVersions"]
 
 _INSTEAD = {
     "create_write_transaction": "use write_deltalake",
-    "generate": "",
-    "repair": "",
-    "restore": "load the old version and write it with mode='overwrite'",
     "table_config": "",
     "to_pyarrow_dataset": "use scan(columns, predicate), which any Arrow library reads",
 }

@@ -6,6 +6,7 @@ Arguments become a write request; checks, files and the commit are the Rust core
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload, runtime_checkable
@@ -29,10 +30,13 @@ from deltaplane.properties import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.commands.replace import Matching
     from deltaplane.commands.rewriting import Settings
     from deltaplane.options import TableUri
 
 __all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request", "write_rows"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class WriteResult:
     """What a write did: the version it made and its metrics, or why nothing was to do.
 
     `skipped` is None, `"exists"` (mode ignore), `"txn"` (this application version was already committed) or `"nothing"`
-    (`replace_using` without rows, or whose application version was); then `version` is None and `metrics` is empty.
+    (`replace_using` or `replace_on` without rows, or whose application version was); then `version` is None and `metrics` is empty.
     """
 
     version: int | None
@@ -84,6 +88,9 @@ def write_deltalake(
     cluster_by: list[str] | str | None = None,
     partition_overwrite_mode: Literal["static", "dynamic"] = "static",
     replace_using: Sequence[str] | None = None,
+    replace_on: str | None = None,
+    source_alias: str | None = None,
+    target_alias: str | None = None,
     dry_run: Literal[False] = False,
 ) -> WriteResult: ...
 @overload
@@ -106,6 +113,9 @@ def write_deltalake(
     cluster_by: list[str] | str | None = None,
     partition_overwrite_mode: Literal["static", "dynamic"] = "static",
     replace_using: Sequence[str] | None = None,
+    replace_on: str | None = None,
+    source_alias: str | None = None,
+    target_alias: str | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
 def write_deltalake(
@@ -127,6 +137,9 @@ def write_deltalake(
     cluster_by: list[str] | str | None = None,
     partition_overwrite_mode: Literal["static", "dynamic"] = "static",
     replace_using: Sequence[str] | None = None,
+    replace_on: str | None = None,
+    source_alias: str | None = None,
+    target_alias: str | None = None,
     dry_run: bool = False,
 ) -> WriteResult | DryRun:
     """Writes rows to a table in one commit, creating the table if there is none.
@@ -150,6 +163,9 @@ def write_deltalake(
         partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that rows are written to.
         replace_using: with mode overwrite, columns: the table's rows that equal one of the data in all of them are
             replaced, others stay. A null equals nothing.
+        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the table's rows for which it is
+            true with one of the data are replaced, others stay.
+        source_alias, target_alias: names for the data and the table in `replace_on`.
         dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The data is read for it: a stream
             can't be read again afterwards.
 
@@ -178,13 +194,24 @@ def write_deltalake(
     location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
     known = table.storage_options if table is not None else None
     options = storage_options_text({**(known or {}), **(storage_options or {})})
-    if replace_using is not None and (mode != "overwrite" or predicate is not None or schema_mode == "overwrite"):
-        raise InvalidArgumentError("replace_using needs mode='overwrite', without a predicate or another schema")
-    if replace_using is not None or (mode == "overwrite" and isinstance(predicate, str) and schema_mode != "overwrite"):
+    if replace_on is None and (source_alias is not None or target_alias is not None):
+        raise InvalidArgumentError("source_alias and target_alias are names in replace_on: give a condition too")
+    matching = replace_using is not None or replace_on is not None
+    if matching and (mode != "overwrite" or predicate is not None or schema_mode == "overwrite"):
+        raise InvalidArgumentError(
+            "replace_using and replace_on need mode='overwrite', without a predicate or another schema"
+        )
+    if replace_using is not None and replace_on is not None:
+        raise InvalidArgumentError("replace_using and replace_on say both which rows are replaced: give one")
+    if matching or (mode == "overwrite" and isinstance(predicate, str) and schema_mode != "overwrite"):
+        from deltaplane.commands.replace import Matching
         from deltaplane.commands.rewriting import Settings
 
+        by = None if replace_using is None else Matching.using(replace_using)
+        if replace_on is not None:
+            by = Matching.on(replace_on, source_alias, target_alias)
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, target_file_size, dry_run)
-        replacing = _Replacing(predicate, replace_using, settings, schema_mode == "merge")
+        replacing = _Replacing(predicate, by, settings, schema_mode == "merge")
         replaced = replacing.of(location, options or None, data)
         if replaced is not None:
             return _shown(table, replaced)
@@ -222,7 +249,7 @@ class _Replacing:
     """An overwrite that finds the rows to replace one by one."""
 
     predicate: Predicate | None
-    columns: Sequence[str] | None
+    matching: Matching | None
     settings: Settings
     merge_schema: bool
 
@@ -232,13 +259,14 @@ class _Replacing:
             snapshot = _native.Snapshot.open(location, options)
         except TableNotFoundError:
             return None
+        from deltaplane.commands.optimize import after_commit
         from deltaplane.commands.replace import replace_matching, replace_where
         from deltaplane.commands.rewriting import Target
 
         target = Target(location, snapshot)
-        if self.columns is not None:
+        if self.matching is not None:
             rows = as_reader(data)
-            metrics = replace_matching(target, rows, self.columns, self.settings, merge_schema=self.merge_schema)
+            metrics = replace_matching(target, rows, self.matching, self.settings, merge_schema=self.merge_schema)
         else:
             assert isinstance(self.predicate, str)
             if _about_partitions(self.predicate, snapshot):
@@ -248,8 +276,9 @@ class _Replacing:
         if isinstance(metrics, DryRun):
             return metrics
         if "version" in metrics:
+            after_commit(Target(location, snapshot.update()))
             return WriteResult(metrics.pop("version"), metrics=metrics)
-        return WriteResult(None, skipped="txn" if self.columns is None else "nothing")
+        return WriteResult(None, skipped="txn" if self.matching is None else "nothing")
 
 
 def _about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
@@ -321,7 +350,22 @@ def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
     if "skipped" in committed:
         job.abort(adds)
         return WriteResult(version=None, skipped=committed["skipped"])
+    if committed["auto_compact"]:
+        _compact(job)
     return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+
+
+def _compact(job: _native.WriteJob) -> None:
+    """What a table wants to follow a commit; the commit is there whatever becomes of it."""
+    from deltaplane.commands.optimize import after_commit
+    from deltaplane.commands.rewriting import Target
+
+    try:
+        snapshot = job.newest()
+    except DeltaError as e:
+        _log.warning("small files couldn't be put together after the commit: %s", e)
+        return
+    after_commit(Target(snapshot.location, snapshot))
 
 
 def write_request(

@@ -105,6 +105,9 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "overwrite dynamically": lambda t, **dry: write_deltalake(
         t, NEW, mode="overwrite", partition_overwrite_mode="dynamic", **dry
     ),
+    "replace on": lambda t, **dry: write_deltalake(
+        t, NEW, mode="overwrite", replace_on="t.k = s.k AND t.p = 'a'", source_alias="s", target_alias="t", **dry
+    ),
     "replace using": lambda t, **dry: write_deltalake(t, NEW, mode="overwrite", replace_using=["p"], **dry),
 }
 

@@ -47,3 +47,32 @@ def test_what_nobody_asked_for_is_not_delivered(caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.WARNING, "deltaplane"):
         write_deltalake(tmp_table(), pa.table({"x": [1]}))
     assert not caplog.records
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_a_merge_says_its_phases(caplog: pytest.LogCaptureFixture, tmp_table: Callable[[], str], vectors: bool) -> None:
+    path = tmp_table()
+    properties = {"delta.enableDeletionVectors": "true"} if vectors else {}
+    write_deltalake(path, pa.table({"k": [1, 2, 3], "n": [1, 2, 3]}), configuration=properties)
+    merger = DeltaTable(path).merge(pa.table({"k": [2, 9], "n": [5, 6]}), "t.k = s.k", "s", "t")
+    merger = merger.when_matched_update_all().when_not_matched_insert_all()
+    with caplog.at_level(logging.DEBUG, "deltaplane.commands"):
+        merger.when_not_matched_by_source_delete("t.k = 3").execute()
+    said = [r for r in caplog.records if r.name == "deltaplane.commands"]
+    copied = [] if vectors else ["copy"]
+    phases = ["source", "join", "unmatched", "change", *copied, "insert", "files", "commit"]
+    assert [vars(r)["phase"] for r in said if r.levelno == logging.INFO] == phases
+    assert [vars(r)["phase"] for r in said if r.levelno == logging.DEBUG] == phases
+    assert {(vars(r)["operation"], vars(r)["table"]) for r in said} == {("MERGE", DeltaTable(path).location)}
+    assert all(vars(r)["ms"] >= 0 for r in said if r.levelno == logging.INFO)
+
+
+def test_updates_and_deletes_say_theirs(caplog: pytest.LogCaptureFixture, tmp_table: Callable[[], str]) -> None:
+    path = tmp_table()
+    write_deltalake(path, pa.table({"k": [1, 2, 3]}))
+    with caplog.at_level(logging.INFO, "deltaplane.commands"):
+        DeltaTable(path).update({"k": "k + 1"}, predicate="k = 1")
+        DeltaTable(path).delete("k = 3")
+    said = [(vars(r)["operation"], vars(r)["phase"]) for r in caplog.records if r.name == "deltaplane.commands"]
+    update = [("UPDATE", name) for name in ("find", "copy", "change", "files", "commit")]
+    assert said == [*update, *(("DELETE", name) for name in ("find", "copy", "files", "commit"))]

@@ -239,6 +239,25 @@ def rows(table: DeltaTable) -> list[Row]:
 TWO = pa.table({"id": [1, 2], "n": [10, 20]})
 
 
+@pytest.mark.parametrize(
+    "on", ["t.id = s.id AND s.d <> 0 AND t.n / s.d > 4", "s.d <> 0 AND t.n / s.d > 4 AND t.id = s.id"]
+)
+def test_what_stands_before_a_part_that_fails_guards_it(tmp_path: Path, on: str) -> None:
+    table = made(tmp_path, TWO)
+    source = pa.table({"id": [1, 2, 7], "d": [0, 5, 0]})
+    merged(table, source, on).when_matched_update({"n": "t.n + 1"}).execute()
+    assert rows(table) == [{"id": 1, "n": 10}, {"id": 2, "n": 20}]
+    source = pa.table({"id": [1, 2, 7], "d": [0, 4, 0]})
+    merged(table, source, on).when_matched_update({"n": "t.n + 1"}).execute()
+    assert rows(table) == [{"id": 1, "n": 10}, {"id": 2, "n": 21}]
+    # A key that fails on its own says nothing about the rest either.
+    guarded = "s.d <> 0 AND t.id = CAST(8 / s.d AS LONG)"
+    merged(table, source, guarded).when_matched_update({"n": "0"}).execute()
+    assert rows(table) == [{"id": 1, "n": 10}, {"id": 2, "n": 0}]
+    with pytest.raises(InvalidArgumentError, match="zero"):
+        merged(table, source, "t.n / s.d > 4").when_matched_delete().execute()
+
+
 def test_the_history_says_what_was_merged(tmp_path: Path) -> None:
     table = made(tmp_path, TWO)
     merger = merged(table, pa.table({"id": [2, 3], "n": [5, 6]})).when_matched_update({"n": "s.n"}, "s.n > 1")

@@ -298,6 +298,44 @@ def test_clustering_goes_on_where_it_left(tmp_path: Path) -> None:
     verify(path)
 
 
+AUTO = {"delta.autoOptimize.autoCompact": "auto"}
+
+
+def test_small_files_go_together_after_a_commit(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for n in range(49):
+        write_deltalake(path, pa.table({"x": [n], "p": [0]}), mode="append", partition_by=["p"], configuration=AUTO)
+    for n in range(30):
+        write_deltalake(path, pa.table({"x": [n], "p": [1]}), mode="append")
+    table = DeltaTable(path)
+    assert (table.version(), len(table.files())) == (78, 79)
+    assert write_deltalake(table, pa.table({"x": [49], "p": [0]}), mode="append").version == 79
+    assert (table.version(), len(table.files())) == (80, 31), "the partition that was written to alone"
+    entry = table.history(1)[0]
+    assert (entry["operation"], entry["operationParameters"]["auto"]) == ("OPTIMIZE", True)
+    for n in range(30):
+        write_deltalake(path, pa.table({"x": [n], "p": [1]}), mode="append")
+    assert len(DeltaTable(path).files()) == 1 + 1 + 10, "fifty became one, the last ten wait"
+    assert DeltaTable(path).count() == 50 + 60
+    verify(path)
+
+
+def test_a_commit_stands_whatever_becomes_of_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError("the disk is full")
+
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"x": [1, 2]}), configuration=AUTO)
+    monkeypatch.setattr("deltaplane.commands.optimize.optimize", fail)
+    assert write_deltalake(path, pa.table({"x": [3]}), mode="append").version == 1
+    table = DeltaTable(path)
+    assert table.delete("x = 1")["num_deleted_rows"] == 1
+    assert caplog.text.count("the disk is full") == 2
+    assert table.version() == 2
+
+
 def test_rows_beyond_memory_are_sorted_in_files(tmp_path: Path) -> None:
     chance = np.random.default_rng(5)
     data = pa.table(

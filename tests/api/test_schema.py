@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, Field, Schema, write_deltalake
-from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidArgumentError
 from deltaplane.schema import ArrayType, MapType, PrimitiveType, StructType
 
 SCHEMA = Schema(
@@ -80,3 +80,31 @@ def test_create_modes() -> None:
     write_deltalake(where, pa.table({"x": [1]}), mode="append")
     replaced = DeltaTable.create(where, y, mode="overwrite")
     assert (replaced.count(), [f.name for f in replaced.schema().fields]) == (0, ["y"])
+
+
+def test_replacing_a_table_takes_what_it_is_given() -> None:
+    # P024, P093: as delta-spark's REPLACE, which forgets other properties
+    where, x = "memory://schema/replace", pa.schema({"x": pa.int64()})
+    first = DeltaTable.create(where, x, configuration={"delta.appendOnly": "false", "owner": "a"}, description="d")
+    write_deltalake(first, pa.table({"x": [1]}), mode="append")
+    given = {"delta.enableDeletionVectors": "true", "delta.constraints.small": "x < 5"}
+    table = DeltaTable.create(where, x, mode="overwrite", name="n", configuration=given)
+    assert (table.count(), table.metadata().configuration) == (0, given)
+    assert (table.metadata().name, table.metadata().description, table.metadata().id) == ("n", "d", first.metadata().id)
+    features = set(table.protocol().writer_features or ())
+    assert {"deletionVectors", "checkConstraints"} <= features
+    with pytest.raises(ConstraintViolationError):
+        write_deltalake(table, pa.table({"x": [7]}), mode="append")
+    # Nothing given: everything stays.
+    table = DeltaTable.create(where, pa.schema({"x": pa.int64(), "y": pa.string()}), mode="overwrite")
+    assert (table.metadata().configuration, table.metadata().name) == (given, "n")
+    mapped = DeltaTable.create(where, x, mode="overwrite", configuration={"delta.columnMapping.mode": "name"})
+    write_deltalake(mapped, pa.table({"x": [3]}), mode="append")
+    again = DeltaTable.create(where, x, mode="overwrite", configuration={"owner": "b"})
+    assert {"delta.columnMapping.mode": "name", "owner": "b"}.items() <= again.metadata().configuration.items()
+    for wrong in ({"delta.nope": "1"}, {"delta.columnMapping.mode": "none"}, {"delta.enableRowTracking": "true"}):
+        with pytest.raises(DeltaError):
+            DeltaTable.create(where, x, mode="overwrite", configuration=wrong)
+    rows = pa.table({"x": [1]})
+    write_deltalake(where, rows, mode="overwrite", schema_mode="overwrite", configuration={"owner": "c"})
+    assert DeltaTable(where).metadata().configuration["owner"] == "c"

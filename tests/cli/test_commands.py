@@ -189,3 +189,69 @@ def test_sql(path: str, call: Callable[..., str], fail: Callable[..., str]) -> N
 def test_sql_shows_columns_of_one_name(call: Callable[..., str], fail: Callable[..., str]) -> None:
     assert re.findall(r"\w+", call("sql", "SELECT 1 AS x, 2 AS x")) == ["x", "x", "1", "2"]
     assert "give them names with AS" in fail("sql", "SELECT 1 AS x, 2 AS x", "--json")
+
+
+def test_optimize(path: str, call: Callable[..., str]) -> None:
+    table = DeltaTable(path)
+    before, small = table.version(), len(table.files())
+    planned = loads(call("optimize", path, "--where", "day = 'mon'", "--dry-run", "--json"))
+    assert (planned["numFilesAdded"], DeltaTable(path).version()) == (0, before)
+    assert 1 < planned["numFilesToRewrite"] < small
+    assert "numFilesToRewrite" in call("optimize", path, "--dry-run")
+    done = loads(call("optimize", path, "--where", "day = 'mon'", "--json"))
+    assert (done["numFilesRemoved"], done["versions"]) == (planned["numFilesToRewrite"], [before + 1])
+    assert "numFilesAdded" in call("optimize", path, "--zorder", "x", "--curve", "hilbert")
+    assert DeltaTable(path).history(1)[0]["operationParameters"]["zOrderBy"] == '["x"]'
+
+
+# --- care ---
+
+
+def test_vacuum(path: str, call: Callable[..., str], fail: Callable[..., str]) -> None:
+    write_deltalake(path, pa.table({"day": ["mon"], "x": [7], "tags": pa.nulls(1)}), mode="overwrite")
+    assert "deletedFileRetentionDuration" in fail("vacuum", path, "--retain-hours", "0")
+    soon = ("--retain-hours", "0", "--no-retention-check", "--lite")
+    would = loads(call("vacuum", path, *soon, "--dry-run", "--json"))
+    assert (would["dry_run"], len(would["files"])) == (True, 6)
+    assert "would be deleted" in call("vacuum", path, *soon, "--dry-run")
+    assert re.search(r"files +6", call("vacuum", path, *soon))
+    assert loads(call("vacuum", path, "--json"))["files"] == []
+
+
+def test_restore_and_clone(path: str, call: Callable[..., str], fail: Callable[..., str]) -> None:
+    done = loads(call("restore", path, "0", "--json"))
+    assert (done["version"], done["numRemovedFiles"], DeltaTable(path).count()) == (3, 4, 2)
+    assert re.search("numRestoredFiles +4", call("restore", path, "2"))
+    assert "99" in fail("restore", path, "99")
+    done = loads(call("clone", path, f"{path}-clone", "--version", "0", "--json"))
+    assert (done["numCopiedFiles"], DeltaTable(f"{path}-clone").count()) == (2, 2)
+    assert "replace" in fail("clone", path, f"{path}-clone")
+    call("clone", path, f"{path}-clone", "--replace", "--shallow")
+    assert DeltaTable(f"{path}-clone", storage_options={"allow_external_files": path}).count() == 6
+
+
+def test_convert(tmp_table: Callable[[], str], call: Callable[..., str], fail: Callable[..., str]) -> None:
+    import pyarrow.parquet as pq
+
+    where = tmp_table()
+    pq.write_to_dataset(pa.table({"day": [1, 2], "x": [5, 6]}), where, partition_cols=["day"])
+    assert "partition_by" in fail("convert", where)
+    assert "column:type" in fail("convert", where, "-p", "day")
+    assert loads(call("convert", where, "-p", "day:integer", "--json"))["files"] == 2
+    assert DeltaTable(where).to_pyarrow_table(filters="day = 2")["x"].to_pylist() == [6]
+
+
+def test_check_and_repair(path: str, call: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    from pathlib import Path
+
+    assert "agree" in call("check", path, "--deep")
+    gone = DeltaTable(path).files()[0]
+    (Path(path) / gone).unlink()
+    assert run(["check", path, "--json"]) == 1
+    (finding,) = loads(capsys.readouterr().out)
+    assert (finding["kind"], finding["path"]) == ("missing file", gone)
+    assert run(["check", path]) == 1
+    assert "missing file" in capsys.readouterr().out
+    assert loads(call("repair", path, "--dry-run", "--json"))["files"] == [gone]
+    assert "taken out" in call("repair", path)
+    assert loads(call("check", path, "--json")) == []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from deltaplane import DeltaTable, GroupWriter, _native, write_deltalake
+from deltaplane import DeltaTable, GroupWriter, _native, convert_to_deltalake, write_deltalake
 from deltaplane.schema import Field, PrimitiveType
 
 Options = dict[str, str]
@@ -87,6 +87,21 @@ def alter(name: str, *given: object, **named: object) -> Callable[[str, Options]
     return on_table(lambda table: getattr(table.alter, name)(*given, **named))
 
 
+def clone(uri: str, options: Options) -> None:
+    source = "memory://crash-clone/source"
+    write_deltalake(source, rows(0), mode="ignore", partition_by=["p"])
+    DeltaTable(source).clone(uri, shallow=False, storage_options=options)
+
+
+def convert(uri: str, options: Options) -> None:
+    import pyarrow.parquet as pq
+
+    file = pa.BufferOutputStream()
+    pq.write_table(rows(0), file)
+    _native.RawStore.open(uri, options).put("a.parquet", file.getvalue().to_pybytes())
+    convert_to_deltalake(uri, storage_options=options)
+
+
 def lose_files(table: DeltaTable) -> None:
     """Leaves files that no version names."""
     store = _native.RawStore.open(table.location, table.storage_options)
@@ -99,6 +114,8 @@ OPERATIONS = [
     Operation(
         "create", lambda uri, o: DeltaTable.create(uri, rows(0).schema, partition_by="p", storage_options=o), None
     ),
+    Operation("clone", clone, None),
+    Operation("convert", convert, None),
     Operation("write a new table", write("error", partition_by=["p"]), None),
     # writes
     Operation("append", write()),
@@ -125,8 +142,26 @@ OPERATIONS = [
         "update, rows keep their ids", on_table(lambda t: t.update({"x": "x + 9"}, predicate="x > 2")), Base(TRACKED)
     ),
     Operation("purge", on_table(lambda t: t.purge()), Base(VECTORS, after=lambda t: t.delete("x % 3 = 0"))),
+    Operation("compact", on_table(lambda t: t.optimize.compact(max_concurrent_tasks=1))),
+    Operation(
+        "compact, with a commit for each partition",
+        on_table(lambda t: t.optimize.compact(max_concurrent_tasks=1, min_commit_interval=0)),
+        steps=True,
+    ),
+    Operation("z-order", on_table(lambda t: t.optimize.z_order(["x"], max_concurrent_tasks=1)), Base(TRACKED)),
+    Operation(
+        "cluster rows",
+        on_table(lambda t: t.optimize.compact()),
+        Base(VECTORS, partitioned=False, after=lambda t: t.alter.cluster_by(["x", "text"])),
+    ),
     # its files
     Operation("vacuum", on_table(lambda t: t.vacuum(0, False, False, full=True)), Base(after=lose_files), steps=True),
+    Operation("restore", on_table(lambda t: t.restore(0))),
+    Operation(
+        "restore rows that vectors delete",
+        on_table(lambda t: t.restore(1)),
+        Base(VECTORS, after=lambda t: t.delete("x > 2")),
+    ),
     # the table's metadata
     Operation("add a column", alter("add_columns", Field("more", PrimitiveType("long")))),
     Operation("move a column", alter("reorder", "text", first=True)),

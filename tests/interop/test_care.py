@@ -11,7 +11,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from deltaplane import DeltaTable, write_deltalake
+from deltaplane import DeltaTable, convert_to_deltalake, write_deltalake
 from interop.delta_spark import DeltaSpark
 from interop.same import assert_same
 
@@ -67,3 +67,87 @@ def test_the_same_files_go(delta_spark: DeltaSpark, tmp_path: Path, vectors: boo
         assert_same(delta_spark.read(str(vacuumed)), expected)
         said = delta_spark.sql(f"DESCRIBE HISTORY delta.`{vacuumed}` LIMIT 2")["operation"].to_pylist()
         assert said == ["VACUUM END", "VACUUM START"]
+
+
+def test_what_restore_leaves(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    # P200: with vectors, identity values and another schema in between; then delta-spark goes on, and restores too
+    path = str(tmp_path / "t")
+    table = f"delta.`{path}`"
+    delta_spark.execute(
+        f"CREATE TABLE {table} (id BIGINT GENERATED ALWAYS AS IDENTITY, x INT) USING delta "
+        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true')"
+    )
+    delta_spark.execute(f"INSERT INTO {table} (x) SELECT /*+ COALESCE(1) */ int(id) FROM range(100)")
+    expected = delta_spark.read(path)
+    delta_spark.execute(f"DELETE FROM {table} WHERE x % 3 = 0")
+    delta_spark.execute(f"ALTER TABLE {table} ADD COLUMN more STRING")
+    ours = DeltaTable(path)
+    metrics = ours.restore(1)
+    assert (metrics["numRestoredFiles"], metrics["numRemovedFiles"]) == (1, 1)
+    assert_same(delta_spark.read(path), expected)
+    assert_same(ours.to_pyarrow_table(), expected)
+    delta_spark.execute(f"INSERT INTO {table} (x) VALUES (1000)")
+    highest = max(expected["id"].to_pylist())
+    assert delta_spark.counts(path, [f"x = 1000 AND id <= {highest}", "x = 1000"]) == [0, 1]
+    # The same done by delta-spark has the same metrics.
+    theirs = delta_spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 2").to_pylist()[0]
+    DeltaTable(path).restore(ours.version())
+    again = DeltaTable(path).restore(2)
+    names = {"num_restored_files": "numRestoredFiles", "num_of_files_after_restore": "numOfFilesAfterRestore"}
+    names |= {"table_size_after_restore": "tableSizeAfterRestore", "restored_files_size": "restoredFilesSize"}
+    assert {n: theirs[n] for n in names if "restored" not in n} == {
+        n: again[m] for n, m in names.items() if "restored" not in n
+    }
+    assert_same(delta_spark.read(path), DeltaTable(path).to_pyarrow_table())
+
+
+def test_clones_and_converted_directories(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    # P021, P022: delta-spark reads absolute paths of files and of vectors, and we its clones
+    source = tmp_path / "so urce"
+    with_garbage(source, vectors=True)
+    expected = DeltaTable(source).to_pyarrow_table()
+    for shallow in (True, False):
+        clone = tmp_path / f"clone {shallow}"
+        DeltaTable(source).clone(clone, shallow)
+        assert_same(delta_spark.read(str(clone)), expected)
+        delta_spark.execute(f"DELETE FROM delta.`{clone}` WHERE x > 100")
+        ours = DeltaTable(clone, storage_options={"allow_external_files": str(source)})
+        assert_same(delta_spark.read(str(clone)), ours.to_pyarrow_table())
+    theirs = tmp_path / "theirs"
+    delta_spark.execute(f"CREATE TABLE delta.`{theirs}` SHALLOW CLONE delta.`{source}`")
+    opened = DeltaTable(theirs, storage_options={"allow_external_files": str(source)})
+    assert_same(opened.to_pyarrow_table(), expected)
+    assert opened.clone(tmp_path / "again")["sourceNumOfFiles"] == DeltaTable(source).get_add_actions().num_rows
+    files = tmp_path / "files"
+    delta_spark.write(
+        str(tmp_path / "delta"), pa.table({"x": range(9), "p": ["a b", "a/b", None] * 3}), partition_by=["p"]
+    )
+    shutil.copytree(tmp_path / "delta", files, ignore=shutil.ignore_patterns("_delta_log"))
+    convert_to_deltalake(files, partition_by=pa.schema({"p": pa.string()}), partition_strategy="hive")
+    converted = DeltaTable(files).to_pyarrow_table()
+    assert_same(converted, delta_spark.read(str(tmp_path / "delta")))
+    assert_same(delta_spark.read(str(files)), converted)
+    said = delta_spark.sql(f"DESCRIBE HISTORY delta.`{files}`")["operation"].to_pylist()
+    assert said == ["CONVERT"]
+
+
+def test_manifests_are_those_of_delta_spark(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    rows = pa.table({"x": range(8), "p": ["a b", "a/b", "ü", None] * 2})
+    write_deltalake(tmp_path / "ours", rows, partition_by=["p"])
+
+    def manifests() -> dict[str, list[str]]:
+        root = tmp_path / "ours/_symlink_format_manifest"
+        found = root.rglob("manifest")
+        # delta-spark writes `file:/…`
+        return {
+            m.parent.relative_to(root).as_posix(): sorted(
+                line.removeprefix("file:").lstrip("/") for line in m.read_text().splitlines()
+            )
+            for m in found
+        }
+
+    DeltaTable(tmp_path / "ours").generate()
+    own = manifests()
+    shutil.rmtree(tmp_path / "ours/_symlink_format_manifest")
+    delta_spark.execute(f"GENERATE symlink_format_manifest FOR TABLE delta.`{tmp_path}/ours`")
+    assert own == manifests()

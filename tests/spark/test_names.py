@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,10 @@ def enabled(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def name(spark: SparkSession) -> Iterator[str]:
-    """A table's name that nobody holds before and after."""
-    spark.sql("DROP TABLE IF EXISTS default.familiar")
-    yield "familiar"
-    spark.sql("DROP TABLE IF EXISTS default.familiar")
+    """A table's name that nobody holds before and after; dropping the table leaves its files."""
+    name = f"familiar_{uuid.uuid4().hex}"
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS default.{name}")
 
 
 def is_native(df: DataFrame) -> bool:

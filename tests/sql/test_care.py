@@ -45,3 +45,21 @@ def test_vacuum(table: DeltaTable) -> None:
     query = "VACUUM t RETAIN 0 HOURS USING INVENTORY (SELECT * FROM i)"
     assert run(query, table, i=told) == [{"path": table.table_uri}]
     assert sorted(p.name for p in root.glob("*.parquet")) == sorted([dead[1], *table.files()])
+
+
+def test_restore(table: DeltaTable) -> None:
+    sizes = [size for v in (0, 2) for size in DeltaTable(table.location, v).get_add_actions()["size_bytes"].to_pylist()]
+    assert run("RESTORE TABLE t TO VERSION AS OF 0", table) == [
+        {
+            "table_size_after_restore": sizes[0],
+            "num_of_files_after_restore": 1,
+            "num_removed_files": 1,
+            "num_restored_files": 1,
+            "removed_files_size": sizes[1],
+            "restored_files_size": sizes[0],
+        }
+    ]
+    assert table.to_pyarrow_table()["x"].to_pylist() == [0]
+    moment = pa.scalar(table.history()[2]["timestamp"] + 1, pa.timestamp("ms", "UTC")).as_py()
+    assert run(f"RESTORE t TO TIMESTAMP AS OF '{moment.isoformat()}'", table)[0]["num_restored_files"] == 1
+    assert table.to_pyarrow_table()["x"].to_pylist() == [1]

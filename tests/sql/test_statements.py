@@ -253,7 +253,7 @@ def test_what_replacing_keeps_is_not_said_to_change(tmp_table: Table) -> None:
     sql(made + same)
     sql(made + same)
     for other, said in (
-        ("TBLPROPERTIES ('delta.appendOnly' = false, own = 'b') COMMENT 'c' CLUSTER BY (x)", "own would be"),
+        ("TBLPROPERTIES ('delta.appendOnly' = false, other = 'b') COMMENT 'c' CLUSTER BY (x)", "own would be"),
         ("COMMENT 'c' CLUSTER BY (x)", "delta.appendonly, own would be"),
         ("TBLPROPERTIES (delta.appendOnly = false, own = 'a') CLUSTER BY (x)", "keeps its comment"),
         ("TBLPROPERTIES (delta.appendOnly = false, own = 'a') COMMENT 'c'", r"keeps its clustering \(by x\)"),
@@ -261,6 +261,9 @@ def test_what_replacing_keeps_is_not_said_to_change(tmp_table: Table) -> None:
         with pytest.raises(UnsupportedFeatureError, match=said):
             sql(made + other)
     assert DeltaTable(where).version() == 1
+    sql(made + "TBLPROPERTIES (delta.appendOnly = false, own = 'b', more = 'm') COMMENT 'd' CLUSTER BY (x)")
+    metadata = DeltaTable(where).metadata()
+    assert (metadata.description, metadata.configuration["own"], metadata.configuration["more"]) == ("d", "b", "m")
 
 
 def test_a_table_of_a_query(tmp_table: Table, path: str) -> None:

@@ -18,7 +18,7 @@ LAYERS = (
     ("engine",),
     ("commands",),
     ("merging", "write"),
-    ("alter", "care", "dml", "group_commit", "layout", "once_writer", "serializable_reads"),
+    ("alter", "care", "convert", "dml", "group_commit", "layout", "loading", "once_writer", "serializable_reads"),
     ("table",),
     ("described",),
     ("replacing",),

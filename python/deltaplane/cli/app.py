@@ -13,35 +13,28 @@ from typing import Annotated, Any
 import typer
 
 from deltaplane import DeltaError, DeltaTable, __version__
-from deltaplane.cli import cache, render
+from deltaplane.cli import cache, progress, render
+from deltaplane.cli.arguments import AsJson, Limit, Location, StoreOptions, Version, Where, open_table, store_options
+from deltaplane.cli.check import check, repair
+from deltaplane.cli.clone import clone
+from deltaplane.cli.convert import convert
+from deltaplane.cli.optimize import optimize
+from deltaplane.cli.restore import restore
+from deltaplane.cli.vacuum import vacuum
 
 __all__ = ["app", "run"]
 
 app = typer.Typer(
     name="deltaplane",
-    help="Looks at Delta tables. Every command but cache and demo takes a path or URL such as s3://bucket/table.",
+    help="Looks at Delta tables and after them. Every command but cache and demo takes a path or URL such as s3://bucket/table.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 app.add_typer(cache.app)
 
-Location = Annotated[str, typer.Argument(help="The table's path or URL.", show_default=False)]
-Version = Annotated[
-    str | None,
-    typer.Option("--version", "-v", help="A version number, or an ISO 8601 moment (UTC).", show_default="newest"),
-]
-StoreOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option", "-o", metavar="KEY=VALUE", help="A storage option; may be given again.", show_default=False
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most as many.", show_default="all")]
-Where = Annotated[
-    str | None, typer.Option("--where", "-w", help="A condition in Spark SQL.", show_default=False, metavar="SQL")
-]
+for command in (optimize, vacuum, restore, clone, convert, check, repair):
+    app.command()(command)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -71,19 +64,6 @@ def _fail(message: str) -> int:
     return 1
 
 
-def _open(location: str, version: str | None, options: list[str] | None) -> DeltaTable:
-    wanted = int(version) if version is not None and version.strip().isdecimal() else version
-    return DeltaTable(location, version=wanted, storage_options=_store_options(options))
-
-
-def _store_options(options: list[str] | None) -> dict[str, str] | None:
-    pairs = [option.partition("=") for option in options or []]
-    if any(not (key and equals) for key, equals, _ in pairs):
-        # The text may be half a secret: it isn't shown.
-        raise typer.BadParameter("give storage options as -o key=value")
-    return {key: value for key, _, value in pairs} or None
-
-
 def _show_version(value: bool) -> None:
     if value:
         print(__version__)
@@ -96,13 +76,13 @@ def _main(
         bool, typer.Option("--version", help="Print deltaplane's version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Looks at Delta tables."""
+    """Looks at Delta tables and after them."""
 
 
 @app.command()
 def info(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
     """What the table is: version, size, columns, partitions, properties, protocol."""
-    table = _open(location, version, option)
+    table = open_table(location, version, option)
     render.info(_facts(table), as_json=json)
 
 
@@ -136,7 +116,7 @@ def history(
     json: AsJson = False,
 ) -> None:
     """What each commit did, newest first."""
-    render.history(_open(location, version, option).history(limit), as_json=json)
+    render.history(open_table(location, version, option).history(limit), as_json=json)
 
 
 @app.command()
@@ -149,7 +129,7 @@ def files(
     json: AsJson = False,
 ) -> None:
     """The data files, or those that may hold rows for a condition."""
-    table = _open(location, version, option)
+    table = open_table(location, version, option)
     actions = table._files()
     shown = [name for name in ("path", "size_bytes", "num_records", "partition") if name in actions.column_names]
     rows = actions.select(shown).to_pylist()
@@ -162,7 +142,7 @@ def files(
 @app.command()
 def schema(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
     """The columns."""
-    table = _open(location, version, option)
+    table = open_table(location, version, option)
     render.schema(table.schema(), table.metadata().partition_columns, as_json=json)
 
 
@@ -179,7 +159,7 @@ def head(
     json: AsJson = False,
 ) -> None:
     """Some rows."""
-    scan = _open(location, version, option).scan(column, where)
+    scan = open_table(location, version, option).scan(column, where)
     found: list[dict[str, Any]] = []
     for batch in scan.batches():
         found += batch.slice(0, rows - len(found)).to_pylist()
@@ -204,7 +184,7 @@ def compat(
     if any(not (key and equals) for key, equals, _ in pairs):
         raise typer.BadParameter("give properties as --set key=value")
     properties = {key: value for key, _, value in pairs} or None
-    render.compat(_open(location, version, option).compatibility(properties), as_json=json)
+    render.compat(open_table(location, version, option).compatibility(properties), as_json=json)
 
 
 @app.command()
@@ -229,17 +209,19 @@ def sql(
     if any(not (name and equals) for name, equals, _ in pairs):
         raise typer.BadParameter("give tables as -t name=location")
     tables = {name: location for name, _, location in pairs}
-    options = _store_options(option)
+    options = store_options(option)
     if dry_run:
         render.dry_run(run_sql(statement, tables=tables, storage_options=options, dry_run=True), as_json=json)
     else:
-        render.rows(run_sql(statement, tables=tables, storage_options=options), as_json=json)
+        with progress.shown():
+            found = run_sql(statement, tables=tables, storage_options=options)
+        render.rows(found, as_json=json)
 
 
 @app.command()
 def checkpoint(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
     """Writes a checkpoint of the version, so that opening needs no older commits."""
-    table = _open(location, version, option)
+    table = open_table(location, version, option)
     report = table._checkpoint()
     shown = {"table": table.table_uri, "checkpoint": report["version"]}
     shown |= {name: report[name] for name in ("kind", "actions", "size_bytes")}

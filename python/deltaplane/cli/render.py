@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -25,7 +28,22 @@ if TYPE_CHECKING:
     from deltaplane.dry_run import DryRun
     from deltaplane.schema import Schema
 
-__all__ = ["bytes_text", "cache", "compat", "dry_run", "facts", "files", "head", "history", "info", "rows", "schema"]
+__all__ = [
+    "bytes_text",
+    "cache",
+    "compat",
+    "dry_run",
+    "facts",
+    "files",
+    "findings",
+    "head",
+    "history",
+    "info",
+    "names",
+    "progress",
+    "rows",
+    "schema",
+]
 
 _CELL = 60
 
@@ -93,6 +111,23 @@ def facts(values: Mapping[str, object], *, as_json: bool) -> None:
     Console().print(grid)
 
 
+@contextmanager
+def progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr while something runs, where that is a terminal; it takes bytes that are done, and of how many."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not (shown and sys.stderr.isatty()),
+    )
+    with bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 def info(values: dict[str, Any], *, as_json: bool) -> None:
     """What the table is."""
     if as_json:
@@ -148,6 +183,23 @@ def history(entries: list[dict[str, Any]], *, as_json: bool) -> None:
         for entry in entries
     ]
     _table(("version", "time", "operation", "metrics", "user metadata"), rows, numbers=("version",))
+
+
+def names(title: str, values: Sequence[str]) -> None:
+    """A list of names, if there are any."""
+    if values:
+        _table((title,), [(value,) for value in values])
+
+
+def findings(found: list[dict[str, Any]], *, as_json: bool) -> None:
+    """What a check found."""
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        Console().print(Text("nothing found: log and files agree"))
+        return
+    _table(("kind", "file", "what"), [(one["kind"], one["path"] or "", one["message"]) for one in found])
 
 
 def compat(found: Compatibility, *, as_json: bool) -> None:

@@ -72,7 +72,7 @@ class Condition:
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The places of the rows, in batches of the columns `_file` and `_row`."""
         if self.check is None:
-            yield from Scan(self._snapshot.scan(list(PLACE), self.tree))
+            yield from Scan(self._snapshot.scan(list(PLACE), self.tree, encoded_files=True))
             return
-        for batch in Scan(self._snapshot.scan([*self.check.columns, *PLACE], self.tree)):
+        for batch in Scan(self._snapshot.scan([*self.check.columns, *PLACE], self.tree, encoded_files=True)):
             yield self.check.met(batch).select(list(PLACE))

@@ -27,5 +27,5 @@ def delete_rows(job: Rewriting, condition: Condition) -> dict[str, int] | None:
     # Vectors and whole files tell by themselves what was deleted (P130, P131).
     if job.native.copies_rows:
         job.native.record_picked("delete")
-        job.native.copy_others()
+        job.copy_others()
     return job.commit({**job.finish(), "numDeletedRows": rows})

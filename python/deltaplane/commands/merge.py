@@ -18,6 +18,7 @@ from deltaplane.commands.condition import PLACE
 from deltaplane.commands.merge_clauses import Clause, said, several_matches
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
 from deltaplane.commands.merge_plan import BoundClause, Key, MergePlan
+from deltaplane.commands.phases import phase
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.engine.local import LocalEngine, Memory
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
@@ -67,7 +68,8 @@ def merge(target: Target, what: Merge, settings: Settings) -> Done:
     )
     incoming = plan.incoming
     with LocalEngine(what.memory) as engine:
-        engine.adopt("source", what.source, _arrow(source_json))
+        with phase(what.operation, target.location, "source"):
+            engine.adopt("source", what.source, _arrow(source_json))
         matching = _matching(target.snapshot, plan, engine)
         by_source = bool(plan.of_kind("not_matched_by_source"))
         parameters = what.parameters or _said(what)
@@ -155,6 +157,8 @@ class _Run:
         self._changing = [*self._matched, *self._by_source]
         self._files: dict[str, int] = {}
         self._read: list[str | None] = []
+        # How many rows each clause changes.
+        self._rows_of: dict[int, int] = {}
 
     def run(self) -> dict[str, int] | None:
         """The steps, in order; returns the commit's metrics, None where there is nothing to commit."""
@@ -162,16 +166,21 @@ class _Run:
         sources = engine.value("SELECT count(*) FROM source")
         engine.run("CREATE TABLE matched (f INTEGER, r BIGINT, sid BIGINT, act SMALLINT)")
         if sources:
-            self._join()
+            with job.phase("join"):
+                self._join()
         if self._by_source:
-            self._join_unmatched()
+            with job.phase("unmatched"):
+                self._join_unmatched()
         self._check_one_match()
         rows = self._changed_rows()
         changed = rows["numTargetRowsUpdated"] + rows["numTargetRowsDeleted"] > 0
         if changed:
             job.pick_rows(self._places)
             self._rewrite()
-        inserted = sum(self._insert(n, changed) for n in range(len(self._inserts))) if sources else 0
+        inserted = 0
+        if sources and self._inserts:
+            with job.phase("insert"):
+                inserted = sum(self._insert(n, changed) for n in range(len(self._inserts)))
         if not changed and not inserted:
             return None
         return job.commit(merge_metrics(job.finish(), rows, sources, inserted))
@@ -212,7 +221,7 @@ class _Run:
         self._read.append(condition)
         self._job.reads(_any_of(self._read))
         wanted = [self._plan.target_columns[n] for n in columns]
-        scan = Scan(self._snapshot.scan([*wanted, *PLACE], condition))
+        scan = Scan(self._snapshot.scan([*wanted, *PLACE], condition, encoded_files=True))
         schema = pa.schema([*(scan.schema.field(n) for n in wanted), *_placed()])
         self._engine.stream("given", (self._placed(batch) for batch in scan), schema)
         names = [*(f"c{n}" for n in columns), "f", "r"]
@@ -224,7 +233,6 @@ class _Run:
 
         at = batch.schema.get_field_index(PLACE[0])
         files = batch.column(at)
-        files = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
         numbers = [self._files.setdefault(file, len(self._files)) for file in files.dictionary.to_pylist()]
         return batch.set_column(at, "f", pa.array(numbers, pa.int32()).take(files.indices))
 
@@ -232,22 +240,20 @@ class _Run:
         """Refuses rows that several rows of the source change; several may delete one."""
         deletes = [str(n) for n, c in enumerate(self._changing) if c.clause.action == "delete"]
         all_delete = f"bool_and(act IN ({', '.join(deletes)}))" if deletes else "false"
-        twice = "SELECT f, r FROM matched WHERE act IS NOT NULL GROUP BY f, r HAVING count(*) > 1"
-        rows = self._engine.value(f"SELECT count(*) FROM ({twice} AND NOT {all_delete})")
+        twice = f"SELECT {all_delete} AS fine FROM matched WHERE act IS NOT NULL GROUP BY f, r HAVING count(*) > 1"
+        fine, rows = self._engine.row(f"SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine) FROM ({twice})")
         if rows:
             raise several_matches(rows)
-        if deletes and self._engine.value(f"SELECT count(*) FROM ({twice})"):
+        if fine:
             first = "SELECT min(rowid) FROM matched WHERE act IS NOT NULL GROUP BY f, r"
             # The pair stays: its source row has a match.
             self._engine.run(f"UPDATE matched SET act = NULL WHERE act IS NOT NULL AND rowid NOT IN ({first})")
 
     def _changed_rows(self) -> dict[str, int]:
         """How many rows are changed, in all and of which kind."""
-        counts = {
-            number: self._engine.value(f"SELECT count(*) FROM matched WHERE act = {number}")
-            for number in range(len(self._changing))
-        }
-        return changed_rows([c.clause for c in self._changing], counts)
+        counts = self._engine.rows("SELECT act, count(*) FROM matched WHERE act IS NOT NULL GROUP BY act")
+        self._rows_of = dict(counts)
+        return changed_rows([c.clause for c in self._changing], self._rows_of)
 
     def _places(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -264,10 +270,10 @@ class _Run:
         native = self._job.native
         updates = [n for n, c in enumerate(self._changing) if c.clause.action == "update"]
         recorded = list(range(len(self._changing))) if native.records_changes else updates
-        if recorded and self._engine.value(f"SELECT count(*) FROM matched WHERE act IN ({_listed(recorded)})"):
-            self._change(recorded)
-        if native.copies_rows:
-            native.copy_others()
+        if any(number in self._rows_of for number in recorded):
+            with self._job.phase("change"):
+                self._change(recorded)
+        self._job.copy_others()
 
     def _change(self, numbers: Sequence[int]) -> None:
         import pyarrow as pa

@@ -123,14 +123,20 @@ class MergePlan(MergeColumns):
 
     def _bind_on(self) -> None:
         binder, lowered = self._binder("matched"), []
-        for part in conjuncts(parsed(self.predicate)):
+        node, guarded = parsed(self.predicate), False
+        for part in conjuncts(node):
             bound = self._boolean(binder, part, self.predicate)
-            lowered.append(f"({bound.sql})")
+            # The join takes parts in any order: one that can fail needs what stands before it.
+            guarded |= bound.throws or bound.partial
+            if not (bound.throws or bound.partial):
+                lowered.append(f"({bound.sql})")
             self.joined_columns |= self._target_columns(part, "matched")
             found = pruning(part, binder, self._sides.target)
             if found is not None:
                 self.reads.append(found)
             self.keys += self._keys(part, binder)
+        if guarded:
+            lowered.append(f"({self._boolean(binder, node, self.predicate).sql})")
         self.on = " AND ".join(lowered)
 
     def _keys(self, part: Syntax, binder: JoinedBinder) -> Iterator[Key]:
@@ -149,7 +155,8 @@ class MergePlan(MergeColumns):
             ranged = (
                 to is not None and to.name in _RANGED and (to == column.type or (to.integral and column.type.integral))
             )
-            if to is not None and ranged:
+            # A value that fails may be guarded by another part.
+            if to is not None and ranged and not value.throws:
                 value = coerce.convert(self._context, value, to)
                 yield Key([self.target_columns[number], *below], value.sql, to, part.name == "<=>")
 

@@ -7,6 +7,7 @@ once, or whenever some time has gone. Called by `deltaplane.layout` and after co
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +22,14 @@ from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, Unsupport
 from deltaplane.expr import Predicate
 from deltaplane.properties import commit_request, file_request
 
-__all__ = ["Layout", "Progress", "optimize"]
+__all__ = ["Layout", "Progress", "after_commit", "optimize"]
+
+_log = logging.getLogger(__name__)
 
 # Of each file's rows at most this share may be deleted by a vector before it is written anew, as in delta-spark.
 MOST_DELETED = 0.05
+# As many small files of a partition are put together after a commit, as in delta-spark.
+_SMALL_FILES = 50
 # Rows beyond go to temporary files while they are sorted.
 _MEMORY_BYTES = 2 << 30
 
@@ -73,6 +78,19 @@ def optimize(target: Target, what: Layout, settings: Settings) -> dict[str, Any]
     job.start(tasks, memory)
     _run(job, what, done)
     return done.metrics()
+
+
+def after_commit(target: Target) -> None:
+    """Puts small files together in the partitions that the newest commit wrote to (`delta.autoOptimize.autoCompact`).
+
+    The commit is durable already: what fails here is logged, and the next commit tries again.
+    """
+    if not target.snapshot.auto_compacts:
+        return
+    try:
+        optimize(target, Layout(auto_min_files=_SMALL_FILES), Settings())
+    except Exception as e:  # noqa: BLE001 - nothing may make a commit that is there look failed
+        _log.warning("%s: small files couldn't be put together after the commit: %s", target.snapshot.uri, e)
 
 
 def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]:

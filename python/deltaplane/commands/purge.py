@@ -21,10 +21,12 @@ def purge(target: Target, partitions: Predicate | None, settings: Settings) -> D
     def run(job: Rewriting) -> dict[str, int] | None:
         if condition.check is not None or not job.native.selects_files:
             raise UnsupportedExpressionError("files are chosen by partition columns alone: leave others out")
-        if job.native.pick_outdated() == 0:
+        with job.phase("find"):
+            outdated = job.native.pick_outdated()
+        if not outdated:
             return None
         job.reads_picked()
-        job.native.copy_others()
+        job.copy_others()
         return job.commit(job.finish())
 
     parameters = {**condition.parameters, "applyPurge": "true"}

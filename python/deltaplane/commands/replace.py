@@ -1,4 +1,4 @@
-"""Overwrites of some rows: those that meet a condition, or those that equal new ones in some columns, make room for new rows.
+"""Overwrites of some rows: those that meet a condition, or those that match new ones, make room for new rows.
 
 Whole files go unread where the condition selects them; of others the rest stays as in a DELETE. Called by
 `deltaplane.write`.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
@@ -23,7 +24,7 @@ from deltaplane.row_rules import BatchRules, RowRules
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["replace_matching", "replace_where"]
+__all__ = ["Matching", "replace_matching", "replace_where"]
 
 # Metrics of rewritten files as they are called in a write.
 _WRITE = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes"}
@@ -44,9 +45,10 @@ def replace_where(
         recorded = job.native.copies_rows
         if recorded:
             job.native.record_picked("delete")
-            job.native.copy_others()
+            job.copy_others()
         check = compile_boolean(condition, json.loads(job.native.spec)["schema"], now_us=time.time_ns() // 1000)
-        new = sum(job.insert(batch, "insert" if recorded else None) for batch in _ruled(job, rows, check))
+        with job.phase("insert"):
+            new = sum(job.insert(batch, "insert" if recorded else None) for batch in _ruled(job, rows, check))
         summary = {_WRITE.get(name, name): value for name, value in job.finish().items()}
         return job.commit({**summary, "numDeletedRows": deleted, "numOutputRows": new + summary["numCopiedRows"]})
 
@@ -66,26 +68,44 @@ def _ruled(job: Rewriting, rows: pa.RecordBatchReader, check: Check) -> Iterator
         yield ruled
 
 
+@dataclass(frozen=True)
+class Matching:
+    """Which rows make room: those for which a condition over both is true with one of the new rows, or that equal one in
+    columns. A null equals nothing.
+    """
+
+    condition: str
+    says: Mapping[str, str]
+    source_alias: str | None = None
+    target_alias: str | None = None
+
+    @classmethod
+    def on(cls, condition: str, source_alias: str | None, target_alias: str | None) -> Matching:
+        """By a condition."""
+        return cls(condition, {"replaceOn": condition}, source_alias, target_alias)
+
+    @classmethod
+    def using(cls, columns: Sequence[str]) -> Matching:
+        """By columns."""
+        if not columns:
+            raise InvalidArgumentError("replace_using names no column: say which ones tell what a new row replaces")
+        names = ["`" + column.replace("`", "``") + "`" for column in columns]
+        condition = " AND ".join(f"t.{name} = s.{name}" for name in names)
+        return cls(condition, {"replaceUsing": json.dumps(list(columns))}, "s", "t")
+
+
 def replace_matching(
-    target: Target,
-    rows: pa.RecordBatchReader,
-    columns: Sequence[str],
-    settings: Settings,
-    *,
-    merge_schema: bool,
+    target: Target, rows: pa.RecordBatchReader, matching: Matching, settings: Settings, *, merge_schema: bool
 ) -> Done:
-    """Replaces the rows that equal a new one in these columns, in one commit; nothing is done without rows."""
-    if not columns:
-        raise InvalidArgumentError("replace_using names no column: say which ones tell what a new row replaces")
-    names = ["`" + column.replace("`", "``") + "`" for column in columns]
+    """Replaces rows that match a new one, in one commit; nothing is done without rows."""
     what = Merge(
         source=rows,
-        predicate=" AND ".join(f"t.{name} = s.{name}" for name in names),
+        predicate=matching.condition,
         clauses=[Clause("matched", "delete"), Clause("source", "insert")],
-        source_alias="s",
-        target_alias="t",
+        source_alias=matching.source_alias,
+        target_alias=matching.target_alias,
         merge_schema=merge_schema,
         operation="WRITE",
-        parameters={"mode": "Overwrite", "replaceUsing": json.dumps(list(columns))},
+        parameters={"mode": "Overwrite", **matching.says},
     )
     return merge(target, what, settings)

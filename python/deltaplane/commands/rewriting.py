@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.arrow_io import KeptErrors
+from deltaplane.commands.phases import phase
 from deltaplane.compat import Protocol
 from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.condition import Condition
 
-__all__ = ["Done", "Operation", "Rewriting", "Settings", "Target", "rewriting"]
+__all__ = ["Done", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
 
 # What a command did: its metrics under delta-spark's names, none where nothing was to do; or what it would do.
@@ -117,14 +119,20 @@ class Rewriting:
         if not self._files_read:
             self._files_read, self._bytes_read = self.native.picked_files, self.native.picked_bytes
 
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """One of the command's phases, for whoever watches."""
+        return phase(self._operation.name, self.location, name)
+
     def pick(self, condition: Condition) -> int | None:
         """Picks the rows that the condition means; returns their number, None if the log doesn't tell it."""
         if condition.check is None and self.native.selects_files:
-            rows = self.native.pick_files()
+            with self.phase("find"):
+                rows = self.native.pick_files()
             self.found()
             return rows
         self.reads(condition.tree)
-        return self.pick_rows(condition.rows)
+        with self.phase("find"):
+            return self.pick_rows(condition.rows)
 
     def pick_rows(self, places: Callable[[], Iterator[pa.RecordBatch]]) -> int:
         """Picks the rows whose `_file` and `_row` a stream gives; returns their number."""
@@ -135,6 +143,12 @@ class Rewriting:
     def found(self) -> None:
         """Notes that the rows are found that change: from now on files are written."""
         self._scanned = time.monotonic()
+
+    def copy_others(self) -> None:
+        """Writes the rows that stand beside picked ones in files which are written anew."""
+        if self.native.copies_rows:
+            with self.phase("copy"):
+                self.native.copy_others()
 
     def record(self, rows: pa.RecordBatch, change: str) -> None:
         """Records rows as this change, where the table records changes."""
@@ -151,7 +165,8 @@ class Rewriting:
 
     def finish(self) -> dict[str, int]:
         """Ends the files; returns what was done to files and how long it took, under delta-spark's names."""
-        summary: dict[str, int] = json.loads(self.native.finish())
+        with self.phase("files"):
+            summary: dict[str, int] = json.loads(self.native.finish())
         ended = time.monotonic()
         summary["scanTimeMs"] = _ms(self._scanned - self._began)
         summary["rewriteTimeMs"] = _ms(ended - self._scanned)
@@ -166,7 +181,8 @@ class Rewriting:
             self._told = json.loads(self.native.rehearse(text))
             return known
         self._committing = True
-        return {**known, "version": self.native.commit(text)}
+        with self.phase("commit"):
+            return {**known, "version": self.native.commit(text)}
 
     def rehearsed(self) -> DryRun:
         """What the command would do."""
@@ -213,6 +229,21 @@ def _ms(seconds: float) -> int:
 def rewriting(
     target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
 ) -> Done:
+    """Runs a command, or rehearses it."""
+    job, done = _ran(target, operation, settings, run)
+    return job.rehearsed() if settings.dry_run else done
+
+
+def rewritten(
+    target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
+) -> dict[str, int]:
+    """Runs a command that has no rehearsal; returns its metrics, or none."""
+    return _ran(target, operation, settings, run)[1]
+
+
+def _ran(
+    target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
+) -> tuple[Rewriting, dict[str, int]]:
     """Runs a command; nothing is left behind where it fails before its commit."""
     job, done = Rewriting(target, operation, settings), None
     if not job.skipped:
@@ -221,6 +252,4 @@ def rewriting(
         except BaseException as failure:
             job.take_back(failure)
             raise
-    if settings.dry_run:
-        return job.rehearsed()
-    return {} if done is None else done
+    return job, {} if done is None else done

@@ -32,8 +32,9 @@ def update(target: Target, assignments: Assignments, predicate: Predicate | None
             return None
         job.reads_picked()
         job.native.record_picked("update_preimage")
-        job.native.copy_others()
-        job.write(lambda: _changed(job, assignments), "update_postimage")
+        job.copy_others()
+        with job.phase("change"):
+            job.write(lambda: _changed(job, assignments), "update_postimage")
         return job.commit({**job.finish(), "numUpdatedRows": job.native.written_rows})
 
     return rewriting(target, condition.operation("UPDATE"), settings, run)

@@ -129,11 +129,11 @@ class LocalEngine:
 
     def run(self, sql: str) -> None:
         """Runs a statement whose result doesn't matter."""
-        self._rows(sql)
+        self.rows(sql)
 
     def row(self, sql: str) -> tuple[Any, ...]:
         """The one row of a query."""
-        (found,) = self._rows(sql)
+        (found,) = self.rows(sql)
         return found
 
     def value(self, sql: str) -> Any:
@@ -143,9 +143,10 @@ class LocalEngine:
 
     def column(self, sql: str) -> list[Any]:
         """The one column of a small result."""
-        return [value for (value,) in self._rows(sql)]
+        return [value for (value,) in self.rows(sql)]
 
-    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """A small result."""
         try:
             found: list[tuple[Any, ...]] = self._connection.execute(sql).fetchall()
         except Exception as e:

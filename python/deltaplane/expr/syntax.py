@@ -196,10 +196,11 @@ class Parser:
 
     def take(self, *wanted: str) -> bool:
         """Whether these operators or words come next; then they are passed."""
-        if all(self.peek(i) == w for i, w in enumerate(wanted)):
-            self.at += len(wanted)
-            return True
-        return False
+        for i, word in enumerate(wanted):
+            if self.peek(i) != word:
+                return False
+        self.at += len(wanted)
+        return True
 
     def expect(self, wanted: str) -> None:
         """Passes an operator or word that has to come next."""

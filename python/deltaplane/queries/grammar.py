@@ -190,7 +190,9 @@ class Grammar(Cursor):
             if defaults and self.peek() == "default" and self.peek(1) in (",", ")"):
                 self.at += 1
                 return None
-            return self.expression()
+            # A literal alone needs none of the steps through the operators.
+            alone = self.kind() in ("number", "string") and self.peek(1) in (",", ")")
+            return self.primary() if alone else self.expression()
 
         return tuple(self.listed(one)) if self.peek() == "(" else (one(),)
 

@@ -41,7 +41,9 @@ __all__ = ["DeltaplaneDataSource"]
 
 # The source's own options; all others go to the store. Names ignore case, as Spark's do.
 _CHANGES = ("readchangefeed", "startingversion", "endingversion", "startingtimestamp", "endingtimestamp")
-_READ = ("path", "versionasof", "version", "timestampasof", "timestamp", "predicate", *_CHANGES)
+_READ = ("path", "location", "versionasof", "version", "timestampasof", "timestamp", "predicate", *_CHANGES)
+# What Spark's catalog adds of a table that it holds.
+_HELD = ("collation", "comment", "external", "is_managed_location", "owner", "provider", "table_type")
 _WRITE = (
     "partitionby",
     "mergeschema",
@@ -69,7 +71,7 @@ class DeltaplaneDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._own = {k.lower(): v for k, v in options.items() if k.lower() in (*_READ, *_WRITE, *STREAM_OPTIONS)}
-        self._store = {k: v for k, v in options.items() if k.lower() not in self._own} or None
+        self._store = {k: v for k, v in options.items() if k.lower() not in (*self._own, *_HELD)} or None
 
     @classmethod
     def name(cls) -> str:
@@ -77,7 +79,8 @@ class DeltaplaneDataSource(DataSource):
         return "deltaplane"
 
     def _location(self) -> str:
-        path = self._own.get("path")
+        # Spark's catalog calls a table's path its location.
+        path = self._own.get("path", self._own.get("location"))
         if path is None:
             raise InvalidArgumentError('the format "deltaplane" needs a path: .load(path) or .save(path)')
         return absolute_location(path)

@@ -10,12 +10,12 @@ import itertools
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from deltaplane import _native
-from deltaplane.exceptions import SchemaMismatchError
+from deltaplane.exceptions import DeltaError, SchemaMismatchError, TableNotFoundError
 from deltaplane.spark import _internals
 from deltaplane.spark._replay import Files
 
@@ -83,12 +83,15 @@ class LiveSnapshots:
     The view's columns are those of `first`; a newer version must still have them, with the same types.
     """
 
-    def __init__(self, snapshot: _native.Snapshot) -> None:
+    def __init__(self, snapshot: _native.Snapshot, options: Mapping[str, str] | None = None) -> None:
         self.first = snapshot
         self.identity = f"deltaplane {snapshot.uri} live {next(_serial)}"
         self._columns = _columns(snapshot)
         self._lock = threading.Lock()
+        self._options = options
+        self._store = _native.RawStore.open(snapshot.location, options)
         self._newest = snapshot
+        self._commit = self._seen(snapshot.version)
         self._queries: OrderedDict[str, _native.Snapshot] = OrderedDict()
 
     def for_query(self, query_id: str | None) -> _native.Snapshot:
@@ -96,12 +99,13 @@ class LiveSnapshots:
 
         Raises:
             SchemaMismatchError: a column of the view is gone or has another type now.
+            TableNotFoundError: the table was deleted, or another one is where it was.
         """
         with self._lock:
             known = self._queries.get(query_id) if query_id is not None else None
             if known is not None:
                 return known
-            newest = self._newest.update()
+            newest = self._update()
             self._check(newest)
             self._newest = newest
             if query_id is not None:
@@ -109,6 +113,30 @@ class LiveSnapshots:
                 while len(self._queries) > _QUERIES:
                     self._queries.popitem(last=False)
             return newest
+
+    def _update(self) -> _native.Snapshot:
+        """The newest version. One request tells whether the table still is the one that it was: a commit never changes."""
+        last = self._newest
+        if self._commit is not None and self._seen(last.version) == self._commit:
+            newest = last.update()
+        else:
+            newest = _native.Snapshot.open(last.location, self._options)
+            if json.loads(newest.metadata_json())["id"] != json.loads(last.metadata_json())["id"]:
+                raise TableNotFoundError(
+                    "the view's table was deleted and another one made in its place: call create_or_replace_temp_view "
+                    "again to see that one",
+                    table=newest.uri,
+                )
+        if newest.version != last.version or self._commit is None:
+            self._commit = self._seen(newest.version)
+        return newest
+
+    def _seen(self, version: int) -> tuple[str, int, int, str | None] | None:
+        """The file of a version's commit; None where it is gone, as log cleanup takes old ones."""
+        try:
+            return self._store.head(f"_delta_log/{version:020}.json")
+        except DeltaError:
+            return None
 
     def _check(self, newest: _native.Snapshot) -> None:
         now = _columns(newest)

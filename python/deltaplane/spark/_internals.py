@@ -19,8 +19,8 @@ __all__ = [
     "NativeScanUnavailable",
     "arrow_schema",
     "delta_jar",
+    "held_table",
     "is_connect",
-    "named_table",
     "spark_schema",
 ]
 
@@ -110,6 +110,26 @@ def delta_jar(spark: Any) -> bool:
     return True
 
 
+def held_table(spark: Any, name: str) -> tuple[str, str] | None:
+    """Format and location of the table that the session's own catalog holds under a name; None for a view, and for none."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    state = spark._jsparkSession.sessionState()
+    catalog, _, rest = name.partition(".")
+    try:
+        identifier = state.sqlParser().parseTableIdentifier(rest if catalog.lower() == "spark_catalog" else name)
+        if state.catalog().isTempView(identifier) or not state.catalog().tableExists(identifier):
+            return None
+        table = state.catalog().getTableMetadata(identifier)
+    except (PySparkException, Py4JJavaError):
+        # A name of another catalog, or none at all.
+        return None
+    if not table.provider().isDefined() or not table.storage().locationUri().isDefined():
+        return None
+    return str(table.provider().get()), str(table.storage().locationUri().get().toString())
+
+
 def arrow_schema(schema: Any) -> Any:
     """The Arrow schema in which Spark takes rows of these columns from a Python data source."""
     import inspect
@@ -162,9 +182,14 @@ class Jvm:
 
             try:
                 known = cls(spark)
-                ensure_callback_server_started(gateway)
             except (Py4JError, _template.UnexpectedLayout) as e:
                 raise NativeScanUnavailable(f"Spark {spark.version} isn't built as expected: {e}") from e
+            try:
+                ensure_callback_server_started(gateway)
+            except (Py4JError, OSError) as e:
+                raise NativeScanUnavailable(
+                    f"Spark can't call this process back: {e}; let it listen on a port of 127.0.0.1"
+                ) from e
             cls._known[gateway] = known
         return known
 
@@ -399,19 +424,3 @@ class Jvm:
         row = self.unsafe_row(1)
         row.pointTo(_template.ROW, len(_template.ROW))
         return row
-
-
-def named_table(spark: Any, name: str) -> tuple[str, str] | None:
-    """The format and the location of a table in the session's own catalog; None where it has no such table."""
-    from pyspark.errors import AnalysisException
-
-    state = spark._jsparkSession.sessionState()
-    try:
-        known = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
-    except AnalysisException:
-        return None
-    provider, location = known.provider(), known.storage().locationUri()
-    if provider.isEmpty() or location.isEmpty():
-        return None
-    uri = location.get()
-    return str(provider.get()), str(uri.getPath() if uri.getScheme() in (None, "file") else uri.toString())

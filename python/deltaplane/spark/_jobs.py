@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.spark._workers import remedy
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
@@ -33,17 +35,13 @@ def run_tasks(
     """Runs tasks that report `add` or `refusal` in each row; what those that Spark counts reported.
 
     Raises:
-        ImportError: the workers' Python doesn't have deltaplane.
+        ImportError: the workers' Python is another one, or doesn't have deltaplane.
     """
-    from pyspark.errors import PySparkException
-
     try:
         rows: list[Any] = df.mapInArrow(task, "add string, refusal string").collect()
-    except PySparkException as e:
-        if "No module named 'deltaplane'" in str(e):
-            raise ImportError(
-                "the Python of Spark's workers doesn't have deltaplane: install it there, or set PYSPARK_PYTHON to an "
-                "interpreter that has it before the session starts"
-            ) from e
-        raise
+    except Exception as e:
+        told = remedy(e)
+        if told is None:
+            raise
+        raise ImportError(told) from e
     return [r["add"] for r in rows if r["add"] is not None], [r["refusal"] for r in rows if r["refusal"] is not None]

@@ -195,7 +195,7 @@ def live_frame(
             table=snapshot.uri,
         ) from None
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
-    frame: DataFrame = data_frame(spark, jvm, LiveSnapshots(snapshot), jobs, spark_options)
+    frame: DataFrame = data_frame(spark, jvm, LiveSnapshots(snapshot, store_options), jobs, spark_options)
     return frame
 
 

@@ -82,7 +82,7 @@ def write(
             a row (overflow, division by zero), Spark's own error comes through.
         DeltaConcurrentModificationException: another writer won; nothing was committed.
         InvalidArgumentError, UnsupportedFeatureError, UnsupportedExpressionError: the call is wrong, or not possible yet.
-        ImportError: the workers' Python doesn't have deltaplane.
+        ImportError: the workers' Python doesn't have deltaplane, is another one than the driver's, or isn't there.
 
     >>> from deltaplane import spark as dp
     >>> df = spark.createDataFrame([("2024-01-31", 1250)], "day string, cents long")

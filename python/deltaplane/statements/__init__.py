@@ -15,13 +15,18 @@ from deltaplane.queries.sources import Catalog
 from deltaplane.statements import (
     alter,
     comment,
+    convert,
+    copy,
     create,
     delete,
     describe,
+    fsck,
+    generate,
     insert,
     merge,
     optimize,
     reorg,
+    restore,
     select,
     show,
     update,
@@ -41,13 +46,18 @@ __all__ = ["STATEMENTS", "command_of", "sql"]
 STATEMENTS: tuple[Statement, ...] = (
     alter.STATEMENT,
     comment.STATEMENT,
+    convert.STATEMENT,
+    copy.STATEMENT,
     *create.STATEMENTS,
     delete.STATEMENT,
     *describe.STATEMENTS,
+    fsck.STATEMENT,
+    generate.STATEMENT,
     insert.STATEMENT,
     merge.STATEMENT,
     optimize.STATEMENT,
     reorg.STATEMENT,
+    restore.STATEMENT,
     *select.STATEMENTS,
     *show.STATEMENTS,
     update.STATEMENT,
@@ -58,14 +68,9 @@ _ABSENT = {
     "analyze": "",
     "cache": "",
     "clear": "",
-    "convert": "",
-    "copy": "use INSERT INTO … SELECT with the data in tables=",
     "drop": "delete the table's folder",
     "explain": "use DeltaTable.explain for what a scan reads",
-    "fsck": "",
-    "generate": "",
     "refresh": "",
-    "restore": "use CREATE OR REPLACE TABLE … AS SELECT * FROM … VERSION AS OF …",
     "set": "",
     "truncate": "use DELETE FROM without a condition",
     "use": "",
@@ -102,9 +107,9 @@ def sql(
 
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
     `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
-    joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, REPLACE TABLE, ALTER TABLE,
-    COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, OPTIMIZE, REORG,
-    VACUUM.
+    joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a CLONE),
+    REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW
+    TBLPROPERTIES, OPTIMIZE, REORG, RESTORE, VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
 
     Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
     refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.
@@ -121,7 +126,7 @@ def sql(
         dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, MERGE or REORG would do, as a `DryRun`.
 
     Returns:
-        The rows of a query. INSERT, UPDATE, DELETE and MERGE give one row: `num_affected_rows`, the command's metrics and
+        The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO give one row: `num_affected_rows`, the command's metrics and
         the `version` that was made; CREATE and ALTER the `operation` and the `version`. A version is null where nothing
         was to change.
 

@@ -13,6 +13,7 @@ from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Query, TableName
 from deltaplane.replacing import check_kept
 from deltaplane.schema import Schema
+from deltaplane.statements.clone import Clone, is_clone, read_clone
 from deltaplane.statements.columns import Declaration, check, declaration, properties
 from deltaplane.statements.on_spark import on_spark
 from deltaplane.statements.statement import Session, Statement, one_row
@@ -133,13 +134,15 @@ def _check_names(names: Sequence[str]) -> None:
         raise InvalidArgumentError("two columns of the query have one name: give them names with AS")
 
 
-def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create:
+def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone:
     cursor.expect("table")
     if cursor.take("if", "not", "exists"):
         if mode == "overwrite":
             cursor.wrong("expected a table's name: OR REPLACE and IF NOT EXISTS are two answers")
         mode = "ignore"
     made = Create(cursor.table(alias=False, version=False), cursor, mode, must_exist)
+    if is_clone(cursor):
+        return read_clone(cursor, mode, must_exist, made._location)
     if cursor.peek() == "(" and cursor.peek(1) not in BEGINNINGS:
         cursor.listed(lambda: _element(cursor, made))
     made = _clauses(cursor, made)

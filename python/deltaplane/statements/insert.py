@@ -1,4 +1,4 @@
-"""INSERT INTO | OVERWRITE table [(columns) | BY NAME | REPLACE WHERE condition] followed by a query."""
+"""INSERT INTO | OVERWRITE table [(columns) | BY NAME] [REPLACE WHERE … | USING … | ON …] followed by a query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deltaplane.exceptions import (
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.syntax import parse as parse_expression
 from deltaplane.expr.types import SparkType, of_json
-from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.grammar import BEGINNINGS, Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName, Values
 from deltaplane.schema import Field
@@ -50,26 +50,47 @@ class Insert:
     by_name: bool = False
     overwrites: bool = False
     where: Clause | None = None
+    using: tuple[str, ...] = ()
+    on: Clause | None = None
+    alias: str | None = None
 
     def run(self, session: Session) -> pa.Table:
         """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
-        table, fields, mode, replaced = self._target(session)
+        table, fields, replaced = self._target(session)
         if session.spark is not None and not self.rows_are_listed:
-            return self._on_spark(session.spark, session, table, fields, mode, replaced)
+            return self._on_spark(session.spark, session, table, fields, replaced)
         data = self._data(session, table, fields)
-        result = write_deltalake(table, data, mode=mode, predicate=replaced)
+        with self.cursor.located(self.token if self.on is None else self.on.token):
+            result = write_deltalake(table, data, mode=self.mode, predicate=replaced, **self._matching)
         return counted(data.num_rows, {"num_inserted_rows": data.num_rows}, result.version)
 
     def rehearse(self, session: Session) -> DryRun:
         """What that would do."""
-        table, fields, mode, replaced = self._target(session)
+        table, fields, replaced = self._target(session)
         if session.spark is not None and not self.rows_are_listed:
             raise UnsupportedFeatureError("an INSERT of rows from Spark can't be rehearsed: leave the session out")
         data = self._data(session, table, fields)
-        return write_deltalake(table, data, mode=mode, predicate=replaced, dry_run=True)
+        with self.cursor.located(self.token if self.on is None else self.on.token):
+            return write_deltalake(table, data, mode=self.mode, predicate=replaced, dry_run=True, **self._matching)
 
-    def _target(self, session: Session) -> tuple[DeltaTable, list[Field], Mode, str | None]:
-        """The table, the columns, and which rows go."""
+    @property
+    def mode(self) -> Mode:
+        """Whether rows of the table make room."""
+        replaces = self.overwrites or self.where is not None or self.using or self.on is not None
+        return "overwrite" if replaces else "append"
+
+    @property
+    def _matching(self) -> dict[str, Any]:
+        """Which rows of the table match a new one and go."""
+        if self.using:
+            return {"replace_using": self.using}
+        if self.on is None:
+            return {}
+        own = None if self.table.path is not None else self.table.parts[-1]
+        return {"replace_on": self.on.text, "source_alias": self.alias, "target_alias": self.table.alias or own}
+
+    def _target(self, session: Session) -> tuple[DeltaTable, list[Field], str | None]:
+        """The table, the columns, and the condition for rows that go."""
         table = session.catalog.target(self.table)
         # Rows come from versions as they are now, also where the table is among them.
         table.update_incremental()
@@ -77,7 +98,7 @@ class Insert:
         if len({f.name for f in fields}) < len(fields):
             self.cursor.wrong("expected each column once", self.cursor.tokens[self.token].start)
         replaced = None if self.where is None else self.where.over(table, self.table)
-        return table, fields, "overwrite" if self.overwrites or self.where is not None else "append", replaced
+        return table, fields, replaced
 
     def _data(self, session: Session, table: DeltaTable, fields: list[Field]) -> pa.Table:
         """The rows as the columns take them."""
@@ -106,11 +127,12 @@ class Insert:
         session: Session,
         table: DeltaTable,
         fields: list[Field],
-        mode: Mode,
         replaced: str | None,
     ) -> pa.Table:
         from deltaplane.spark import write
 
+        if self._matching:
+            raise UnsupportedFeatureError("REPLACE USING and REPLACE ON take no rows from Spark: leave the session out")
         with on_spark(spark, self.cursor, self.token, session.catalog) as frame:
             with self.cursor.located(self.token):
                 names = frame.columns
@@ -119,7 +141,7 @@ class Insert:
                 _types(names, given, fields)
                 stored = _stored_by_spark(spark, frame, given, fields)
             options = table.storage_options
-            result = write(stored, table.location, mode, replace_where=replaced, options=options)
+            result = write(stored, table.location, self.mode, replace_where=replaced, options=options)
         table.update_incremental()
         inserted = result.metrics.get("numOutputRows")
         count = None if inserted is None else int(inserted)
@@ -194,23 +216,60 @@ def _read(cursor: Grammar) -> Insert:
     if not overwrites:
         cursor.expect("into")
     cursor.take("table")
-    table = cursor.table(alias=False, version=False)
+    table = _table(cursor)
     if cursor.peek() == "partition":
         cursor.wrong("expected the rows: name the partition's columns among them, or use REPLACE WHERE for PARTITION")
     columns: tuple[str, ...] = ()
-    where, by_name = None, cursor.take("by", "name")
+    by_name = cursor.take("by", "name")
     if not by_name and cursor.peek() == "(" and cursor.kind(1) in ("name", "quoted") and cursor.peek(2) in (",", ")"):
         columns = tuple(cursor.listed(lambda: cursor.name("a column's name")))
+    where, using, on = None, tuple[str, ...](), None
     if not overwrites and cursor.take("replace"):
-        cursor.expect("where")
-        where = Clause.read(cursor)
+        if cursor.take("where"):
+            where = Clause.read(cursor)
+        elif cursor.take("using"):
+            using = tuple(cursor.listed(lambda: cursor.name("a column's name")))
+        elif cursor.take("on"):
+            on = _before_query(cursor)
+        else:
+            cursor.expected("WHERE, USING or ON")
         by_name = by_name or cursor.take("by", "name")
+    if table.alias is not None and on is None:
+        cursor.wrong("expected no alias: only REPLACE ON has a use for one")
     token = cursor.at
     if cursor.peek() == "values":
         rows = Query(cursor.values(defaults=True))
     else:
         rows = cursor.last_query()
-    return Insert(table, rows, cursor, token, columns, by_name, overwrites, where)
+    alias = cursor.alias() if on is not None else None
+    return Insert(table, rows, cursor, token, columns, by_name, overwrites, where, using, on, alias)
+
+
+def _table(cursor: Grammar) -> TableName:
+    """The table, with an alias unless that is a list of columns or a word that goes on."""
+    table = cursor.table(alias=False, version=False)
+    named = cursor.peek() == "as" or (cursor.kind() in ("name", "quoted") and cursor.peek(1) == "replace")
+    return replace(table, alias=cursor.alias()) if named else table
+
+
+def _before_query(cursor: Grammar) -> Clause:
+    """A condition that a query follows, which may stand in parentheses as a function's arguments do."""
+    tokens, depth = cursor.tokens, 0
+    for at in range(cursor.at, len(tokens)):
+        begins = cursor.peek(at - cursor.at) in BEGINNINGS
+        if depth == 0 and (begins or (tokens[at].text == "(" and cursor.peek(at - cursor.at + 1) in BEGINNINGS)):
+            break
+        depth += {"(": 1, ")": -1}.get(tokens[at].text, 0)
+    else:
+        cursor.at = len(tokens)
+        cursor.expected("a query")
+    if at == cursor.at:
+        cursor.expected("a condition")
+    cursor.tokens = tokens[:at]
+    try:
+        return Clause.read(cursor)
+    finally:
+        cursor.tokens = tokens
 
 
 STATEMENT = Statement(("insert",), _read)

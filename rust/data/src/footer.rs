@@ -1,17 +1,64 @@
 //! Statistics of a Parquet file that someone else wrote, such as Spark's executors: its measured columns are
-//! read once and go through the same statistics as our own files, so they are exact and equal in form.
+//! read once and go through the same statistics as our own files, so they are exact and equal in form. And its columns.
 
 use std::sync::Arc;
 
-use deltaplane_error::Result;
+use arrow::datatypes::{DataType, Field as ArrowField, Fields, Schema, TimeUnit};
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::arrow_types::from_arrow_schema;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
+use parquet::arrow::parquet_to_arrow_schema;
 
-use crate::read::{FileRead, ReadSpec, read_file};
+use crate::read::{FileRead, ReadSpec, read_file, read_footer};
 use crate::stats;
 use crate::types::without_void;
 use crate::write::WriteSpec;
+
+/// Under this key Spark writes a file's schema, in the form that Delta's has.
+const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
+
+/// The columns of the Parquet file at this key, all of them nullable: Spark's own word on them where it wrote the file.
+///
+/// # Errors
+/// `FileMissing`, `CorruptFile` for a file that isn't Parquet, `SchemaMismatch` for types that no table has.
+pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
+    let file = FileRead {
+        path: key.to_owned(),
+        ..FileRead::default()
+    };
+    let found = read_footer(store, &file).await?;
+    let footer = found.file_metadata();
+    let told = footer.key_value_metadata().into_iter().flatten();
+    let spark = told
+        .filter(|kv| kv.key == SPARK_SCHEMA)
+        .find_map(|kv| kv.value.as_deref());
+    let schema = match spark.and_then(|text| StructType::from_json(text).ok()) {
+        Some(schema) => schema,
+        None => {
+            let arrow = parquet_to_arrow_schema(footer.schema_descr(), None).map_err(|e| {
+                Error::corrupt_file(format!("the file's columns can't be read: {e}")).with_path(key.to_owned())
+            })?;
+            from_arrow_schema(&Schema::new(at_utc(arrow.fields()))).map_err(|e| e.with_path(key.to_owned()))?
+        }
+    };
+    Ok(schema.map_fields(&mut |mut f| {
+        f.nullable = true;
+        f
+    }))
+}
+
+/// INT96 is a moment at UTC, though nothing in the file says so.
+fn at_utc(fields: &Fields) -> Fields {
+    let moment = || DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let of = |f: &ArrowField| match f.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => f.clone().with_data_type(moment()),
+        DataType::Struct(inner) => f.clone().with_data_type(DataType::Struct(at_utc(inner))),
+        _ => f.clone(),
+    };
+    fields.iter().map(|f| Arc::new(of(f))).collect()
+}
 
 /// Rows and the text of `add.stats` of the Parquet file at this key.
 ///

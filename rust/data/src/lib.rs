@@ -19,7 +19,7 @@ mod write;
 
 pub use arrange::{Arrangement, Order};
 pub use cast::cast_batch;
-pub use footer::footer_stats;
+pub use footer::{footer_schema, footer_stats};
 pub use identity::IdentityValues;
 pub use read::{
     DEFAULT_BATCH_ROWS, FILE, FileRead, Picked, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, Vectors, is_outdated,

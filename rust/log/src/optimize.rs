@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::{Action, Add, PartitionValues, claimed_sum};
+use deltaplane_protocol::actions::{Add, PartitionValues, claimed_sum};
 use deltaplane_protocol::features::clustering;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::layout::{Bin, Candidate, Ordering, PROVIDER, Rules, automatic_target, compacted, ordered};
@@ -16,6 +16,9 @@ use serde_json::{Value, json};
 use crate::surroundings::new_id;
 use crate::transaction::Committed;
 use crate::{Rewrite, RewriteRequest, Rewritten, Snapshot, now_ms};
+
+/// Aimed size of the files that are made after a commit, which shouldn't take long.
+const AFTER_COMMIT_TARGET: i64 = 128 << 20;
 
 /// OPTIMIZE as the caller asks for it.
 #[derive(Debug, Clone, Deserialize)]
@@ -96,16 +99,18 @@ impl LayoutPlan {
             full: request.full,
         };
         let all = Considered::of(&rewrite, &rules, order.is_some()).await?;
-        rules.target = asked.unwrap_or(automatic_target(all.bytes));
+        rules.target = asked.unwrap_or_else(|| match request.auto_min_files {
+            Some(_) => AFTER_COMMIT_TARGET,
+            None => automatic_target(all.bytes),
+        });
         let mut bins = match &order {
             None => compacted(all.files, &rules),
             Some(wanted) => ordered(all.files, &wanted.ordering, &rules, wanted.clusters),
         };
         if let Some(least) = request.auto_min_files {
-            let (small, written) = (small_files(&bins), partitions_written(base));
+            let (small, written) = (small_files(&bins), partitions_written(base).await?);
             bins.retain(|bin| {
-                small.get(&bin.partition_values).is_some_and(|n| *n >= least)
-                    && written.as_ref().is_none_or(|w| w.contains(&bin.partition_values))
+                small.get(&bin.partition_values).is_some_and(|n| *n >= least) && written.contains(&bin.partition_values)
             });
         }
         Ok(LayoutPlan {
@@ -279,14 +284,15 @@ fn small_files(bins: &[Bin]) -> BTreeMap<PartitionValues, usize> {
     found
 }
 
-/// The partitions to which the version's own commit added files; `None` where the snapshot doesn't hold it.
-fn partitions_written(base: &Snapshot) -> Option<BTreeSet<PartitionValues>> {
-    let actions = base.commit_actions()?.iter();
-    let added = actions.filter_map(|action| match action {
-        Action::Add(add) => Some(add.partition_values.clone()),
-        _ => None,
-    });
-    Some(added.collect())
+/// The partitions to which the version's own commit added files.
+async fn partitions_written(base: &Snapshot) -> Result<BTreeSet<PartitionValues>> {
+    let mut found = BTreeSet::new();
+    for commit in base.commits_after(base.version().checked_sub(1)).await? {
+        let adds = &commit.files()?.adds;
+        let rows = FileRows::new(adds);
+        found.extend((0..adds.num_rows()).map(|row| rows.partition_values(row)));
+    }
+    Ok(found)
 }
 
 /// What was done, under delta-spark's names.

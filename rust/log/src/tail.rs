@@ -172,18 +172,15 @@ impl Tail {
             let version = commit.version();
             let sizes = self.sizes(&commit)?;
             let before = if version == at.version { at.index } else { 0 };
-            let mut index = 0;
-            for size in sizes.into_iter().skip(usize::try_from(before).unwrap_or(usize::MAX)) {
+            for (index, size) in (0_u64..).zip(sizes) {
+                if index < before {
+                    continue;
+                }
                 // What happened to the rows of one commit stays together.
                 if taken.fills(limits) && !self.request.changes {
-                    return Ok(TailOffset {
-                        version,
-                        index: before + index,
-                        ..at
-                    });
+                    return Ok(TailOffset { version, index, ..at });
                 }
                 taken.file(size);
-                index += 1;
             }
             taken.version();
             at = at.behind(version);

@@ -25,6 +25,7 @@ use serde_json::json;
 
 use crate::mapped_schema::{incoming_schema, mapped};
 use crate::rehearsal::{Rehearsal, rehearse};
+use crate::replaced_table::replaced;
 use crate::schema_checks::{
     canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
 };
@@ -260,16 +261,23 @@ async fn existing_table(
         }
     };
     let (schema, partition_columns) = new_schema(&base, incoming, &request)?;
-    let mut configuration = base.state().metadata().configuration.clone();
-    let mapping = base.state().mapping();
-    let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
-    let metadata = changed_metadata(&base, &schema, &partition_columns, configuration)?;
+    let (mut after, asked) = match request.schema_mode {
+        Some(SchemaMode::Overwrite) => replaced(base.state().metadata(), &request)?,
+        _ => (base.state().metadata().clone(), Directives::default()),
+    };
+    let mapping = Mapping::of(&after.configuration)?;
+    let names_seed = request.names_seed.as_deref();
+    let schema = mapped(mapping, schema, &mut after.configuration, names_seed)?;
+    let metadata = changed_metadata(&base, &schema, &partition_columns, after)?;
     if let Some(m) = &metadata {
         let view = View {
             metadata: m,
             schema: &schema,
         };
         iceberg_compat::check_partitioning(base.state().metadata(), view)?;
+        if m.configuration != base.state().metadata().configuration {
+            features::check_change(base.state().view(), view)?;
+        }
     }
     check_clustering(&base, metadata.as_ref(), &schema, &request).await?;
     let protocol = match &metadata {
@@ -278,7 +286,7 @@ async fn existing_table(
                 metadata: m,
                 schema: &schema,
             };
-            let p = features::protocol_for(Some(base.state().protocol()), view)?;
+            let p = features::protocol_with(Some(base.state().protocol()), view, &asked)?;
             features::check_write(&p, view)?;
             (p != *base.state().protocol()).then_some(p)
         }
@@ -299,7 +307,10 @@ async fn existing_table(
     };
     Ok(WritePlan::Go(Box::new(PlannedWrite {
         store: store.clone(),
-        properties: base.state().properties().clone(),
+        properties: match &metadata {
+            Some(m) => Properties::new(&m.configuration),
+            None => base.state().properties().clone(),
+        },
         mapping,
         partition_columns_in_files,
         base: Some(base),
@@ -437,16 +448,17 @@ fn changed_metadata(
     base: &Snapshot,
     schema: &StructType,
     columns: &[String],
-    configuration: BTreeMap<String, String>,
+    after: Metadata,
 ) -> Result<Option<Metadata>> {
-    if *schema == **base.schema() && columns == base.state().partition_columns() {
+    let before = base.state().metadata();
+    let said = |m: &Metadata| (m.name.clone(), m.description.clone(), m.configuration.clone());
+    if *schema == **base.schema() && columns == base.state().partition_columns() && said(before) == said(&after) {
         return Ok(None);
     }
     Ok(Some(Metadata {
         schema_string: Some(schema.to_json()),
         partition_columns: columns.to_vec(),
-        configuration,
-        ..base.state().metadata().clone()
+        ..after
     }))
 }
 

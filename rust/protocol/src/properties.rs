@@ -50,6 +50,8 @@ pub struct Properties {
     pub string_prefix_length: usize,
     /// Aimed size of new files in bytes, when set.
     pub target_file_size_bytes: Option<u64>,
+    /// Whether small files are put together after a commit.
+    pub auto_compact: bool,
     /// Codec of new files, when set.
     pub compression: Option<String>,
     /// Whether checkpoints hold statistics as JSON text (P051).
@@ -96,6 +98,9 @@ impl Properties {
                 .and_then(|v| v.parse().ok())
                 .unwrap_or(32),
             target_file_size_bytes: get("targetFileSize").and_then(parse_bytes).filter(|n| *n > 0),
+            auto_compact: get("autoOptimize.autoCompact")
+                .or_else(|| get("autoOptimize"))
+                .is_some_and(|v| v.eq_ignore_ascii_case("true") || v.eq_ignore_ascii_case("auto")),
             compression: get("parquet.compression.codec").map(str::to_lowercase),
             stats_as_json: get("checkpoint.writeStatsAsJson").is_none_or(|v| !v.eq_ignore_ascii_case("false")),
             stats_as_struct: !is("checkpoint.writeStatsAsStruct", "false"),

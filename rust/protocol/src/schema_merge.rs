@@ -116,6 +116,13 @@ pub fn merge(table: &StructType, data: &StructType, widening: Widening<'_>) -> R
     Ok(merge_struct(table, data, widening))
 }
 
+/// The schema that holds the rows of two files: columns of both have one type, others are null where they lack.
+pub fn merge_equal(one: &StructType, other: &StructType) -> Result<StructType> {
+    // What fits both ways is equal.
+    merge(other, one, &|_, _| false)?;
+    merge(one, other, &|_, _| false)
+}
+
 fn merge_struct(table: &StructType, data: &StructType, widening: Widening<'_>) -> StructType {
     let old = table
         .fields()

@@ -1,10 +1,21 @@
-//! Care for a table across the boundary: VACUUM. Requests and reports are JSON, lists of paths are lists.
+//! Care for a table across the boundary: VACUUM, RESTORE, FSCK, CLONE, and what CONVERT reads. Requests and reports are JSON, lists of paths are lists.
+
+use std::collections::HashMap;
 
 use arrow::array::{Array, AsArray, RecordBatch, RecordBatchReader};
 use arrow::datatypes::Int64Type;
-use deltaplane_error::{Error, Result};
-use deltaplane_log::VacuumRequest;
-use deltaplane_store::{ObjectInfo, block_on};
+use deltaplane_data::{Vectors, WriteSpec, footer_schema, footer_stats};
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_log::{
+    CloneRequest, FileRequest, FileTarget, Finding, PlanColumns, RepairRequest, RestoreRequest, VacuumRequest,
+};
+use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::features::RowRules;
+use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::paths;
+use deltaplane_protocol::prune::stats_contradiction;
+use deltaplane_protocol::schema_merge;
+use deltaplane_store::{ObjectInfo, Store, block_on};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
@@ -13,7 +24,14 @@ use serde_json::json;
 
 use crate::arrow_bridge::reader_of;
 use crate::errors::run;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, store};
+use crate::write::Spec;
+
+/// Files whose rows are looked at at once: each holds some row groups in memory.
+const CHECKED_AT_ONCE: usize = 4;
+
+/// Footers that are read at once: enough to hide a store's latency.
+const FOOTERS_AT_ONCE: usize = 32;
 
 fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
     serde_json::from_str(request).map_err(|e| Error::invalid_argument(format!("not {what}: {e}")))
@@ -37,6 +55,163 @@ pub(crate) fn vacuum(
             "size_bytes": done.size_bytes, "directories": done.directories, "version": done.version,
         });
         Ok((done.files, report.to_string()))
+    })
+}
+
+/// Goes back to an older version; returns the version that it made and metrics, as JSON.
+#[pyfunction]
+pub(crate) fn restore(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyResult<String> {
+    run(py, || {
+        let request: RestoreRequest = parse(request, "a restore")?;
+        let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request))?;
+        Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
+    })
+}
+
+/// What of the version doesn't agree with the files that are there, as JSON.
+#[pyfunction]
+pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
+    let found = run(py, || block_on(snapshot.inner.check()))?;
+    Ok(json!(found).to_string())
+}
+
+/// What reading every data file and deletion vector finds, as JSON.
+#[pyfunction]
+pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
+    let table = &snapshot.inner;
+    let found = run(py, || {
+        let state = table.state();
+        let files = FileRequest::default();
+        let target = FileTarget {
+            schema: state.schema(),
+            partition_columns: state.partition_columns(),
+            mapping: state.mapping(),
+            partition_columns_in_files: false,
+            properties: state.properties(),
+            request: &files,
+        };
+        let spec = Spec::of(&target, &[], &RowRules::default(), false).write_spec()?;
+        let (store, vectors) = (table.store(), Vectors::new(table.store().clone()));
+        let adds = table.plan(None, PlanColumns::Logged).map(|batch| {
+            let batch = batch?;
+            let rows = FileRows::new(&batch);
+            let adds = (0..batch.num_rows())
+                .map(|row| rows.add(row))
+                .collect::<Result<Vec<_>>>()?;
+            Ok(stream::iter(adds).map(Ok))
+        });
+        let checked = adds
+            .try_flatten()
+            .map_ok(|add| check_file(store, &vectors, &spec, add))
+            .try_buffered(CHECKED_AT_ONCE);
+        block_on(
+            checked
+                .try_filter_map(|found| async { Ok(found) })
+                .try_collect::<Vec<_>>(),
+        )
+    })?;
+    Ok(json!(found).to_string())
+}
+
+/// What is wrong inside of a file or of its vector; errors of the store that say nothing of it are raised.
+async fn check_file(store: &Store, vectors: &Vectors, spec: &WriteSpec, add: Add) -> Result<Option<Finding>> {
+    let path = paths::decode(&add.path)?;
+    let read = footer_stats(store, &path, spec).await;
+    let (kind, message) = match read {
+        Err(e) if is_damage(&e) => ("unreadable", e.message().to_owned()),
+        Err(e) => return Err(e),
+        Ok((_, exact)) => match stats_contradiction(add.stats.as_deref().unwrap_or("{}"), &exact) {
+            Some(why) => ("statistics", why),
+            None => match &add.deletion_vector {
+                None => return Ok(None),
+                Some(vector) => match vectors.load(vector).await {
+                    Ok(_) => return Ok(None),
+                    Err(e) if is_damage(&e) => ("deletion vector", e.message().to_owned()),
+                    Err(e) => return Err(e),
+                },
+            },
+        },
+    };
+    Ok(Some(Finding {
+        kind,
+        path: Some(path),
+        message,
+    }))
+}
+
+fn is_damage(e: &Error) -> bool {
+    let kinds = [
+        Kind::FileMissing,
+        Kind::CorruptFile,
+        Kind::SchemaMismatch,
+        Kind::ObjectNotFound,
+    ];
+    kinds.contains(&e.kind())
+}
+
+/// Takes files out of the log that are gone; returns their paths and the version that it made.
+#[pyfunction]
+pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyResult<(Vec<String>, Option<u64>)> {
+    run(py, || {
+        let request: RepairRequest = parse(request, "a repair")?;
+        let done = block_on(snapshot.inner.repair(&request))?;
+        Ok((done.files, done.version))
+    })
+}
+
+/// Makes a table a clone of this version; returns the version that it made and metrics, as JSON.
+#[pyfunction]
+pub(crate) fn clone_table(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    target: &str,
+    options: Option<HashMap<String, String>>,
+    request: &str,
+) -> PyResult<String> {
+    run(py, || {
+        let request: CloneRequest = parse(request, "a clone")?;
+        let target = store(target, options)?;
+        let done = block_on(deltaplane_log::clone_table(&snapshot.inner, &target, &request))?;
+        Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
+    })
+}
+
+/// The keys of all files at a location that aren't hidden, given the names of partition columns.
+#[pyfunction]
+pub(crate) fn visible_files(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    partition_columns: Vec<String>,
+) -> PyResult<Vec<String>> {
+    run(py, || {
+        let store = store(location, options)?;
+        block_on(deltaplane_log::visible_files(&store, &partition_columns))
+    })
+}
+
+/// The columns of these Parquet files together, as Delta schema JSON: each has one type in all files that have it.
+#[pyfunction]
+pub(crate) fn parquet_schema(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    files: Vec<String>,
+) -> PyResult<String> {
+    run(py, || {
+        let store = store(location, options)?;
+        let schemas = stream::iter(files).map(|key| {
+            let store = store.clone();
+            async move { Ok::<_, Error>((footer_schema(&store, &key).await?, key)) }
+        });
+        let merged = schemas
+            .buffered(FOOTERS_AT_ONCE)
+            .try_fold(None, |so_far, (schema, key)| async move {
+                let Some(so_far) = so_far else { return Ok(Some(schema)) };
+                let merged = schema_merge::merge_equal(&so_far, &schema).map_err(|e| e.with_path(key))?;
+                Ok(Some(merged))
+            });
+        Ok(block_on(merged)?.unwrap_or_default().to_json())
     })
 }
 

@@ -56,5 +56,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(alter::properties_json, module)?)?;
     module.add_function(wrap_pyfunction!(alter::supported_json, module)?)?;
     module.add_function(wrap_pyfunction!(care::vacuum, module)?)?;
+    module.add_function(wrap_pyfunction!(care::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(care::check, module)?)?;
+    module.add_function(wrap_pyfunction!(care::check_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(care::repair, module)?)?;
+    module.add_function(wrap_pyfunction!(care::clone_table, module)?)?;
+    module.add_function(wrap_pyfunction!(care::visible_files, module)?)?;
+    module.add_function(wrap_pyfunction!(care::parquet_schema, module)?)?;
     spark_plan::register(module)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use deltaplane_data::{
     FILE, FileRead, IdentityValues, Marked, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, RowSink, Vectors, Written,
     is_outdated, take_out, take_out_again,
@@ -644,24 +644,23 @@ fn collect(batch: &RecordBatch, found: &mut Found) -> Result<()> {
         ))
     };
     let column = |name: &str| batch.column_by_name(name).ok_or_else(wrong);
-    let files = arrow::compute::cast(column(FILE)?, &DataType::Utf8).map_err(|_| wrong())?;
-    let files = files.as_string::<i32>();
+    // Paths are long and repeat: numbers of them are compared.
+    let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let files = arrow::compute::cast(column(FILE)?, &encoded).map_err(|_| wrong())?;
+    let files = files.as_dictionary::<Int32Type>();
+    let (numbers, paths) = (files.keys(), files.values().as_string::<i32>());
     let rows = column(ROW)?.as_primitive_opt::<Int64Type>().ok_or_else(wrong)?;
-    let mut at = 0;
-    while at < batch.num_rows() {
+    if files.is_nullable() || rows.null_count() > 0 {
+        return Err(wrong());
+    }
+    let mut places = numbers.values().iter().zip(rows.values()).peekable();
+    while let Some((number, _)) = places.peek().copied() {
         // Rows of a file stand together: one look-up for each run.
-        let file = files.value(at);
-        let end = (at..batch.num_rows())
-            .find(|i| files.value(*i) != file)
-            .unwrap_or(batch.num_rows());
-        let positions = found.entry(file.to_owned()).or_default();
-        for row in at..end {
-            if files.is_null(row) || rows.is_null(row) {
-                return Err(wrong());
-            }
-            positions.insert(u64::try_from(rows.value(row)).map_err(|_| wrong())?);
+        let path = usize::try_from(*number).map_err(|_| wrong())?;
+        let positions = found.entry(paths.value(path).to_owned()).or_default();
+        while let Some((_, row)) = places.next_if(|(n, _)| *n == number) {
+            positions.insert(u64::try_from(*row).map_err(|_| wrong())?);
         }
-        at = end;
     }
     Ok(())
 }

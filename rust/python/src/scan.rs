@@ -98,11 +98,13 @@ impl Scan {
         columns: Option<Vec<String>>,
         predicate: Option<&str>,
         batch_rows: Option<usize>,
+        encoded_files: bool,
     ) -> Result<Self> {
         let bound = bind(snapshot, predicate)?;
         let (predicate, pruner) = bound.unzip();
         let mut spec = read_spec(snapshot, columns)?;
         spec.predicate = predicate;
+        spec.encoded_files = encoded_files;
         if let Some(n) = batch_rows {
             spec.batch_rows = n.max(1);
         }
@@ -115,11 +117,14 @@ impl Scan {
         })
     }
 
-    /// The rows of these files of a version.
+    /// The rows of these files of a version; `_file` comes as a dictionary.
     pub(crate) fn of_files(snapshot: &Snapshot, files: Vec<FileRead>, columns: Vec<String>) -> Result<Self> {
         Ok(Scan {
             snapshot: snapshot.clone(),
-            spec: Arc::new(read_spec(snapshot, Some(columns))?),
+            spec: Arc::new(ReadSpec {
+                encoded_files: true,
+                ..read_spec(snapshot, Some(columns))?
+            }),
             files: Files::Listed(files),
             error: LastError::default(),
         })

@@ -74,6 +74,12 @@ impl Snapshot {
         self.inner.store().location().to_uri()
     }
 
+    /// Whether the table's properties want small files put together after a commit.
+    #[getter]
+    fn auto_compacts(&self) -> bool {
+        self.inner.state().properties().auto_compact
+    }
+
     #[getter]
     fn timestamp_ms(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         run(py, || block_on(self.inner.timestamp_ms()))
@@ -239,15 +245,18 @@ impl Snapshot {
         masks(&self.inner, &self.location())
     }
 
-    #[pyo3(signature = (columns = None, predicate = None, batch_rows = None))]
+    #[pyo3(signature = (columns = None, predicate = None, batch_rows = None, encoded_files = false))]
     fn scan(
         &self,
         py: Python<'_>,
         columns: Option<Vec<String>>,
         predicate: Option<&str>,
         batch_rows: Option<usize>,
+        encoded_files: bool,
     ) -> PyResult<Scan> {
-        run(py, || Scan::new(&self.inner, columns, predicate, batch_rows))
+        run(py, || {
+            Scan::new(&self.inner, columns, predicate, batch_rows, encoded_files)
+        })
     }
 
     /// What the versions from `first` up to this one changed, as rows.

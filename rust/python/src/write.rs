@@ -17,13 +17,14 @@ use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::stats_columns::StatsColumns;
 use deltaplane_store::{Store, block_on};
+use futures::{StreamExt, TryStreamExt, stream};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::arrow_bridge::{ArrowSchema, reader_of, schema_of};
 use crate::errors::run;
-use crate::snapshot::store;
+use crate::snapshot::{Snapshot, store};
 
 /// Protocols before and after a commit, as JSON.
 pub(crate) fn protocols_text(before: &Protocol, after: &Protocol) -> String {
@@ -252,8 +253,24 @@ impl WriteJob {
                 done => done?,
             };
             let metrics = done.metrics.clone();
-            Ok(json!({"version": done.version, "attempts": done.attempts, "metrics": metrics}).to_string())
+            let auto_compact = done.snapshot.state().properties().auto_compact;
+            Ok(json!({
+                "version": done.version,
+                "attempts": done.attempts,
+                "metrics": metrics,
+                "auto_compact": auto_compact,
+            })
+            .to_string())
         })
+    }
+
+    /// The table's newest version.
+    fn newest(&self, py: Python<'_>) -> PyResult<Snapshot> {
+        let inner = run(py, || {
+            let store = store(&self.location, self.options.clone())?;
+            block_on(deltaplane_log::Snapshot::open(&store, None))
+        })?;
+        Ok(Snapshot { inner })
     }
 
     fn abort(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<()> {
@@ -307,6 +324,9 @@ pub(crate) fn write_files(
     })
 }
 
+/// Files that are read at once: each holds some row groups in memory.
+const ADOPTED_AT_ONCE: usize = 8;
+
 /// A Parquet file below the table's root that another engine wrote.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -316,36 +336,42 @@ struct Adopted {
     partition_values: PartitionValues,
 }
 
-/// Reads another engine's files for exact statistics and returns their add actions.
+/// Reads another engine's files for exact statistics, unless none are wanted, and returns their add actions.
 #[pyfunction]
+#[pyo3(signature = (location, options, spec, files, statistics = true))]
 pub(crate) fn adopt_files(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
     spec: &str,
     files: Vec<String>,
+    statistics: bool,
 ) -> PyResult<Vec<String>> {
     run(py, || {
         let store = store(location, options)?;
         let spec = Spec::parse(spec)?.write_spec()?;
-        let mut adds = Vec::with_capacity(files.len());
-        for text in files {
-            let f: Adopted = serde_json::from_str(&text)
-                .map_err(|e| Error::invalid_argument(format!("not a file to adopt: {e}")))?;
-            let (info, (_, stats)) = block_on(async {
-                Result::Ok((store.head(&f.path).await?, footer_stats(&store, &f.path, &spec).await?))
-            })?;
-            adds.push(Add {
-                path: paths::encode(&f.path),
-                partition_values: f.partition_values,
-                size: i64::try_from(info.size_bytes).unwrap_or(i64::MAX),
-                modification_time: info.modified_ms,
-                data_change: true,
-                stats: Some(stats),
-                ..Add::default()
-            });
-        }
+        let adopted = stream::iter(files).map(|text| adopt(&store, &spec, text, statistics));
+        let adds: Vec<Add> = block_on(adopted.buffered(ADOPTED_AT_ONCE).try_collect())?;
         add_texts(&adds)
+    })
+}
+
+async fn adopt(store: &Store, spec: &WriteSpec, text: String, statistics: bool) -> Result<Add> {
+    let f: Adopted =
+        serde_json::from_str(&text).map_err(|e| Error::invalid_argument(format!("not a file to adopt: {e}")))?;
+    let info = store.head(&f.path).await?;
+    let stats = match statistics {
+        true => Some(footer_stats(store, &f.path, spec).await?.1),
+        false => None,
+    };
+    Ok(Add {
+        path: paths::encode(&f.path),
+        partition_values: f.partition_values,
+        size: i64::try_from(info.size_bytes).unwrap_or(i64::MAX),
+        modification_time: info.modified_ms,
+        data_change: true,
+        stats,
+        ..Add::default()
     })
 }
 

@@ -3,11 +3,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::schema::{Field, Primitive};
+use deltaplane_protocol::schema::{Field, Primitive, StructType};
 
 use super::{FileRead, ReadSpec};
+use crate::types::row_schema;
 
 /// The decoded path of the row's file.
 pub const FILE: &str = "_file";
@@ -26,6 +28,23 @@ static FIELDS: LazyLock<[Field; 4]> = LazyLock::new(|| {
         Field::new(ROW_COMMIT_VERSION, Primitive::Long, true),
     ]
 });
+
+/// The schema of these columns; with `encoded` the files' paths come as a dictionary, one entry for each batch.
+pub(super) fn schema<'a>(fields: impl IntoIterator<Item = &'a Field>, table: &StructType, encoded: bool) -> SchemaRef {
+    let plain = row_schema(fields);
+    if !encoded || table.field_ignore_case(FILE).is_some() {
+        return plain;
+    }
+    let fields = plain.fields().iter().map(|f| match f.name() == FILE {
+        true => Arc::new(f.as_ref().clone().with_data_type(encoded_type())),
+        false => f.clone(),
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn encoded_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
 
 /// The hidden column of this name. A column of the table with the name comes before it.
 pub(super) fn field(name: &str) -> Option<&'static Field> {
@@ -49,10 +68,14 @@ pub(super) fn source<'a>(name: &str, spec: &'a ReadSpec, file: &FileRead) -> Res
         ))
     };
     Ok(Some(match name {
-        FILE => (
-            None,
-            Hidden::Constant(Arc::new(StringArray::from(vec![file.path.clone()]))),
-        ),
+        FILE => {
+            let path: ArrayRef = Arc::new(StringArray::from(vec![file.path.clone()]));
+            let path = match spec.encoded_files {
+                true => Arc::new(DictionaryArray::new(Int32Array::from(vec![0]), path)),
+                false => path,
+            };
+            (None, Hidden::Constant(path))
+        }
         ROW => (None, Hidden::Position(0)),
         ROW_ID => {
             let base = file.base_row_id.ok_or_else(|| missing("baseRowId"))?;

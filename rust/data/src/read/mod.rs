@@ -24,12 +24,19 @@ use deltaplane_protocol::expr::Predicate;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{Field, StructType};
+use deltaplane_store::Store;
+use parquet::file::metadata::ParquetMetaData;
 
-use crate::types::row_schema;
 pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
 pub use outdated::is_outdated;
 pub use scan::{read_file, scan};
 pub use vectors::Vectors;
+
+/// A file's footer, without its page index.
+pub(crate) async fn read_footer(store: &Store, file: &FileRead) -> Result<ParquetMetaData> {
+    let opened = source::open(store, file).await?;
+    opened.footer(false).await.map_err(|e| e.with_path(file.path.clone()))
+}
 
 /// Rows per batch that scans are quick with; wide rows get fewer.
 pub const DEFAULT_BATCH_ROWS: usize = 65_536;
@@ -101,6 +108,8 @@ pub struct ReadSpec {
     pub stored_row_ids: Option<String>,
     /// The physical column that stores row commit versions (P141).
     pub stored_row_commit_versions: Option<String>,
+    /// Whether `_file` comes as a dictionary, for readers of many rows of a file.
+    pub encoded_files: bool,
 }
 
 impl ReadSpec {
@@ -115,6 +124,7 @@ impl ReadSpec {
             batch_rows: DEFAULT_BATCH_ROWS,
             stored_row_ids: None,
             stored_row_commit_versions: None,
+            encoded_files: false,
         }
     }
 
@@ -123,7 +133,7 @@ impl ReadSpec {
     /// # Errors
     /// `InvalidArgument` for an unknown column or one given twice.
     pub fn output_schema(&self) -> Result<SchemaRef> {
-        Ok(row_schema(self.output_fields()?))
+        Ok(hidden::schema(self.output_fields()?, &self.schema, self.encoded_files))
     }
 
     /// The output columns in order.

@@ -21,7 +21,7 @@ use parquet::file::metadata::ParquetMetaData;
 use super::hidden::{self, Hidden};
 use super::{FileRead, ReadSpec};
 use crate::convert::{Convert, Mismatch, Rules, field_id, find_column};
-use crate::types::{row_schema, row_type};
+use crate::types::row_type;
 
 /// What a scan needs to know, worked out once for all its files.
 pub(super) struct Prepared {
@@ -44,7 +44,7 @@ pub(super) struct Prepared {
 impl Prepared {
     pub(super) fn new(spec: &ReadSpec) -> Result<Self> {
         let mut needed: Vec<Field> = spec.output_fields()?.into_iter().cloned().collect();
-        let output_schema = row_schema(&needed);
+        let output_schema = hidden::schema(&needed, &spec.schema, spec.encoded_files);
         let (mut pruner, mut used) = (None, Vec::new());
         if let Some(predicate) = &spec.predicate {
             used = predicate.columns();
@@ -274,7 +274,7 @@ impl Part {
             mask: ProjectionMask::leaves(metadata.parquet_schema(), leaves.iter().copied()),
             leaves,
             columns,
-            schema: row_schema(needed),
+            schema: hidden::schema(needed, &prepared.table, prepared.spec.encoded_files),
         })
     }
 }

@@ -25,7 +25,7 @@ const AT_ONCE: usize = 16;
 const LOOKED_UNTIL: &str = "latestCommitVersionOutsideOfRetentionWindow";
 
 /// Every file below the table's root that isn't hidden, in no order.
-pub(super) async fn listed(
+pub(crate) async fn listed(
     store: &Store,
     partition_columns: &[String],
 ) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
@@ -53,7 +53,7 @@ pub(super) async fn listed(
 }
 
 /// What the log says was taken out of the table before a moment.
-pub(super) struct Expired {
+pub(crate) struct Expired {
     /// Those of the files that are still there.
     pub files: Vec<ObjectInfo>,
     /// The version up to which every commit was looked through and had no tombstone that is still to expire.
@@ -62,7 +62,7 @@ pub(super) struct Expired {
 
 impl Expired {
     /// Of the tombstones that the table carries, and of the commits since the last time.
-    pub(super) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
+    pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
         let mut keys = Keys::new(snapshot.store());
         for batch in snapshot.tombstones(i64::MIN, &[]).await? {
             let rows = FileRows::new(&batch);
@@ -167,7 +167,7 @@ async fn read_note(store: &Store) -> Result<Option<u64>> {
 }
 
 /// Notes it. A note that can't be written costs the next vacuum time and nothing else.
-pub(super) async fn write_note(store: &Store, looked_until: u64) {
+pub(crate) async fn write_note(store: &Store, looked_until: u64) {
     let note = json!({ LOOKED_UNTIL: looked_until }).to_string();
     if let Err(e) = store.put(&format!("{LOG_DIR}/{LAST_VACUUM}"), note.into()).await {
         warn!(table = %store.location(), error = %e, "how far the log was looked through can't be noted");

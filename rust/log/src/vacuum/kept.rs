@@ -15,14 +15,14 @@ use crate::{PlanColumns, Snapshot};
 
 /// Files that stay.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     hashes: Vec<u64>,
     is_sorted: bool,
 }
 
 impl Kept {
     /// Live files and their deletion vectors, and those of tombstones that haven't expired (P044).
-    pub(super) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
+    pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
         let mut kept = Kept::default();
         kept.live(snapshot).await?;
         // A tombstone of the very moment is no older than it.
@@ -33,7 +33,7 @@ impl Kept {
     }
 
     /// Also the files of another version, among them those of rows that it changed.
-    pub(super) async fn version(&mut self, snapshot: &Snapshot) -> Result<()> {
+    pub(crate) async fn version(&mut self, snapshot: &Snapshot) -> Result<()> {
         self.live(snapshot).await?;
         let before = snapshot.version().checked_sub(1);
         for commit in snapshot.commits_after(before).await? {
@@ -55,7 +55,7 @@ impl Kept {
     }
 
     /// Also the files that these actions name.
-    pub(super) fn files(&mut self, store: &Store, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn files(&mut self, store: &Store, batch: &RecordBatch) -> Result<()> {
         let rows = FileRows::new(batch);
         for row in 0..batch.num_rows() {
             self.keep(store, &paths::decode(rows.path(row)?)?)?;
@@ -76,7 +76,7 @@ impl Kept {
     }
 
     /// Whether the file stays.
-    pub(super) fn has(&mut self, key: &str) -> bool {
+    pub(crate) fn has(&mut self, key: &str) -> bool {
         if !self.is_sorted {
             self.hashes.sort_unstable();
             self.hashes.dedup();
@@ -87,7 +87,7 @@ impl Kept {
 }
 
 /// The decoded path of the file that holds the vector; none of a vector in the log itself.
-pub(super) fn vector_path(dv: &DeletionVector) -> Result<Option<String>> {
+pub(crate) fn vector_path(dv: &DeletionVector) -> Result<Option<String>> {
     Ok(match Place::of(dv)? {
         Place::File { path, .. } => Some(path),
         Place::Inline(_) => None,
@@ -95,7 +95,7 @@ pub(super) fn vector_path(dv: &DeletionVector) -> Result<Option<String>> {
 }
 
 /// One for all spellings under which a file system finds the same file.
-pub(super) fn hash(key: &str) -> u64 {
+pub(crate) fn hash(key: &str) -> u64 {
     let mut hash = Xxh3::new();
     for part in key.split('/').filter(|part| !part.is_empty() && *part != ".") {
         hash.update(b"/");

@@ -1,8 +1,8 @@
 //! VACUUM: deletes files that no version within the retention needs (P044, P125, P200), by a listing, an inventory or the
 //! log alone. Commits before and after say so. Knows no rows; called by the boundary.
 
-mod found;
-mod kept;
+pub(crate) mod found;
+pub(crate) mod kept;
 
 use std::collections::HashSet;
 
@@ -150,8 +150,21 @@ fn hours(ms: i64) -> String {
     }
 }
 
+/// The keys of all files that aren't hidden, of a directory that needn't be a table.
+pub async fn visible_files(store: &Store, partition_columns: &[String]) -> Result<Vec<String>> {
+    let mut objects = listed(store, partition_columns).await?;
+    let mut keys = Vec::new();
+    while let Some(o) = objects.try_next().await? {
+        if !paths::is_hidden(&o.key, partition_columns) {
+            keys.push(o.key);
+        }
+    }
+    keys.sort_unstable();
+    Ok(keys)
+}
+
 /// What partition columns may be called in directories.
-fn partition_names(base: &Snapshot) -> Vec<String> {
+pub(crate) fn partition_names(base: &Snapshot) -> Vec<String> {
     let state = base.state();
     let logical = state.partition_columns().iter().map(String::as_str);
     let physical = logical

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Kind, TableFeature, View, fine};
 use crate::actions::Add;
+use crate::mapping::id_of;
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result};
 
@@ -197,6 +198,21 @@ pub fn advance(schema: &StructType, marks: &[(String, i64)]) -> StructType {
         moved
     });
     StructType::new(fields.collect())
+}
+
+/// The schema whose high-water marks lie as far as those of the same columns in another one, or further: values that were
+/// handed out never come again, whatever version the table goes back to.
+pub(super) fn advance_as(schema: &StructType, other: &StructType) -> StructType {
+    let same = |f: &&Field, g: &Field| match (id_of(f), id_of(g)) {
+        (Some(a), Some(b)) => a == b,
+        _ => f.name == g.name,
+    };
+    let marks = schema.fields().iter().filter_map(|f| {
+        let there = other.fields().iter().find(|g| same(&f, g))?;
+        let mark = Identity::of(there).ok()??.mark?;
+        Some((f.name.clone(), mark))
+    });
+    advance(schema, &marks.collect::<Vec<_>>())
 }
 
 /// The schema without high-water marks: two that are equal so differ in values handed out alone.

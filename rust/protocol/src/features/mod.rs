@@ -6,6 +6,7 @@ pub mod attempt;
 pub mod change_data_feed;
 mod check_constraints;
 pub mod checkpoint_protection;
+pub mod cloned;
 pub mod clustering;
 mod column_defaults;
 pub mod column_mapping;
@@ -21,6 +22,7 @@ pub mod identity_columns;
 pub mod in_commit_timestamp;
 mod invariants;
 pub mod materialize_partition_columns;
+pub mod restored;
 mod row_rule;
 mod row_rules;
 pub mod row_tracking;
@@ -46,7 +48,7 @@ pub use drop::{Dropped, Traces, without_feature};
 pub use row_rule::{ColumnRule, RowCheck, mentions};
 pub use row_rules::{RowRules, row_rules};
 pub use support::{reads, writes};
-pub use transitions::check_change;
+pub use transitions::{check_change, outlives_replacement};
 pub use weakest::{protocol_for, protocol_with};
 
 /// What a table looks like to a feature's hooks.

@@ -181,6 +181,14 @@ pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The one of two such domains that says the higher row id.
+pub(super) fn higher(one: Option<DomainMetadata>, other: Option<DomainMetadata>) -> Result<Option<DomainMetadata>> {
+    Ok(match (one, other) {
+        (Some(a), Some(b)) if high_water_mark(&b)? > high_water_mark(&a)? => Some(b),
+        (a, b) => a.or(b),
+    })
+}
+
 fn high_water_mark(d: &DomainMetadata) -> Result<i64> {
     let parsed: Option<Value> = serde_json::from_str(&d.configuration).ok();
     // -1 stands for a table that has given no id.

@@ -6,7 +6,7 @@ use super::{
     deletion_vectors, iceberg_compat, in_commit_timestamp, invariants, materialize_partition_columns, row_tracking,
     timestamp_ntz, type_widening, v2_checkpoint,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, mapping};
 
 /// Features that old files satisfy as they are, or by what the log adds to them beforehand: a commit of the metadata
 /// may switch them on.
@@ -54,6 +54,18 @@ pub fn check_change(before: View<'_>, after: View<'_>) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Whether a property stays with a table that is replaced as a whole: columns keep a mapping, which readers of older
+/// versions need, and features what they noted of themselves. It may be given anew all the same.
+pub fn outlives_replacement(key: &str) -> bool {
+    let noted = [
+        row_tracking::ROW_ID_COLUMN,
+        row_tracking::ROW_VERSION_COLUMN,
+        in_commit_timestamp::SINCE_VERSION,
+        in_commit_timestamp::SINCE_TIME,
+    ];
+    [mapping::MODE, column_mapping::MAX_ID].contains(&key) || noted.contains(&key)
 }
 
 #[cfg(test)]

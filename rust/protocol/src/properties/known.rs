@@ -128,7 +128,7 @@ pub static KNOWN: &[Known] = &[
         "autoOptimize.autoCompact",
         Values::OneOf(&["true", "false", "auto"]),
         None,
-        "compaction after a commit",
+        "small files put together after a commit",
     ),
     known(
         "autoOptimize.optimizeWrite",

@@ -3,6 +3,7 @@
 //! Columnar and pure; `log` calls it on every batch of a plan, conflict checks on the winners' adds.
 
 mod bounds;
+mod contradiction;
 mod json_shape;
 mod json_stats;
 mod logged;
@@ -22,6 +23,7 @@ use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
 
 use self::bounds::{Bounds, Leaf};
+pub use self::contradiction::stats_contradiction;
 pub use self::logged::LoggedStats;
 use self::partitions::PartitionColumn;
 pub use self::runs::{RunBounds, RunPruner, RunRange};

@@ -28,7 +28,9 @@ impl Ranked {
     /// Ranks of so many bits, by a sample of the column.
     pub(super) fn of(sample: &ArrayRef, bits: u32) -> Result<Self> {
         let converter = RowConverter::new(vec![SortField::new(sample.data_type().clone())]).map_err(failed)?;
-        let rows = converter.convert_columns(&[sample.clone()]).map_err(failed)?;
+        let rows = converter
+            .convert_columns(std::slice::from_ref(sample))
+            .map_err(failed)?;
         let cuts = if is_narrow(sample.data_type()) {
             let mut all: Vec<u128> = rows.iter().map(|r| number(r.as_ref())).collect();
             all.sort_unstable();
@@ -43,7 +45,10 @@ impl Ranked {
 
     /// The rank of each value.
     pub(super) fn places(&self, column: &ArrayRef) -> Result<Vec<u32>> {
-        let rows = self.converter.convert_columns(&[column.clone()]).map_err(failed)?;
+        let rows = self
+            .converter
+            .convert_columns(std::slice::from_ref(column))
+            .map_err(failed)?;
         Ok(match &self.cuts {
             Cuts::Narrow(cuts) => rows.iter().map(|row| place(cuts, &number(row.as_ref()))).collect(),
             Cuts::Wide(cuts) => rows.iter().map(|row| place(cuts, row.as_ref())).collect(),

@@ -147,8 +147,8 @@ fn one_column_is_sorted_whatever_its_type() {
             .collect::<BooleanArray>(),
     );
     for column in [texts, floats, flags] {
-        let keys = order(&[column.clone()], Curve::Hilbert, 10)
-            .keys(&[column.clone()])
+        let keys = order(std::slice::from_ref(&column), Curve::Hilbert, 10)
+            .keys(std::slice::from_ref(&column))
             .unwrap();
         let mut rows: Vec<u64> = (0..3_000).collect();
         rows.sort_by_key(|row| keys.value(usize::try_from(*row).unwrap()).to_vec());

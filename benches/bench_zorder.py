@@ -1,0 +1,126 @@
+"""What look-ups of one value read in each order of the rows: the table of the Delta Lake paper's section 6.2.
+
+Four uniform columns, as addresses and ports. A line's size is that of the files that the look-ups would read, as the pruner of
+scans finds them: of the column that is skipped by worst (`least`), or of all (`average`). Beside it stands what reads all files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import harness
+import numpy as np
+import pyarrow as pa
+from harness import Case, Contestant, Task, main, scale_of
+from rows import SEED
+
+NAMES = ["sourceIP", "sourcePort", "destIP", "destPort"]
+ROWS = {"quick": 20_000, "small": 1_000_000, "full": 1_000_000}
+# The growth: as many rows in each file, more files.
+FILES = {"quick": [20], "small": [100], "full": [100, 1_000, 10_000]}
+LOOKUPS = 50
+ORDERS = ("first column", "zorder", "hilbert", "kdtree")
+
+
+def data(rows: int) -> pa.Table:
+    """Columns of noise, the same each time."""
+    chance = np.random.default_rng(SEED)
+    return pa.table({name: chance.integers(0, 1 << (32 if "IP" in name else 16), rows) for name in NAMES})
+
+
+def table_of(rows: int, files: int, order: str) -> Path:
+    """A table in this order, made when it isn't there."""
+    path = harness.CACHE / f"ordered-{rows}-{files}-{order.replace(' ', '-')}-{SEED}"
+    if not path.exists():
+        from deltaplane import DeltaTable, write_deltalake
+
+        unfinished = path.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        write_deltalake(str(unfinished), data(rows))
+        table = DeltaTable(str(unfinished))
+        columns, curve = (NAMES[:1], "zorder") if order == "first column" else (NAMES, order)
+        size = table.get_add_actions()["size_bytes"][0].as_py()
+        table.optimize.z_order(columns, curve=curve, target_size=-(-size // files))  # type: ignore[arg-type]
+        unfinished.rename(path)
+    return path
+
+
+def bytes_read(path: str, rows: int) -> list[int]:
+    """For each column the bytes of the files that its look-ups read, of values that are there."""
+    from deltaplane import DeltaTable
+
+    table = DeltaTable(path)
+    actions = table.get_add_actions()
+    sizes = dict(zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True))
+    chance = np.random.default_rng(SEED + 1)
+    values = data(rows)
+    found = []
+    for name in NAMES:
+        looked_for = chance.choice(values[name].to_numpy(), LOOKUPS)
+        found.append(sum(sizes[file] for value in looked_for for file in table.files([(name, "=", int(value))])))
+    return found
+
+
+def all_bytes(path: str) -> list[int]:
+    """What they read where nothing is skipped."""
+    from deltaplane import DeltaTable
+
+    return [LOOKUPS * sum(DeltaTable(path).get_add_actions()["size_bytes"].to_pylist())] * len(NAMES)
+
+
+def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
+    del scratch
+    path = case["table"]
+    run = functools.partial(bytes_read, path, case["rows"]) if name == "deltaplane" else lambda: all_bytes(path)
+
+    def read(found: Sequence[int]) -> int:
+        return max(found) if case["figure"] == "least" else sum(found) // len(found)
+
+    return Task(run, len, read)
+
+
+CONTESTANTS: dict[str, Contestant] = {n: functools.partial(contestant, n) for n in ("deltaplane", "all files")}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    del parser
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    scale = scale_of(options)
+    made = []
+    for files in FILES[scale]:
+        rows = ROWS[scale] * max(1, files // 1_000)
+        for order in ORDERS:
+            given = functools.partial(
+                lambda rows, files, order, figure: {
+                    "rows": rows,
+                    "figure": figure,
+                    "table": str(table_of(rows, files, order)),
+                },
+                rows,
+                files,
+                order,
+            )
+            made += [
+                Case(
+                    f"{order}, {figure}, {files:,} files",
+                    list(CONTESTANTS),
+                    functools.partial(given, figure),
+                    expected=len(NAMES),
+                    series=f"{order}, {figure}" if figure == "average" else "",
+                    size=files,
+                    target=f"skipping {order} {figure}" if files == min(FILES[scale]) else "",
+                )
+                for figure in ("least", "average")
+            ]
+    return made
+
+
+if __name__ == "__main__":
+    main("zorder", CONTESTANTS, cases, arguments)

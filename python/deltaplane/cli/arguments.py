@@ -1,0 +1,63 @@
+"""The arguments that commands share, and the table that they name.
+
+Knows the public API only. Called by `deltaplane.cli.app` and the commands that have files of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deltaplane import DeltaTable
+
+__all__ = [
+    "AsJson",
+    "DryRun",
+    "Limit",
+    "Location",
+    "StoreOptions",
+    "Version",
+    "Where",
+    "open_table",
+    "store_options",
+    "version_of",
+]
+
+Location = Annotated[str, typer.Argument(help="The table's path or URL.", show_default=False)]
+Version = Annotated[
+    str | None,
+    typer.Option("--version", "-v", help="A version number, or an ISO 8601 moment (UTC).", show_default="newest"),
+]
+StoreOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", "-o", metavar="KEY=VALUE", help="A storage option; may be given again.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most as many.", show_default="all")]
+Where = Annotated[
+    str | None, typer.Option("--where", "-w", help="A condition in Spark SQL.", show_default=False, metavar="SQL")
+]
+
+
+def version_of(text: str) -> int | str:
+    """A version's number, or a moment."""
+    return int(text) if text.strip().isdecimal() else text
+
+
+def open_table(location: str, version: str | None, options: list[str] | None) -> DeltaTable:
+    """The table that the arguments name."""
+    wanted = None if version is None else version_of(version)
+    return DeltaTable(location, version=wanted, storage_options=store_options(options))
+
+
+def store_options(options: list[str] | None) -> dict[str, str] | None:
+    """Options as a dict, None if there are none."""
+    pairs = [option.partition("=") for option in options or []]
+    if any(not (key and equals) for key, equals, _ in pairs):
+        # The text may be half a secret: it isn't shown.
+        raise typer.BadParameter("give storage options as -o key=value")
+    return {key: value for key, _, value in pairs} or None

@@ -1,0 +1,51 @@
+"""`deltaplane convert`: a directory of Parquet files becomes a table.
+
+Knows the public API only. Called by `deltaplane.cli.app`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deltaplane import DeltaTable, convert_to_deltalake
+from deltaplane.cli import render
+from deltaplane.cli.arguments import AsJson, Location, StoreOptions, store_options
+from deltaplane.schema import Field, PrimitiveType, Schema
+
+__all__ = ["convert"]
+
+
+def convert(
+    location: Location,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--partition",
+            "-p",
+            metavar="COLUMN:TYPE",
+            help="A partition column; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    no_statistics: Annotated[bool, typer.Option("--no-statistics", help="Read footers only.")] = False,
+    option: StoreOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Makes a table of the Parquet files in a directory, where they are."""
+    pairs = [text.rpartition(":") for text in partition or []]
+    if any(not (column and kind) for column, _, kind in pairs):
+        raise typer.BadParameter("give partition columns as -p column:type")
+    options = store_options(option)
+    columns = Schema([Field(column, PrimitiveType(kind)) for column, _, kind in pairs]) if pairs else None
+    convert_to_deltalake(
+        location,
+        partition_by=columns,
+        partition_strategy="hive" if pairs else None,
+        storage_options=options,
+        collect_stats=not no_statistics,
+    )
+    table = DeltaTable(location, storage_options=options)
+    files = table.history(1)[0]["operationParameters"]["numFiles"]
+    render.facts({"table": table.table_uri, "version": table.version(), "files": int(files)}, as_json=json)

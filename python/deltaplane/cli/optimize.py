@@ -1,0 +1,49 @@
+"""`deltaplane optimize`: files written anew so that the table is read well. Called by `app`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from deltaplane.cli import render
+from deltaplane.cli.arguments import AsJson, Location, StoreOptions, Where, open_table
+
+__all__ = ["optimize"]
+
+
+def optimize(
+    location: Location,
+    option: StoreOptions = None,
+    where: Where = None,
+    zorder: Annotated[
+        list[str] | None,
+        typer.Option("--zorder", "-z", help="A column to order rows by; may be given again.", show_default=False),
+    ] = None,
+    curve: Annotated[str, typer.Option(help="How rows are ordered: zorder, hilbert or kdtree.")] = "zorder",
+    full: Annotated[bool, typer.Option("--full", help="Order also the files that are in order.")] = False,
+    target_size: Annotated[
+        int | None, typer.Option(min=1, help="Bytes of a file.", show_default="as the table says, or by its size")
+    ] = None,
+    memory_limit: Annotated[str | None, typer.Option(help="Such as 500MB.", show_default="2GiB")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Writes files anew so that the table is read well: small ones together, or rows in an order."""
+    optimizer = open_table(location, None, option).optimize
+    with render.progress("optimize", shown=not (json or dry_run)) as advance:
+        named: dict[str, Any] = {
+            "target_size": target_size,
+            "memory_limit": memory_limit,
+            "full": full,
+            "dry_run": dry_run,
+            "progress": lambda p: advance(p.bytes_done, p.bytes),
+        }
+        if zorder:
+            done = optimizer.z_order(zorder, where, curve=curve, **named)  # type: ignore[arg-type]
+        else:
+            done = optimizer.compact(where, **named)
+    shown = ["numFilesToRewrite", "numBytesToRewrite", "totalConsideredFiles", "targetFileSize"]
+    if not dry_run:
+        shown = ["numFilesRemoved", "numFilesAdded", "partitionsOptimized", "totalFilesSkipped", "versions"]
+    render.facts(done if json else {name: done[name] for name in shown}, as_json=json)

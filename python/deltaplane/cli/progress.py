@@ -1,0 +1,57 @@
+"""How far a statement is, while it runs: a bar on a terminal, moved by the events of the commands; nothing elsewhere.
+
+Knows the names of the phases and no table. Called by `deltaplane.cli.app`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from deltaplane.commands.phases import LOGGER, PHASES
+
+__all__ = ["shown"]
+
+
+class _Bar(logging.Handler):
+    """Moves a bar to the phase that an event is about."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__(logging.DEBUG)
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        phase = getattr(record, "phase", None)
+        if phase not in PHASES:
+            return
+        if self._task is None:
+            self._task = self._progress.add_task("", total=len(PHASES))
+        done = PHASES.index(phase) + hasattr(record, "ms")
+        said = f"{getattr(record, 'operation', '')} {phase}"
+        self._progress.update(self._task, description=said, completed=done)
+
+
+@contextmanager
+def shown(console: Console | None = None) -> Iterator[None]:
+    """Shows a bar on standard error while something runs, where that is a terminal; it goes when it ends."""
+    console = console or Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    log = logging.getLogger(LOGGER)
+    level = log.level
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = _Bar(progress)
+        log.addHandler(bar)
+        log.setLevel(logging.DEBUG)
+        try:
+            yield
+        finally:
+            log.removeHandler(bar)
+            log.setLevel(level)

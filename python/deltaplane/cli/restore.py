@@ -1,0 +1,30 @@
+"""`deltaplane restore`: a new version as an older one was.
+
+Knows the public API only. Called by `deltaplane.cli.app`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deltaplane.cli import render
+from deltaplane.cli.arguments import AsJson, Location, StoreOptions, open_table, version_of
+
+__all__ = ["restore"]
+
+
+def restore(
+    location: Location,
+    to: Annotated[str, typer.Argument(help="A version number, or an ISO 8601 moment (UTC).", show_default=False)],
+    ignore_missing: Annotated[
+        bool, typer.Option("--ignore-missing-files", help="Leave out files that were vacuumed.")
+    ] = False,
+    option: StoreOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Makes a new version with an older one's files, columns and properties."""
+    table = open_table(location, None, option)
+    metrics = table.restore(version_of(to), ignore_missing_files=ignore_missing)
+    render.facts({"table": table.table_uri, "version": table.version(), **metrics}, as_json=json)

@@ -1,0 +1,42 @@
+"""`deltaplane vacuum`: deletes files that no version needs.
+
+Knows the public API only. Called by `deltaplane.cli.app`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deltaplane.cli import render
+from deltaplane.cli.arguments import AsJson, DryRun, Location, StoreOptions, open_table
+
+__all__ = ["vacuum"]
+
+
+def vacuum(
+    location: Location,
+    retain: Annotated[
+        float | None,
+        typer.Option(
+            "--retain-hours", min=0, help="How long removed files stay.", show_default="the table's retention"
+        ),
+    ] = None,
+    lite: Annotated[
+        bool, typer.Option("--lite", help="Only what the log says was removed, without listing the directory.")
+    ] = False,
+    unsafe: Annotated[
+        bool, typer.Option("--no-retention-check", help="Allow a retention below the table's; nobody else may use it.")
+    ] = False,
+    dry_run: DryRun = False,
+    option: StoreOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Deletes files that no version within the retention needs."""
+    table = open_table(location, None, option)
+    files = table.vacuum(retain, dry_run, enforce_retention_duration=not unsafe, full=not lite)
+    facts = {"table": table.table_uri, "dry_run": dry_run, "files": files if json else f"{len(files):,}"}
+    render.facts(facts, as_json=json)
+    if dry_run and not json:
+        render.names("would be deleted", files)

@@ -1,0 +1,80 @@
+"""GENERATE symlink_format_manifest: lists of the live files' addresses, by which engines without Delta read a table.
+
+One list for each partition, in the directory that Hive would look for. Called by `deltaplane.care`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from deltaplane import _native
+from deltaplane.exceptions import UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["generate"]
+
+_FOLDER = "_symlink_format_manifest"
+
+
+def generate(table: _native.Snapshot, options: dict[str, str] | None) -> None:
+    """Writes the manifests of this version and deletes those of partitions that have no file."""
+    import pyarrow as pa
+
+    if table.column_mapping != "none":
+        raise UnsupportedFeatureError("engines that read by a manifest know no column mapping: write the table anew")
+    files = pa.table(table.plan(None)).select(["path", "deletion_vector"])
+    if files["deletion_vector"].null_count < files.num_rows:
+        raise UnsupportedFeatureError(
+            "files of the table have deletion vectors, and engines that read by a manifest would show deleted rows: "
+            "purge them first (purge, REORG … APPLY (PURGE))"
+        )
+    store = _native.RawStore.open(table.location, options)
+    columns = len(json.loads(table.metadata_json())["partition_columns"])
+    manifests = _manifests(files["path"], table.uri, columns)
+    for name, addresses in manifests.items():
+        store.put(name, addresses)
+    for name, *_ in store.list_all(_FOLDER):
+        if name not in manifests:
+            store.delete(name)
+
+
+def _manifests(paths: pa.ChunkedArray, root: str, columns: int) -> dict[str, bytes]:
+    """Each manifest's key and text: addresses of files, one a line."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    elsewhere = pc.match_substring_regex(paths, "^(/|[A-Za-z][A-Za-z0-9+.-]*:/)")
+    address = pc.if_else(elsewhere, paths, pc.binary_join_element_wise(unquote(root).rstrip("/"), paths, "/"))
+    if columns == 0:
+        return {f"{_FOLDER}/manifest": _lines(address)}
+    in_partitions = pc.match_substring_regex(paths, f"^([^/=]+=[^/]*/){{{columns}}}[^/]+$")
+    if not pc.all(pc.and_not(in_partitions, elsewhere)).as_py():
+        raise UnsupportedFeatureError(
+            "files of the table don't lie in the directories of their partitions, where such engines look for values: "
+            "write the table anew"
+        )
+    directory = pc.replace_substring_regex(paths, "/?[^/]*$", "")
+    table = pa.table({"directory": directory, "address": address}).sort_by("directory")
+    runs = table["directory"].combine_chunks().value_counts()
+    found, at = {}, 0
+    for one in runs:
+        count = one["counts"].as_py()
+        found[f"{_FOLDER}/{one['values'].as_py()}/manifest"] = _lines(table["address"].slice(at, count))
+        at += count
+    return found
+
+
+def _lines(addresses: pa.ChunkedArray) -> bytes:
+    """Joined where they are: no object for each."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = addresses.combine_chunks()
+    if len(whole) == 0:
+        return b""
+    text = pc.binary_join(pa.ListArray.from_arrays([0, len(whole)], whole), "\n")
+    return str(text[0].as_py()).encode() + b"\n"

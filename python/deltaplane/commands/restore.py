@@ -1,0 +1,40 @@
+"""RESTORE: which version the table goes back to. The core finds what differs and commits.
+
+Called by `deltaplane.care`.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.options import version_arguments
+
+__all__ = ["restore"]
+
+
+def restore(
+    table: _native.Snapshot,
+    target: int | datetime | str,
+    *,
+    ignore_missing_files: bool,
+    protocol_downgrade_allowed: bool,
+    commit: dict[str, Any],
+) -> dict[str, Any]:
+    """The version that it made, None if there was nothing to do, and its metrics."""
+    if target is None:
+        raise InvalidArgumentError("say which version to go back to: a number, an ISO 8601 text or a datetime")
+    version, timestamp_ms = version_arguments(target)
+    request = {
+        "version": version,
+        "timestamp_ms": timestamp_ms,
+        "timestamp": None if timestamp_ms is None else str(target),
+        "ignore_missing_files": ignore_missing_files,
+        "protocol_downgrade_allowed": protocol_downgrade_allowed,
+        "commit": commit,
+    }
+    done: dict[str, Any] = json.loads(_native.restore(table, json.dumps(request)))
+    return done

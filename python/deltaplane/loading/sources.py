@@ -1,0 +1,317 @@
+"""The files of a directory as rows of a table: listed, known by keys, read as a stream in the table's types.
+
+Knows a schema and no table. Called by `loading`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.exceptions import FileMissingError, InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
+from deltaplane.loading.loaded import KEY_BYTES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FORMATS", "SourceFiles", "SourceRows"]
+
+# Schemes under which one store has several names.
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
+_CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "nullvalue")
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """Files below a directory, by their paths there, with their sizes."""
+
+    uri: str
+    store: _native.RawStore
+    sizes: Mapping[str, int]
+
+    @classmethod
+    def listed(
+        cls, source: str, options: dict[str, str] | None, pattern: str | None, files: Sequence[str] | None
+    ) -> SourceFiles:
+        """The files there that are data, those of the pattern, or these.
+
+        Raises:
+            FileMissingError: one of `files` isn't there.
+        """
+        uri = _same(source)
+        store = _native.RawStore.open(uri, options)
+        if files is not None:
+            return cls(uri, store, {path: store.head(path)[1] for path in files})
+        found = {path: size for path, size, _, _ in store.list_all("") if _is_data(path)}
+        if pattern is not None:
+            match = re.compile(fnmatch.translate(pattern)).match
+            found = {path: size for path, size in found.items() if match(path)}
+        if not found and pattern is None:
+            raise FileMissingError(f"there are no files to load below `{uri}`: say which directory", path=uri)
+        return cls(uri, store, dict(sorted(found.items())))
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def keys(self) -> pa.Array:
+        """What each is known by: the hash of its URI."""
+        import pyarrow as pa
+
+        return pa.array([self._key(path) for path in self.sizes], pa.binary(KEY_BYTES))
+
+    def without(self, keys: pa.Array) -> SourceFiles:
+        """Those that have other keys."""
+        left = set(keys.to_pylist())
+        return SourceFiles(self.uri, self.store, {p: n for p, n in self.sizes.items() if self._key(p) not in left})
+
+    def _key(self, path: str) -> bytes:
+        return hashlib.sha256(f"{self.uri}/{path}".encode()).digest()[:KEY_BYTES]
+
+
+def _same(source: str) -> str:
+    """One URI for a directory, however it is written."""
+    scheme, separator, rest = source.partition("://")
+    if separator and scheme != "file":
+        return f"{_SAME.get(scheme.lower(), scheme.lower())}://{rest.rstrip('/')}"
+    path = rest if separator else source.removeprefix("file:")
+    return Path(path).resolve().as_uri()
+
+
+def _is_data(path: str) -> bool:
+    return not any(part.startswith(("_", ".")) for part in path.split("/"))
+
+
+class _Remote(io.RawIOBase):
+    """An object as a file that is read by parts."""
+
+    def __init__(self, store: _native.RawStore, path: str, size: int) -> None:
+        super().__init__()
+        self._store, self._path, self._size, self._at = store, path, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def size(self) -> int:
+        return self._size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._size if size is None or size < 0 else min(self._size, self._at + size)
+        data = self._store.read_range(self._path, self._at, end) if end > self._at else b""
+        self._at += len(data)
+        return data
+
+
+@dataclass
+class SourceRows:
+    """The rows of files, as a stream with the columns that the files have, in the table's types.
+
+    Raises:
+        SchemaMismatchError: a column that the table lacks where `merges` is false; also from the stream.
+        UnsupportedFeatureError: an unknown option.
+    """
+
+    files: SourceFiles
+    format: str
+    options: Mapping[str, str]
+    schema_json: str
+    merges: bool
+    count: int = 0
+    reader: pa.RecordBatchReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        import pyarrow as pa
+
+        self._table = pa.schema(_native.schema_to_arrow(self.schema_json))
+        self._own = {f.name.lower(): f for f in self._table}
+        self._open = FORMATS[self.format](self)
+        schema = self._schema()
+        self.reader = pa.RecordBatchReader.from_batches(schema, self._batches(schema))
+
+    def _schema(self) -> pa.Schema:
+        """The columns that the files have: the table's own in its types, others as they are."""
+        import pyarrow as pa
+
+        seen: dict[str, pa.Field] = {}
+        for path in self._filled():
+            with self._named(path):
+                for given in self._open(path)[0]:
+                    name = given.name.lower()
+                    own = self._own.get(name)
+                    if own is None and not self.merges:
+                        raise SchemaMismatchError(f"the table has no column `{given.name}`: add it, or use mergeSchema")
+                    if own is None and name in seen:
+                        pair = [pa.schema([seen[name]]), pa.schema([given.with_name(seen[name].name)])]
+                        given = pa.unify_schemas(pair, promote_options="permissive").field(0)
+                    seen[name] = given if own is None else own
+        return pa.schema([f.with_nullable(True) for f in seen.values()] or list(self._table))
+
+    def _filled(self) -> Iterator[str]:
+        return (path for path, size in self.files.sizes.items() if size)
+
+    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for path in self._filled():
+            with self._named(path):
+                for batch in self._open(path)[1]:
+                    self.count += batch.num_rows
+                    yield _as(batch, schema)
+
+    @contextmanager
+    def _named(self, path: str) -> Iterator[None]:
+        """Says in which file it was that something went wrong."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except SchemaMismatchError as e:
+            raise SchemaMismatchError(f"{e} (in the file `{path}`)", path=path) from e
+        except (pa.ArrowException, ValueError, OSError) as e:
+            raise SchemaMismatchError(
+                f"the file `{path}` can't be read as {self.format} with the table's types ({' '.join(str(e).split())})",
+                path=path,
+            ) from e
+
+    def file(self, path: str) -> pa.NativeFile:
+        """A file of the source."""
+        import pyarrow as pa
+
+        return pa.PythonFile(_Remote(self.files.store, path, self.files.sizes[path]), mode="r")
+
+    @property
+    def table(self) -> pa.Schema:
+        """The table's columns."""
+        return self._table
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A file's rows in the stream's columns; what it lacks is null."""
+    import pyarrow as pa
+
+    there = {name.lower(): i for i, name in enumerate(batch.schema.names)}
+    if len(there) < batch.num_columns:
+        raise SchemaMismatchError("two of its columns have one name")
+    columns = []
+    for to in schema:
+        at = there.get(to.name.lower())
+        given = pa.nulls(batch.num_rows, to.type) if at is None else batch.column(at)
+        text = pa.types.is_string(given.type) or pa.types.is_large_string(given.type)
+        if text and not (pa.types.is_string(to.type) or pa.types.is_large_string(to.type)):
+            raise SchemaMismatchError(f"the column `{to.name}` of type {to.type} takes no text")
+        columns.append(given if given.type == to.type else given.cast(to.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+# What opens a file: its columns, and its rows.
+_Opened = tuple["pa.Schema", Iterator["pa.RecordBatch"]]
+
+
+def _parquet(rows: SourceRows) -> Callable[[str], _Opened]:
+    import pyarrow.parquet as pq
+
+    _known(rows.options, ())
+
+    def opened(path: str) -> _Opened:
+        file = pq.ParquetFile(rows.file(path))
+        return file.schema_arrow, file.iter_batches()
+
+    return opened
+
+
+def _csv(rows: SourceRows) -> Callable[[str], _Opened]:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    given = _known(rows.options, _CSV_OPTIONS)
+    header = _flag(given.get("header", "false"), "header")
+    nested = [f.name for f in rows.table if pa.types.is_nested(f.type)]
+    read = csv.ReadOptions(column_names=None if header else rows.table.names)
+    parse = csv.ParseOptions(
+        delimiter=_sign(given.get("sep", given.get("delimiter", ",")), "sep"),
+        quote_char=_sign(given.get("quote", '"'), "quote"),
+        escape_char=_sign(given.get("escape", "\\"), "escape"),
+        newlines_in_values=False,
+    )
+
+    def opened(path: str) -> _Opened:
+        # Types go by the names as the file writes them.
+        names = csv.open_csv(rows.file(path), read, parse, _converted({}, given)).schema.names if header else []
+        own = {f.name.lower(): f.type for f in rows.table}
+        types = {name: own[name.lower()] for name in names or rows.table.names if name.lower() in own}
+        if any(name in nested for name in types):
+            raise SchemaMismatchError(f"the column `{nested[0]}` has fields or elements, which CSV can't hold")
+        file = csv.open_csv(rows.file(path), read, parse, _converted(types, given))
+        return file.schema, iter(file)
+
+    return opened
+
+
+def _converted(types: Mapping[str, pa.DataType], given: Mapping[str, str]) -> Any:
+    from pyarrow import csv
+
+    return csv.ConvertOptions(
+        column_types=types,
+        null_values=[given.get("nullvalue", "")],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        true_values=["true", "True", "TRUE"],
+        false_values=["false", "False", "FALSE"],
+    )
+
+
+def _json(rows: SourceRows) -> Callable[[str], _Opened]:
+    from pyarrow import json
+
+    _known(rows.options, ())
+    unexpected = "infer" if rows.merges else "error"
+    parse = json.ParseOptions(explicit_schema=rows.table, unexpected_field_behavior=unexpected)
+
+    def opened(path: str) -> _Opened:
+        file = json.open_json(rows.file(path), parse_options=parse)
+        return file.schema, iter(file)
+
+    return opened
+
+
+FORMATS: dict[str, Callable[[SourceRows], Callable[[str], _Opened]]] = {
+    "parquet": _parquet,
+    "csv": _csv,
+    "json": _json,
+}
+
+
+def _known(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
+    unknown = [name for name in options if name.lower() not in known]
+    if unknown:
+        there = f": there are {', '.join(known)}" if known else ""
+        raise UnsupportedFeatureError(f"the format option {unknown[0]!r} isn't one of this version{there}")
+    return {name.lower(): str(value) for name, value in options.items()}
+
+
+def _flag(value: str, name: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise InvalidArgumentError(f"the format option {name} is true or false, not {value!r}")
+    return value.lower() == "true"
+
+
+def _sign(value: str, name: str) -> str:
+    if len(value) != 1 or not value.isascii():
+        raise UnsupportedFeatureError(f"the format option {name} is one ASCII character, not {value!r}")
+    return value

@@ -1,0 +1,31 @@
+"""What is wrong with the Python of Spark's workers, told by what their tasks failed with, and what to do about it.
+
+Called where a job of ours fails.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["remedy"]
+
+_SAME = (
+    f"set PYSPARK_PYTHON to an interpreter like the driver's ({sys.version_info.major}.{sys.version_info.minor}), on every "
+    "machine, before the session starts"
+)
+# What the text of a failed job holds, and what it means.
+_CAUSES = (
+    (
+        "No module named 'deltaplane'",
+        "the Python of Spark's workers doesn't have deltaplane: install it there, or set PYSPARK_PYTHON to an "
+        "interpreter that has it before the session starts",
+    ),
+    ("PYTHON_VERSION_MISMATCH", f"Spark's workers run another version of Python than the driver: {_SAME}"),
+    ("Cannot run program", f"Spark's workers have no Python where the session looks for it: {_SAME}"),
+)
+
+
+def remedy(error: Exception) -> str | None:
+    """What is wrong and what to do, where the workers' Python is to blame for a failed job."""
+    text = str(error)
+    return next((meaning for cause, meaning in _CAUSES if cause in text), None)

@@ -1,0 +1,82 @@
+"""CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table SHALLOW | DEEP CLONE source [VERSION | TIMESTAMP AS OF …]
+[TBLPROPERTIES (…)] [LOCATION …]: `create` reads what comes before SHALLOW or DEEP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import TableNotFoundError
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.sources import Catalog
+from deltaplane.queries.syntax import TableName
+from deltaplane.statements.columns import properties
+from deltaplane.statements.statement import Session, one_row
+from deltaplane.table import DeltaTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Clone", "is_clone", "read_clone"]
+
+
+@dataclass
+class Clone:
+    """The source, and what becomes of a table that is there."""
+
+    source: TableName
+    shallow: bool
+    mode: str
+    must_exist: bool
+    location: Callable[[Catalog], str]
+    properties: dict[str, str] = field(default_factory=dict)
+    place: str | None = None
+
+    def run(self, session: Session) -> pa.Table:
+        """One row with delta-spark's columns."""
+        location, options = self.place or self.location(session.catalog), session.catalog.storage_options
+        there = DeltaTable.is_deltatable(location, options)
+        if self.must_exist and not there:
+            raise TableNotFoundError("REPLACE TABLE needs a table: use CREATE OR REPLACE TABLE", table=location)
+        if there and self.mode == "ignore":
+            return one_row(**dict.fromkeys(_COLUMNS))
+        source = session.catalog.table(self.source)
+        metrics = source.clone(
+            location,
+            self.shallow,
+            replace=self.mode == "overwrite",
+            properties=self.properties,
+            storage_options=options,
+        )
+        return one_row(**{name: metrics[metric] for name, metric in _COLUMNS.items()})
+
+
+_COLUMNS = {
+    "source_table_size": "sourceTableSize",
+    "source_num_of_files": "sourceNumOfFiles",
+    "num_removed_files": "numRemovedFiles",
+    "num_copied_files": "numCopiedFiles",
+    "removed_files_size": "removedFilesSize",
+    "copied_files_size": "copiedFilesSize",
+}
+
+
+def is_clone(cursor: Grammar) -> bool:
+    """Whether the table that was read is to be a clone."""
+    return cursor.peek() in ("shallow", "deep") and cursor.peek(1) == "clone"
+
+
+def read_clone(cursor: Grammar, mode: str, must_exist: bool, location: Callable[[Catalog], str]) -> Clone:
+    """What comes from SHALLOW or DEEP on."""
+    shallow = cursor.take("shallow")
+    if not shallow:
+        cursor.expect("deep")
+    cursor.expect("clone")
+    made = Clone(cursor.table(alias=False), shallow, mode, must_exist, location)
+    if cursor.take("tblproperties"):
+        made.properties = properties(cursor)
+    if cursor.take("location"):
+        made.place = cursor.text("a location")
+    return made

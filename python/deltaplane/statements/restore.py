@@ -1,0 +1,52 @@
+"""RESTORE [TABLE] table [TO] VERSION AS OF n | TIMESTAMP AS OF moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaplane.options import VersionLike
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.syntax import TableName
+from deltaplane.statements.statement import Session, Statement, one_row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["STATEMENT"]
+
+
+@dataclass(frozen=True)
+class Restore:
+    """The table, and where it goes back to."""
+
+    table: TableName
+    target: VersionLike
+
+    def run(self, session: Session) -> pa.Table:
+        """One row with delta-spark's columns."""
+        metrics = session.catalog.target(self.table).restore(self.target)
+        return one_row(**{name: metrics[metric] for name, metric in _COLUMNS.items()})
+
+
+_COLUMNS = {
+    "table_size_after_restore": "tableSizeAfterRestore",
+    "num_of_files_after_restore": "numOfFilesAfterRestore",
+    "num_removed_files": "numRemovedFiles",
+    "num_restored_files": "numRestoredFiles",
+    "removed_files_size": "removedFilesSize",
+    "restored_files_size": "restoredFilesSize",
+}
+
+
+def _read(cursor: Grammar) -> Restore:
+    cursor.take("table")
+    table = cursor.table(alias=False, version=False)
+    cursor.take("to")
+    target = cursor.version()
+    if target is None:
+        cursor.expected("VERSION AS OF or TIMESTAMP AS OF")
+    return Restore(table, target)
+
+
+STATEMENT = Statement(("restore",), _read)

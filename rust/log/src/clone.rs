@@ -1,0 +1,314 @@
+//! CLONE: a table with another one's files (P078, P022): named where they are, or copied. A clone that is made again over
+//! itself only takes what is new. Knows no rows; called by the boundary.
+
+use std::collections::{BTreeMap, HashMap};
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Add, DeletionVector, Remove, claimed_sum};
+use deltaplane_protocol::conflict::ReadSet;
+use deltaplane_protocol::deletion_vectors::Place;
+use deltaplane_protocol::features::{cloned, needs_domains};
+use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::paths;
+use deltaplane_store::Store;
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::Deserialize;
+use serde_json::json;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::surroundings::new_id;
+use crate::transaction::{Operation, Staged, commit};
+use crate::write_request::CommitRequest;
+use crate::{PlanColumns, Snapshot, now_ms};
+
+/// Files that are copied at once.
+const COPIES: usize = 8;
+/// Bytes that are read at once of a file that is copied.
+const CHUNK: u64 = 8 << 20;
+
+/// A clone as the caller asks for it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CloneRequest {
+    /// Names the source's files instead of copying them.
+    pub shallow: bool,
+    /// Whether a table that is there becomes the clone; else it is an error.
+    pub replace: bool,
+    /// Properties beside the source's.
+    pub properties: BTreeMap<String, String>,
+    /// What the commit carries.
+    pub commit: CommitRequest,
+}
+
+/// What a clone did.
+pub struct Cloned {
+    /// The version that it made; absent where the clone was as the source already.
+    pub version: Option<u64>,
+    /// Metrics under delta-spark's names.
+    pub metrics: BTreeMap<String, i64>,
+}
+
+/// Makes the table at `target` a clone of this version of the source.
+///
+/// # Errors
+/// `TableAlreadyExists` unless it may be replaced, `ConcurrentWrite` when another writer commits to it meanwhile: copied
+/// files are orphans then.
+pub async fn clone_table(source: &Snapshot, target: &Store, request: &CloneRequest) -> Result<Cloned> {
+    let done = run(source, target, request).await;
+    done.map_err(|e| e.with_table(target.location().as_str()))
+}
+
+async fn run(source: &Snapshot, target: &Store, request: &CloneRequest) -> Result<Cloned> {
+    if source.store().location() == target.location() {
+        return Err(Error::invalid_argument(
+            "a table can't be cloned onto itself: give another place",
+        ));
+    }
+    let base = match Snapshot::open(target, None).await {
+        Ok(_) if !request.replace => {
+            return Err(Error::new(
+                Kind::TableAlreadyExists,
+                "a table is here already: replace it (replace=True), or clone to another place",
+            ));
+        }
+        Ok(base) => Some(base),
+        Err(e) if e.kind() == Kind::TableNotFound => None,
+        Err(e) => return Err(e),
+    };
+    let domains = cloned::domains(&domains_of(Some(source)).await?, &domains_of(base.as_ref()).await?)?;
+    let mut files = Files::of(source, base.as_ref(), request.shallow).await?;
+    for file in &files.new {
+        cloned::check_numbered(&domains, file.add.base_row_id, &file.add.path)?;
+    }
+    let copied = match request.shallow {
+        true => (0, 0),
+        false => files.copy(source.store(), target).await?,
+    };
+    let metrics = files.metrics(copied);
+    let (state, now) = (source.state(), now_ms());
+    let replaced = base.as_ref().map(Snapshot::state);
+    let metadata = cloned::metadata(
+        state.metadata(),
+        replaced.map(|r| r.metadata()),
+        &request.properties,
+        new_id().to_string(),
+        now,
+    )?;
+    let protocol = cloned::protocol(
+        state.protocol(),
+        replaced.map(|r| r.protocol()),
+        &metadata,
+        state.schema(),
+    )?;
+    let as_before = replaced.is_some_and(|r| *r.metadata() == metadata && *r.protocol() == protocol);
+    if as_before && files.new.is_empty() && files.gone.is_empty() {
+        return Ok(Cloned { version: None, metrics });
+    }
+    let operation = Operation {
+        name: "CLONE".to_owned(),
+        parameters: BTreeMap::from([
+            ("source".to_owned(), json!(source.store().location().to_uri())),
+            ("sourceVersion".to_owned(), json!(source.version().to_string())),
+            ("isShallow".to_owned(), json!(request.shallow.to_string())),
+        ]),
+        metrics: metrics.iter().map(|(k, v)| (k.clone(), json!(v.to_string()))).collect(),
+    };
+    let staged = Staged {
+        adds: files.new.into_iter().map(|f| f.add).collect(),
+        removes: files.gone,
+        metadata: (!as_before).then_some(metadata),
+        protocol: (!as_before).then_some(protocol),
+        domains,
+        read: ReadSet::Table,
+        operation,
+        max_attempts: Some(1),
+        ..request.commit.staged(now)
+    };
+    let done = commit(target, base, &staged).await?;
+    Ok(Cloned {
+        version: Some(done.version),
+        metrics,
+    })
+}
+
+async fn domains_of(table: Option<&Snapshot>) -> Result<Vec<deltaplane_protocol::actions::DomainMetadata>> {
+    match table {
+        Some(t) if needs_domains(t.state().protocol()) => t.domains().await,
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// A file of the source as the clone names it, and what has to be copied for it: from a decoded path to a key.
+struct NewFile {
+    add: Add,
+    copies: Vec<(String, String)>,
+}
+
+/// What the clone gets and loses.
+#[derive(Default)]
+struct Files {
+    new: Vec<NewFile>,
+    gone: Vec<Remove>,
+    count: i64,
+    size: i64,
+}
+
+impl Files {
+    async fn of(source: &Snapshot, base: Option<&Snapshot>, shallow: bool) -> Result<Self> {
+        let mut own = live(base).await?;
+        let mut files = Files::default();
+        let mut batches = source.plan(None, PlanColumns::Logged);
+        while let Some(batch) = batches.try_next().await? {
+            let rows = FileRows::new(&batch);
+            for row in 0..batch.num_rows() {
+                let add = rows.add(row)?;
+                files.count += 1;
+                files.size = claimed_sum([files.size, add.size]);
+                let file = match shallow {
+                    true => named(source.store(), add)?,
+                    false => placed(source.store(), add)?,
+                };
+                if own.remove(&key(&file.add)?).is_none() {
+                    files.new.push(file);
+                }
+            }
+        }
+        let now = now_ms();
+        files.gone = own.values().map(|add| add.to_remove(now, true)).collect();
+        Ok(files)
+    }
+
+    /// Copies what is new; the number of files and of bytes.
+    async fn copy(&mut self, from: &Store, to: &Store) -> Result<(i64, i64)> {
+        // Several vectors share a file.
+        let mut wanted: BTreeMap<&String, &String> = BTreeMap::new();
+        for (path, key) in self.new.iter().flat_map(|f| &f.copies) {
+            wanted.insert(path, key);
+        }
+        let copies = stream::iter(wanted).map(|(path, key)| copy_file(from, path, to, key));
+        let sizes: Vec<u64> = copies.buffer_unordered(COPIES).try_collect().await?;
+        let bytes = sizes.iter().map(|s| i64::try_from(*s).unwrap_or(i64::MAX));
+        Ok((count(sizes.len()), claimed_sum(bytes)))
+    }
+
+    fn metrics(&self, (copied, copied_bytes): (i64, i64)) -> BTreeMap<String, i64> {
+        let metrics = [
+            ("sourceTableSize", self.size),
+            ("sourceNumOfFiles", self.count),
+            ("numRemovedFiles", count(self.gone.len())),
+            ("removedFilesSize", claimed_sum(self.gone.iter().filter_map(|r| r.size))),
+            ("numCopiedFiles", copied),
+            ("copiedFilesSize", copied_bytes),
+        ];
+        metrics.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+}
+
+fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+type Key = (String, Option<String>);
+
+fn key(add: &Add) -> Result<Key> {
+    let vector = add.deletion_vector.as_ref().map(DeletionVector::unique_id);
+    Ok((paths::decode(&add.path)?, vector))
+}
+
+/// The files of the table that becomes the clone.
+async fn live(base: Option<&Snapshot>) -> Result<HashMap<Key, Add>> {
+    let mut own = HashMap::new();
+    let Some(base) = base else { return Ok(own) };
+    let mut batches = base.plan(None, PlanColumns::Logged);
+    while let Some(batch) = batches.try_next().await? {
+        let rows = FileRows::new(&batch);
+        for row in 0..batch.num_rows() {
+            let add = rows.add(row)?;
+            own.insert(key(&add)?, add);
+        }
+    }
+    Ok(own)
+}
+
+/// The file where it is: relative paths of the source become absolute (P022).
+fn named(source: &Store, mut add: Add) -> Result<NewFile> {
+    let root = hadoop_uri(source);
+    if is_relative(source, &add.path)? {
+        add.path = format!("{root}/{}", add.path.trim_start_matches("./"));
+    }
+    if let Some(vector) = &mut add.deletion_vector
+        && let Place::File { path, .. } = Place::of(vector)?
+        && vector.storage_type == "u"
+    {
+        vector.path_or_inline_dv = format!("{root}/{}", paths::encode(&path));
+        vector.storage_type = "p".to_owned();
+    }
+    add.data_change = true;
+    Ok(NewFile {
+        add,
+        copies: Vec::new(),
+    })
+}
+
+/// The root as Hadoop writes it: delta-spark's DELETE compares a clone's paths as text.
+fn hadoop_uri(source: &Store) -> String {
+    let uri = source.location().to_uri();
+    let uri = uri.trim_end_matches('/');
+    match uri.strip_prefix("file://") {
+        Some(path) => format!("file:{path}"),
+        None => uri.to_owned(),
+    }
+}
+
+fn is_relative(source: &Store, path: &str) -> Result<bool> {
+    let decoded = paths::decode(path)?;
+    Ok(source.own_key(&decoded)?.is_some_and(|key| key == decoded))
+}
+
+/// The file under the same key in the clone; files elsewhere get a name that their path gives.
+fn placed(source: &Store, mut add: Add) -> Result<NewFile> {
+    let path = paths::decode(&add.path)?;
+    let key = own_name(source, &path)?;
+    add.path = paths::encode(&key);
+    add.data_change = true;
+    let mut copies = vec![(path, key)];
+    if let Some(vector) = &add.deletion_vector
+        && let Place::File { path, .. } = Place::of(vector)?
+    {
+        if vector.storage_type != "u" {
+            return Err(Error::unsupported_feature(
+                "the source names a deletion vector's file elsewhere, as a shallow clone does: purge the source's vectors first (REORG … APPLY (PURGE)), or clone the clone's own source",
+            ));
+        }
+        copies.push((path.clone(), path));
+    }
+    Ok(NewFile { add, copies })
+}
+
+fn own_name(source: &Store, path: &str) -> Result<String> {
+    if let Some(key) = source.own_key(path)? {
+        return Ok(key);
+    }
+    let name = path.rsplit('/').next().unwrap_or_default();
+    Ok(format!("{:032x}-{name}", xxh3_128(path.as_bytes())))
+}
+
+/// Copies a file of the source; its size in bytes.
+async fn copy_file(from: &Store, path: &str, to: &Store, key: &str) -> Result<u64> {
+    let (from, source) = from.resolve(path)?;
+    let shown = from.head(&source).await.map_err(|e| match e.kind() {
+        Kind::ObjectNotFound => {
+            Error::file_missing("a file of the source is gone, vacuumed or deleted by hand: clone a newer version")
+                .with_path(path.to_owned())
+        }
+        _ => e,
+    })?;
+    let mut upload = to.upload(key).await?;
+    let mut at = 0;
+    while at < shown.size_bytes {
+        let until = shown.size_bytes.min(at + CHUNK);
+        upload.write(from.read_part(&shown, at..until).await?).await?;
+        at = until;
+    }
+    upload.finish().await
+}

@@ -1,0 +1,86 @@
+//! The table that a CLONE makes or replaces: the source's metadata under an id of its own, its protocol, and those of its
+//! domains that its files need. Called by `log`.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Directives, View, check_write, checkpoint_protection, clustering, in_commit_timestamp, protocol_with, row_tracking,
+    supported,
+};
+use crate::actions::{DomainMetadata, Metadata, Protocol};
+use crate::properties::canonical_key;
+use crate::schema::StructType;
+use crate::{Error, Result};
+
+/// The metadata: properties are the source's with some of the caller's, the id that of the table which is replaced, or `id`.
+pub fn metadata(
+    source: &Metadata,
+    replaced: Option<&Metadata>,
+    properties: &BTreeMap<String, String>,
+    id: String,
+    now_ms: i64,
+) -> Result<Metadata> {
+    let mut metadata = source.clone();
+    metadata.id = replaced.map_or(id, |r| r.id.clone());
+    metadata.created_time = replaced.map_or(Some(now_ms), |r| r.created_time);
+    // What is said of the source's versions means nothing in another log.
+    for key in [
+        in_commit_timestamp::SINCE_VERSION,
+        in_commit_timestamp::SINCE_TIME,
+        checkpoint_protection::BEFORE,
+    ] {
+        metadata.configuration.remove(key);
+    }
+    for (key, value) in properties {
+        metadata.configuration.insert(canonical_key(key)?, value.clone());
+    }
+    Ok(metadata)
+}
+
+/// The protocol: what the source needs, what the properties ask for and what the table had that is replaced.
+///
+/// # Errors
+/// `UnsupportedFeature` for a table that this build can't write.
+pub fn protocol(
+    source: &Protocol,
+    replaced: Option<&Protocol>,
+    metadata: &Metadata,
+    schema: &StructType,
+) -> Result<Protocol> {
+    let view = View { metadata, schema };
+    let asked = Directives {
+        features: replaced.map(supported).unwrap_or_default(),
+        ..Directives::default()
+    };
+    let protocol = protocol_with(Some(source), view, &asked)?;
+    check_write(&protocol, view)?;
+    Ok(protocol)
+}
+
+/// The domains to set: clustering as the source's, the highest row id as the higher of both.
+pub fn domains(source: &[DomainMetadata], replaced: &[DomainMetadata]) -> Result<Vec<DomainMetadata>> {
+    let of = |all: &[DomainMetadata], name: &str| all.iter().find(|d| d.domain == name).cloned();
+    let mut found = Vec::new();
+    match (of(source, clustering::DOMAIN), of(replaced, clustering::DOMAIN)) {
+        (Some(theirs), _) => found.push(theirs),
+        (None, Some(own)) => found.push(DomainMetadata { removed: true, ..own }),
+        (None, None) => {}
+    }
+    found.extend(row_tracking::higher(
+        of(source, row_tracking::DOMAIN),
+        of(replaced, row_tracking::DOMAIN),
+    )?);
+    Ok(found)
+}
+
+/// Refuses a file that would get row ids which other rows have.
+pub fn check_numbered(domains: &[DomainMetadata], base_row_id: Option<i64>, path: &str) -> Result<()> {
+    match base_row_id.is_none() && domains.iter().any(|d| d.domain == row_tracking::DOMAIN) {
+        false => Ok(()),
+        true => Err(Error::unsupported_feature(format!(
+            "the file `{path}` of the source has no row ids, and others have ({}): switch {} on for the source first, which numbers all rows",
+            row_tracking::FEATURE.name,
+            row_tracking::ENABLED
+        ))),
+    }
+}

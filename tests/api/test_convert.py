@@ -1,0 +1,163 @@
+"""CONVERT names the files that are there, with the values of their directories, and never touches them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltaplane import DeltaTable, convert_to_deltalake, exceptions
+from deltaplane.schema import Field, PrimitiveType, Schema
+from deltaplane.statements import sql
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*.parquet")}
+
+
+def hive(root: Path) -> pa.Table:
+    rows = pa.table(
+        {
+            "x": [1, 2, 3, 4],
+            "day": [dt.date(2024, 1, 1), dt.date(2024, 1, 1), dt.date(2024, 1, 2), None],
+            "p": ["a b", "ü/%", "ü/%", "a b"],
+        }
+    )
+    pq.write_to_dataset(rows, root, partition_cols=["day", "p"])
+    return rows
+
+
+PARTITIONS = pa.schema({"day": pa.date32(), "p": pa.string()})
+
+
+def test_plain_files(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1, 2], "y": ["a", None]}), tmp_path / "one.parquet")
+    pq.write_table(pa.table({"x": [3], "z": [True]}), tmp_path / "two.parquet")
+    (tmp_path / "_SUCCESS").touch()
+    before = contents(tmp_path)
+    convert_to_deltalake(tmp_path, name="n", description="d", configuration={"k": "v"})
+    table = DeltaTable(tmp_path)
+    assert sorted(table.to_pyarrow_table().to_pylist(), key=lambda row: row["x"]) == [
+        {"x": 1, "y": "a", "z": None},
+        {"x": 2, "y": None, "z": None},
+        {"x": 3, "y": None, "z": True},
+    ]
+    metadata = table.metadata()
+    assert (metadata.name, metadata.description, metadata.configuration) == ("n", "d", {"k": "v"})
+    assert table.get_add_actions(flatten=True).select(["path", "num_records", "min.x", "max.x"]).sort_by(
+        "path"
+    ).to_pylist() == [
+        {"path": "one.parquet", "num_records": 2, "min.x": 1, "max.x": 2},
+        {"path": "two.parquet", "num_records": 1, "min.x": 3, "max.x": 3},
+    ]
+    (entry,) = table.history()
+    assert (entry["operation"], entry["operationParameters"]["numFiles"]) == ("CONVERT", "2")
+    assert (table.check(deep=True), contents(tmp_path)) == ([], before)
+
+
+def test_hive_partitions_with_odd_values(tmp_path: Path) -> None:
+    # P171
+    rows = hive(tmp_path)
+    convert_to_deltalake(tmp_path, partition_by=PARTITIONS, partition_strategy="hive")
+    table = DeltaTable(tmp_path)
+    found = table.to_pyarrow_table().select(rows.column_names).sort_by("x")
+    assert found.to_pylist() == rows.to_pylist()
+    assert table.to_pyarrow_table(filters="day = '2024-01-02' AND p = 'ü/%'")["x"].to_pylist() == [3]
+    assert (table.metadata().partition_columns, table.check(deep=True)) == (["day", "p"], [])
+
+
+def test_directories_without_names_and_our_own_schema(tmp_path: Path) -> None:
+    for year in ("2023", "2024"):
+        (tmp_path / year).mkdir()
+        pq.write_table(pa.table({"x": [int(year) - 2000]}), tmp_path / year / "a.parquet")
+    by = Schema([Field("year", PrimitiveType("integer"))])
+    convert_to_deltalake(tmp_path, partition_by=by, partition_strategy="directory", collect_stats=False)
+    table = DeltaTable(tmp_path)
+    assert table.to_pyarrow_table(filters="year = 2024").to_pylist() == [{"x": 24, "year": 2024}]
+    assert table.get_add_actions()["num_records"].null_count == 2
+
+
+def test_old_moments_are_moments(tmp_path: Path) -> None:
+    moments = [dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)]
+    rows = pa.table({"m": pa.array(moments, pa.timestamp("us", "UTC"))})
+    pq.write_table(rows, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
+    convert_to_deltalake(tmp_path)
+    table = DeltaTable(tmp_path)
+    assert str(table.schema().fields[0].type) == str(PrimitiveType("timestamp"))
+    assert table.to_pyarrow_table()["m"].to_pylist() == moments
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({}, exceptions.InvalidArgumentError, "2 directories deep"),
+        ({"partition_by": PARTITIONS}, exceptions.InvalidArgumentError, "give both"),
+        (
+            {"partition_by": pa.schema({"p": pa.string(), "day": pa.date32()}), "partition_strategy": "hive"},
+            exceptions.InvalidArgumentError,
+            "tells no value of the column p",
+        ),
+        (
+            {"partition_by": pa.schema({"day": pa.int32(), "p": pa.string()}), "partition_strategy": "hive"},
+            exceptions.InvalidArgumentError,
+            "`2024-01-01` in a directory's name is no value of the column day integer",
+        ),
+        (
+            {"configuration": {"delta.columnMapping.mode": "name"}},
+            exceptions.InvalidArgumentError,
+            "then set it by an ALTER",
+        ),
+        ({"mode": "append"}, exceptions.InvalidArgumentError, "error or ignore"),
+        ({"partition_by": ["day"], "partition_strategy": "hive"}, exceptions.InvalidArgumentError, "give their types"),
+    ],
+)
+def test_wrong_calls_change_nothing(tmp_path: Path, given: dict[str, Any], error: type[Exception], said: str) -> None:
+    hive(tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(error, match=said):
+        convert_to_deltalake(tmp_path, **given)
+    assert contents(tmp_path) == before
+    assert not (tmp_path / "_delta_log").exists()
+
+
+@pytest.mark.parametrize(
+    ("other", "error", "said"),
+    [
+        (pa.table({"x": ["text"]}), exceptions.SchemaMismatchError, "x"),
+        (pa.table({"x": pa.array([1], pa.int32())}), exceptions.SchemaMismatchError, "x"),
+        (pa.table({"a b": [1]}), exceptions.InvalidArgumentError, "a b"),
+        (b"no Parquet", exceptions.CorruptFileError, "b.parquet"),
+    ],
+)
+def test_files_that_make_no_table(tmp_path: Path, other: Any, error: type[Exception], said: str) -> None:
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    if isinstance(other, bytes):
+        (tmp_path / "b.parquet").write_bytes(other)
+    else:
+        pq.write_table(other, tmp_path / "b.parquet")
+    before = contents(tmp_path)
+    with pytest.raises(error, match=said):
+        convert_to_deltalake(tmp_path)
+    assert (contents(tmp_path), (tmp_path / "_delta_log").exists()) == (before, False)
+
+
+def test_a_table_is_no_directory_of_files(tmp_path: Path) -> None:
+    with pytest.raises(exceptions.InvalidArgumentError, match="nothing to convert"):
+        convert_to_deltalake(tmp_path)
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    convert_to_deltalake(tmp_path)
+    convert_to_deltalake(tmp_path, mode="ignore")
+    with pytest.raises(exceptions.TableAlreadyExistsError):
+        convert_to_deltalake(tmp_path)
+    assert DeltaTable(tmp_path).version() == 0
+
+
+def test_the_statement(tmp_path: Path) -> None:
+    hive(tmp_path)
+    done = sql(f"CONVERT TO DELTA parquet.`{tmp_path}` PARTITIONED BY (day DATE, p STRING)").to_pylist()
+    assert done == [{"operation": "CONVERT", "version": 0}]
+    assert DeltaTable(tmp_path).count() == 4

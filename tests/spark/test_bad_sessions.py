@@ -1,0 +1,91 @@
+"""Sessions and tables that aren't as they should be: each error says the remedy."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from deltaplane import DeltaTable, exceptions
+from deltaplane import spark as dp
+from deltaplane.spark import _internals
+from interop.jars import delta_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def with_jar(spark: SparkSession) -> Iterator[None]:
+    """This thread of the JVM sees delta-spark's classes, as it does in a session that was started with the jar."""
+    jvm: Any = spark._jvm
+    thread = jvm.java.lang.Thread.currentThread()
+    before = thread.getContextClassLoader()
+    urls = spark.sparkContext._gateway.new_array(jvm.java.net.URL, len(delta_jars()))
+    for i, jar in enumerate(delta_jars()):
+        urls[i] = jvm.java.io.File(str(jar)).toURI().toURL()
+    thread.setContextClassLoader(jvm.java.net.URLClassLoader(urls, before))
+    yield
+    thread.setContextClassLoader(before)
+
+
+def test_a_session_with_the_jar_keeps_its_names(spark: SparkSession, with_jar: None) -> None:
+    with pytest.raises(exceptions.UnsupportedFeatureError, match=r"delta-spark's jar.*without the jar"):
+        dp.enable(spark)
+
+
+def test_no_callback_server(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dp.write(spark.range(3), path)
+
+    def refused(gateway: Any) -> None:
+        raise OSError("Address already in use")
+
+    monkeypatch.setattr("pyspark.java_gateway.ensure_callback_server_started", refused)
+    monkeypatch.setattr(_internals.Jvm, "_known", {})
+    with pytest.raises(
+        exceptions.UnsupportedFeatureError, match=r"can't call this process back.*Address already in use"
+    ):
+        dp.create_or_replace_temp_view(spark, "unheard", path)
+    assert dp.read(spark, path).count() == 3, "the data source needs no calls back"
+
+
+def test_workers_with_another_python(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    context: Any = spark.sparkContext
+    monkeypatch.setattr(context, "pythonVer", "3.8")
+    with pytest.raises(ImportError, match=r"another version of Python.*PYSPARK_PYTHON"):
+        dp.write(spark.range(3), path)
+    monkeypatch.undo()
+    monkeypatch.setattr(context, "pythonExec", "/no/such/python")
+    with pytest.raises(ImportError, match=r"no Python where.*PYSPARK_PYTHON"):
+        dp.write(spark.range(3), path)
+    assert not DeltaTable.is_deltatable(path)
+
+
+def test_a_view_whose_table_was_replaced(spark: SparkSession, path: str) -> None:
+    for _ in range(2):
+        dp.write(spark.range(3), path)
+    dp.create_or_replace_temp_view(spark, "replaced", path)
+    assert spark.table("replaced").count() == 6
+    shutil.rmtree(path)
+    with pytest.raises(Exception, match="TableNotFoundError"):
+        spark.table("replaced").count()
+    for _ in range(3):
+        dp.write(spark.range(5), path)
+    with pytest.raises(Exception, match="create_or_replace_temp_view again"):
+        spark.table("replaced").count()
+    dp.create_or_replace_temp_view(spark, "replaced", path)
+    assert spark.table("replaced").count() == 15
+
+
+def test_streams_of_an_untried_spark_go_through_the_data_source(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dp.write(spark.range(3), path)
+    monkeypatch.setattr(_internals, "STREAMS_SUPPORTED", ("9.9",))
+    query = dp.read_stream(spark, path).writeStream.format("noop").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert "MicroBatchScan" in query._jsq.explainInternal(False)
