@@ -21,7 +21,7 @@ _MADE_BY_WRITERS = (
 def check_kept(
     table: DeltaTable, properties: Mapping[str, str | None], comment: str | None, cluster_by: Sequence[str] | None
 ) -> None:
-    """Refuses what would go or stay without a word: properties and comments that aren't named, how the table is clustered.
+    """Refuses what would go or stay without a word: properties and comments that aren't named, how it is clustered.
 
     Raises:
         UnsupportedFeatureError: says which one, and what to do.

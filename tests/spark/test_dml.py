@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from api.row_model import CONDITIONS, FEED, IDS, TABLES, UPDATES, VECTORS
 from api.test_merge import Merged, merges
 from deltaplane import DeltaTable, write_deltalake
-from deltaplane.commands.rewriting import Rewriting, Settings
+from deltaplane.commands.rewriting import Rewriting
 from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import (
     ConcurrentAppendException,
@@ -25,11 +25,9 @@ from deltaplane.exceptions import (
     ConstraintViolationError,
     InvalidArgumentError,
     SchemaMismatchError,
-    UnsupportedFeatureError,
 )
 from deltaplane.schema import Field, Schema
 from deltaplane.spark import DeltaTable as SparkTable
-from deltaplane.spark._delete import delete
 from interop.verifier import verify
 
 if TYPE_CHECKING:
@@ -395,12 +393,6 @@ def test_rows_move_between_partitions(spark: SparkSession, path: str, properties
     table.update("p = 'b'", {"p": "'a'"})
     assert [tuple(row.values()) for row in rows(path)] == [(1, "a"), (2, "c"), (3, "a"), (4, None)]
     verify(path)
-
-
-def test_a_dry_run_is_the_embedded_engines(spark: SparkSession, path: str) -> None:
-    target = made(spark, path, TWO)._target()
-    with pytest.raises(UnsupportedFeatureError, match="dry run"):
-        delete(target, "id = 1", Settings(dry_run=True))
 
 
 def test_names_that_ask_for_care(spark: SparkSession, path: str) -> None:

@@ -14,7 +14,6 @@ from deltaplane.exceptions import (
     InvalidArgumentError,
     TableAlreadyExistsError,
     TableNotFoundError,
-    UnsupportedFeatureError,
 )
 from deltaplane.spark import DeltaTable as SparkTable
 from deltaplane.spark import IdentityGenerator, tables
@@ -145,12 +144,25 @@ def test_protocols_rise_and_features_come_and_go(spark: SparkSession, path: str)
     assert "deletionVectors" not in table.detail().collect()[0].tableFeatures
 
 
-@pytest.mark.parametrize("method", ["clone", "cloneAtVersion", "cloneAtTimestamp"])
-def test_what_is_missing_is_refused_by_name(spark: SparkSession, path: str, method: str) -> None:
+def test_tables_are_restored_cloned_and_converted(spark: SparkSession, path: str) -> None:
     table = SparkTable.create(spark).location(path).addColumn("x", "long").execute()
-    arguments: dict[str, list[Any]] = {"cloneAtVersion": [0], "cloneAtTimestamp": ["2024-01-01"]}
-    with pytest.raises(UnsupportedFeatureError, match=f"{method} isn't in this version"):
-        getattr(table, method)(*arguments.get(method, []), path + "-other")
+    table.merge(spark.range(3).toDF("x"), "false").whenNotMatchedInsertAll().execute()
+    clones = [
+        table.clone(path + "-1"),
+        table.cloneAtVersion(1, path + "-2"),
+        table.cloneAtTimestamp("2999-01-01", path + "-3", properties={"delta.appendOnly": "true"}),
+    ]
+    assert [clone.toDF().count() for clone in clones] == [3, 3, 3]
+    table.delete("x = 1")
+    (restored,) = table.restoreToVersion(1).collect()
+    assert (restored.num_restored_files, restored.num_of_files_after_restore) == (1, 1)
+    assert table.toDF().count() == 3
+    table.restoreToTimestamp("2999-01-01")
+    table.generate("symlink_format_manifest")
+    assert Path(path, "_symlink_format_manifest", "manifest").exists()
+    spark.range(4).selectExpr("id", "id % 2 AS p").write.partitionBy("p").parquet(path + "-4")
+    converted = SparkTable.convertToDelta(spark, f"parquet.`{path}-4`", "p int")
+    assert converted.toDF().where("p = 1").count() == 2
 
 
 def test_wrong_arguments_are_refused_as_delta_spark_does(spark: SparkSession, path: str) -> None:

@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 
 from deltaplane.commands.condition import Condition
 from deltaplane.commands.delete import delete_rows
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewritten
 from deltaplane.spark._conditions import SparkCondition
 from deltaplane.spark._places import FILE, ROW
-from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, committed
+from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work
 
 __all__ = ["delete"]
 
@@ -33,4 +33,4 @@ def delete(target: SparkTarget, condition: Expression | None, settings: Settings
             return None
         return job.commit({**job.finish(), "numDeletedRows": counts[0]})
 
-    return committed(target, Operation("DELETE", which.parameters, which.tree), settings, run)
+    return rewritten(target, Operation("DELETE", which.parameters, which.tree), settings, run)

@@ -21,7 +21,6 @@ __all__ = [
     "delta_jar",
     "held_table",
     "is_connect",
-    "named_table",
     "spark_schema",
 ]
 
@@ -425,19 +424,3 @@ class Jvm:
         row = self.unsafe_row(1)
         row.pointTo(_template.ROW, len(_template.ROW))
         return row
-
-
-def named_table(spark: Any, name: str) -> tuple[str, str] | None:
-    """The format and the location of a table in the session's own catalog; None where it has no such table."""
-    from pyspark.errors import AnalysisException
-
-    state = spark._jsparkSession.sessionState()
-    try:
-        known = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
-    except AnalysisException:
-        return None
-    provider, location = known.provider(), known.storage().locationUri()
-    if provider.isEmpty() or location.isEmpty():
-        return None
-    uri = location.get()
-    return str(provider.get()), str(uri.getPath() if uri.getScheme() in (None, "file") else uri.toString())

@@ -18,13 +18,13 @@ from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.merge_clauses import Clause, said
 from deltaplane.commands.merge_columns import MergeColumns, is_default
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewritten
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.tree import all_of
 from deltaplane.spark._conditions import bound
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._merge_keys import SourceKeys
-from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column, committed, refuse_chance
+from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column, refuse_chance
 from deltaplane.spark._schema import delta_schema_json, quoted
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str
     keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
     operation = Operation("MERGE", _said(jvm, what, text), run.reads, columns.incoming)
-    return committed(target, operation, settings, run)
+    return rewritten(target, operation, settings, run)
 
 
 def _said(jvm: Jvm, what: SparkMerge, text: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from deltaplane import _native
 from deltaplane.exceptions import TableNotFoundError
-from deltaplane.spark._internals import named_table
+from deltaplane.spark._internals import held_table
 from deltaplane.spark._schema import shown
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def location_of(spark: SparkSession, name: str) -> str:
     path = path_of(name)
     if path is not None:
         return path
-    found = named_table(spark, name)
+    found = held_table(spark, name)
     if found is None:
         raise TableNotFoundError(
             f"the session's catalog has no table `{name}`: give a path as delta.`/path`, or create the table with "
@@ -55,7 +55,7 @@ def location_of(spark: SparkSession, name: str) -> str:
     provider, location = found
     if provider.lower() not in _FORMATS:
         raise TableNotFoundError(f"`{name}` is no Delta table: its format is {provider}")
-    return location
+    return _path(location)
 
 
 def default_location(spark: SparkSession, name: str) -> str:

@@ -7,7 +7,7 @@ Tasks make the files and deletion vectors; the driver gets one text for each tas
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 from deltaplane.commands.assignments import AssignedColumns, Node
 from deltaplane.commands.merge_clauses import several_matches
 from deltaplane.commands.merge_columns import check_whole
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewritten
-from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
+from deltaplane.commands.rewriting import Rewriting, Target
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._jobs import run_tasks
 from deltaplane.spark._location import split_options
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "committed", "refuse_chance"]
+__all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "refuse_chance"]
 
 # Spark SQL, or Spark's own expression.
 Expression: TypeAlias = "str | Column"
@@ -69,22 +69,6 @@ class SparkTarget(Target):
         """The table's rows with their places."""
         frame = read_with_places(self.spark, self.snapshot, self.options, Places(stored_ids))
         return frame if self.alias is None else frame.alias(self.alias)
-
-
-def committed(
-    target: SparkTarget, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
-) -> dict[str, int]:
-    """Runs a command; nothing but files that no log names is left where it fails before its commit.
-
-    Raises:
-        UnsupportedFeatureError: a dry run, which the tasks can't make.
-    """
-    if settings.dry_run:
-        raise UnsupportedFeatureError(
-            f"a dry run of {operation.name} on Spark isn't in this version: deltaplane.DeltaTable has one",
-            table=target.location,
-        )
-    return rewritten(target, operation, settings, run)
 
 
 def refuse_chance(frame: DataFrame, what: str) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltaplane.commands.assignments import AssignedColumns
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewritten
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.spark._conditions import SparkCondition
-from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column, committed
+from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column
 from deltaplane.spark._schema import quoted
 
 __all__ = ["update"]
@@ -45,4 +45,4 @@ def update(
             rows.unpersist()
         return job.commit({**job.finish(), "numUpdatedRows": written})
 
-    return committed(target, Operation("UPDATE", which.parameters, which.tree), settings, run)
+    return rewritten(target, Operation("UPDATE", which.parameters, which.tree), settings, run)

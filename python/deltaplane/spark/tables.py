@@ -7,17 +7,21 @@ change their import alone.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
 
 import deltaplane
 from deltaplane import _native
 from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
 from deltaplane.commands.rewriting import Settings
 from deltaplane.described import detail_row, history_rows
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.properties import CommitProperties
+from deltaplane.schema import Schema
 from deltaplane.spark._delete import delete
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._merge import SparkMerge, merge
@@ -30,7 +34,6 @@ from deltaplane.spark._update import update
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
 
@@ -44,6 +47,18 @@ _OPTIMIZED = (
     "totalFilesSkipped",
 )
 _FILE_SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
+
+_PARQUET = re.compile(r"\s*parquet\s*\.\s*`([^`]+)`\s*", re.IGNORECASE)
+
+# The columns of what a restoration came to, and the metrics in them.
+_RESTORED = {
+    "table_size_after_restore": "tableSizeAfterRestore",
+    "num_of_files_after_restore": "numOfFilesAfterRestore",
+    "num_removed_files": "numRemovedFiles",
+    "num_restored_files": "numRestoredFiles",
+    "removed_files_size": "removedFilesSize",
+    "restored_files_size": "restoredFilesSize",
+}
 
 # Columns of the history that are structs in delta-spark; nobody but Databricks fills them.
 _JOB = (
@@ -134,12 +149,19 @@ class DeltaTable:
         identifier: str,
         partitionSchema: str | StructType | None = None,
     ) -> DeltaTable:
-        """Makes a Delta table of Parquet files where they are.
+        """Makes a Delta table of Parquet files where they are; `identifier` is ``parquet.`path` `` or a path.
 
         Raises:
-            UnsupportedFeatureError: not in this version.
+            InvalidArgumentError: files that no table could hold so; says which.
         """
-        _missing("convertToDelta", identifier)
+        found = _PARQUET.fullmatch(identifier)
+        location = absolute_location(found[1] if found else identifier)
+        schema = StructType.fromDDL(partitionSchema) if isinstance(partitionSchema, str) else partitionSchema
+        columns = None if schema is None else Schema.from_json(schema.json())
+        deltaplane.convert_to_deltalake(
+            location, partition_by=columns, partition_strategy=None if columns is None else "hive"
+        )
+        return cls(sparkSession, location)
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for expressions."""
@@ -236,7 +258,7 @@ class DeltaTable:
             InvalidArgumentError: a retention shorter than the table's, unless the session's
                 `spark.databricks.delta.retentionDurationCheck.enabled` is false.
         """
-        table = self._embedded("vacuum")
+        table = self._table()
         enforced = self._spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true"
         table.vacuum(retentionHours, dry_run=False, enforce_retention_duration=enforced)
         return self._spark.createDataFrame([], "path string")
@@ -246,28 +268,26 @@ class DeltaTable:
         return DeltaOptimizeBuilder(self)
 
     def generate(self, mode: str) -> None:
-        """Writes manifests of the table's files for other programs."""
-        self._embedded("generate").generate(mode)
+        """Writes manifests of the table's files for other programs; the mode is `symlink_format_manifest`."""
+        if mode.lower() != "symlink_format_manifest":
+            raise InvalidArgumentError(f"{mode!r} is no kind of manifest: use symlink_format_manifest")
+        self._table().generate()
 
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Makes the table what it was at a version; returns what that came to."""
+        """Makes the table what it was at a version; returns what that came to, in one row."""
         _check_type(version, int, "version", "an int")
-        return self._measured(self._embedded("restore").restore(version))
+        return self._restored(self._table().restore(version))
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Makes the table what it was at a time, as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss` (UTC)."""
         _check_type(timestamp, str, "timestamp", "a string")
-        return self._measured(self._embedded("restore").restore(timestamp))
+        return self._restored(self._table().restore(timestamp))
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
     ) -> DeltaTable:
-        """Copies the table to a path.
-
-        Raises:
-            UnsupportedFeatureError: not in this version.
-        """
-        _missing("clone", self._location)
+        """Makes another table at a path, with copies of this one's files, or naming them (`isShallow`)."""
+        return self._cloned(self._table(), target, isShallow, replace, properties)
 
     def cloneAtVersion(
         self,
@@ -277,12 +297,9 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """Copies a version of the table to a path.
-
-        Raises:
-            UnsupportedFeatureError: not in this version.
-        """
-        _missing("cloneAtVersion", self._location)
+        """As `clone`, of a version of this table."""
+        _check_type(version, int, "version", "an int")
+        return self._cloned(self._table(version), target, isShallow, replace, properties)
 
     def cloneAtTimestamp(
         self,
@@ -292,23 +309,27 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """Copies the table as it was at a time to a path.
-
-        Raises:
-            UnsupportedFeatureError: not in this version.
-        """
-        _missing("cloneAtTimestamp", self._location)
+        """As `clone`, of this table as it was at a time (UTC)."""
+        _check_type(timestamp, str, "timestamp", "a string")
+        return self._cloned(self._table(timestamp), target, isShallow, replace, properties)
 
     # --- within -----------------------------------------------------------------------------------------------------------
 
-    def _table(self) -> deltaplane.DeltaTable:
-        """The newest version, without Spark."""
-        return deltaplane.DeltaTable(self._location, storage_options=split_options(self._options)[0])
+    def _table(self, version: int | str | None = None) -> deltaplane.DeltaTable:
+        """A version, the newest unless given, without Spark."""
+        return deltaplane.DeltaTable(self._location, version, storage_options=split_options(self._options)[0])
 
-    def _embedded(self, command: str) -> Any:
-        if not hasattr(deltaplane.DeltaTable, command):
-            _missing(command, self._location)
-        return self._table()
+    def _cloned(
+        self, of: deltaplane.DeltaTable, target: str, shallow: bool, replaces: bool, properties: dict[str, str] | None
+    ) -> DeltaTable:
+        _check_type(target, str, "target", "a string")
+        for name, given in (("isShallow", shallow), ("replace", replaces)):
+            _check_type(given, bool, name, "a boolean")
+        if properties is not None:
+            _check_type(properties, dict, "properties", "a dict")
+        location = absolute_location(target)
+        of.clone(location, shallow, replace=replaces, properties=properties)
+        return DeltaTable(self._spark, location, self._options)
 
     def _target(self) -> SparkTarget:
         store_options, _ = split_options(self._options)
@@ -323,10 +344,10 @@ class DeltaTable:
     def _frame(self, rows: pa.Table) -> DataFrame:
         return self._spark.createDataFrame(rows)
 
-    def _measured(self, metrics: Mapping[str, Any]) -> DataFrame:
-        """One row of a command's numbers."""
-        numbers = {name: value for name, value in metrics.items() if isinstance(value, int)}
-        return self._spark.createDataFrame([tuple(numbers.values())], ", ".join(f"{name} long" for name in numbers))
+    def _restored(self, metrics: Mapping[str, Any]) -> DataFrame:
+        """One row of delta-spark's columns."""
+        numbers = [metrics.get(name, 0) for name in _RESTORED.values()]
+        return self._spark.createDataFrame([tuple(numbers)], ", ".join(f"{name} long" for name in _RESTORED))
 
 
 class DeltaMergeBuilder:
@@ -435,7 +456,7 @@ class DeltaOptimizeBuilder:
         )
 
     def _optimize(self) -> Any:
-        return self._table._embedded("optimize").optimize
+        return self._table._table().optimize
 
     def _shown(self, metrics: Mapping[str, Any]) -> DataFrame:
         """The numbers under the names that they have in delta-spark's result."""
@@ -460,10 +481,6 @@ def _builder(session: SparkSession | None, replaces: Replaces, *, must_exist: bo
         raise InvalidArgumentError("no Spark session is active: give one")
 
     return DeltaTableBuilder(active, replaces, must_exist, lambda location: DeltaTable(active, location))
-
-
-def _missing(method: str, table: str) -> NoReturn:
-    raise UnsupportedFeatureError(f"{method} isn't in this version", table=table)
 
 
 def _check_type(given: Any, kind: type, name: str, says: str) -> None:
