@@ -8,7 +8,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
@@ -19,7 +18,8 @@ from deltaplane.exceptions import InvalidArgumentError, SqlSyntaxError, Unsuppor
 from deltaplane.options import VersionLike
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
-from deltaplane.spark._internals import delta_jar, held_table, is_connect
+from deltaplane.spark._internals import delta_jar, is_connect
+from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
 from deltaplane.spark._stream_options import STREAM_OPTIONS
 from deltaplane.statements import command_of
 from deltaplane.statements.on_spark import on_spark
@@ -28,7 +28,6 @@ from deltaplane.statements.statement import Session
 
 __all__ = ["disable", "enable", "sql"]
 
-_FORMATS = ("delta", "deltaplane")
 _enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 # What was there before the first `enable`, to be called for everything else.
 _originals: dict[tuple[type, str], Any] = {}
@@ -167,46 +166,15 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
         while end + 2 < len(tokens) and words[end + 1] == "." and tokens[end + 2].kind in ("name", "quoted"):
             end += 2
             parts.append(tokens[end].text)
-        if len(parts) == 2 and parts[0].lower() in _FORMATS and parts[1].startswith("`"):
+        if len(parts) == 2 and parts[0].lower() in FORMATS and parts[1].startswith("`"):
             by_path = True
-        elif (location := _location_of(spark, ".".join(parts))) is not None:
+        elif (location := held_location(spark, ".".join(parts))) is not None:
             found[".".join(part.strip("`") for part in parts)] = location
     return found if found or by_path else None
 
 
-def _location_of(spark: SparkSession, name: str) -> str | None:
-    """Where the table is that Spark's catalog holds under this name, if it is a Delta table."""
-    held = held_table(spark, name)
-    if held is None or held[0].lower() not in _FORMATS:
-        return None
-    # The catalog keeps URIs, with a scheme that stands for local files.
-    location = held[1]
-    return unquote(location.removeprefix("file:")) if location.startswith("file:/") else location
-
-
-def _path_in(name: str) -> str | None:
-    """The location that stands in a name such as delta.`location`."""
-    head, dot, rest = name.partition(".")
-    path = head.lower() in _FORMATS and dot and rest.startswith("`") and rest.endswith("`")
-    return rest[1:-1].replace("``", "`") if path else None
-
-
 def _locate(spark: SparkSession, name: str) -> str | None:
-    return _path_in(name) or _location_of(spark, name)
-
-
-def _new_location(spark: SparkSession, name: str) -> str:
-    """Where Spark would put a new table of this name."""
-    *database, table = [part.strip("`") for part in name.split(".")]
-    shown = f"`{database[-1]}`" if database else spark.catalog.currentDatabase()
-    told = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
-    return f"{str(told['Location']).removeprefix('file:').rstrip('/')}/{table.lower()}"
-
-
-def _hold(spark: SparkSession, name: str, location: str) -> None:
-    """Has Spark's catalog hold a table's name."""
-    quoted = location.replace("'", "\\'")
-    _of_spark(spark, f"CREATE TABLE IF NOT EXISTS {name} USING deltaplane LOCATION '{quoted}'")
+    return path_of(name) or held_location(spark, name)
 
 
 class _Options:
@@ -230,7 +198,7 @@ class _Options:
         return self
 
     def _is_ours(self) -> bool:
-        return self._format in _FORMATS
+        return self._format in FORMATS
 
     def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
         """The options of ours, in lower case, and those for the store."""
@@ -365,11 +333,11 @@ class _Writer(_Options, DataFrameWriter):
         if known is None and not self._is_ours():
             super().saveAsTable(name)
             return
-        own, _ = self._split(_WRITE_OPTIONS)
-        location = known or own.get("path") or _new_location(spark, name)
+        own, store = self._split(_WRITE_OPTIONS)
+        location = known or own.get("path") or default_location(spark, name)
         self._write(location, self._how or "error")
         if known is None:
-            _hold(spark, name, location)
+            register_name(spark, name, location, store)
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
         location = _locate(self._frame.sparkSession, tableName)
@@ -483,12 +451,12 @@ class _StreamWriter(_Options, DataStreamWriter):
         known = _locate(spark, tableName)
         if known is None and not self._is_ours():
             return super().toTable(tableName)
-        location = known or self._given.get("path") or _new_location(spark, tableName)
+        location = known or self._given.get("path") or default_location(spark, tableName)
         if known is None:
             if not DeltaTable.is_deltatable(location):
-                # The catalog asks the table for its columns.
+                # The catalog is told its columns.
                 dp.write(spark.createDataFrame([], self._frame.schema), location, partition_by=self._by)
-            _hold(spark, tableName, location)
+            register_name(spark, tableName, location)
         return self._start(location)
 
     def _take(

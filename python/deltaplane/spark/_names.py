@@ -1,12 +1,13 @@
 """Names of tables in a session: ``delta.`path` ``, and those that its catalog holds with a location.
 
-Called by `deltaplane.spark.tables` and its builder.
+Called by `deltaplane.spark.tables`, its builder and `deltaplane.spark_names`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -15,16 +16,18 @@ from pyspark.sql.types import StructType
 
 from deltaplane import _native
 from deltaplane.exceptions import TableNotFoundError
+from deltaplane.options import storage_options_text
 from deltaplane.spark._internals import held_table
 from deltaplane.spark._schema import shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["default_location", "location_of", "path_of", "register_name"]
+__all__ = ["FORMATS", "default_location", "held_location", "location_of", "path_of", "register_name"]
 
 _PATH = re.compile(r"\s*(?:delta|deltaplane)\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
-_FORMATS = ("delta", "deltaplane")
+# What Delta tables are called as a format.
+FORMATS = ("delta", "deltaplane")
 
 
 def path_of(name: str) -> str | None:
@@ -53,9 +56,15 @@ def location_of(spark: SparkSession, name: str) -> str:
             "DeltaTable.create(spark).tableName(…)"
         )
     provider, location = found
-    if provider.lower() not in _FORMATS:
+    if provider.lower() not in FORMATS:
         raise TableNotFoundError(f"`{name}` is no Delta table: its format is {provider}")
     return _path(location)
+
+
+def held_location(spark: SparkSession, name: str) -> str | None:
+    """Where the Delta table is that the session's catalog holds under this name; None where it holds none."""
+    held = held_table(spark, name)
+    return _path(held[1]) if held is not None and held[0].lower() in FORMATS else None
 
 
 def default_location(spark: SparkSession, name: str) -> str:
@@ -66,12 +75,12 @@ def default_location(spark: SparkSession, name: str) -> str:
     return f"{_path(told['Location']).rstrip('/')}/{table.lower()}"
 
 
-def register_name(spark: SparkSession, name: str, location: str) -> None:
+def register_name(spark: SparkSession, name: str, location: str, options: Mapping[str, str] | None = None) -> None:
     """Has Spark's catalog hold a table's name, unless it does already; the table must be there.
 
     Without a catalog plug-in Spark itself can drop it by its name, but not read it.
     """
-    schema = json.loads(_native.Snapshot.open(location, None).schema_json())
+    schema = json.loads(_native.Snapshot.open(location, storage_options_text(options)).schema_json())
     columns = StructType.fromJson(shown(schema)).toDDL()
     # With columns the catalog doesn't ask the data source for them.
     escaped = location.replace("\\", "\\\\").replace("'", "\\'")
