@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from deltaplane import _native, expr
 from deltaplane.changes import ChangeRange, change_range
-from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import version_arguments
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
 from deltaplane.spark._location import absolute_location
@@ -140,9 +140,18 @@ class DeltaplaneDataSource(DataSource):
         return _Reader(SplitScan.of(changes.last, table_schema, self._store, schema, predicate), splits)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Reads what is new in the table."""
-        # PySpark 4.1 lacks what bounds a micro-batch: only a stream needs it.
-        from deltaplane.spark._stream_source import StreamReader
+        """Reads what is new in the table.
+
+        Raises:
+            UnsupportedFeatureError: a PySpark before 4.2.
+        """
+        try:
+            from deltaplane.spark._stream_source import StreamReader
+        except ImportError as e:
+            raise UnsupportedFeatureError(
+                "following a table needs PySpark 4.2 or newer, which lets a source bound its micro-batches: upgrade, or "
+                "read the new rows with DeltaTable.tail"
+            ) from e
 
         options = StreamOptions.of(self._own)
         return StreamReader(self._location(), self._store, options, schema)
