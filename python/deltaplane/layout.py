@@ -113,8 +113,8 @@ class TableOptimizer:
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
         >>> for x in range(3):
-        ...     _ = write_deltalake("memory://doc-compact/t", pa.table({"x": [x]}), mode="append")
-        >>> table = DeltaTable("memory://doc-compact/t")
+        ...     _ = write_deltalake("memory://doc-optimize/t", pa.table({"x": [x]}), mode="append")
+        >>> table = DeltaTable("memory://doc-optimize/t")
         >>> done = table.optimize.compact()
         >>> done["numFilesRemoved"], done["numFilesAdded"], len(table.files())
         (3, 1, 1)

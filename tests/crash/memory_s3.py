@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -55,6 +55,17 @@ class Answer(Exception):
     def __init__(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.status, self.body = status, body
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def entries(keys: Iterable[str], prefix: str, delimiter: str, after: str) -> list[str]:
+    """What a listing shows: keys, and in place of those with the delimiter behind the prefix what stands up to it."""
+
+    def shown(key: str) -> str:
+        level, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
+        return f"{prefix}{level}{delimiter}" if found else key
+
+    there = {shown(key) for key in keys if key.startswith(prefix)}
+    return sorted((entry for entry in there if entry > after), key=str.encode)
 
 
 def refusal(status: int, code: str) -> Answer:
@@ -132,10 +143,12 @@ class MemoryS3:
             done = "".join(f"<Deleted><Key>{escape(k)}</Key></Deleted>" for k in keys)
             return Answer(200, f"<DeleteResult>{done}</DeleteResult>".encode())
         prefix, after = query.get("prefix", ""), query.get("continuation-token") or query.get("start-after", "")
-        found = sorted((k for k in held if k.startswith(prefix) and k > after), key=str.encode)
+        found = entries((k for k in held if k > after), prefix, query.get("delimiter", ""), after)
         page = found[:PAGE]
         items = "".join(
-            f"<Contents><Key>{escape(k)}</Key><Size>{len(held[k].body)}</Size><ETag>{escape(held[k].etag)}</ETag>"
+            f"<CommonPrefixes><Prefix>{escape(k)}</Prefix></CommonPrefixes>"
+            if k not in held
+            else f"<Contents><Key>{escape(k)}</Key><Size>{len(held[k].body)}</Size><ETag>{escape(held[k].etag)}</ETag>"
             f"<LastModified>{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(held[k].modified))}.000Z</LastModified></Contents>"
             for k in page
         )

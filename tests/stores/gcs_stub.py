@@ -143,11 +143,15 @@ def listing(bucket: dict[str, Blob], query: dict[str, str]) -> Answer:
     """Version 2 of the listing: by the names' bytes, behind an offset, a page at a time."""
     behind = max(query.get("start-after", ""), query.get("continuation-token", ""), key=str.encode)
     limit = min(PAGE, int(query.get("max-keys", PAGE)))
-    prefix = query.get("prefix", "")
-    names = sorted((n for n in bucket if n.startswith(prefix)), key=str.encode)
-    names = [n for n in names if not behind or n.encode() > behind.encode()]
+    prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+    # With a delimiter names that hold it behind the prefix are shown up to it, once.
+    shown = {level(n, prefix, delimiter) for n in bucket if n.startswith(prefix)}
+    names = sorted((n for n in shown if not behind or n.encode() > behind.encode()), key=str.encode)
     out = ["<ListBucketResult>"]
     for name in names[:limit]:
+        if name not in bucket:
+            out.append(f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>")
+            continue
         blob = bucket[name]
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(blob.modified))
         out.append(
@@ -158,6 +162,12 @@ def listing(bucket: dict[str, Blob], query: dict[str, str]) -> Answer:
         out.append(f"<NextContinuationToken>{escape(names[limit - 1])}</NextContinuationToken>")
     out.append("</ListBucketResult>")
     return 200, {"Content-Type": "application/xml"}, "".join(out).encode()
+
+
+def level(name: str, prefix: str, delimiter: str) -> str:
+    """The name, or what of it stands up to the delimiter behind the prefix."""
+    end = name.find(delimiter, len(prefix)) if delimiter else -1
+    return name if end < 0 else name[: end + len(delimiter)]
 
 
 class Handler(BaseHTTPRequestHandler):
