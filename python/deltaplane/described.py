@@ -1,6 +1,6 @@
-"""What a table is and was, as rows under delta-spark's names: its history, its details, how it is clustered.
+"""What a table is and was, under delta-spark's names: its history, its details, how it is clustered, what a restoration did.
 
-Called by DESCRIBE, by statements that replace tables and by `deltaplane.spark`'s table.
+Called by DESCRIBE, RESTORE, by statements that replace tables and by `deltaplane.spark`'s table.
 """
 
 from __future__ import annotations
@@ -14,8 +14,17 @@ from deltaplane.table import DeltaTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["clustering_columns", "detail_row", "history_rows"]
+__all__ = ["RESTORED", "clustering_columns", "detail_row", "history_rows"]
 
+# The columns of what a restoration came to, and the metrics in them.
+RESTORED = {
+    "table_size_after_restore": "tableSizeAfterRestore",
+    "num_of_files_after_restore": "numOfFilesAfterRestore",
+    "num_removed_files": "numRemovedFiles",
+    "num_restored_files": "numRestoredFiles",
+    "removed_files_size": "removedFilesSize",
+    "restored_files_size": "restoredFilesSize",
+}
 _HISTORY = (
     *("version", "timestamp", "userId", "userName", "operation", "operationParameters", "job", "notebook", "clusterId"),
     *("readVersion", "isolationLevel", "isBlindAppend", "operationMetrics", "userMetadata", "engineInfo"),

@@ -339,7 +339,7 @@ class RowCommands:
             if self._snapshot.auto_compacts:
                 from deltaplane.commands.optimize import after_commit
 
-                after_commit(self._target())
+                after_commit(lambda: self._snapshot)
                 self._snapshot = self._snapshot.update()
         snake = {re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): value for name, value in metrics.items()}
         return {**dict.fromkeys(always, 0), **snake}

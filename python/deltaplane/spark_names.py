@@ -212,21 +212,33 @@ class _Options:
         return str(found)
 
 
-class _Reader(_Options, DataFrameReader):
-    """`spark.read`."""
+class _Loading(_Options):
+    """What both readers do before they read."""
 
     def __init__(self, spark: SparkSession) -> None:
-        super().__init__(spark)
+        super().__init__(spark)  # type: ignore[call-arg]
         self._session, self._format, self._given = spark, None, {}
 
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
         if format is not None:
             self.format(format)
         if schema is not None:
-            self.schema(schema)
+            self.schema(schema)  # type: ignore[attr-defined]
         self.options(**options)
-        if not self._is_ours():
-            return super().load(path)
+        if self._is_ours():
+            return self._loaded(path)
+        frame: DataFrame = super().load(path)  # type: ignore[misc]
+        return frame
+
+    def _loaded(self, path: Any) -> DataFrame:
+        """The rows of a table of ours."""
+        raise NotImplementedError
+
+
+class _Reader(_Loading, DataFrameReader):
+    """`spark.read`."""
+
+    def _loaded(self, path: Any) -> DataFrame:
         own = self._split(frozenset({"path"}))[0]
         return self._read(self._path(path, own))
 
@@ -255,21 +267,10 @@ class _Reader(_Options, DataFrameReader):
         return dp.read(self._session, location, None if version is None else int(version), moment, store)
 
 
-class _StreamReader(_Options, DataStreamReader):
+class _StreamReader(_Loading, DataStreamReader):
     """`spark.readStream`."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        super().__init__(spark)
-        self._session, self._format, self._given = spark, None, {}
-
-    def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
-        if format is not None:
-            self.format(format)
-        if schema is not None:
-            self.schema(schema)
-        self.options(**options)
-        if not self._is_ours():
-            return super().load(path)
+    def _loaded(self, path: Any) -> DataFrame:
         own, store = self._split(frozenset({"path", *STREAM_OPTIONS}))
         location = self._path(path, own)
         own.pop("path", None)

@@ -6,7 +6,6 @@ Arguments become a write request; checks, files and the commit are the Rust core
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from deltaplane.options import TableUri
 
 __all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request", "write_rows"]
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -259,7 +256,6 @@ class _Replacing:
             snapshot = _native.Snapshot.open(location, options)
         except TableNotFoundError:
             return None
-        from deltaplane.commands.optimize import after_commit
         from deltaplane.commands.replace import replace_matching, replace_where
         from deltaplane.commands.rewriting import Target
 
@@ -276,7 +272,10 @@ class _Replacing:
         if not isinstance(metrics, dict):
             return metrics
         if "version" in metrics:
-            after_commit(Target(location, snapshot.update()))
+            if snapshot.auto_compacts:
+                from deltaplane.commands.optimize import after_commit
+
+                after_commit(snapshot.update)
             return WriteResult(metrics.pop("version"), metrics=metrics)
         return WriteResult(None, skipped="txn" if self.matching is None else "nothing")
 
@@ -354,21 +353,10 @@ def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
         job.abort(adds)
         return WriteResult(version=None, skipped=committed["skipped"])
     if committed["auto_compact"]:
-        _compact(job)
+        from deltaplane.commands.optimize import after_commit
+
+        after_commit(job.newest)
     return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
-
-
-def _compact(job: _native.WriteJob) -> None:
-    """What a table wants to follow a commit; the commit is there whatever becomes of it."""
-    from deltaplane.commands.optimize import after_commit
-    from deltaplane.commands.rewriting import Target
-
-    try:
-        snapshot = job.newest()
-    except DeltaError as e:
-        _log.warning("small files couldn't be put together after the commit: %s", e)
-        return
-    after_commit(Target(snapshot.location, snapshot))
 
 
 def write_request(

@@ -80,17 +80,17 @@ def optimize(target: Target, what: Layout, settings: Settings) -> dict[str, Any]
     return done.metrics()
 
 
-def after_commit(target: Target) -> None:
+def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
     """Puts small files together in the partitions that the newest commit wrote to (`delta.autoOptimize.autoCompact`).
 
     The commit is durable already: what fails here is logged, and the next commit tries again.
     """
-    if not target.snapshot.auto_compacts:
-        return
     try:
-        optimize(target, Layout(auto_min_files=_SMALL_FILES), Settings())
+        snapshot = newest()
+        if snapshot.auto_compacts:
+            optimize(Target(snapshot.location, snapshot), Layout(auto_min_files=_SMALL_FILES), Settings())
     except Exception as e:  # noqa: BLE001 - nothing may make a commit that is there look failed
-        _log.warning("%s: small files couldn't be put together after the commit: %s", target.snapshot.uri, e)
+        _log.warning("small files couldn't be put together after the commit: %s", e)
 
 
 def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]:

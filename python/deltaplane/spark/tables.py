@@ -18,7 +18,7 @@ import deltaplane
 from deltaplane import _native
 from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
 from deltaplane.commands.rewriting import Settings
-from deltaplane.described import detail_row, history_rows
+from deltaplane.described import RESTORED, detail_row, history_rows
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.properties import CommitProperties
 from deltaplane.schema import Schema
@@ -49,16 +49,6 @@ _OPTIMIZED = (
 _FILE_SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
 
 _PARQUET = re.compile(r"\s*parquet\s*\.\s*`([^`]+)`\s*", re.IGNORECASE)
-
-# The columns of what a restoration came to, and the metrics in them.
-_RESTORED = {
-    "table_size_after_restore": "tableSizeAfterRestore",
-    "num_of_files_after_restore": "numOfFilesAfterRestore",
-    "num_removed_files": "numRemovedFiles",
-    "num_restored_files": "numRestoredFiles",
-    "removed_files_size": "removedFilesSize",
-    "restored_files_size": "restoredFilesSize",
-}
 
 # Columns of the history that are structs in delta-spark; nobody but Databricks fills them.
 _JOB = (
@@ -346,8 +336,8 @@ class DeltaTable:
 
     def _restored(self, metrics: Mapping[str, Any]) -> DataFrame:
         """One row of delta-spark's columns."""
-        numbers = [metrics.get(name, 0) for name in _RESTORED.values()]
-        return self._spark.createDataFrame([tuple(numbers)], ", ".join(f"{name} long" for name in _RESTORED))
+        numbers = [metrics.get(name, 0) for name in RESTORED.values()]
+        return self._spark.createDataFrame([tuple(numbers)], ", ".join(f"{name} long" for name in RESTORED))
 
 
 class DeltaMergeBuilder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deltaplane.described import RESTORED
 from deltaplane.options import VersionLike
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
@@ -26,17 +27,7 @@ class Restore:
     def run(self, session: Session) -> pa.Table:
         """One row with delta-spark's columns."""
         metrics = session.catalog.target(self.table).restore(self.target)
-        return one_row(**{name: metrics[metric] for name, metric in _COLUMNS.items()})
-
-
-_COLUMNS = {
-    "table_size_after_restore": "tableSizeAfterRestore",
-    "num_of_files_after_restore": "numOfFilesAfterRestore",
-    "num_removed_files": "numRemovedFiles",
-    "num_restored_files": "numRestoredFiles",
-    "removed_files_size": "removedFilesSize",
-    "restored_files_size": "restoredFilesSize",
-}
+        return one_row(**{name: metrics[metric] for name, metric in RESTORED.items()})
 
 
 def _read(cursor: Grammar) -> Restore:
