@@ -82,12 +82,6 @@ class DeltaSpark:
         """Runs a statement, whatever it returns."""
         self._ask("execute", text=text)
 
-    def side_by_side(self, runs: Sequence[Sequence[str]]) -> None:
-        """Runs lists of statements side by side, each list in order: far less time than one after the other."""
-        failed = [said for said in self._ask("side_by_side", runs=[list(run) for run in runs]) if said]
-        if failed:
-            raise DeltaSparkError("\n\n".join(failed))
-
     def write(
         self,
         table: str,

@@ -11,7 +11,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 import pyarrow as pa
@@ -40,10 +39,6 @@ SETTINGS = {
     "spark.sql.files.openCostInBytes": "0",
     "spark.sql.files.minPartitionNum": "1",
 }
-
-# Characters of an error: what comes after its first frames says nothing.
-SHOWN = 3000
-
 
 class Worker:
     """The commands: each public method is one, its keyword arguments are the JSON's other members."""
@@ -102,21 +97,6 @@ class Worker:
         schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
         writer = self.spark.createDataFrame(rows, schema).write.format("delta").mode(mode).options(**options)
         (writer.partitionBy(*partition_by) if partition_by else writer).save(table)
-
-    def side_by_side(self, runs: list[list[str]]) -> list[str | None]:
-        """Runs each list of statements, the lists side by side; for each what stopped it, if anything."""
-
-        def run(statements: list[str]) -> str | None:
-            for statement in statements:
-                try:
-                    self.execute(statement)
-                except Exception as e:  # noqa: BLE001 - whatever Spark raises belongs to the test that asked
-                    return f"{statement}: {type(e).__name__}: {str(e)[:SHOWN]}"
-            return None
-
-        # One commit of a few rows leaves a core idle for most of its time.
-        with ThreadPoolExecutor(4) as pool:
-            return list(pool.map(run, runs))
 
     def checkpoint(self, table: str) -> None:
         """Writes a checkpoint of the newest version."""

@@ -29,8 +29,8 @@ def test_delta_spark_and_we_on_hdfs(delta_spark: DeltaSpark, tmp_path: Path) -> 
 
         with ThreadPoolExecutor(1) as pool:
             appended = pool.submit(ours)
-            theirs = [f"INSERT INTO delta.`{table}` VALUES ({200 + n})" for n in range(APPENDS)]
-            delta_spark.side_by_side([theirs])
+            for n in range(APPENDS):
+                delta_spark.execute(f"INSERT INTO delta.`{table}` VALUES ({200 + n})")
             appended.result()
         opened = DeltaTable(table)
         expected = [0, 2, 3, 5, *range(100, 100 + APPENDS), *range(200, 200 + APPENDS)]
