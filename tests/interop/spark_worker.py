@@ -40,6 +40,7 @@ SETTINGS = {
     "spark.sql.files.minPartitionNum": "1",
 }
 
+
 class Worker:
     """The commands: each public method is one, its keyword arguments are the JSON's other members."""
 
