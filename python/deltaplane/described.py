@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.table import DeltaTable
+from deltaplane.table_facts import clustering_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,8 +35,6 @@ _DETAIL = (
     *("clusteringColumns", "numFiles", "sizeInBytes", "properties", "minReaderVersion", "minWriterVersion"),
     "tableFeatures",
 )
-_DOMAIN = "delta.clustering"
-_PHYSICAL = "delta.columnMapping.physicalName"
 
 
 def history_rows(table: DeltaTable, limit: int | None) -> pa.Table:
@@ -89,21 +88,7 @@ def clustering_columns(table: DeltaTable) -> list[str]:
     >>> clustering_columns(table)
     ['x']
     """
-    said = table.domain_metadata().get(_DOMAIN)
-    if said is None:
-        return []
-    found = []
-    for path in json.loads(said)["clusteringColumns"]:
-        fields, names = json.loads(table.schema().to_json())["fields"], []
-        for part in path:
-            # A name that the schema hasn't is shown as it is.
-            one = next(
-                (f for f in fields if f["metadata"].get(_PHYSICAL, f["name"]) == part), {"name": part, "type": ""}
-            )
-            names.append(one["name"])
-            fields = one["type"].get("fields", []) if isinstance(one["type"], dict) else []
-        found.append(".".join(names))
-    return found
+    return clustering_of(table.domain_metadata(), table.schema().to_json())
 
 
 def _texts(given: Any) -> dict[str, str]:

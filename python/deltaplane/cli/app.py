@@ -19,6 +19,7 @@ from deltaplane.cli.check import check, repair
 from deltaplane.cli.clone import clone
 from deltaplane.cli.convert import convert
 from deltaplane.cli.optimize import optimize
+from deltaplane.cli.report import report
 from deltaplane.cli.restore import restore
 from deltaplane.cli.vacuum import vacuum
 
@@ -33,7 +34,7 @@ app = typer.Typer(
 
 app.add_typer(cache.app)
 
-for command in (optimize, vacuum, restore, clone, convert, check, repair):
+for command in (optimize, vacuum, restore, clone, convert, check, repair, report):
     app.command()(command)
 
 

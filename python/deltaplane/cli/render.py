@@ -22,10 +22,13 @@ from rich.text import Text
 from deltaplane.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
     from deltaplane.compat import Compatibility
     from deltaplane.dry_run import DryRun
+    from deltaplane.report import HealthReport
     from deltaplane.schema import Schema
 
 __all__ = [
@@ -41,6 +44,7 @@ __all__ = [
     "info",
     "names",
     "progress",
+    "report",
     "rows",
     "schema",
 ]
@@ -200,6 +204,27 @@ def findings(found: list[dict[str, Any]], *, as_json: bool) -> None:
         Console().print(Text("nothing found: log and files agree"))
         return
     _table(("kind", "file", "what"), [(one["kind"], one["path"] or "", one["message"]) for one in found])
+
+
+def report(found: HealthReport, output: Path | None, *, as_json: bool) -> None:
+    """What of a health report fits on a terminal: what there is to do."""
+    if as_json:
+        print_json(found.to_dict())
+        return
+    files = found.facts.files
+    shown = {
+        "table": found.facts.table,
+        "version": found.facts.version,
+        "files": f"{files.count:,}",
+        "size": bytes_text(files.size_bytes),
+        "page": "" if output is None else str(output),
+    }
+    facts({name: value for name, value in shown.items() if value != ""}, as_json=False)
+    pressing = [one for one in found.facts.advice if one.level != "fine"]
+    if not pressing:
+        Console().print(Text("nothing to do"))
+        return
+    _table(("", "what", "command"), [(one.level, one.title, one.command or "") for one in pressing])
 
 
 def compat(found: Compatibility, *, as_json: bool) -> None:

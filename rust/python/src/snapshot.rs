@@ -144,6 +144,29 @@ impl Snapshot {
         Ok(Value::Array(entries.collect()).to_string())
     }
 
+    /// What stands in the log folder.
+    fn log_folder_json(&self, py: Python<'_>) -> PyResult<String> {
+        let folder = run(py, || block_on(self.inner.log_folder()))?;
+        Ok(json!(folder).to_string())
+    }
+
+    /// What each of the newest commits did to the table's files.
+    fn commit_totals_json(&self, py: Python<'_>, limit: usize) -> PyResult<String> {
+        let totals = run(py, || block_on(self.inner.commit_totals(limit)))?;
+        Ok(json!(totals).to_string())
+    }
+
+    /// The size at which OPTIMIZE aims, and from which on it leaves a file alone.
+    fn aimed_file_size(&self, table_bytes: i64) -> (i64, f64) {
+        self.inner.aimed_file_size(table_bytes)
+    }
+
+    /// Removed files that the log still names.
+    fn tombstone_totals_json(&self, py: Python<'_>) -> PyResult<String> {
+        let totals = run(py, || block_on(self.inner.tombstone_totals()))?;
+        Ok(json!(totals).to_string())
+    }
+
     fn transaction_version(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
         let all = run(py, || block_on(self.inner.transactions(now_ms())))?;
         Ok(all.into_iter().find(|t| t.app_id == app_id).map(|t| t.version))
