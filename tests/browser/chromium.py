@@ -147,16 +147,11 @@ class Page:
 
     def screenshot(self, path: Path) -> bytes:
         """The whole page as a PNG, kept as a file too."""
-        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
-        data = base64.b64decode(shot["data"])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        return data
+        return _kept(path, self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True))
 
-    def printed(self) -> bytes:
-        """The page as a PDF, on A4."""
-        made = self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False)
-        return base64.b64decode(made["data"])
+    def printed(self, path: Path) -> bytes:
+        """The page as a PDF, on A4, kept as a file too."""
+        return _kept(path, self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False))
 
     def complaints(self) -> list[Mapping[str, Any]]:
         """What went wrong in it: exceptions, and whatever stands in the console."""
@@ -171,6 +166,13 @@ class Page:
         # An answer comes after all events before it.
         self.value("0")
         return [e for e in self._browser.events if e.get("sessionId") == self._session]
+
+
+def _kept(path: Path, made: dict[str, Any]) -> bytes:
+    data = base64.b64decode(made["data"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return data
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -255,3 +256,17 @@ def test_check_and_repair(path: str, call: Callable[..., str], capsys: pytest.Ca
     assert loads(call("repair", path, "--dry-run", "--json"))["files"] == [gone]
     assert "taken out" in call("repair", path)
     assert loads(call("check", path, "--json")) == []
+
+
+def test_report(path: str, tmp_path: Path, call: Callable[..., str], fail: Callable[..., str]) -> None:
+    page = tmp_path / "page.html"
+    said = call("report", path, "-o", str(page))
+    assert "nothing to do" in said
+    assert page.read_text().startswith("<!doctype html>")
+    facts = loads(call("report", path, "--json"))
+    assert (facts["version"], facts["files"]["count"], facts["partitions"]["count"]) == (2, 6, 2)
+    assert loads(call("report", path, "--version", "0", "--json"))["files"]["count"] == 2
+    DeltaTable(path).alter.set_table_properties({"delta.enableExpiredLogCleanup": "false"})
+    assert "Log clean-up is switched off" in call("report", path)
+    nowhere = str(tmp_path / "none" / "page.html")
+    assert f"can't write {nowhere}: No such file or directory" in fail("report", path, "-o", nowhere)

@@ -22,11 +22,15 @@ def report(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.", show_default="only a summary"),
     ] = None,
-    commits: Annotated[int, typer.Option(min=1, help="How many of the newest commits are looked at.")] = 10_000,
     version: Version = None,
     option: LongStoreOptions = None,
     json: AsJson = False,
 ) -> None:
     """How the table is: sizes, growth, clustering, deleted rows, log, engines, and what to do about it."""
-    found = open_table(location, version, option).report(output, commits=commits)
+    found = open_table(location, version, option).report()
+    if output is not None:
+        try:
+            found.write(output)
+        except OSError as e:
+            raise typer.BadParameter(f"can't write {output}: {e.strerror}") from e
     render.report(found, output, as_json=json)

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.report.health import DEFAULT_COMMITS, Health, gather
+from deltaplane.report.health import Health, gather
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from deltaplane.table import DeltaTable
 
-__all__ = ["DEFAULT_COMMITS", "Health", "HealthReport", "health_report"]
+__all__ = ["Health", "HealthReport", "health_report"]
 
 
 class HealthReport:
@@ -54,7 +54,7 @@ class HealthReport:
         Path(path).write_text(self.to_html(), "utf-8")
 
 
-def health_report(table: DeltaTable, commits: int = DEFAULT_COMMITS) -> HealthReport:
+def health_report(table: DeltaTable, commits: int) -> HealthReport:
     """Gathers a report of the version that the table shows; `DeltaTable.report` says how and at which cost."""
     if commits < 1:
         raise InvalidArgumentError(f"commits is a number of commits, not {commits}")

@@ -92,7 +92,7 @@ def _small_files(of: Health) -> Iterator[Advice]:
         )
         yield Advice(ACT, "files", "Many small files", reason, f"deltaplane optimize {_where(of)}")
     else:
-        yield Advice(FINE, "files", "File sizes", f"Few files are small for a table of this size; {aim}.")
+        yield Advice(FINE, "files", "File sizes", f"Putting small files together would save few; {aim}.")
 
 
 def _deleted_rows(of: Health) -> Iterator[Advice]:

@@ -14,11 +14,12 @@ from deltaplane.report.words import bytes_text, short_number
 
 __all__ = ["Bar", "Mark", "columns", "line", "meter", "sparkline"]
 
-WIDTH, HEIGHT = 520, 236
-LEFT, RIGHT, TOP, BOTTOM = 62, 10, 14, 46
+WIDTH, HEIGHT = 520, 244
+LEFT, RIGHT, TOP, BOTTOM = 80, 14, 14, 54
 # How many labels fit below a chart.
 _LABELS = 7
 _TICKS = 4
+_LABELS_AT = HEIGHT - BOTTOM + 22
 
 Words = Callable[[float], str]
 
@@ -71,7 +72,7 @@ def columns(
         parts.append(f'<g class="bar"><title>{escape(bar.note)}</title>{"".join(shapes)}{strip}</g>')
         if number % every == 0:
             at = x if edges else x + step / 2
-            parts.append(_text(at, HEIGHT - BOTTOM + 16, "middle", bar.label))
+            parts.append(_text(at, _LABELS_AT, "middle", bar.label, lean=number // every % 2 == 1))
     return _chart(name, [*_grid(top, of_bytes), *parts], x_title, y_title)
 
 
@@ -108,7 +109,7 @@ def line(
     for n in range(_TICKS + 1 if high > low else 1):
         anchor = "start" if n == 0 else "end" if n == _TICKS else "middle"
         x = low + span * n / _TICKS
-        labels.append(_text(place(x), HEIGHT - BOTTOM + 16, anchor, x_words(x)))
+        labels.append(_text(place(x), _LABELS_AT, anchor, x_words(x), lean=n % 2 == 1))
     area = f'<path class="area" d="{path}H{WIDTH - RIGHT} V{_y(0, top):.1f}Z"/>' if marks else ""
     drawn = [area, f'<path class="edge" d="{edge}H{WIDTH - RIGHT}"/>' if marks else ""]
     return _chart(name, [*_grid(top, of_bytes), *drawn, *strips, *labels], x_title, y_title)
@@ -141,7 +142,7 @@ def meter(name: str, share: float, level: str = "") -> str:
 def _chart(name: str, parts: Sequence[str], x_title: str, y_title: str) -> str:
     middle = (TOP + HEIGHT - BOTTOM) / 2
     named = [
-        f'<text class="axis-title" x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_title)}</text>',
+        f'<text class="axis-title" x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 9}" text-anchor="middle">{escape(x_title)}</text>',
         f'<text class="axis-title" transform="translate(13 {middle:.0f}) rotate(-90)" text-anchor="middle">{escape(y_title)}</text>',
         f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM}"/>',
     ]
@@ -155,8 +156,10 @@ def _svg(name: str, kind: str, width: float, height: float, parts: Sequence[str]
     )
 
 
-def _text(x: float, y: float, anchor: str, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+def _text(x: float, y: float, anchor: str, text: str, *, lean: bool = False) -> str:
+    """A label; a lean one is left out where there is little room."""
+    kind = ' class="lean"' if lean else ""
+    return f'<text{kind} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _y(value: float, top: float) -> float:
@@ -180,7 +183,7 @@ def _ceiling(most: float, of_bytes: bool) -> float:
     >>> _ceiling(37, False), _ceiling(3 * 2**30, True) / 2**30, _ceiling(0, False), _ceiling(3, False)
     (40.0, 4.0, 4.0, 4.0)
     """
-    if most <= _TICKS and not (of_bytes and most):
+    if most <= _TICKS:
         return float(_TICKS)
     unit = 1024.0 ** max(0, math.floor(math.log(most, 1024))) if of_bytes else 1.0
     scale = 10.0 ** math.floor(math.log10(most / unit)) * unit

@@ -46,10 +46,10 @@ class LiveFiles:
     """Columns with a value for each live file: `size`, `records` (null where statistics don't say), `deleted` (rows that a
     vector marks), and for partitioned tables `partition`. Bounds come by leaf."""
 
-    def __init__(self, file: Any, leaves: Sequence[Leaf], more: int) -> None:
+    def __init__(self, file: Any, repeating: Sequence[str], leaves: Sequence[Leaf], more: int) -> None:
         import pyarrow.parquet as pq
 
-        self._file = pq.ParquetFile(file, read_dictionary=["partition"])
+        self._file = pq.ParquetFile(file, read_dictionary=list(repeating))
         self.leaves = tuple(leaves)
         # Leaves that weren't looked at.
         self.more_leaves = more
@@ -78,14 +78,15 @@ def live_files(snapshot: _native.Snapshot, first: Sequence[str], most_leaves: in
     reader = Scan(snapshot.plan(None)).to_reader()
     found = sorted(_leaves(reader.schema), key=lambda leaf: leaf.name not in first)
     leaves = found[:most_leaves]
+    schema = _schema(reader.schema, leaves)
+    # What many files have in common stays a dictionary.
+    repeating = [name for name in schema.names if name == "partition"]
     with tempfile.TemporaryFile() as file:
-        with pq.ParquetWriter(
-            file, _schema(reader.schema, leaves), use_dictionary=["partition"], write_statistics=False
-        ) as out:
+        with pq.ParquetWriter(file, schema, use_dictionary=repeating, write_statistics=False) as out:
             for group in _grouped(reader):
-                out.write_table(_flat(group, leaves).cast(out.schema))
+                out.write_table(_flat(group, leaves).cast(schema))
         file.seek(0)
-        yield LiveFiles(file, leaves, len(found) - len(leaves))
+        yield LiveFiles(file, repeating, leaves, len(found) - len(leaves))
 
 
 def partition_values(key: str) -> tuple[str | None, ...]:

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from deltaplane.table import DeltaTable
     from deltaplane.table_facts import Metadata
 
-__all__ = ["DEFAULT_COMMITS", "Column", "Files", "Health", "Vectors", "gather"]
+__all__ = ["Column", "Files", "Health", "Vectors", "gather"]
 
 # What is looked at and listed, however large the table is: the page stays small and so does memory.
-DEFAULT_COMMITS = 10_000
 _MOST_COLUMNS = 32
 _MOST_PARTITIONS = 12
 _MOST_POINTS = 240
@@ -133,7 +132,7 @@ def _plain(value: Any) -> Any:
     return asdict(value) if hasattr(value, "__dataclass_fields__") else value
 
 
-def gather(table: DeltaTable, most_commits: int = DEFAULT_COMMITS) -> Health:
+def gather(table: DeltaTable, most_commits: int) -> Health:
     """Gathers what is to be said of the version that the table shows."""
     snapshot, metadata = table._snapshot, table.metadata()
     keys = clustering_of(table.domain_metadata(), table.schema().to_json())

@@ -149,7 +149,8 @@ def _names(commits: Commits) -> list[str]:
 def _rate(commits: Commits) -> str:
     names = _names(commits)
     # A period is told by its start.
-    form = "%Y-%m-%d" if commits.period_ms >= _DAY_MS else _form(commits.last_ms - commits.first_ms)
+    hours = "%H:%M" if commits.last_ms - commits.first_ms < _DAY_MS else "%d %b %H:%M"
+    form = "%Y-%m-%d" if commits.period_ms >= _DAY_MS else hours
     bars = []
     for period in commits.periods:
         counts = [(number_of, name, period.counts.get(name, 0)) for number_of, name in enumerate(names)]
