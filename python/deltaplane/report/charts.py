@@ -181,7 +181,7 @@ def _ceiling(most: float, of_bytes: bool) -> float:
     """A round number at or above the greatest value, whose quarters are round too.
 
     >>> _ceiling(37, False), _ceiling(3 * 2**30, True) / 2**30, _ceiling(0, False), _ceiling(3, False)
-    (40.0, 4.0, 4.0, 4.0)
+    (40.0, 3.0, 4.0, 4.0)
     """
     if most <= _TICKS:
         return float(_TICKS)
