@@ -115,7 +115,7 @@ model: ## every state of the commit and checkpoint protocol in the small
 	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- model
 
 .PHONY: bench
-bench: release ## each measure beside its peers, with peak memory; BENCH_ARGS="--full" for the targets' sizes
+bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes
 	for measure in benches/bench_*.py; do $(BIN)/python "$$measure" $(BENCH_ARGS); done
 
 .PHONY: bench-report
@@ -159,6 +159,8 @@ lock: ## requirements/*.lock from requirements/*.in
 		--no-emit-index-url requirements/dev.in --output-file requirements/dev.lock
 	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-emit-index-url requirements/servers.in --output-file requirements/servers.lock
+	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url requirements/benches.in --output-file requirements/benches.lock
 
 .PHONY: clean
 clean: ## everything that was built, fetched or cached

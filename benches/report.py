@@ -112,7 +112,10 @@ def _measured_on(facts: Sequence[Facts]) -> str:
 
 
 def _targets(lines: Sequence[Line]) -> str:
-    rows = [_target(goal, lines) for goal in sorted(GOALS, key=lambda goal: (goal.id[0] != "T", int(goal.id[1:])))]
+    rows = [
+        _target(goal, lines)
+        for goal in sorted(GOALS, key=lambda goal: (goal.id[0] != "T", goal.id[0], int(goal.id[1:])))
+    ]
     return _table(["", "target", "at most", "seen", "at size", ""], 2, rows)
 
 
@@ -184,14 +187,14 @@ def _power(k: float | None) -> str:
 
 
 def _measure(measure: str, found: Sequence[tuple[Line, Facts]]) -> list[str]:
-    head = ["case", "contestant", "median ms", "best ms", "CPU ms", "peak MB", "added MB", "files MB", "runs"]
+    head = ["case", "contestant", "median ms", "best ms", "p99 ms", "CPU ms", "peak MB", "added MB", "files MB", "runs"]
     head += ["time", "CPU", "memory"]
     rows, last = [], ""
     for line, _ in found:
         cells = [
             "" if line.case == last else escape(line.case),
             escape(line.contestant) + (f", {line.failed:,} failed" if line.failed else ""),
-            *(f"{s * 1000:,.4g}" for s in (line.median_s, line.best_s, line.cpu_s)),
+            *("" if s is None else f"{s * 1000:,.4g}" for s in (line.median_s, line.best_s, line.tail_s, line.cpu_s)),
             f"{line.peak_mb:,.0f}",
             f"{line.added_mb:,.0f}",
             "" if line.size_mb is None else f"{line.size_mb:,.3g}",

@@ -150,6 +150,20 @@ def test_a_difference_and_a_count_are_targets_too() -> None:
     assert target_rows(text, "T12")[0][2:] == ["0", "3", "8", "missed"]
 
 
+def test_a_target_over_many_cases_is_their_worst_or_their_geometric_mean() -> None:
+    found = []
+    for case, ours, size in (("a", 0.5, 10), ("b", 2.0, 10), ("c", 9.0, 1)):
+        for target in ("spark tpcds", "spark merge"):
+            found += [
+                line(name, s, case=f"{case} {target}", size=size, target=target, measure=target)
+                for name, s in (("deltaplane", ours), ("delta-spark", 1.0))
+            ]
+    text = page_of(*found)
+    assert target_rows(text, "S6")[0][2:] == ["1x", "2x", "10", "missed"]
+    (mean, *_) = [row for row in target_rows(text, "S5") if "delta-spark" in row[1]]
+    assert mean[2:] == ["1x", "1x", "10", "met, but the target is for 2,880,404"]
+
+
 def test_the_newest_run_of_a_release_build_counts() -> None:
     from report import newest
 
