@@ -122,6 +122,10 @@ bench: release ## each measure beside its peers (delta-spark after `make jars`),
 bench-report: $(STAMPS)/venv ## every measure's newest results as one page, .cache/bench/report.html
 	$(BIN)/python benches/report.py
 
+.PHONY: bench-summary
+bench-summary: $(STAMPS)/venv ## docs/benchmarks.md anew from every measure's newest results
+	$(BIN)/python benches/summary.py
+
 .PHONY: tables
 tables: develop ## docs/compatibility.md, docs/properties.md and README's support table anew from their data
 	$(BIN)/python docs/generate.py

@@ -45,6 +45,8 @@ def rows(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
 
     if case["takes"] == "all columns":
         return task(all_columns, lambda _: checksum(frame))
+    if case["takes"] == "a checksum":
+        return task(lambda: checksum(frame))
     return task(lambda: _summed(opened() if case["anew"] else frame))
 
 
@@ -119,7 +121,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
         )
         for what, takes, sql, target, anew in queries
     ]
-    for what, takes in (("all columns", "all columns"), ("two columns", "sums")):
+    # delta-spark refuses to write a frame with vectors to `noop`: it wants to see the query that its snapshot is for.
+    for what, takes in (("all columns hashed", "a checksum"), ("two columns", "sums")):
         found.append(
             Case(
                 f"{count:,} rows, {what}, with deletion vectors",

@@ -196,6 +196,23 @@ def test_the_page_says_what_was_measured_and_on_what() -> None:
     )
 
 
+def test_the_summary_has_the_targets_and_the_figures_that_are_judged() -> None:
+    from summary import summary
+
+    judged = [
+        line(name, s, measure="spark merge", case="merge | spread", size=10, target="spark merge")
+        for name, s in (("deltaplane", 0.5), ("delta-spark", 1.0))
+    ]
+    text = summary([(one, facts()) for one in [*judged, line(case="a case without a target")]])
+    assert "| S6 | MERGE on Spark: no slower than delta-spark (CPU) | 1x | 0.5x | met |" in text
+    assert "| T6 |" not in text
+    assert "Without figures here: M1, M2, " in text
+    assert "| merge ¦ spread | deltaplane | 500 | 500 | 100 |  | 1.00x | 1.00x | 1.00x |" in text
+    assert "|  | delta-spark | 1,000 | 1,000 | 100 |" in text
+    assert "a case without a target" not in text
+    assert "A <fast> one, 2 CPUs" in text
+
+
 def test_lines_are_kept_and_loaded_again(tmp_path: Path) -> None:
     from results import keep, load
 
