@@ -123,12 +123,16 @@ model: ## every state of the commit and checkpoint protocol in the small
 	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- model
 
 .PHONY: bench
-bench: release ## each measure beside its peers, with peak memory; BENCH_ARGS="--full" for the targets' sizes
+bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes
 	for measure in benches/bench_*.py; do $(BIN)/python "$$measure" $(BENCH_ARGS); done
 
 .PHONY: bench-report
 bench-report: $(STAMPS)/venv ## every measure's newest results as one page, .cache/bench/report.html
 	$(BIN)/python benches/report.py
+
+.PHONY: bench-summary
+bench-summary: $(STAMPS)/venv ## docs/benchmarks.md anew from every measure's newest results
+	$(BIN)/python benches/summary.py
 
 .PHONY: tables
 tables: develop ## docs/compatibility.md, docs/properties.md and README's support table anew from their data
@@ -169,6 +173,8 @@ lock: ## requirements/*.lock from requirements/*.in
 		--no-emit-index-url requirements/servers.in --output-file requirements/servers.lock
 	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-emit-index-url requirements/browser.in --output-file requirements/browser.lock
+	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url requirements/benches.in --output-file requirements/benches.lock
 
 .PHONY: clean
 clean: ## everything that was built, fetched or cached
