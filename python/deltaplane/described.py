@@ -9,13 +9,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.table import DeltaTable
 from deltaplane.table_facts import clustering_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RESTORED", "clustering_columns", "detail_row", "history_rows"]
+    from deltaplane import _native
+    from deltaplane.table import DeltaTable
+
+__all__ = ["RESTORED", "clustering_columns", "clustering_columns_of", "detail_row", "history_rows"]
 
 # The columns of what a restoration came to, and the metrics in them.
 RESTORED = {
@@ -84,11 +86,18 @@ def clustering_columns(table: DeltaTable) -> list[str]:
     """The columns' paths with dots; none where the table isn't clustered.
 
     >>> import pyarrow as pa
+    >>> from deltaplane import DeltaTable
     >>> table = DeltaTable.create("memory://doc-clustering/t", pa.schema({"x": pa.int64()}), cluster_by="x")
     >>> clustering_columns(table)
     ['x']
     """
-    return clustering_of(table.domain_metadata(), table.schema().to_json())
+    return clustering_columns_of(table._snapshot)
+
+
+def clustering_columns_of(snapshot: _native.Snapshot) -> list[str]:
+    """The same of a version."""
+    domains = {d["domain"]: d["configuration"] for d in json.loads(snapshot.domain_metadata_json())}
+    return clustering_of(domains, snapshot.schema_json())
 
 
 def _texts(given: Any) -> dict[str, str]:

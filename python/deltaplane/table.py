@@ -20,6 +20,7 @@ from deltaplane.layout import LayoutCommands
 from deltaplane.options import location_text, storage_options_text, version_arguments
 from deltaplane.serializable_reads import SerializableReads
 from deltaplane.tail import Followed
+from deltaplane.upkeep import TableUpkeep
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -46,7 +47,7 @@ _INSTEAD = {
 }
 
 
-class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Followed):
+class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, SerializableReads, Followed):
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:
@@ -237,6 +238,21 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Foll
             raise InvalidArgumentError(f"limit is a number of commits, not {limit}")
         entries: list[dict[str, Any]] = json.loads(self._snapshot.history_json(limit))
         return entries
+
+    def detail(self) -> pa.Table:
+        """One row with delta-spark's columns, as `DESCRIBE DETAIL` gives it: `format`, `id`, `name`, `description`, `location`,
+        `createdAt`, `lastModified`, `partitionColumns`, `clusteringColumns`, `numFiles`, `sizeInBytes`, `properties`,
+        `minReaderVersion`, `minWriterVersion`, `tableFeatures`. Of the version that this object shows.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-detail/t", pa.table({"x": [1]}), name="numbers")
+        >>> DeltaTable("memory://doc-detail/t").detail().select(["format", "name", "numFiles"]).to_pylist()
+        [{'format': 'delta', 'name': 'numbers', 'numFiles': 1}]
+        """
+        from deltaplane.described import detail_row
+
+        return detail_row(self)
 
     def transaction_version(self, app_id: str) -> int | None:
         """The last version that the application committed (`CommitProperties.app_transactions`), or None."""

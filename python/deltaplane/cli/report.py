@@ -33,4 +33,4 @@ def report(
             found.write(output)
         except OSError as e:
             raise typer.BadParameter(f"can't write {output}: {e.strerror}") from e
-    render.report(found, output, as_json=json)
+    render.health(found, output, as_json=json)

@@ -71,7 +71,7 @@ pub use rehearsal::Rehearsal;
 pub use replay_parts::{CommitActions, LogHead, ReplayPart, ReplayParts, checkpoint_adds, commit_actions};
 pub use restore::{RestoreRequest, Restored, restore};
 pub use rewrite::{Rewrite, RewriteRequest, Rewritten};
-pub use snapshot::Snapshot;
+pub use snapshot::{LogSize, Snapshot};
 pub use surroundings::{Surrounded, Surroundings, now_ms, surround};
 pub use tail::{Tail, TailRequest, TailStart};
 pub use tail_offset::{TailLimits, TailOffset};

@@ -65,6 +65,19 @@ pub(crate) struct Tail {
     pub replay: Replay,
 }
 
+/// What opening a version reads of its log, but for sidecars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSize {
+    /// The checkpoint's version.
+    pub checkpoint: Option<u64>,
+    /// Bytes of its files.
+    pub checkpoint_bytes: u64,
+    /// Files with the commits after it: a compaction stands for several.
+    pub commits: usize,
+    /// Their bytes.
+    pub commit_bytes: u64,
+}
+
 impl Snapshot {
     /// Opens a version, or the newest one.
     ///
@@ -290,6 +303,21 @@ impl Snapshot {
     /// How many commits stand after the checkpoint.
     pub fn tail_length(&self) -> usize {
         self.inner.segment.commits.len()
+    }
+
+    /// What opening it reads.
+    pub fn log_size(&self) -> LogSize {
+        let segment = &self.inner.segment;
+        let checkpoint_bytes = segment
+            .checkpoint
+            .as_ref()
+            .map_or(0, |c| c.files.iter().map(|n| n.size_bytes).fold(0, u64::saturating_add));
+        LogSize {
+            checkpoint: segment.checkpoint.as_ref().map(|c| c.version),
+            checkpoint_bytes,
+            commits: segment.pieces.len(),
+            commit_bytes: segment.size_bytes().saturating_sub(checkpoint_bytes),
+        }
     }
 
     /// Bytes of the log's files that it was made from, but for sidecars.

@@ -20,7 +20,7 @@ from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.report import Health
 from deltaplane.report.advice import RULES
-from report.replayed import replayed
+from health.replayed import replayed
 
 HOSTILE = "<script>alert('x')</script>"
 DAY_MS = 86_400_000
