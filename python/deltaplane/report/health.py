@@ -16,7 +16,7 @@ from deltaplane.report.advice import Advice, advice
 from deltaplane.report.bins import Bin, by_powers, by_share
 from deltaplane.report.columns import Leaf, LiveFiles, live_files
 from deltaplane.report.growth import Commits, Point, commits, growth
-from deltaplane.report.overlap import Depth, depth, sound
+from deltaplane.report.overlap import Bounds, Depth, sound
 from deltaplane.report.partitions import Partitions, partitions
 from deltaplane.table_facts import clustering_of
 
@@ -229,10 +229,12 @@ def _column(live: LiveFiles, leaf: Leaf, keys: Sequence[str], partitioned: bool)
     mask = sound(lows, highs)
     empty = pc.and_(pc.invert(mask), pc.fill_null(pc.equal(nulls, live.column("records")), False))
     bounded, void = _sum(mask), _sum(empty)
-    lows, highs = lows.filter(mask), highs.filter(mask)
-    within = depth(lows, highs, _numbers(live.column("partition")).filter(mask)) if partitioned else None
+    bounds = Bounds(lows.filter(mask), highs.filter(mask))
+    # The values themselves may be long texts: they aren't needed any more.
+    del lows, highs, nulls
+    within = bounds.depth(_numbers(live.column("partition")).filter(mask)) if partitioned else None
     unknown = live.count - bounded - void
-    return Column(leaf.name, leaf.type, leaf.name in keys, void, unknown, depth(lows, highs), within)
+    return Column(leaf.name, leaf.type, leaf.name in keys, void, unknown, bounds.depth(), within)
 
 
 def _numbers(keys: pa.ChunkedArray) -> pa.ChunkedArray:
