@@ -86,6 +86,8 @@ pub struct WriteSpec {
     pub kind: FileKind,
     /// Page compression.
     pub compression: Compression,
+    /// Whether variants get typed columns, by the first rows of each file (P154).
+    pub shred_variants: bool,
     /// Most rows in a row group.
     pub row_group_rows: usize,
     /// Most files being encoded at once; rows of further partitions wait in memory, bounded.
@@ -109,6 +111,7 @@ impl WriteSpec {
             unmeasured: Vec::new(),
             kind: FileKind::Data,
             compression: Compression::default(),
+            shred_variants: false,
             row_group_rows: 1 << 20,
             max_open_partitions: 64,
             now_ms,
@@ -296,7 +299,8 @@ impl FileWriter {
                 let path = format!("{}{}{name}", kind.dir(), p.dir);
                 self.keys.push(path.clone());
                 self.open_files += 1;
-                slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, p.values.clone()).await?)
+                let values = p.values.clone();
+                slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, values, &rows).await?)
             }
         };
         file.encode(rows).await?;
