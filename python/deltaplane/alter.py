@@ -15,6 +15,7 @@ from deltaplane import _native
 from deltaplane.arrow_io import Scan
 from deltaplane.commands.purge import purge
 from deltaplane.commands.rewriting import Settings, Target
+from deltaplane.commands.unmap import unmap
 from deltaplane.compat import Protocol, newly_excluded
 from deltaplane.declarations import check_default
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
@@ -28,6 +29,8 @@ from deltaplane.write import OpenTable
 _PURGES = 10
 
 __all__ = ["AlterPlan", "TableAlterer"]
+
+_MAPPING = "delta.columnMapping.mode"
 
 _log = logging.getLogger("deltaplane.alter")
 
@@ -370,7 +373,8 @@ class TableAlterer:
 
         Keys that begin with `delta.` ignore case and must be known, their values legal; other keys are yours.
         `delta.feature.<name>`, `delta.minReaderVersion`, `delta.minWriterVersion` and `delta.ignoreProtocolDefaults` are
-        instructions and aren't stored (P096). `raise_if_not_exists` is there for deltalake's sake: unknown `delta.` keys
+        instructions and aren't stored (P096). `delta.columnMapping.mode` = `none` ends column mapping: by itself, since all
+        files are written anew under the columns' names unless they have them (P114). `raise_if_not_exists` is there for deltalake's sake: unknown `delta.` keys
         are refused either way.
 
         Raises:
@@ -386,6 +390,15 @@ class TableAlterer:
         {'delta.appendOnly': 'true', 'owner': 'payments'}
         """
         texts = {key: _property_text(key, value) for key, value in properties.items()}
+        if any(key.lower() == _MAPPING.lower() and text.lower() == "none" for key, text in texts.items()):
+            newest = self._newest()
+            if newest.column_mapping != "none":
+                if len(texts) > 1:
+                    raise InvalidArgumentError(
+                        f"{_MAPPING} goes to none by itself, as files are written anew: set the other properties in another change"
+                    )
+                settings = Settings(None, commit_properties, post_commithook_properties, dry_run=dry_run)
+                return self._unmapped(newest, settings)
         arguments = {"properties": texts}
         return self._alter("set_properties", arguments, dry_run, commit_properties, post_commithook_properties)
 
@@ -510,7 +523,7 @@ class TableAlterer:
         """Stops supporting a feature and takes its properties away, so that programs without it can use the table (P098).
 
         Files that need it are written anew first, in commits of their own (`DeltaTable.purge`): rows marked in deletion
-        vectors, values in types that were widened since. A feature that readers must know goes at once: versions that
+        vectors, values in types that were widened since, columns with other names in files (`REMOVE COLUMN MAPPING`). A feature that readers must know goes at once: versions that
         need it stay, behind checkpoints that the feature `checkpointProtection` then guards. With `truncate_history=True` they go instead. The first call prepares the
         table, a second one, `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours) later, deletes the history
         and drops the feature.
@@ -562,11 +575,20 @@ class TableAlterer:
     def _newest(self) -> _native.Snapshot:
         return _native.Snapshot.open(self._table.location, self._table.storage_options)
 
+    def _unmapped(self, newest: _native.Snapshot, settings: Settings) -> AlterPlan:
+        """The table without column mapping; its protocol stays."""
+        version, protocol = unmap(Target(self._table.location, newest), settings)
+        self._table.update_incremental()
+        return AlterPlan("REMOVE COLUMN MAPPING", True, version, protocol, protocol)
+
     def _rewritten(self, feature: str, settings: Settings) -> int | None:
         """The version whose files no longer need the feature; None where none did."""
         newest = self._newest()
-        if newest.files_before_drop(feature) == 0:
+        how = newest.rewrite_before_drop(feature)
+        if how is None:
             return None
+        if how == "unmap":
+            return self._unmapped(newest, settings).version
         # A purge writes files in their columns' types, so that only other writers can make another one necessary.
         for _ in range(_PURGES):
             if not purge(Target(self._table.location, newest), None, settings):

@@ -79,7 +79,6 @@ def test_what_is_refused(table: DeltaTable) -> None:
         (lambda: table.alter.drop_columns("p"), "partitioned by"),
         (lambda: table.alter.drop_columns([]), "no column"),
         (lambda: table.alter.set_table_properties({"delta.columnMapping.mode": "id"}), "P114"),
-        (lambda: table.alter.set_table_properties({"delta.columnMapping.mode": "none"}), "P114"),
         (lambda: table.alter.unset_table_properties("delta.columnMapping.mode"), "P114"),
     ):
         with pytest.raises(InvalidArgumentError, match=says):

@@ -115,7 +115,7 @@ def test_what_stands_in_the_way_of_an_existing_table(tmp_table: Callable[[], str
     off = {"delta.enableDeletionVectors": "false"}
     listed = {"delta.feature.deletionVectors": "supported"}
     refused("icebergCompatV1, which has no deletion vectors, but the table's protocol", "V1", configuration=listed)
-    refused("icebergCompatV3 can't be switched on", "V3", configuration=off)
+    refused("icebergCompatV3.*needs row tracking", "V3", configuration=off)
     write_deltalake(path := tmp_table(), LIST, configuration=MAPPED)
     commit = Path(path, "_delta_log", f"{0:020}.json")
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
@@ -125,6 +125,46 @@ def test_what_stands_in_the_way_of_an_existing_table(tmp_table: Callable[[], str
     commit.with_suffix(".crc").unlink(missing_ok=True)
     with pytest.raises(UnsupportedFeatureError, match="has no number of rows"):
         DeltaTable(path).alter.set_table_properties({"delta.enableIcebergCompatV2": "true"})
+
+
+def test_existing_tables_get_version_3(tmp_table: Callable[[], str]) -> None:
+    """P155: with row ids for the rows that are there; rows may be deleted by vectors."""
+    path = tmp_table()
+    write_deltalake(path, LIST, configuration={"delta.enableDeletionVectors": "true"})
+    table = DeltaTable(path)
+    table.delete("p = 'a'")
+    plan = table.alter.set_table_properties(V3)
+    assert set(plan.added_features) == {"columnMapping", "domainMetadata", "icebergCompatV3", "rowTracking"}
+    nested = [f.metadata.get("delta.columnMapping.nested.ids") for f in table.schema().fields]
+    assert nested == [None, {"l.element": 3}]
+    table.update(updates={"p": "'c'"})
+    ids = table.to_pyarrow_table(columns=["p", "_row_id"]).to_pylist()
+    assert ids == [{"p": "c", "_row_id": 1}]
+    # P141: Iceberg readers know the columns of row ids by these ids.
+    names = [v for k, v in sorted(table.metadata().configuration.items()) if "materializedRow" in k]
+    file = pq.read_schema(Path(path, table.files()[0]))
+    found = {file.field(name).metadata[b"PARQUET:field_id"] for name in names}
+    assert found == {b"2147483540", b"2147483539"}
+    assert file.field(names[1]).metadata[b"PARQUET:field_id"] == b"2147483540"
+    verify(path)
+
+
+def test_version_3_where_rows_have_ids_already(tmp_table: Callable[[], str]) -> None:
+    """P155: unless files hold them in columns that Iceberg readers don't know; delta-spark refuses all such tables."""
+    path = tmp_table()
+    tracked = {**MAPPED, "delta.enableRowTracking": "true"}
+    write_deltalake(path, LIST, configuration=tracked)
+    DeltaTable(path).alter.set_table_properties({"delta.enableIcebergCompatV3": "true"})
+    DeltaTable(path).update(updates={"p": "'x'"}, predicate="p = 'a'")
+    verify(path)
+    # Off and on again: what was rewritten meanwhile counts.
+    table = DeltaTable(path)
+    table.alter.set_table_properties({"delta.enableIcebergCompatV3": "false"})
+    table.alter.set_table_properties({"delta.enableIcebergCompatV3": "true"})
+    table.alter.set_table_properties({"delta.enableIcebergCompatV3": "false"})
+    table.update(updates={"p": "'y'"}, predicate="p = 'b'")
+    with pytest.raises(UnsupportedFeatureError, match=r"icebergCompatV3.*holds ids of its rows.*new table"):
+        table.alter.set_table_properties({"delta.enableIcebergCompatV3": "true"})
 
 
 def test_version_2_gives_ids_to_elements(tmp_table: Callable[[], str]) -> None:

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,17 @@ class DeltaSpark:
     def execute(self, text: str) -> None:
         """Runs a statement, whatever it returns."""
         self._ask("execute", text=text)
+
+    @contextmanager
+    def settings(self, settings: Mapping[str, str]) -> Iterator[None]:
+        """A block in which the session has these settings."""
+        try:
+            for key, value in settings.items():
+                self.execute(f"SET {key} = {value}")
+            yield
+        finally:
+            for key in settings:
+                self.execute(f"RESET {key}")
 
     def write(
         self,

@@ -1,4 +1,4 @@
-"""Measures what engines read and write, feature by feature, on tables of the shared corpus; renews the entries of
+"""Measures what engines read and write, feature by feature, on tables of the shared corpus and a few of our own; renews the entries of
 `deltaplane/compat/engines.json` whose source is `measured`.
 
 Run by hand (`make engines`), not by the tests: `python -m interop.measure_engines [--duckdb PYTHON]`.
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from interop.delta_spark import DeltaSpark
+from interop.own_tables import OWN
 from interop.peers import Append, Peer, Read, peers
 from interop.verifier import ROOT, SHARED, tool, verdict
 
@@ -49,9 +50,11 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "typeWidening-preview": ("golden-type-widening",),
     "variantType": ("ref-variant-values",),
     "variantType-preview": ("deltars-spark-variant-checkpoint",),
+    "variantShredding": ("own-variant-shredded",),
     "variantShredding-preview": ("ref-variant-shredded",),
     "icebergCompatV1": ("dat-iceberg_compat_v1",),
     "icebergCompatV2": ("ref-iceberg-compat-v2",),
+    "icebergCompatV3": ("own-iceberg-compat-v3",),
     "materializePartitionColumns": ("ref-materialised-partition-columns",),
     "checkpointProtection": ("ref-drop-feature-checkpoint-protection",),
 }
@@ -71,10 +74,14 @@ def expected(case: str) -> dict[str, Any]:
 
 
 def expected_rows(case: str) -> pa.Table:
+    if case in OWN:
+        return OWN[case].rows
     return pq.read_table(SHARED / "corpus" / case / "expected" / f"v{expected(case)['latest_version']}.parquet")
 
 
 def schema_fields(case: str) -> list[dict[str, Any]]:
+    if case in OWN:
+        return OWN[case].fields()
     said = expected(case)["schema"]
     fields: list[dict[str, Any]] = (said if isinstance(said, dict) else json.loads(said))["fields"]
     return fields
@@ -82,6 +89,9 @@ def schema_fields(case: str) -> list[dict[str, Any]]:
 
 def copied(case: str, scratch: Path) -> str:
     target = Path(tempfile.mkdtemp(dir=scratch)) / case
+    if case in OWN:
+        OWN[case].make(str(target))
+        return str(target)
     shutil.copytree(SHARED / "corpus" / case / "table", target)
     return str(target)
 
@@ -158,25 +168,31 @@ def features_by(outcomes: Mapping[str, Outcome], outcome: Outcome) -> list[str]:
     return sorted(feature for feature, found in outcomes.items() if found == outcome)
 
 
-def measured_reads(peer: Peer, scratch: Path) -> tuple[str, dict[str, Outcome]]:
-    """What comes of reading in the way that does best, and which way that is."""
+def measured_reads(
+    peer: Peer, scratch: Path, tables: Mapping[str, tuple[str, ...]], by: str | None
+) -> tuple[str, dict[str, Outcome]]:
+    """What comes of reading in the way that does best, or in one of them, and which way that is."""
     found: dict[str, dict[str, Outcome]] = {}
     for way, read in peer.reads.items():
+        if by not in (None, way):
+            continue
         print("  by", way)
         found[way] = {
             feature: min(
                 read_one(read, case, variants(case) if peer.variants_as_json else set(), scratch) for case in cases
             )
-            for feature, cases in TABLES.items()
+            for feature, cases in tables.items()
         }
     best = max(found, key=lambda way: sum(found[way].values()))
     return best, found[best]
 
 
-def measure(peer: Peer, judge: Read, scratch: Path) -> dict[str, Any]:
-    """The entry of one program."""
+def measure(
+    peer: Peer, judge: Read, scratch: Path, tables: Mapping[str, tuple[str, ...]], by: str | None
+) -> dict[str, Any]:
+    """The entry of one program, as far as these tables tell."""
     print(peer.name, peer.version)
-    way, reads = measured_reads(peer, scratch)
+    way, reads = measured_reads(peer, scratch, tables, by)
     writes: dict[str, Outcome] = {}
     # A program that reads a feature wrongly or not at all has nothing to append to.
     for feature in features_by(reads, Outcome.RIGHT) if peer.append else []:
@@ -195,23 +211,37 @@ def measure(peer: Peer, judge: Read, scratch: Path) -> dict[str, Any]:
     }
 
 
+def renewed(old: Mapping[str, Any], new: Mapping[str, Any], features: list[str]) -> dict[str, Any]:
+    """An entry of the same version of a program in which these features were measured again."""
+    if old["versions"] != new["versions"]:
+        raise SystemExit(f"{old['name']} {old['versions']} was measured: measure all features of {new['versions']}")
+    lists = ("reads", "misreads", "writes", "miswrites")
+    return {**old, **{k: sorted({*old[k]} - {*features} | {*new[k]}) for k in lists}}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--duckdb", help="an interpreter that has duckdb, duckdb-extension-delta and pyarrow")
     parser.add_argument("--only", action="append", default=[], help="an engine's name; may be given again")
+    parser.add_argument("--feature", action="append", default=[], help="only measure this one again; several times")
     arguments = parser.parse_args()
+    data = json.loads(DATA.read_text())
+    before = {e["name"]: e for e in data["engines"] if e["source"] == "measured"}
+    tables = {f: cases for f, cases in TABLES.items() if not arguments.feature or f in arguments.feature}
     with tempfile.TemporaryDirectory() as place:
         scratch = Path(place)
         spark = DeltaSpark(scratch)
         everyone = peers(spark, arguments.duckdb)
         judge = everyone[0].reads["Spark SQL"]
         chosen = [peer for peer in everyone if not arguments.only or peer.name in arguments.only]
-        measured = [measure(peer, judge, scratch) for peer in chosen]
+        entries = dict(before)
+        for peer in chosen:
+            by = before[peer.name]["reads_by"] if arguments.feature else None
+            entry = measure(peer, judge, scratch, tables, by)
+            entries[peer.name] = renewed(before[peer.name], entry, arguments.feature) if arguments.feature else entry
         spark.stop()
-    data = json.loads(DATA.read_text())
-    entries = {e["name"]: e for e in [*data["engines"], *measured] if e["source"] == "measured"}
     documented = [e for e in data["engines"] if e["source"] != "measured"]
-    order = [peer.name for peer in everyone]
+    order = [*before, *(peer.name for peer in everyone if peer.name not in before)]
     data["engines"] = documented + sorted(entries.values(), key=lambda e: order.index(e["name"]))
     DATA.write_text(json.dumps(data, indent=1) + "\n")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltaplane import DeltaTable, Field, Schema, write_deltalake
@@ -89,6 +90,72 @@ def test_variants(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None
     assert sorted(delta_spark.sql(f"SELECT to_json(v) AS v FROM delta.`{own}`")["v"].to_pylist()) == ["7", "[true]"]
     assert ours(own).num_rows == 2
     verify(own)
+
+
+# Values of all kinds, most of them objects with the same fields, and what doesn't fit their columns.
+VARIANTS = """
+    SELECT id AS i, CASE
+        WHEN id % 10 = 7 THEN parse_json('"text"')
+        WHEN id % 10 = 8 THEN NULL
+        WHEN id % 10 = 9 THEN parse_json('[1, {"a": null}, "x"]')
+        ELSE to_variant_object(named_struct(
+            'n', id, 'tiny', CAST(id % 100 AS TINYINT), 'd', CAST(id AS DECIMAL(12, 3)), 'big', CAST(id AS DECIMAL(30, 5)),
+            'f', CAST(id AS FLOAT), 'x', id / 7, 'b', id % 2 = 0, 's', concat('s', id), 'bin', CAST('ab' AS BINARY),
+            'day', date_add(DATE'1969-12-31', CAST(id AS INT)), 'at', timestamp_micros(id * 1000003 - 5000000),
+            'ntz', timestamp_ntz'0001-01-01 00:00:00.000001', 'list', array(id, NULL, id + 1), 'empty', filter(array(id), e -> false),
+            'o', named_struct('p', id, 'q', IF(id % 3 = 0, NULL, 'q')), 'odd', parse_json(IF(id % 2 = 0, '1.50', '"1"'))))
+        END AS v FROM range(-20, 60)"""
+
+
+def test_variants_in_typed_columns(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
+    """P154: delta-spark reads every value, and parts of values, as it wrote them; so do we."""
+    plain, shredded, again = (tmp_table() for _ in range(3))
+    delta_spark.sql(f"CREATE TABLE delta.`{plain}` (i BIGINT, v VARIANT) USING delta")
+    delta_spark.sql(f"INSERT INTO delta.`{plain}` {VARIANTS}")
+    schema = Schema([Field("i", "long"), Field("v", "variant")])
+    DeltaTable.create(shredded, schema, configuration={"delta.enableVariantShredding": "true"})
+    DeltaTable.create(again, schema)
+    write_deltalake(shredded, ours(plain), mode="append")
+    write_deltalake(again, ours(shredded), mode="append")
+
+    (file,) = DeltaTable(shredded).file_uris()
+    typed = pq.read_schema(file).field("v").type.field("typed_value").type
+    assert {"n", "tiny", "d", "big", "f", "x", "b", "s", "bin", "day", "at", "ntz", "list", "o"} <= set(typed.names)
+    assert str(typed.field("list").type.field("typed_value").type).startswith("list<element: struct<value: binary")
+    assert pq.read_schema(DeltaTable(again).file_uris()[0]).field("v").type.num_fields == 2
+
+    parts = [
+        "to_json(v)",
+        "schema_of_variant(v)",
+        "variant_get(v, '$.n', 'long')",
+        "variant_get(v, '$.o.q', 'string')",
+        "variant_get(v, '$.d', 'decimal(12,3)')",
+        "variant_get(v, '$.at', 'timestamp')",
+        "variant_get(v, '$.list[2]', 'long')",
+        "try_variant_get(v, '$.odd', 'double')",
+        "variant_get(v, '$', 'variant') IS NULL",
+    ]
+    columns = ", ".join(f"{part} AS p{n}" for n, part in enumerate(parts))
+    # Without generated code Spark can't cast what it reads from a typed column, its own neither.
+    with delta_spark.settings({"spark.sql.codegen.factoryMode": "FALLBACK"}):
+        expected, *found = (
+            delta_spark.sql(f"SELECT i, {columns} FROM delta.`{table}` ORDER BY i").to_pylist()
+            for table in (plain, shredded, again)
+        )
+        filtered = f"SELECT count(*) AS n FROM delta.`{shredded}` WHERE variant_get(v, '$.n', 'long') > 10"
+        assert delta_spark.sql(filtered).to_pylist() == [{"n": 34}]
+    assert len(expected) == 80
+    assert found == [expected, expected]
+
+    # They go on in the table, and copy what we shredded; a file of ours is rewritten by both.
+    delta_spark.sql(f"INSERT INTO delta.`{shredded}` SELECT i + 1000, v FROM delta.`{shredded}`")
+    delta_spark.sql(f"DELETE FROM delta.`{shredded}` WHERE i % 2 = 0")
+    DeltaTable(shredded).delete("i % 3 = 0")
+    left = f"SELECT i, to_json(v) AS v FROM delta.`{shredded}` ORDER BY i"
+    kept = [(r["i"], r["p0"]) for r in expected if r["i"] % 2]
+    kept = [(i + more, v) for more in (0, 1000) for i, v in kept]
+    assert [(r["i"], r["v"]) for r in delta_spark.sql(left).to_pylist()] == [(i, v) for i, v in kept if i % 3]
+    verify(shredded)
 
 
 def test_identity_columns(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:

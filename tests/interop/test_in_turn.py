@@ -120,6 +120,8 @@ def dropped_with_traces(table: DeltaTable) -> None:
     write_deltalake(table.location, rows(4), mode="append")
     DeltaTable(table.location).delete("id = 3")
     alter.change_column_type("n", "long")
+    alter.rename_column("s.y", "why")
+    alter.drop_columns("s.x")
     DeltaTable(table.location).create_checkpoint()
     for feature in ("v2Checkpoint", "deletionVectors", "typeWidening", "columnMapping"):
         DeltaTable(table.location).alter.drop_feature(feature)
@@ -238,6 +240,23 @@ TURNS: dict[str, Turn] = {
         ("icebergCompatV2",),
         change=lambda table: table.alter.set_table_properties({**MAPPED, **on("enableIcebergCompatV2")}),
     ),
+    "Iceberg 3 on a table that exists": Turn(
+        ("icebergCompatV3", "rowTracking", "deletionVectors"),
+        on("enableDeletionVectors"),
+        change=lambda table: (
+            with_vector(table),
+            table.alter.set_table_properties({**MAPPED, **on("enableIcebergCompatV3", "enableRowTracking")}),
+        ),
+    ),
+    "variants in columns": Turn(
+        ("variantShredding", "variantType"),
+        on("enableVariantShredding", "enableDeletionVectors"),
+        more=(Field("v", "variant"),),
+        values={"v": pa.array([VARIANT] * 3, pa.struct([("metadata", pa.binary()), ("value", pa.binary())]))},
+        change=with_vector,
+        theirs=(merge(columns="n, v", values="20, parse_json('[1]')"),),
+        hidden="v",
+    ),
     "partitions in files": Turn(
         ("materializePartitionColumns",),
         on("enableMaterializePartitionColumnsFeature"),
@@ -252,7 +271,6 @@ TURNS: dict[str, Turn] = {
 
 # Features that take their turns elsewhere, or that only tables of others have.
 ELSEWHERE = {
-    "variantShredding": "test_column_types.py: what delta-spark shredded, we copy",
     "variantShredding-preview": "tests/corpus: delta-spark makes no new ones",
     "variantType-preview": "tests/corpus: delta-spark makes no new ones",
 }

@@ -66,7 +66,7 @@ class Operation:
 
     `parameters` go to the history; `reads` is a tree that every row meets which the command reads, as JSON, None for
     all rows, and `condition` says it in words; `incoming` are the columns of rows that it brings; without `data_change`
-    rows only move.
+    rows only move. With `unmap` the table's column mapping ends.
     """
 
     name: str
@@ -75,6 +75,7 @@ class Operation:
     incoming: Mapping[str, Any] | None = None
     data_change: bool = True
     condition: str | None = None
+    unmap: bool = False
 
 
 class Rewriting:
@@ -95,6 +96,7 @@ class Rewriting:
             "data_change": operation.data_change,
             "predicate": operation.reads,
             "incoming": operation.incoming,
+            "unmap": operation.unmap,
             "files": file_request(settings.writer, settings.target_file_size),
             "commit": commit_request(settings.commit, settings.hook),
             "dry_run": settings.dry_run,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::features::StoredIds;
 use deltaplane_protocol::zorder::Curve;
 use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -35,8 +36,8 @@ pub struct Arrangement {
     pub read: Arc<ReadSpec>,
     /// What new files are, but for their size.
     pub write: WriteSpec,
-    /// The physical columns in which rows keep their ids (P142).
-    pub ids: Option<(String, String)>,
+    /// Where rows keep their ids (P142).
+    pub ids: Option<StoredIds>,
     /// The new order; rows stay as they come where there is none.
     pub order: Option<Order>,
     /// About how many bytes of rows are held while they are sorted; others go to temporary files.

@@ -10,6 +10,7 @@ mod footer;
 mod identity;
 mod read;
 mod rewrite;
+mod shred;
 mod stats;
 #[cfg(test)]
 mod testing;

@@ -18,9 +18,9 @@ use uuid::Uuid;
 
 type Result<T> = std::result::Result<T, ArrowError>;
 
-const METADATA: &str = "metadata";
-const VALUE: &str = "value";
-const TYPED: &str = "typed_value";
+pub(crate) const METADATA: &str = "metadata";
+pub(crate) const VALUE: &str = "value";
+pub(crate) const TYPED: &str = "typed_value";
 
 /// Whether a struct can hold variants: metadata, a value in one or both forms, and nothing else.
 pub(crate) fn is_variant(fields: &Fields) -> bool {
@@ -186,7 +186,7 @@ fn primitive(array: &ArrayRef, row: usize) -> Result<Variant<'_, '_>> {
         DataType::Int8 => Variant::Int8(at::<Int8Type>(array, row)),
         DataType::Int16 => Variant::Int16(at::<Int16Type>(array, row)),
         DataType::Int32 => Variant::Int32(at::<Int32Type>(array, row)),
-        DataType::Int64 => Variant::Int64(at::<Int64Type>(array, row)),
+        DataType::Int64 => narrowest(at::<Int64Type>(array, row)),
         DataType::Float32 => Variant::Float(at::<Float32Type>(array, row)),
         DataType::Float64 => Variant::Double(at::<Float64Type>(array, row)),
         DataType::Decimal128(precision, scale) => decimal(at::<Decimal128Type>(array, row), *precision, *scale)?,
@@ -226,6 +226,14 @@ fn primitive(array: &ArrayRef, row: usize) -> Result<Variant<'_, '_>> {
         }
         other => return Err(malformed(&format!("has a column of the type {other}"))),
     })
+}
+
+/// Writers put whole numbers of all widths into one column: the smallest is what they were, and what Spark makes of them.
+fn narrowest(v: i64) -> Variant<'static, 'static> {
+    let narrow = i8::try_from(v).map(Variant::Int8);
+    let narrow = narrow.or_else(|_| i16::try_from(v).map(Variant::Int16));
+    let narrow = narrow.or_else(|_| i32::try_from(v).map(Variant::Int32));
+    narrow.unwrap_or(Variant::Int64(v))
 }
 
 fn decimal(v: i128, precision: u8, scale: i8) -> Result<Variant<'static, 'static>> {
@@ -309,7 +317,7 @@ mod tests {
         let made = unshred(&(Arc::new(whole) as ArrayRef), &target()).unwrap();
         let mut expected = VariantBuilder::new();
         let mut object = expected.new_object();
-        object.insert("a", 7_i64);
+        object.insert("a", 7_i8);
         let mut list = object.new_list("l");
         list.append_value("x");
         list.append_value(Variant::Null);

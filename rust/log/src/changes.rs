@@ -1,10 +1,13 @@
 //! The change data feed: which files hold the rows that a range of versions changed (P131–P134), and whether
 //! the table recorded changes in all of it. Reads the range's commits, no row.
 
-use deltaplane_error::{Error, Result};
+use std::sync::Arc;
+
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, Metadata};
 use deltaplane_protocol::changes::{self, FileChange};
-use deltaplane_protocol::features::{change_data_feed, in_commit_timestamp};
+use deltaplane_protocol::features::{View, change_data_feed, in_commit_timestamp};
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::segment::monotone_times;
 use deltaplane_store::Store;
@@ -74,6 +77,7 @@ impl Snapshot {
             return Ok(Vec::new());
         };
         let mut metadata = metadata_at(self.store(), oldest.version).await?;
+        self.check_one_mapping(&metadata, &read)?;
         let partitioned = !self.state().partition_columns().is_empty();
         let mut found = Vec::new();
         for commit in &read {
@@ -94,6 +98,38 @@ impl Snapshot {
         Ok(found)
     }
 
+    /// That names in files mean the same columns in all of these commits, of which the first left this metadata.
+    fn check_one_mapping(&self, first: &Metadata, commits: &[Arc<Commit>]) -> Result<()> {
+        let mut before = first;
+        for commit in commits {
+            if let Some(new) = commit.state.iter().find_map(as_metadata) {
+                self.check_names(before, Mapping::of(&new.configuration)?, commit.version())?;
+                before = new;
+            }
+        }
+        self.check_names(before, self.state().mapping(), self.version())
+    }
+
+    /// That names in files still mean the same columns after a version's change of the metadata.
+    fn check_names(&self, before: &Metadata, after: Mapping, version: u64) -> Result<()> {
+        let schema = StructType::from_json(before.schema_string.as_deref().unwrap_or_default())?;
+        let view = View {
+            metadata: before,
+            schema: &schema,
+        };
+        match changes::names_ended(view, after) {
+            None => Ok(()),
+            Some(why) => Err(Error::new(
+                Kind::SchemaMismatch,
+                format!(
+                    "changes before version {version} can't be shown with the columns of version {}: {why}; end the range before version {version}, and begin another one with it",
+                    self.version()
+                ),
+            )
+            .with_version(version)),
+        }
+    }
+
     /// That changes were recorded in this version, and can be shown with the columns of this snapshot.
     fn check_recorded(&self, metadata: &Metadata, version: u64) -> Result<()> {
         if !change_data_feed::is_on(metadata) {
@@ -106,7 +142,7 @@ impl Snapshot {
         match changes::incompatibility(&old, self.schema(), self.state().mapping()) {
             None => Ok(()),
             Some(why) => Err(Error::new(
-                deltaplane_error::Kind::SchemaMismatch,
+                Kind::SchemaMismatch,
                 format!(
                     "changes of version {version} can't be shown with the columns of version {}: {why}; end the range before the columns changed, and begin another one after it",
                     self.version()

@@ -12,8 +12,9 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, RowRules, change_data_feed, deletion_vectors, materialize_partition_columns, row_tracking,
+    self, FileForm, RowRules, StoredIds, change_data_feed, deletion_vectors, row_tracking,
 };
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_store::Store;
 use futures::stream::BoxStream;
@@ -22,6 +23,7 @@ use serde_json::Value;
 
 use crate::rehearsal::{Rehearsal, rehearse, with_copies};
 use crate::transaction::{Committed, Marks, Operation, Staged, commit};
+use crate::unmapped::Unmapped;
 use crate::write_plan::{FileTarget, PlannedWrite, plan_incoming};
 use crate::write_request::{CommitRequest, FileRequest, IncomingRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
@@ -55,6 +57,9 @@ pub struct RewriteRequest {
     /// What the commit carries.
     #[serde(default)]
     pub commit: CommitRequest,
+    /// Whether the table's column mapping ends with it, so that new files have the columns' own names (P114).
+    #[serde(default)]
+    pub unmap: bool,
     /// Whether it is a rehearsal: files are made and kept nowhere, and nothing is committed.
     #[serde(default)]
     pub dry_run: bool,
@@ -86,8 +91,9 @@ pub struct Rewrite {
     request: RewriteRequest,
     reads: Option<(Predicate, Arc<Pruner>)>,
     rules: RowRules,
-    partition_columns_in_files: bool,
+    form: FileForm,
     incoming: Option<PlannedWrite>,
+    unmapped: Option<Unmapped>,
     was_done: bool,
 }
 
@@ -134,17 +140,17 @@ impl Rewrite {
             Some(columns) => Some(plan_incoming(base, columns, &request.files).await?),
             None => None,
         };
+        let unmapped = match request.unmap {
+            true => Some(Unmapped::of(base).await?),
+            false => None,
+        };
         let was_done = !request.commit.txn.is_empty() && request.commit.was_done(&base.transactions(now_ms()).await?);
         Ok(Rewrite {
             rules: match &incoming {
                 Some(planned) => planned.row_rules().clone(),
                 None => features::row_rules(state.view())?,
             },
-            partition_columns_in_files: materialize_partition_columns::in_files(
-                state.protocol(),
-                state.metadata(),
-                state.schema(),
-            ),
+            form: features::file_form(state.protocol(), state.metadata(), state.schema()),
             files: match request.dry_run {
                 true => base.store().unwritten()?,
                 false => base.store().clone(),
@@ -153,6 +159,7 @@ impl Rewrite {
             request,
             reads,
             incoming,
+            unmapped,
             was_done,
         })
     }
@@ -188,18 +195,17 @@ impl Rewrite {
         self.request.data_change && change_data_feed::is_on(self.base.state().metadata())
     }
 
-    /// The physical columns in which rewritten rows keep their id and their version, where rows have ids (P142).
-    pub fn stored_ids(&self) -> Result<Option<(String, String)>> {
+    /// Where rewritten rows keep their id and their version, where rows have ids (P142).
+    pub fn stored_ids(&self) -> Result<Option<StoredIds>> {
         let metadata = self.base.state().metadata();
         if !row_tracking::is_on(metadata) {
             return Ok(None);
         }
-        match row_tracking::materialised(metadata) {
-            (Some(id), Some(version)) => Ok(Some((id, version))),
-            _ => Err(Error::corrupt_log(
+        features::stored_ids(metadata).map(Some).ok_or_else(|| {
+            Error::corrupt_log(
                 "the table tracks rows, but its properties don't name the columns that keep row ids and versions (P141): its rows can't be rewritten without losing their ids",
-            )),
-        }
+            )
+        })
     }
 
     /// What new files must be.
@@ -208,11 +214,15 @@ impl Rewrite {
             return planned.target();
         }
         let state = self.base.state();
+        let (schema, mapping) = match &self.unmapped {
+            Some(after) => (&after.schema, Mapping::None),
+            None => (state.schema(), state.mapping()),
+        };
         FileTarget {
-            schema: state.schema(),
+            schema,
             partition_columns: state.partition_columns(),
-            mapping: state.mapping(),
-            partition_columns_in_files: self.partition_columns_in_files,
+            mapping,
+            form: self.form,
             properties: state.properties(),
             request: &self.request.files,
         }
@@ -240,6 +250,11 @@ impl Rewrite {
     pub fn selects_files(&self) -> bool {
         let columns = self.base.state().partition_columns();
         self.reads.as_ref().is_none_or(|(p, _)| p.partition_only(columns))
+    }
+
+    /// Whether files have names that the table's columns don't have once it is done, so that all are written anew.
+    pub fn renames_columns(&self) -> bool {
+        self.unmapped.as_ref().is_some_and(|after| !after.files_fit)
     }
 
     /// The live files that may hold rows which meet the condition.
@@ -304,6 +319,12 @@ impl Rewrite {
             // Moved rows are the same, whatever others add.
             false => ReadSet::Nothing,
         };
+        if let Some(after) = &self.unmapped {
+            staged.metadata = Some(after.metadata.clone());
+            staged.domains.clone_from(&after.domains);
+            // A file that another writer adds meanwhile would have the old names.
+            staged.read = ReadSet::Table;
+        }
         staged.operation = Operation {
             name: self.request.operation.clone(),
             parameters: self.request.operation_parameters.clone(),

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, Add, Metadata};
 use deltaplane_protocol::changes::{self, FileChange};
+use deltaplane_protocol::features::View;
+use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::segment::LogName;
 use deltaplane_protocol::tail::{TailRules, new_files};
@@ -390,9 +392,17 @@ impl Tail {
         let (state, shown) = (self.reading.state(), self.reading.schema());
         let is_newer = version > self.reading.version();
         let mut why = changes::incompatibility(&there, shown, state.mapping());
-        if is_newer {
+        let ended = if is_newer {
             why = why.or_else(|| changes::incompatibility(shown, &there, state.mapping()));
-        }
+            changes::names_ended(state.view(), Mapping::of(&metadata.configuration)?)
+        } else {
+            let view = View {
+                metadata,
+                schema: &there,
+            };
+            changes::names_ended(view, state.mapping())
+        };
+        why = why.or(ended);
         if metadata.partition_columns != state.partition_columns() {
             why = Some("other columns partition the table".to_owned());
         }

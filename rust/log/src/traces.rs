@@ -20,14 +20,14 @@ use crate::{PlanColumns, Snapshot, commit_reader, history, now_ms};
 const COMMITS_AT_ONCE: usize = 64;
 const MINUTE_MS: i64 = 60 * 1000;
 
-/// Refuses where live files would have to be written anew under other names, which nobody does here.
+/// Refuses where live files have to be written anew under other names first.
 pub(crate) async fn check_names(snapshot: &Snapshot, dropped: &Dropped) -> Result<()> {
     if let Some(why) = &dropped.rewrite {
         let live = count(snapshot, |_, _| true).await?;
         if live > 0 {
             return Err(Error::invalid_argument(format!(
-                "the feature {} is in use: {why}, so that the table's {live} files would have to be written anew first: let delta-spark do it (ALTER TABLE … DROP FEATURE {})",
-                dropped.feature, dropped.feature
+                "the feature {} is in use: {why}, so that the table's {live} files have to be written anew first, as alter.set_table_properties does for delta.columnMapping.mode = none, and DeltaTable.alter.drop_feature; another writer took it into use again if this was called from there: run it again",
+                dropped.feature
             )));
         }
     }
@@ -46,8 +46,25 @@ pub(crate) async fn check_files(snapshot: &Snapshot, dropped: &Dropped, rewritte
     }
 }
 
+/// What has to happen to live files before a feature can go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RewriteFirst {
+    /// A purge takes out what needs it.
+    Purge,
+    /// They get the columns' own names.
+    Unmap,
+}
+
+/// The same of this drop; `None` where files can stay as they are.
+pub(crate) async fn rewrite_first(snapshot: &Snapshot, dropped: &Dropped) -> Result<Option<RewriteFirst>> {
+    if dropped.rewrite.is_some() && count(snapshot, |_, _| true).await? > 0 {
+        return Ok(Some(RewriteFirst::Unmap));
+    }
+    Ok((to_rewrite(snapshot, dropped).await? > 0).then_some(RewriteFirst::Purge))
+}
+
 /// How many live files may hold what a purge takes out of them.
-pub(crate) async fn to_rewrite(snapshot: &Snapshot, dropped: &Dropped) -> Result<usize> {
+async fn to_rewrite(snapshot: &Snapshot, dropped: &Dropped) -> Result<usize> {
     match dropped.traces {
         Traces::None | Traces::RowIds => Ok(0),
         Traces::OldTypes => count(snapshot, |_, _| true).await,

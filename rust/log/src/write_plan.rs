@@ -10,8 +10,7 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, Directives, RowRules, View, clustering, iceberg_compat, materialize_partition_columns, row_tracking,
-    type_widening,
+    self, Directives, FileForm, RowRules, View, clustering, iceberg_compat, row_tracking, type_widening,
 };
 use deltaplane_protocol::files::{FileRows, adds_to_batch};
 use deltaplane_protocol::mapping::Mapping;
@@ -51,8 +50,8 @@ pub struct FileTarget<'a> {
     pub partition_columns: &'a [String],
     /// How files and their adds name the columns.
     pub mapping: Mapping,
-    /// Whether files hold the partition columns too (P156).
-    pub partition_columns_in_files: bool,
+    /// What they are like beside the columns.
+    pub form: FileForm,
     /// The table's properties.
     pub properties: &'a Properties,
     /// What the caller asks.
@@ -74,7 +73,7 @@ pub struct PlannedWrite {
     schema: Arc<StructType>,
     partition_columns: Vec<String>,
     mapping: Mapping,
-    partition_columns_in_files: bool,
+    form: FileForm,
     properties: Properties,
     metadata: Option<Metadata>,
     protocol: Option<Protocol>,
@@ -175,13 +174,13 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
             "there is no table whose rows the predicate could replace: leave the predicate out",
         ));
     }
-    let partition_columns_in_files = materialize_partition_columns::in_files(&protocol, &metadata, &schema);
+    let form = features::file_form(&protocol, &metadata, &schema);
     Ok(PlannedWrite {
         store: store.clone(),
         base: None,
         partition_columns: metadata.partition_columns.clone(),
         mapping,
-        partition_columns_in_files,
+        form,
         properties: Properties::new(&metadata.configuration),
         schema: Arc::new(schema),
         metadata: Some(metadata),
@@ -292,7 +291,7 @@ async fn existing_table(
         }
         false => None,
     };
-    let partition_columns_in_files = materialize_partition_columns::in_files(
+    let form = features::file_form(
         protocol.as_ref().unwrap_or_else(|| base.state().protocol()),
         view.metadata,
         view.schema,
@@ -308,7 +307,7 @@ async fn existing_table(
             None => base.state().properties().clone(),
         },
         mapping,
-        partition_columns_in_files,
+        form,
         base: Some(base),
         schema: Arc::new(schema),
         partition_columns,
@@ -457,7 +456,7 @@ impl PlannedWrite {
             schema: &self.schema,
             partition_columns: &self.partition_columns,
             mapping: self.mapping,
-            partition_columns_in_files: self.partition_columns_in_files,
+            form: self.form,
             properties: &self.properties,
             request: &self.request.files,
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::actions::{Action, Add, AddCdcFile, CommitInfo, DeletionVector, PartitionValues, Remove};
 use crate::expr::text::format_timestamp;
-use crate::features::type_widening;
+use crate::features::{View, type_widening};
 use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result, paths};
@@ -199,6 +199,19 @@ fn between(path: &str, old: Option<&DeletionVector>, add: &Add) -> Vec<FileChang
     };
     let deleted = part(Change::Delete, new, old);
     deleted.into_iter().chain(part(Change::Insert, old, new)).collect()
+}
+
+/// Why files from before a change of the metadata can't be told from files after it, if they can't: column mapping ended,
+/// and the names in older files may mean other columns now (P114).
+pub fn names_ended(before: View<'_>, mapping: Mapping) -> Option<String> {
+    let was = Mapping::of(&before.metadata.configuration).ok()?;
+    if was == Mapping::None || mapping != Mapping::None {
+        return None;
+    }
+    let renamed = before.find_field(&|f| was.physical_name(f) != f.name)?;
+    Some(format!(
+        "column mapping ended, and the column `{renamed}` has another name in older files"
+    ))
 }
 
 /// Why rows of a table with the columns `old` can't be shown with the columns `new`, if they can't (P132). Columns are

@@ -10,7 +10,7 @@ use deltaplane_log::{
     CloneRequest, FileRequest, FileTarget, Finding, PlanColumns, RepairRequest, RestoreRequest, VacuumRequest,
 };
 use deltaplane_protocol::actions::Add;
-use deltaplane_protocol::features::RowRules;
+use deltaplane_protocol::features::{FileForm, RowRules};
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::stats_contradiction;
@@ -88,7 +88,7 @@ pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String
             schema: state.schema(),
             partition_columns: state.partition_columns(),
             mapping: state.mapping(),
-            partition_columns_in_files: false,
+            form: FileForm::default(),
             properties: state.properties(),
             request: &files,
         };

@@ -327,6 +327,27 @@ impl Rewrite {
         })
     }
 
+    /// Picks no row of any file where the command leaves other names for their columns, so that all rows are copied;
+    /// returns the number of files.
+    fn pick_renamed(&self, py: Python<'_>) -> PyResult<usize> {
+        run(py, || {
+            if !self.plan.renames_columns() {
+                return Ok(0);
+            }
+            let whole = |add| PickedFile {
+                add,
+                rows: Some(Arc::default()),
+            };
+            let found = self.plan.candidates().try_fold(Vec::new(), async |mut files, batch| {
+                files.extend(adds_of(&batch)?.into_iter().map(whole));
+                Ok(files)
+            });
+            let mut state = self.locked();
+            state.files = block_on(found)?;
+            Ok(state.files.len())
+        })
+    }
+
     /// The picked rows, with their ids where they have some.
     fn picked(&self, py: Python<'_>) -> PyResult<Scan> {
         run(py, || self.picked_with(&[]))

@@ -13,6 +13,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_log::now_ms;
 use deltaplane_protocol::actions::{Add, AddCdcFile, Remove};
 use deltaplane_protocol::deletion_vectors::Positions;
+use deltaplane_protocol::features::StoredIds;
 use deltaplane_protocol::features::identity_columns;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
@@ -35,7 +36,7 @@ pub(crate) struct TaskSpec {
     pub(crate) partition_columns: Vec<String>,
     pub(crate) mapping: String,
     /// The physical columns of row ids and versions, where rows keep theirs (P142).
-    pub(crate) ids: Option<(String, String)>,
+    pub(crate) ids: Option<StoredIds>,
     pub(crate) records_changes: bool,
     pub(crate) by_vector: bool,
 }
@@ -79,10 +80,10 @@ impl TaskSpec {
         let mut columns: Vec<String> = schema.fields().iter().map(|f| f.name.clone()).collect();
         let mut spec = ReadSpec::new(schema, self.partition_columns.clone());
         spec.mapping = Mapping::parse(&self.mapping)?;
-        if let Some((id, version)) = &self.ids {
+        if let Some(ids) = &self.ids {
             columns.extend([ROW_ID.to_owned(), ROW_COMMIT_VERSION.to_owned()]);
-            spec.stored_row_ids = Some(id.clone());
-            spec.stored_row_commit_versions = Some(version.clone());
+            spec.stored_row_ids = Some(ids.id.clone());
+            spec.stored_row_commit_versions = Some(ids.version.clone());
         }
         spec.columns = Some(columns);
         Ok(spec)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{PlanColumns, ReadRequest, Snapshot as Inner, now_ms, versions_between};
+use deltaplane_log::{PlanColumns, ReadRequest, RewriteFirst, Snapshot as Inner, now_ms, versions_between};
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
@@ -189,8 +189,12 @@ impl Snapshot {
         Ok(Snapshot { inner: done.snapshot })
     }
 
-    fn files_before_drop(&self, py: Python<'_>, feature: &str) -> PyResult<usize> {
-        run(py, || block_on(self.inner.files_before_drop(feature)))
+    fn rewrite_before_drop(&self, py: Python<'_>, feature: &str) -> PyResult<Option<&'static str>> {
+        let found = run(py, || block_on(self.inner.rewrite_before_drop(feature)))?;
+        Ok(found.map(|how| match how {
+            RewriteFirst::Purge => "purge",
+            RewriteFirst::Unmap => "unmap",
+        }))
     }
 
     fn commit_read(&self, py: Python<'_>, request: &str) -> PyResult<Self> {

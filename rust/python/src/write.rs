@@ -43,6 +43,7 @@ pub(crate) struct Spec {
     partition_columns: Vec<String>,
     mapping: String,
     partition_columns_in_files: bool,
+    shred_variants: bool,
     target_file_size_bytes: Option<u64>,
     row_group_rows: Option<usize>,
     compression: Option<String>,
@@ -62,7 +63,8 @@ impl Spec {
             schema: target.schema.to_json(),
             partition_columns: target.partition_columns.to_vec(),
             mapping: target.mapping.as_str().to_owned(),
-            partition_columns_in_files: target.partition_columns_in_files,
+            partition_columns_in_files: target.form.partition_columns,
+            shred_variants: target.form.typed_variants,
             target_file_size_bytes: request.target_file_size.or(properties.target_file_size_bytes),
             row_group_rows: request.row_group_rows,
             compression: request.compression.clone().or_else(|| properties.compression.clone()),
@@ -93,6 +95,7 @@ impl Spec {
         let mut spec = WriteSpec::new(schema, self.partition_columns.clone(), now_ms());
         spec.mapping = Mapping::parse(&self.mapping)?;
         spec.partition_columns_in_files = self.partition_columns_in_files;
+        spec.shred_variants = self.shred_variants;
         if let Some(n) = self.target_file_size_bytes {
             spec.target_file_size_bytes = n.max(1);
         }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType as ArrowType, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType as ArrowType, FieldRef, Fields, Schema, SchemaRef};
 use bytes::Bytes;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Add, PartitionValues};
@@ -16,10 +16,10 @@ use parquet::basic::{Compression as Codec, GzipLevel, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::TypePtr;
 use uuid::Uuid;
 
 use super::{Compression, FileKind, WriteSpec, logged_path};
+use crate::shred::Layout;
 use crate::stats::{self, ColumnStats};
 use crate::types::file_schema;
 
@@ -32,8 +32,8 @@ const ALONE_VALUES: usize = 65_536;
 /// What all files of one writer have in common.
 pub(super) struct FileSpec {
     schema: SchemaRef,
-    /// The same as Parquet has it.
-    root: TypePtr,
+    /// The types of columns, where variants are to be laid out in typed columns.
+    shredded: Option<StructType>,
     stats: Vec<Option<ColumnStats>>,
     properties: WriterPropertiesPtr,
     kind: FileKind,
@@ -54,14 +54,9 @@ impl FileSpec {
             .set_created_by(concat!("deltaplane version ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(codec(spec.compression)?)
             .build();
-        let schema = file_schema(&stored, spec.mapping);
-        let converted = ArrowSchemaConverter::new().schema_root("spark_schema").convert(&schema);
-        let root = converted
-            .map_err(|e| Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")))?
-            .root_schema_ptr();
         Ok(FileSpec {
-            schema,
-            root,
+            schema: file_schema(&stored, spec.mapping),
+            shredded: spec.shred_variants.then(|| stored.clone()),
             stats: stats::new_columns(
                 &stored,
                 &without_stats(partition_columns, spec),
@@ -80,6 +75,17 @@ impl FileSpec {
     pub(super) fn new_path(&self, dir: &str, number: usize) -> String {
         let (kind, id, extension) = (self.kind, Uuid::new_v4(), self.extension());
         format!("{}{dir}{}-{number:05}-{id}.c000{extension}", kind.dir(), kind.name())
+    }
+
+    /// How the columns of a file that begins with these rows are laid out.
+    fn layouts(&self, rows: &RecordBatch) -> Vec<Layout> {
+        match &self.shredded {
+            None => vec![Layout::Plain; self.schema.fields().len()],
+            Some(stored) => {
+                let columns = stored.fields().iter().zip(rows.columns());
+                columns.map(|(f, c)| Layout::choose(&f.data_type, c)).collect()
+            }
+        }
     }
 
     /// How the names of the files end.
@@ -114,6 +120,7 @@ struct Column {
     /// One for each leaf; empty between row groups.
     writers: Vec<ArrowColumnWriter>,
     stats: Option<ColumnStats>,
+    layout: Layout,
 }
 
 impl Column {
@@ -121,7 +128,8 @@ impl Column {
         if let Some(stats) = &mut self.stats {
             stats.update(array)?;
         }
-        let leaves = compute_leaves(&self.field, array).map_err(|e| encoding(self.field.name(), &e))?;
+        let array = self.layout.lay_out(array)?;
+        let leaves = compute_leaves(&self.field, &array).map_err(|e| encoding(self.field.name(), &e))?;
         for (writer, leaf) in self.writers.iter_mut().zip(&leaves) {
             writer.write(leaf).map_err(|e| encoding(self.field.name(), &e))?;
         }
@@ -159,23 +167,35 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Begins a file at this decoded path below the table's root.
+    /// Begins a file at this decoded path below the table's root, which will begin with these rows.
     pub(super) async fn create(
         store: &Store,
         spec: Arc<FileSpec>,
         number: usize,
         path: String,
         partition_values: PartitionValues,
+        rows: &RecordBatch,
     ) -> Result<Self> {
-        let writer = SerializedFileWriter::new(Vec::new(), spec.root.clone(), spec.properties.clone())
-            .map_err(|e| Error::internal(format!("beginning a data file failed: {e}")).with_path(path.clone()))?;
-        let factory = ArrowRowGroupWriterFactory::new(&writer, spec.schema.clone());
-        let columns = spec.schema.fields().iter().zip(&spec.stats);
+        let wrap = |e: ParquetError| {
+            Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")).with_path(path.clone())
+        };
+        let layouts = spec.layouts(rows);
+        let fields = spec.schema.fields().iter().zip(&layouts).map(|(f, l)| l.field(f));
+        let arrow = Arc::new(Schema::new(fields.collect::<Fields>()));
+        let schema = ArrowSchemaConverter::new()
+            .schema_root("spark_schema")
+            .convert(&arrow)
+            .map_err(wrap)?;
+        let writer =
+            SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties.clone()).map_err(wrap)?;
+        let factory = ArrowRowGroupWriterFactory::new(&writer, arrow.clone());
+        let columns = arrow.fields().iter().zip(&spec.stats).zip(layouts);
         let columns = columns
-            .map(|(f, s)| Column {
+            .map(|((f, s), layout)| Column {
                 field: f.clone(),
                 writers: Vec::new(),
                 stats: s.clone(),
+                layout,
             })
             .collect();
         let upload = store.upload(&path).await?;

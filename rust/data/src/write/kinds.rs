@@ -8,6 +8,9 @@ use arrow::datatypes::{DataType, Field as ArrowField, Schema};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Add, AddCdcFile};
 use deltaplane_protocol::changes::CHANGE_TYPE;
+use deltaplane_protocol::features::StoredIds;
+use deltaplane_protocol::features::row_tracking::ICEBERG_IDS;
+use deltaplane_protocol::mapping;
 use deltaplane_protocol::paths::CHANGE_DIR;
 use deltaplane_protocol::schema::{Field, Primitive, StructType};
 use deltaplane_protocol::stats_columns::StatsColumns;
@@ -45,10 +48,15 @@ impl FileKind {
 }
 
 impl WriteSpec {
-    /// The same with two columns more in each file, under these physical names: the ids of the rows and the versions
-    /// that last wrote them.
-    pub fn keeping_ids(self, id: &str, version: &str) -> Self {
-        self.beside([(id, Primitive::Long), (version, Primitive::Long)])
+    /// The same with two columns more in each file: the ids of the rows and the versions that last wrote them.
+    pub fn keeping_ids(self, ids: &StoredIds) -> Self {
+        let mut columns = [&ids.id, &ids.version].map(|name| Field::new(name.as_str(), Primitive::Long, true));
+        if ids.for_iceberg {
+            for (column, id) in columns.iter_mut().zip(ICEBERG_IDS) {
+                column.metadata.insert(mapping::ID.to_owned(), id.into());
+            }
+        }
+        self.beside(columns)
     }
 
     /// The same for files of changed rows, with the column that says what happened to each.
@@ -59,27 +67,25 @@ impl WriteSpec {
                 columns: StatsColumns::Columns(Vec::new()),
                 ..self.stats.clone()
             },
-            ..self.beside([(CHANGE_TYPE, Primitive::String)])
+            ..self.beside([Field::new(CHANGE_TYPE, Primitive::String, true)])
         }
     }
 
-    fn beside<const N: usize>(mut self, columns: [(&str, Primitive); N]) -> Self {
-        let more = columns.iter().map(|(name, ty)| Field::new(*name, *ty, true));
+    fn beside<const N: usize>(mut self, columns: [Field; N]) -> Self {
+        self.unmeasured.extend(columns.iter().map(|f| f.name.clone()));
         self.schema = Arc::new(StructType::new(
-            self.schema.fields().iter().cloned().chain(more).collect(),
+            self.schema.fields().iter().cloned().chain(columns).collect(),
         ));
-        self.unmeasured
-            .extend(columns.iter().map(|(name, _)| (*name).to_owned()));
         self
     }
 }
 
 /// A scan's rows with their ids under the names that files store them by.
-pub(super) fn name_ids(batch: &RecordBatch, id: &str, version: &str) -> Result<RecordBatch> {
+pub(super) fn name_ids(batch: &RecordBatch, ids: &StoredIds) -> Result<RecordBatch> {
     let schema = batch.schema();
     let fields = schema.fields().iter().map(|f| match f.name().as_str() {
-        ROW_ID => Arc::new(f.as_ref().clone().with_name(id)),
-        ROW_COMMIT_VERSION => Arc::new(f.as_ref().clone().with_name(version)),
+        ROW_ID => Arc::new(f.as_ref().clone().with_name(&ids.id)),
+        ROW_COMMIT_VERSION => Arc::new(f.as_ref().clone().with_name(&ids.version)),
         _ => f.clone(),
     });
     let schema = Schema::new(fields.collect::<Vec<_>>());

@@ -85,6 +85,8 @@ pub struct WriteSpec {
     pub kind: FileKind,
     /// Page compression.
     pub compression: Compression,
+    /// Whether variants get typed columns, by the first rows of each file (P154).
+    pub shred_variants: bool,
     /// Most rows in a row group.
     pub row_group_rows: usize,
     /// Most files being encoded at once; rows of further partitions wait in memory, bounded.
@@ -108,6 +110,7 @@ impl WriteSpec {
             unmeasured: Vec::new(),
             kind: FileKind::Data,
             compression: Compression::default(),
+            shred_variants: false,
             row_group_rows: 1 << 20,
             max_open_partitions: 64,
             now_ms,
@@ -292,7 +295,8 @@ impl FileWriter {
                 self.files_started += 1;
                 self.keys.push(path.clone());
                 self.open_files += 1;
-                slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, p.values.clone()).await?)
+                let values = p.values.clone();
+                slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, values, &rows).await?)
             }
         };
         file.encode(rows).await?;
@@ -334,10 +338,14 @@ impl FileWriter {
         let path = self.spec.new_path(&p.dir, number);
         self.files_started += 1;
         self.keys.push(path.clone());
-        let rows = p.take_pending()?;
+        let pending = p.take_pending()?;
         let (store, spec, values) = (self.store.clone(), self.spec.clone(), p.values.clone());
         self.closing.push(tokio::spawn(async move {
-            let mut file = OpenFile::create(&store, spec, number, path, values).await?;
+            let mut rows = pending.into_iter().peekable();
+            let Some(first) = rows.peek() else {
+                return Err(Error::internal("a data file was begun without rows"));
+            };
+            let mut file = OpenFile::create(&store, spec, number, path, values, first).await?;
             for batch in rows {
                 if let Err(e) = file.encode(batch).await {
                     file.abort().await;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::{Add, AddCdcFile};
+use deltaplane_protocol::features::StoredIds;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::Store;
 
@@ -43,8 +44,7 @@ impl Files {
 pub struct RowSink {
     data: Files,
     changes: Option<Files>,
-    /// The physical columns for ids and versions.
-    ids: Option<(String, String)>,
+    ids: Option<StoredIds>,
 }
 
 impl RowSink {
@@ -52,13 +52,13 @@ impl RowSink {
     ///
     /// # Errors
     /// As [`FileWriter::new`].
-    pub fn new(store: &Store, spec: WriteSpec, ids: Option<(String, String)>, records_changes: bool) -> Result<Self> {
+    pub fn new(store: &Store, spec: WriteSpec, ids: Option<StoredIds>, records_changes: bool) -> Result<Self> {
         let changes = match records_changes {
             true => Some(Files::new(store.clone(), spec.clone().of_changes())?),
             false => None,
         };
         let spec = match &ids {
-            Some((id, version)) => spec.keeping_ids(id, version),
+            Some(ids) => spec.keeping_ids(ids),
             None => spec,
         };
         Ok(RowSink {
@@ -71,7 +71,7 @@ impl RowSink {
     /// Writes rows that the table has from now on; their ids and versions are the scan's hidden columns.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &self.ids {
-            Some((id, version)) => self.data.write(&name_ids(batch, id, version)?).await,
+            Some(ids) => self.data.write(&name_ids(batch, ids)?).await,
             None => self.data.write(batch).await,
         }
     }

@@ -15,7 +15,7 @@ use super::{Altered, domains_of};
 use crate::Snapshot;
 use crate::row_numbers::{RowIds, number_files};
 use crate::schema_checks::check_field_names;
-use crate::traces;
+use crate::traces::{self, RewriteFirst};
 use crate::transaction::{Operation, Staged, commit};
 
 /// Checkpoints between the last trace of a feature and the commit that drops it: readers that can't use one try the one
@@ -30,27 +30,27 @@ pub(super) struct Drop<'a> {
     pub feature: &'a str,
     /// Whether history that needs the feature is deleted, rather than kept behind protected checkpoints.
     pub truncate_history: bool,
-    /// The version at which no live file held a type older than its column's, where somebody looked.
+    /// The version at which no live file held a type older than its column's, where somebody looked; of a dry run, any.
     pub rewritten: Option<u64>,
     pub dry_run: bool,
     /// What every commit carries.
     pub settings: Staged,
 }
 
-/// How many live files have to be written anew before this feature can go; errors as for the drop itself.
-pub(super) async fn files_to_rewrite(base: &Snapshot, feature: &str) -> Result<usize> {
+/// What has to happen to live files before this feature can go; errors as for the drop itself.
+pub(super) async fn rewrite_first(base: &Snapshot, feature: &str) -> Result<Option<RewriteFirst>> {
     let domains = domains_of(base).await?;
     let state = base.state();
     let dropped = without_feature(state.protocol(), state.view(), &domains, feature)?;
-    traces::to_rewrite(base, &dropped).await
+    traces::rewrite_first(base, &dropped).await
 }
 
 impl Drop<'_> {
     pub(super) async fn run(&self, base: Snapshot) -> Result<Altered> {
         let dropped = self.judge(&base).await?;
-        traces::check_names(&base, &dropped).await?;
-        // What a purge would do is believed.
+        // What writing files anew would do is believed.
         if !(self.dry_run && self.rewritten.is_some()) {
+            traces::check_names(&base, &dropped).await?;
             traces::check_files(&base, &dropped, self.rewritten).await?;
         }
         let before = base.state().protocol().clone();

@@ -27,6 +27,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Snapshot;
 use crate::row_numbers::{RowIds, number_files};
+use crate::traces::RewriteFirst;
 use crate::transaction::{Staged, commit};
 use crate::write_request::engine_info;
 use draft::Draft;
@@ -250,11 +251,11 @@ pub async fn alter(store: &Store, request: &AlterRequest) -> Result<Altered> {
 }
 
 impl Snapshot {
-    /// How many live files a purge would have to look at before a feature can be dropped (P098).
+    /// How live files have to be written anew before a feature can be dropped (P098); `None` where they can stay.
     ///
     /// Errors: those of the drop, where it isn't legal.
-    pub async fn files_before_drop(&self, feature: &str) -> Result<usize> {
-        let found = drop_feature::files_to_rewrite(self, feature).await;
+    pub async fn rewrite_before_drop(&self, feature: &str) -> Result<Option<RewriteFirst>> {
+        let found = drop_feature::rewrite_first(self, feature).await;
         found.map_err(|e| e.with_table(self.store().location().as_str()))
     }
 }
@@ -311,7 +312,7 @@ async fn plan(base: &Snapshot, change: &Change) -> Result<Staged> {
     if let Some(metadata) = &planned.metadata
         && let Some(version) = iceberg_compat::switched_on(base.state().metadata(), metadata)
     {
-        live_files::check_for_iceberg(base, version).await?;
+        live_files::check_for_iceberg(base, &version).await?;
         // A file that another writer adds meanwhile wouldn't have been looked at.
         planned.read = ReadSet::Table;
     }

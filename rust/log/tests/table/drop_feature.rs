@@ -2,7 +2,7 @@
 
 use super::attempts::{actions, row_ids};
 use super::*;
-use deltaplane_log::{AlterRequest, Altered, alter};
+use deltaplane_log::{AlterRequest, Altered, RewriteFirst, alter};
 use deltaplane_protocol::actions::{Action, DeletionVector};
 use deltaplane_protocol::deletion_vectors::name_file;
 use deltaplane_protocol::features::supported;
@@ -183,15 +183,20 @@ fn files_with_vectors_are_written_anew_first_and_old_vectors_stay() {
         ];
         p.commit(adds).await.unwrap();
         let s = newest(&store).await;
-        assert_eq!(s.files_before_drop("deletionVectors").await.unwrap(), 3);
+        let how = s.rewrite_before_drop("deletionVectors").await.unwrap();
+        assert_eq!(how, Some(RewriteFirst::Purge));
         let e = drop_it(&store, "deletionVectors", false).await.unwrap_err();
         assert!(e.message().contains("3 files may need it"), "{e}");
         assert_eq!(newest(&store).await.version(), 2, "nothing was committed");
         let over = planned(&store, json!({"mode": "overwrite"})).await;
         over.commit(vec![add("e", None)]).await.unwrap();
         assert_eq!(
-            newest(&store).await.files_before_drop("deletionVectors").await.unwrap(),
-            0
+            newest(&store)
+                .await
+                .rewrite_before_drop("deletionVectors")
+                .await
+                .unwrap(),
+            None
         );
         drop_it(&store, "deletionVectors", false).await.unwrap();
         let s = newest(&store).await;

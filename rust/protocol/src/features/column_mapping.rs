@@ -177,7 +177,7 @@ pub(super) fn is_mapped(m: &Metadata) -> bool {
 
 /// Why the files of a table can't do without the mapping; `None` where they have the names of its columns, and no
 /// columns that it doesn't have.
-pub(super) fn needed(view: View<'_>) -> Option<String> {
+pub fn needed(view: View<'_>) -> Option<String> {
     if !is_mapped(view.metadata) {
         return None;
     }
@@ -195,7 +195,7 @@ pub(super) fn needed(view: View<'_>) -> Option<String> {
 }
 
 /// The metadata without any trace of column mapping.
-pub(super) fn unmapped(view: View<'_>) -> Metadata {
+pub fn unmapped(view: View<'_>) -> Metadata {
     let mut metadata = view.metadata.clone();
     if is_mapped(view.metadata) {
         metadata.schema_string = Some(strip(view.schema).to_json());
@@ -215,7 +215,9 @@ pub fn check_mode_change(from: Mapping, to: Mapping) -> Result<()> {
     let remedy = match (from, to) {
         (Mapping::None, Mapping::Name) => return Ok(()),
         (Mapping::None, Mapping::Id) => "its files have no column ids; use the mode name, or write a new table",
-        (_, Mapping::None) => "its files have other names than its columns; write the rows to a new table",
+        (_, Mapping::None) => {
+            "files may have other names than columns: set it to none by itself with alter.set_table_properties, which writes them anew"
+        }
         (Mapping::Name | Mapping::Id, _) => "its files were written for the other one; write the rows to a new table",
     };
     Err(Error::invalid_argument(format!(

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Kind, Refusal, TableFeature, View, column_defaults, fine};
+use super::{Kind, Refusal, TableFeature, View, column_defaults, fine, row_tracking};
 use crate::actions::Metadata;
 use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
@@ -22,12 +22,18 @@ pub(super) fn is_active(v: View<'_>) -> bool {
 
 /// Whether elements, keys and values need ids (P115).
 pub fn needs_nested_ids(configuration: &BTreeMap<String, String>) -> bool {
-    let on = |property| {
-        configuration
-            .get(property)
-            .is_some_and(|v| v.eq_ignore_ascii_case("true"))
-    };
-    on(V2) || on(V3)
+    is_set(configuration, V2) || is_set(configuration, V3)
+}
+
+/// Whether readers look for the ids of rows too, in columns that have ids of their own (P155).
+pub(super) fn knows_rows(configuration: &BTreeMap<String, String>) -> bool {
+    is_set(configuration, V3)
+}
+
+fn is_set(configuration: &BTreeMap<String, String>, property: &str) -> bool {
+    configuration
+        .get(property)
+        .is_some_and(|v| v.eq_ignore_ascii_case("true"))
 }
 
 /// What is wrong for every version; `None` where this one isn't on (P093).
@@ -48,26 +54,35 @@ fn common(v: View<'_>, own: &str) -> Option<Refusal> {
 }
 
 /// A version that a change of the metadata switches on, and what it asks of the files that are there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchedOn {
     /// The feature's name.
     pub feature: &'static str,
     /// Whether files must hold the table's partition columns.
     pub partition_columns_in_files: bool,
+    /// Whether rows may be deleted by vectors.
+    pub deletion_vectors: bool,
+    /// Columns of the files that hold rows' ids, if they are there; they must have these ids.
+    pub stored_ids: Vec<(String, i32)>,
 }
 
 /// The version that is on after a change and wasn't before.
 pub fn switched_on(before: &Metadata, after: &Metadata) -> Option<SwitchedOn> {
-    let on = |m: &Metadata, p: &str| {
-        let value = m.configuration.get(p);
-        value.is_some_and(|v| v.eq_ignore_ascii_case("true"))
-    };
+    let on = |m: &Metadata, p: &str| is_set(&m.configuration, p);
     let versions = [(V1, &FEATURE_V1), (V2, &FEATURE_V2), (V3, &FEATURE_V3)];
     let (property, feature) = versions.into_iter().find(|(p, _)| on(after, p) && !on(before, p))?;
+    // Names that the table gets now are in no file.
+    let (id, version) = match property {
+        V3 => row_tracking::materialised(before),
+        _ => (None, None),
+    };
+    let stored = [id, version].into_iter().zip(row_tracking::ICEBERG_IDS);
     Some(SwitchedOn {
         feature: feature.name,
         // The others ask it of new files alone.
         partition_columns_in_files: property == V1 && !after.partition_columns.is_empty(),
+        deletion_vectors: property == V3,
+        stored_ids: stored.filter_map(|(name, id)| Some((name?, id))).collect(),
     })
 }
 
@@ -365,6 +380,28 @@ mod tests {
         assert_eq!(on(&[], &[V1], &["p"]), Some(("icebergCompatV1", true)));
         assert_eq!(on(&[V1], &[V2], &["p"]), Some(("icebergCompatV2", false)));
         assert_eq!((on(&[V1], &[V1], &[]), on(&[V2], &[], &[])), (None, None));
+        let named = |on: &[&str]| {
+            let mut m = with(on, &[]);
+            let columns = [
+                (row_tracking::ROW_ID_COLUMN, "i"),
+                (row_tracking::ROW_VERSION_COLUMN, "v"),
+            ];
+            m.configuration
+                .extend(columns.map(|(k, v)| (k.to_owned(), v.to_owned())));
+            m
+        };
+        // Ids of rows may stand in files only where the table had columns for them.
+        let stored = |before: &Metadata| switched_on(before, &named(&[V3])).map(|s| s.stored_ids);
+        assert_eq!(stored(&with(&[], &[])), Some(vec![]));
+        let [id, version] = row_tracking::ICEBERG_IDS;
+        assert_eq!(
+            stored(&named(&[])),
+            Some(vec![("i".to_owned(), id), ("v".to_owned(), version)])
+        );
+        assert_eq!(
+            switched_on(&named(&[]), &named(&[V2])).map(|s| s.stored_ids),
+            Some(vec![])
+        );
         let partitioned = |on: &[&str], after: &[&str]| {
             let (metadata, schema) = (with(on, after), StructType::new(vec![]));
             let view = View {

@@ -6,7 +6,7 @@ use crate::schema::StructType;
 
 /// Whether data files hold the partition columns too: the feature or an Iceberg reader needs them, or the table
 /// asks for them without needing the feature.
-pub fn in_files(protocol: &Protocol, metadata: &Metadata, schema: &StructType) -> bool {
+pub(super) fn in_files(protocol: &Protocol, metadata: &Metadata, schema: &StructType) -> bool {
     let view = View { metadata, schema };
     supported(protocol).contains(FEATURE.name)
         || iceberg_compat::is_active(view)

@@ -26,6 +26,7 @@ pub mod restored;
 mod row_rule;
 mod row_rules;
 pub mod row_tracking;
+mod stored_ids;
 mod support;
 mod timestamp_ntz;
 mod transitions;
@@ -47,6 +48,7 @@ pub use directives::{Directives, known};
 pub use drop::{Dropped, Traces, without_feature};
 pub use row_rule::{ColumnRule, RowCheck, mentions};
 pub use row_rules::{RowRules, row_rules};
+pub use stored_ids::{StoredIds, stored_ids};
 pub use support::{reads, writes};
 pub use transitions::{check_change, outlives_replacement};
 pub use weakest::{protocol_for, protocol_with};
@@ -82,6 +84,23 @@ impl View<'_> {
     /// The first field, at any depth, in which `look` finds something, and what it found.
     pub fn find_in_fields<T>(&self, look: &dyn Fn(&Field) -> Option<T>) -> Option<(String, T)> {
         find_in_struct(self.schema, look)
+    }
+}
+
+/// What data files of a table are like beside its columns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileForm {
+    /// Whether they hold the partition columns too (P156).
+    pub partition_columns: bool,
+    /// Whether variants get typed columns (P154).
+    pub typed_variants: bool,
+}
+
+/// The form of new files.
+pub fn file_form(protocol: &Protocol, metadata: &Metadata, schema: &StructType) -> FileForm {
+    FileForm {
+        partition_columns: materialize_partition_columns::in_files(protocol, metadata, schema),
+        typed_variants: variant::is_shredded(protocol, metadata, schema),
     }
 }
 

@@ -42,6 +42,10 @@ pub fn materialised(m: &Metadata) -> (Option<String>, Option<String>) {
     (name(ROW_ID_COLUMN), name(ROW_VERSION_COLUMN))
 }
 
+/// The field ids by which Iceberg readers know a row's id and the version that last wrote it: numbers that its format
+/// keeps for them.
+pub const ICEBERG_IDS: [i32; 2] = [2_147_483_540, 2_147_483_539];
+
 /// Says of a commit that it didn't carry the ids of rows over into the files that it rewrote (P142).
 pub fn lost_ids(info: &mut CommitInfo) {
     let tags = info.entry("tags").or_insert_with(|| json!({}));

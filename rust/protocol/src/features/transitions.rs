@@ -4,7 +4,7 @@
 use super::{
     TableFeature, View, all, append_only, change_data_feed, check_constraints, column_defaults, column_mapping,
     deletion_vectors, iceberg_compat, in_commit_timestamp, invariants, materialize_partition_columns, row_tracking,
-    timestamp_ntz, type_widening, v2_checkpoint,
+    timestamp_ntz, type_widening, v2_checkpoint, variant,
 };
 use crate::{Error, Result, mapping};
 
@@ -20,6 +20,7 @@ static READY: &[&TableFeature] = &[
     // These ask something of files too: `iceberg_compat::switched_on`.
     &iceberg_compat::FEATURE_V1,
     &iceberg_compat::FEATURE_V2,
+    &iceberg_compat::FEATURE_V3,
     &in_commit_timestamp::FEATURE,
     &invariants::FEATURE,
     &materialize_partition_columns::FEATURE,
@@ -27,6 +28,8 @@ static READY: &[&TableFeature] = &[
     &timestamp_ntz::FEATURE,
     &type_widening::FEATURE,
     &v2_checkpoint::FEATURE,
+    // Old files stay as they are, which all readers of the feature know.
+    &variant::SHREDDING,
 ];
 
 /// Columns that the change data feed adds to rows (P133).
@@ -84,15 +87,26 @@ mod tests {
 
     #[test]
     fn what_old_files_satisfy_may_be_switched_on() {
-        for key in ["appendOnly", "enableChangeDataFeed", "enableDeletionVectors"] {
+        for key in [
+            "appendOnly",
+            "enableChangeDataFeed",
+            "enableDeletionVectors",
+            "enableVariantShredding",
+        ] {
             change(&["a"], &[(&format!("delta.{key}"), "true")]).unwrap();
         }
     }
 
     #[test]
     fn what_needs_rows_or_ids_is_refused_by_name() {
-        let e = change(&["a"], &[("delta.enableVariantShredding", "true")]).unwrap_err();
-        assert!(e.message().contains("variantShredding"), "{e}");
+        let mut numbered = Field::new("a", Primitive::Long, true);
+        numbered.metadata.insert("delta.identity.start".to_owned(), 1.into());
+        let plain = vec![Field::new("a", Primitive::Long, true)];
+        let changed = with(plain, &[], |before| {
+            with(vec![numbered.clone()], &[], |after| check_change(before, after))
+        });
+        let e = changed.unwrap_err();
+        assert!(e.message().contains("identityColumns"), "{e}");
     }
 
     #[test]

@@ -1,0 +1,37 @@
+"""REMOVE COLUMN MAPPING: files written anew under the names of the table's columns, so that the mapping can end (P114).
+
+No row changes, but every file does: whoever adds one at the same time makes it fail with a conflict. Called by `deltaplane.alter`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.compat import Protocol
+from deltaplane.dry_run import DryRun
+
+__all__ = ["Unmapped", "unmap"]
+
+
+class Unmapped(NamedTuple):
+    """The version that has no mapping, None after a dry run, and the protocol, which stays."""
+
+    version: int | None
+    protocol: Protocol
+
+
+def unmap(target: Target, settings: Settings) -> Unmapped:
+    """Ends the column mapping of a table in one commit; files stay where they have the columns' names already."""
+    protocols: dict[str, Protocol] = {}
+
+    def run(job: Rewriting) -> dict[str, int]:
+        protocols["before"] = Protocol.of(json.loads(job.native.protocols)["before"])
+        job.native.pick_renamed()
+        job.reads_picked()
+        job.copy_others()
+        return job.commit(job.finish())
+
+    done = rewriting(target, Operation("REMOVE COLUMN MAPPING", {}, data_change=False, unmap=True), settings, run)
+    return Unmapped(None if isinstance(done, DryRun) else done["version"], protocols["before"])
