@@ -40,6 +40,9 @@ CODES = pa.table(
     }
 )
 EMPTY = SALES.slice(0, 0)
+TAGS = pa.table(
+    {"id": [1, 2, 3], "tags": pa.array([[("a", 1), ("b", None)], [], None], pa.map_(pa.string(), pa.int32()))}
+)
 
 # Where a query has no order of its own its rows are compared as a bag.
 QUERIES = [
@@ -245,6 +248,27 @@ QUERIES = [
     "SELECT s.id, count(*) OVER (PARTITION BY c.name) AS n FROM sales s LEFT JOIN codes c ON s.k = c.k",
     "SELECT row_number() OVER (ORDER BY id) AS r FROM empty",
     "SELECT id, min(i) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) AS a, max(f) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING) AS b FROM sales",
+    # rows of elements
+    "SELECT id, x FROM sales LATERAL VIEW explode(l) t AS x",
+    "SELECT id, t.* FROM sales LATERAL VIEW OUTER posexplode(l) t",
+    "SELECT id, p, x FROM sales LATERAL VIEW posexplode(l) t AS p, x WHERE p = 0",
+    "SELECT id, explode(l) AS x FROM sales",
+    "SELECT explode(l) FROM sales WHERE id > 3",
+    "SELECT id, posexplode(l) FROM sales",
+    "SELECT explode_outer(l) AS x, k FROM sales ORDER BY k, x",
+    "SELECT * FROM codes LATERAL VIEW explode(array(n, n + 1)) t AS x",
+    "SELECT x, count(*) AS n FROM sales LATERAL VIEW explode(array(k, upper(k))) t AS x GROUP BY x",
+    "SELECT id, a, b FROM sales LATERAL VIEW explode(l) t AS a LATERAL VIEW OUTER explode(array(a, id)) u AS b",
+    "SELECT count(*) AS n FROM sales LATERAL VIEW explode(l) t",
+    "SELECT c.k, x FROM codes c JOIN sales s ON c.k = s.k LATERAL VIEW explode(s.l) t AS x",
+    "SELECT id, x FROM sales LATERAL VIEW explode(transform(l, e -> e * 2)) t AS x WHERE x > 4",
+    "SELECT id, x, sum(x) OVER (PARTITION BY id ORDER BY x) AS s FROM sales LATERAL VIEW explode(array(1, 2, id)) t AS x",
+    "SELECT id FROM sales z WHERE EXISTS (SELECT 1 FROM codes LATERAL VIEW explode(array(n)) t AS e WHERE t.e = z.id)",
+    "SELECT id, key, value FROM tags LATERAL VIEW explode(tags) t",
+    "SELECT id, t.* FROM tags LATERAL VIEW OUTER posexplode(tags) t AS p, a, b",
+    "SELECT explode(tags) FROM tags",
+    "SELECT id, t.* FROM tags LATERAL VIEW OUTER explode(tags) t",
+    "SELECT id, explode(transform_values(tags, (k, v) -> v * 2)) FROM tags WHERE id < 3",
     # sets of groups
     "SELECT k, o, count(*) AS n, sum(id) AS s FROM sales GROUP BY ROLLUP (k, o)",
     "SELECT k, o, count(*) AS n, grouping(k) AS g, grouping(o) AS h, grouping_id() AS i FROM sales GROUP BY CUBE (k, o)",
@@ -294,12 +318,14 @@ QUERIES = [
 
 # Both engines fail: by the statement, or by a row of it.
 FAILING = [
+    "SELECT id + explode(l) AS x FROM sales",
+    "SELECT explode(k) AS x FROM sales",
+    "SELECT id, x FROM sales LATERAL VIEW explode(l) t AS x, y",
     "SELECT sum(DISTINCT id) OVER () AS r FROM sales",
     "SELECT row_number() OVER () AS r FROM sales",
     "SELECT lag(id) OVER (ORDER BY id ROWS 1 PRECEDING) AS r FROM sales",
     "SELECT ntile(0) OVER (ORDER BY id) AS r FROM sales",
     "SELECT id FROM sales WHERE row_number() OVER (ORDER BY id) = 1",
-    "SELECT sum(rank() OVER (ORDER BY id)) OVER () AS r FROM sales",
     "SELECT sum(id) OVER nothing AS r FROM sales",
     "SELECT id FROM sales QUALIFY id > 1",
     "SELECT count(*) OVER (ORDER BY i RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS a FROM sales",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DRAWN = int(os.environ.get("DELTAPLANE_DRAWN_QUERIES", "60"))
 SEED = int(os.environ.get("DELTAPLANE_DRAWN_SEED", "20240229"))
 
-TABLES = {"sales": queries.SALES, "codes": queries.CODES, "empty": queries.EMPTY}
+TABLES = {"sales": queries.SALES, "codes": queries.CODES, "empty": queries.EMPTY, "tags": queries.TAGS}
 
 
 @pytest.fixture(scope="module")

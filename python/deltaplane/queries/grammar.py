@@ -18,6 +18,7 @@ from deltaplane.expr.types import INT
 from deltaplane.options import VersionLike
 from deltaplane.queries.aggregates import AGGREGATES
 from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.generators import GENERATORS
 from deltaplane.queries.syntax import (
     Aggregate,
     Body,
@@ -34,6 +35,7 @@ from deltaplane.queries.syntax import (
     Subquery,
     TableName,
     Values,
+    View,
     Window,
 )
 from deltaplane.queries.windows import WINDOW_FUNCTIONS
@@ -215,6 +217,8 @@ class Grammar(Cursor):
         while self.take(","):
             items.append(self.item())
         source = self.relations() if self.take("from") else None
+        while source is not None and self.peek() == "lateral" and self.peek(1) == "view":
+            source = self.view(source)
         if self.peek() in _LATER_CLAUSES:
             self.refuse(self.peek().upper())
         where_token = self.at + 1
@@ -384,6 +388,21 @@ class Grammar(Cursor):
                 self.refuse("LATERAL")
             made = self.joined(Join(made, self.relation(), "cross", token=token))
         return made
+
+    def view(self, source: Relation) -> View:
+        """LATERAL VIEW over the relations before it."""
+        self.at += 2
+        outer, token = self.take("outer"), self.at
+        call = self.expression()
+        if not isinstance(call, Call) or call.name not in GENERATORS:
+            self.refuse("LATERAL VIEW of something else than explode or posexplode")
+        alias = self.name("a name for the view") if self.kind() in ("name", "quoted") and self.peek() != "as" else ""
+        columns: list[str] = []
+        if self.take("as"):
+            columns.append(self.name("a column's name"))
+            while self.take(","):
+                columns.append(self.name("a column's name"))
+        return View(source, call, outer, alias, tuple(columns), token)
 
     def joined(self, left: Relation) -> Relation:
         while True:

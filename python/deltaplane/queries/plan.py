@@ -18,6 +18,7 @@ from deltaplane.expr.written import conjuncts
 __all__ = [
     "Aggregation",
     "Column",
+    "Exploded",
     "Filter",
     "Joined",
     "Node",
@@ -247,6 +248,26 @@ class Windowed:
     def narrow(self, conditions: list[Syntax]) -> None:
         # Each row may matter for another one.
         self.child.narrow([])
+
+
+@dataclass
+class Exploded:
+    """A row for each element of a list: `lists` are lists of one length over the column `whole`, by the new ids."""
+
+    child: Node
+    value: Value
+    whole: str
+    lists: Mapping[str, str]
+
+    def render(self, needed: Sequence[str]) -> str:
+        below = [id for id in needed if id not in self.lists]
+        child = self.child.render(_with(below, self.value.uses))
+        rows = f"SELECT {_list([*below, f'{self.value.typed.sql} AS {self.whole}'])} FROM ({child})"
+        made = ", ".join(f"unnest({sql}) AS {id}" for id, sql in self.lists.items())
+        return f"SELECT {_list(needed)} FROM (SELECT {', '.join([*below, made])} FROM ({rows}))"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.child.narrow([c for c in conditions if refs(c) and not refs(c) & self.lists.keys()])
 
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "semi": "SEMI JOIN"}

@@ -17,9 +17,11 @@ from deltaplane.expr.types import BOOLEAN, BYTE, LONG, SparkType
 from deltaplane.expr.written import conjuncts
 from deltaplane.queries.aggregates import AGGREGATES
 from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.generators import generated, generates
 from deltaplane.queries.plan import (
     Aggregation,
     Column,
+    Exploded,
     Filter,
     Joined,
     Node,
@@ -63,6 +65,7 @@ from deltaplane.queries.syntax import (
     Subquery,
     TableName,
     Values,
+    View,
     Window,
 )
 from deltaplane.queries.windows import over
@@ -225,6 +228,8 @@ class Planner:
                 left = self._joining(node, scope, conjuncts(condition.syntax))
                 if left:
                     node = Filter(node, self._bound(scope, left[0] if len(left) == 1 else Call("and", tuple(left))))
+        select, node, made_of = self._generated(select, node, scope)
+        scope = self._scope([*source.columns, *made_of], names)
         items = self._items(select, source.columns)
         keys = [(o, self._sort_tree(o, items, source.columns)) for o in order]
         trees = [tree for _, tree, _ in items] + [tree for _, tree in keys]
@@ -345,6 +350,49 @@ class Planner:
                 raise InvalidArgumentError(f"the result has no column {number}")
             return items[number - 1][1]
 
+    def _generated(self, select: Select, node: Node, scope: Scope) -> tuple[Select, Node, list[Column]]:
+        """The rows made more by a generator among the columns, and columns of it in its place."""
+        found = [i for i in select.items if isinstance(i, Item) and generates(i.value)]
+        if not found:
+            return select, node, []
+        if len(found) > 1 or select.group_by or select.sets:
+            refuse("a generator such as explode beside another one or with GROUP BY")
+        item = found[0]
+        with self._cursor.located(item.token):
+            assert isinstance(item.value, Call)
+            node, columns = self._exploded(node, scope, item.value, False)
+            if item.alias is not None and len(columns) > 1:
+                refuse(f"one name for {len(columns)} columns")
+        items: list[Item | Star] = []
+        for one in select.items:
+            if one is item:
+                titles = [item.alias or c.name for c in columns]
+                items += [replace(item, value=Ref((c.id,)), alias=t) for c, t in zip(columns, titles, strict=True)]
+            else:
+                items.append(one)
+        return replace(select, items=tuple(items)), node, [replace(c, hidden=True) for c in columns]
+
+    def _exploded(self, node: Node, scope: Scope, call: Call, outer: bool) -> tuple[Node, list[Column]]:
+        if len(call.args) != 1:
+            raise InvalidArgumentError(f"`{call.name}` takes an array or a map")
+        value = self._bound(scope, call.args[0])
+        whole = self._id()
+        made = generated(call.name, value.typed, whole, outer)
+        columns = [Column(self._id(), name, of) for name, of, _ in made]
+        lists = {c.id: sql for c, (_, _, sql) in zip(columns, made, strict=True)}
+        return Exploded(node, value, whole, lists), columns
+
+    def _view(self, view: View, names: Names) -> Planned:
+        source = self._relation(view.source, names)
+        with self._cursor.located(view.token):
+            scope = self._scope([*source.columns, *self._outer], names)
+            node, columns = self._exploded(source.node, scope, view.call, view.outer)
+        if view.columns and len(view.columns) != len(columns):
+            self.wrong_titles(len(columns), len(view.columns), view.token)
+        titles = view.columns or [c.name for c in columns]
+        made = [replace(c, name=t, qualifiers=(view.alias,)) for c, t in zip(columns, titles, strict=True)]
+        return Planned(node, [*source.columns, *made])
+
     def _windowed(
         self, node: Node, scope: Scope, found: Iterable[Window], names: Names
     ) -> tuple[Node, Scope, dict[Syntax, Syntax]]:
@@ -352,6 +400,8 @@ class Planner:
         outputs, columns = [], []
         made: dict[Syntax, Syntax] = {}
         for window in found:
+            if any(windows(arg) for arg in window.args):
+                refuse("a window function over another one: select that one in a subquery")
             bound = [[self._bound(scope, arg) for arg in part] for part in window.parts]
             typed = over(self._context, window, *([v.typed for v in part] for part in bound))
             self._note(typed)
@@ -447,6 +497,8 @@ class Planner:
     def _relation(self, relation: Relation, names: Names) -> Planned:
         if isinstance(relation, Join):
             return self._join(relation, names)
+        if isinstance(relation, View):
+            return self._view(relation, names)
         if isinstance(relation, TableName):
             named = names.get(relation.parts[0].lower()) if len(relation.parts) == 1 else None
             if named is None:

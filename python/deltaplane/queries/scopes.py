@@ -16,6 +16,7 @@ from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import STRING
 from deltaplane.expr.written import written
+from deltaplane.queries.generators import GENERATORS
 from deltaplane.queries.plan import Column, Ref, Source, Value
 from deltaplane.queries.syntax import Aggregate, Subquery, Window
 
@@ -181,6 +182,8 @@ class Scope(Binder):
             raise InvalidArgumentError(f"the aggregate function `{node.name}` can't stand here")
         if isinstance(node, Window):
             raise InvalidArgumentError(f"the window function `{node.name}` can't stand here")
+        if node.name in GENERATORS:
+            raise InvalidArgumentError(f"`{node.name}` stands alone as a column or in LATERAL VIEW")
         if isinstance(node, Subquery):
             return self._subqueries(node, self)
         if node.name == ".":

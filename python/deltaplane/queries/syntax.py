@@ -26,6 +26,7 @@ __all__ = [
     "Subquery",
     "TableName",
     "Values",
+    "View",
     "Window",
 ]
 
@@ -154,7 +155,19 @@ class Join:
     token: int = 0
 
 
-Relation = TableName | Nested | Join
+@dataclass(frozen=True)
+class View:
+    """LATERAL VIEW: a row for each element that `call` makes of a row of `source`; with `outer` one also where none is."""
+
+    source: Relation
+    call: Call
+    outer: bool
+    alias: str
+    columns: tuple[str, ...] = ()
+    token: int = 0
+
+
+Relation = TableName | Nested | Join | View
 
 
 @dataclass(frozen=True)
