@@ -73,11 +73,30 @@ class Drawing:
         made = f" WHERE {self.condition(scope)}"
         if self.chance.random() < 0.2:
             inner = self.one_of("SELECT k FROM codes", "SELECT k FROM codes WHERE k IS NOT NULL")
+            if self.chance.random() < 0.5:
+                related = self.one_of(*self.columns(scope, "text"), "'a'")
+                return made + f" AND {self.one_of('', 'NOT ')}EXISTS (SELECT 1 FROM codes x WHERE x.k = {related})"
             made += f" AND {self.one_of(*self.columns(scope, 'text'))} {self.one_of('', 'NOT ')}IN ({inner})"
         return made
 
     def value(self, scope: Scope) -> str:
         return self.one_of(self.number(scope), self.text(scope), self.condition(scope))
+
+    def windowed(self, scope: Scope) -> str:
+        """A function over a window of `sales`, whose rows an id orders."""
+        partition = self.one_of("", f"PARTITION BY {self.text(scope, 1)} ")
+        by_id = f"({partition}ORDER BY s.id{self.one_of('', ' DESC')})"
+        frame = f"ROWS BETWEEN {self.one_of('UNBOUNDED', '2', '1')} PRECEDING AND {self.one_of('CURRENT ROW', '1 FOLLOWING')}"
+        framed = f"({partition}ORDER BY s.id {frame})"
+        nulls = self.one_of("", " IGNORE NULLS", " RESPECT NULLS")
+        return self.one_of(
+            f"{self.one_of('rank', 'dense_rank')}() OVER ({partition}ORDER BY {self.value(scope)} NULLS LAST)",
+            f"{self.one_of('row_number()', 'ntile(3)', 'percent_rank()')} OVER {by_id}",
+            f"{self.one_of('lag', 'lead')}({self.value(scope)}, {self.one_of('1', '2')}){nulls} OVER {by_id}",
+            f"{self.one_of('first_value', 'last_value')}({self.text(scope)}){nulls} OVER {framed}",
+            f"{self.one_of('count', 'min', 'max')}({self.text(scope)}) OVER {self.one_of(by_id, framed)}",
+            f"sum(s.id % 7) OVER {self.one_of(by_id, framed)}",
+        )
 
     def aggregate(self, scope: Scope) -> str:
         # Remainders are small: no sum overflows, and none of doubles depends on the order of rows.
@@ -109,6 +128,8 @@ class Drawing:
         keys: list[str] = []
         if self.chance.random() < 0.5:
             items = [self.value(scope) for _ in range(self.chance.randint(1, 3))]
+            if [alias for alias, _ in scope] == ["s"] and self.chance.random() < 0.5 and "JOIN" not in relation:
+                items.append(self.windowed(scope))
             head = f"SELECT {self.one_of('', '', 'DISTINCT ')}"
         else:
             keys = [self.one_of(self.number(scope, 1), self.text(scope, 1)) for _ in range(self.chance.randint(0, 2))]
@@ -117,7 +138,8 @@ class Drawing:
         made = (
             head + ", ".join(f"{item} AS c{i}" for i, item in enumerate(items)) + f" FROM {relation}{self.where(scope)}"
         )
-        made += f" GROUP BY {', '.join(f'{i + 1}' for i in range(len(keys)))}" if keys else ""
+        numbers = ", ".join(f"{i + 1}" for i in range(len(keys)))
+        made += f" GROUP BY {self.one_of('', '', 'ROLLUP ', 'CUBE ')}({numbers})" if keys else ""
         if self.chance.random() < 0.5:
             ways = ("", " DESC", " NULLS LAST", " DESC NULLS FIRST")
             made += f" ORDER BY {', '.join(f'{i + 1}{self.one_of(*ways)}' for i in range(len(items)))}"

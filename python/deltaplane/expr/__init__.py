@@ -27,6 +27,11 @@ def parse(predicate: Predicate | None) -> str | None:
     if predicate is None:
         return None
     if isinstance(predicate, str):
+        from deltaplane.expr.simple import from_simple
+
+        plain = from_simple(predicate)
+        if plain is not None:
+            return json.dumps(plain)
         from deltaplane.expr.sql import from_sql
 
         return json.dumps(from_sql(predicate))
@@ -42,6 +47,11 @@ def necessary(condition: str) -> tuple[list[str], bool]:
     >>> necessary("day = '2024-01-01' AND length(name) > 3")[1]
     False
     """
+    from deltaplane.expr.simple import parts
+
+    plain = parts(condition)
+    if plain is not None:
+        return [json.dumps(tree) for tree in plain], True
     from deltaplane.expr.sql import understood
 
     found, complete = understood(condition)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.expr import durations
 from deltaplane.expr.strings import unescape
 from deltaplane.expr.types import (
     BOOLEAN,
@@ -406,6 +405,9 @@ class Parser:
         return Literal(str(total), of)
 
     def duration(self) -> tuple[int, SparkType]:
+        # Its patterns take longer to compile than a plain predicate takes to be read.
+        from deltaplane.expr import durations
+
         counted: list[tuple[str, str]] = []
         while self.counted(0):
             sign = self.peek() if self.peek() in ("+", "-") else ""

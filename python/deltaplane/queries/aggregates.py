@@ -1,6 +1,7 @@
 """The admitted aggregate functions: what each makes of its arguments, with Spark's result types and overflow.
 
-What depends on the order of rows, or is computed by another formula than Spark's, is not among them. Called by
+What depends on the order of rows, or is computed by another formula than Spark's, is not among them. `over` is the window
+of rows that a function is computed for, as text of DuckDB. Called by
 `grammar`, which knows them by name, and by `planning`.
 """
 
@@ -16,7 +17,7 @@ from deltaplane.expr.types import BOOLEAN, DOUBLE, LONG, MAX_PRECISION, SparkTyp
 
 __all__ = ["AGGREGATES", "normal"]
 
-Lowering = Callable[[Context, str, list[Typed], bool], Typed]
+Lowering = Callable[[Context, str, list[Typed], bool, str], Typed]
 # How many digits Spark adds to a decimal's for its sum.
 _SUM_DIGITS = 10
 _AVERAGE_DIGITS = 4
@@ -37,16 +38,16 @@ def _one(name: str, args: list[Typed]) -> Typed:
     return args[0]
 
 
-def _count(_: Context, name: str, args: list[Typed], distinct: bool) -> Typed:
+def _count(_: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
     if not args or (distinct and not all(a.type.atomic for a in args)):
         mistyped(name, args)
     if not distinct and len(args) == 1:
-        return Typed(LONG, f"count({args[0].sql})")
+        return Typed(LONG, f"count({args[0].sql}){over}")
     present = " AND ".join(f"({a.sql}) IS NOT NULL" for a in args)
     if not distinct:
-        return Typed(LONG, f"count(CASE WHEN {present} THEN 1 END)")
+        return Typed(LONG, f"count(CASE WHEN {present} THEN 1 END){over}")
     value = normal(args[0]).sql if len(args) == 1 else f"row({', '.join(normal(a).sql for a in args)})"
-    return Typed(LONG, f"count(DISTINCT CASE WHEN {present} THEN {value} END)")
+    return Typed(LONG, f"count(DISTINCT CASE WHEN {present} THEN {value} END){over}")
 
 
 def _number(name: str, args: list[Typed]) -> Typed:
@@ -62,58 +63,59 @@ def _sum_type(of: SparkType) -> SparkType:
     return LONG if of.integral else DOUBLE
 
 
-def _sum(context: Context, name: str, args: list[Typed], distinct: bool) -> Typed:
+def _sum(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
     value = _number(name, args)
     to = _sum_type(value.type)
     if to == DOUBLE:
         value = cast(context, value, DOUBLE)
     each = f"DISTINCT {normal(value).sql}" if distinct else value.sql
-    return Typed(to, f"CAST(sum({each}) AS {to.duck})", throws=to != DOUBLE)
+    return Typed(to, f"CAST(sum({each}){over} AS {to.duck})", throws=to != DOUBLE)
 
 
-def _average(context: Context, name: str, args: list[Typed], distinct: bool) -> Typed:
+def _average(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
     value = _number(name, args)
     if value.type.name != "decimal":
         value = cast(context, value, DOUBLE)
         each = f"DISTINCT {normal(value).sql}" if distinct else value.sql
-        return Typed(DOUBLE, f"(sum({each}) / count({each}))")
+        return Typed(DOUBLE, f"(sum({each}){over} / count({each}){over})")
     precision, scale = value.type.precision, value.type.scale
     if precision + _SUM_DIGITS + _AVERAGE_DIGITS > MAX_PRECISION:
         refuse(f"`{name}` of {value.type}")
     to = decimal(precision + _AVERAGE_DIGITS, scale + _AVERAGE_DIGITS)
     each = f"DISTINCT {value.sql}" if distinct else value.sql
     total = Typed(
-        decimal(precision + _SUM_DIGITS, scale), f"CAST(sum({each}) AS DECIMAL({precision + _SUM_DIGITS},{scale}))"
+        decimal(precision + _SUM_DIGITS, scale),
+        f"CAST(sum({each}){over} AS DECIMAL({precision + _SUM_DIGITS},{scale}))",
     )
     # Half up, on whole numbers.
-    top, bottom = f"(abs({unscaled(total)}) * {10**_AVERAGE_DIGITS})", f"nullif(count({each}), 0)"
+    top, bottom = f"(abs({unscaled(total)}) * {10**_AVERAGE_DIGITS})", f"nullif(count({each}){over}, 0)"
     rounded = f"({top} // {bottom} + CASE WHEN {top} % {bottom} >= {bottom} - {top} % {bottom} THEN 1 ELSE 0 END)"
     sign = f"CASE WHEN {total.sql} < 0 THEN -1 ELSE 1 END"
     return Typed(to, rescaled(f"({rounded} * {sign})", to), throws=True)
 
 
-def _extreme(_: Context, name: str, args: list[Typed], distinct: bool) -> Typed:
+def _extreme(_: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
     # Duplicates change no extreme.
     value = _one(name, args)
-    return Typed(value.type, f"{name}({value.sql})")
+    return Typed(value.type, f"{name}({value.sql}){over}")
 
 
 def _condition(context: Context, name: str, args: list[Typed]) -> Typed:
     return boolean(context, name, _one(name, args))
 
 
-def _count_if(context: Context, name: str, args: list[Typed], distinct: bool) -> Typed:
+def _count_if(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
     value = _condition(context, name, args)
     which = "DISTINCT " if distinct else ""
-    return Typed(LONG, f"count({which}CASE WHEN {value.sql} THEN 1 END)")
+    return Typed(LONG, f"count({which}CASE WHEN {value.sql} THEN 1 END){over}")
 
 
-def _all(context: Context, name: str, args: list[Typed], distinct: bool) -> Typed:
-    return Typed(BOOLEAN, f"bool_and({_condition(context, name, args).sql})")
+def _all(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
+    return Typed(BOOLEAN, f"bool_and({_condition(context, name, args).sql}){over}")
 
 
-def _any(context: Context, name: str, args: list[Typed], distinct: bool) -> Typed:
-    return Typed(BOOLEAN, f"bool_or({_condition(context, name, args).sql})")
+def _any(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
+    return Typed(BOOLEAN, f"bool_or({_condition(context, name, args).sql}){over}")
 
 
 AGGREGATES: dict[str, Lowering] = {

@@ -92,6 +92,8 @@ def _over_facts(
     aggregation: Aggregation, opened: Mapping[str, SourceRows], name: str
 ) -> tuple[Aggregation, FileFacts] | None:
     """The same aggregation over files; None where the log can't tell it."""
+    if aggregation.sets is not None:
+        return None
     source, conditions = _below(aggregation.child)
     rows = opened.get(source.name) if source is not None else None
     if source is None or not isinstance(rows, DeltaSource):

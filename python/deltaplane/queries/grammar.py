@@ -13,14 +13,16 @@ from typing import NoReturn
 
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr.program import compile_expressions
-from deltaplane.expr.syntax import Literal, Syntax
+from deltaplane.expr.syntax import Call, Literal, Syntax
 from deltaplane.expr.types import INT
 from deltaplane.options import VersionLike
 from deltaplane.queries.aggregates import AGGREGATES
 from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.generators import GENERATORS
 from deltaplane.queries.syntax import (
     Aggregate,
     Body,
+    Frame,
     Item,
     Join,
     Nested,
@@ -33,7 +35,10 @@ from deltaplane.queries.syntax import (
     Subquery,
     TableName,
     Values,
+    View,
+    Window,
 )
+from deltaplane.queries.windows import WINDOW_FUNCTIONS
 
 __all__ = ["BEGINNINGS", "GOES_ON", "Grammar"]
 
@@ -63,7 +68,10 @@ _JOINS = {
     ("anti", "join"): "anti",
 }
 _SETS = {"union": "union", "except": "except", "minus": "except"}
-_LATER_CLAUSES = ("qualify", "window", "lateral", "pivot", "unpivot", "tablesample", "sort", "cluster", "distribute")
+_GROUPINGS = ("grouping", "grouping_id")
+_LATER_CLAUSES = ("lateral", "pivot", "unpivot", "tablesample", "sort", "cluster", "distribute")
+# Functions that say within their parentheses what becomes of nulls.
+_INSIDE = ("first", "last", "any_value")
 _NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
 
 
@@ -78,6 +86,7 @@ class Grammar(Cursor):
         """With `own_queries` off, queries that end a statement are another engine's to read."""
         super().__init__(text)
         self.own_queries = own_queries
+        self.ignored = False
 
     def last_query(self) -> Query:
         """The query that ends the statement; another engine's is passed over."""
@@ -208,13 +217,16 @@ class Grammar(Cursor):
         while self.take(","):
             items.append(self.item())
         source = self.relations() if self.take("from") else None
+        while source is not None and self.peek() == "lateral" and self.peek(1) == "view":
+            source = self.view(source)
         if self.peek() in _LATER_CLAUSES:
             self.refuse(self.peek().upper())
         where_token = self.at + 1
         where = self.expression() if self.take("where") else None
-        group = self.group() if self.take("group") else ()
+        group, sets = self.group() if self.take("group") else ((), None)
         having_token = self.at + 1
         having = self.expression() if self.take("having") else None
+        windows, qualify, qualify_token = self.after_groups()
         return Select(
             tuple(items),
             source,
@@ -225,7 +237,31 @@ class Grammar(Cursor):
             token,
             where_token=where_token,
             having_token=having_token,
+            sets=sets,
+            windows=windows,
+            qualify=qualify,
+            qualify_token=qualify_token,
         )
+
+    def after_groups(self) -> tuple[tuple[tuple[str, Window], ...], Syntax | None, int]:
+        """WINDOW and QUALIFY, in either order."""
+        windows: list[tuple[str, Window]] = []
+        qualify, token = None, 0
+        while True:
+            if not windows and self.take("window"):
+                windows.append(self.named_window())
+                while self.take(","):
+                    windows.append(self.named_window())
+            elif qualify is None and self.take("qualify"):
+                token = self.at
+                qualify = self.expression()
+            else:
+                return tuple(windows), qualify, token
+
+    def named_window(self) -> tuple[str, Window]:
+        name = self.name("a window's name")
+        self.expect("as")
+        return name, self.window("", ())
 
     def item(self) -> Item | Star:
         star = self.star()
@@ -259,20 +295,67 @@ class Grammar(Cursor):
             return self.identifier()
         return None
 
-    def group(self) -> tuple[Item, ...]:
+    def group(self) -> tuple[tuple[Item, ...], tuple[tuple[int, ...], ...] | None]:
+        """What rows are grouped by, and the sets of it if there are several."""
         self.expect("by")
-        if self.peek() in ("rollup", "cube", "grouping") or (self.peek() == "all" and self.peek(1) != "("):
-            self.refuse(f"GROUP BY {self.peek().upper()}")
-        found = []
+        if self.peek() == "all" and self.peek(1) != "(":
+            self.refuse("GROUP BY ALL")
+        items: list[Item] = []
+        sets: list[tuple[int, ...]] = [()]
+        several = False
         while True:
-            token = self.at
-            value = self.expression()
-            found.append(Item(value, self.text_from(token), token=token))
+            found = self.several_sets(items)
+            several |= found is not None
+            sets = [one + other for one in sets for other in found or [(self.group_item(items),)]]
             if not self.take(","):
                 break
-        if self.peek() in ("with", "grouping"):
-            self.refuse(f"GROUP BY … {self.peek().upper()}")
-        return tuple(found)
+        every = tuple(range(len(items)))
+        if not several and self.peek() == "with" and self.peek(1) in ("rollup", "cube"):
+            self.at += 1
+            sets = _rolled([(i,) for i in every]) if self.take("rollup") else _cubed([(i,) for i in every])
+            self.take("cube")
+            several = True
+        elif not several and self.peek() == "grouping":
+            sets, several = self.several_sets(items) or [], True
+            if len(items) > len(every):
+                self.wrong("expected sets of what rows are grouped by")
+        if len(sets) > 1024:
+            self.refuse(f"GROUP BY with {len(sets)} sets")
+        return tuple(items), tuple(sets) if several else None
+
+    def group_item(self, items: list[Item]) -> int:
+        """The number of the next item, which may have stood before."""
+        token = self.at
+        value = self.expression()
+        for i, item in enumerate(items):
+            if item.value == value:
+                return i
+        items.append(Item(value, self.text_from(token), token=token))
+        return len(items) - 1
+
+    def several_sets(self, items: list[Item]) -> list[tuple[int, ...]] | None:
+        """What ROLLUP, CUBE or GROUPING SETS stands for, if one comes next."""
+        if self.peek() in ("rollup", "cube") and self.peek(1) == "(":
+            rolls = self.take("rollup")
+            if not rolls:
+                self.at += 1
+            parts = self.listed(lambda: self.group_set(items))
+            return _rolled(parts) if rolls else _cubed(parts)
+        if self.take("grouping", "sets"):
+            members = self.listed(lambda: self.several_sets(items) or [self.group_set(items)])
+            return [one for member in members for one in member]
+        return None
+
+    def group_set(self, items: list[Item]) -> tuple[int, ...]:
+        start = self.at
+        if self.take("(", ")"):
+            return ()
+        if self.peek() == "(":
+            found = tuple(self.listed(lambda: self.group_item(items)))
+            if self.peek() in (",", ")"):
+                return found
+            self.at = start
+        return (self.group_item(items),)
 
     def order(self) -> tuple[Order, ...]:
         self.expect("by")
@@ -305,6 +388,21 @@ class Grammar(Cursor):
                 self.refuse("LATERAL")
             made = self.joined(Join(made, self.relation(), "cross", token=token))
         return made
+
+    def view(self, source: Relation) -> View:
+        """LATERAL VIEW over the relations before it."""
+        self.at += 2
+        outer, token = self.take("outer"), self.at
+        call = self.expression()
+        if not isinstance(call, Call) or call.name not in GENERATORS:
+            self.refuse("LATERAL VIEW of something else than explode or posexplode")
+        alias = self.name("a name for the view") if self.kind() in ("name", "quoted") and self.peek() != "as" else ""
+        columns: list[str] = []
+        if self.take("as"):
+            columns.append(self.name("a column's name"))
+            while self.take(","):
+                columns.append(self.name("a column's name"))
+        return View(source, call, outer, alias, tuple(columns), token)
 
     def joined(self, left: Relation) -> Relation:
         while True:
@@ -426,15 +524,93 @@ class Grammar(Cursor):
             query = self.query()
             self.expect(")")
             return Subquery("exists", (), query)
-        if name not in AGGREGATES:
-            made = super().call()
-            if self.peek() == "over" and (self.peek(1) == "(" or self.kind(1) in ("name", "quoted")):
-                self.refuse("a window function")
-            return made
+        if name in WINDOW_FUNCTIONS:
+            self.at += 2
+            return self.window_function(name)
+        if name not in AGGREGATES and name not in _GROUPINGS:
+            return super().call()
         self.at += 2
         return self.aggregate(name)
 
-    def aggregate(self, name: str) -> Aggregate:
+    def window_function(self, name: str) -> Syntax:
+        args = self.arguments(of=name)
+        if self.peek() == "filter" and self.peek(1) == "(":
+            self.refuse(f"FILTER of {name}")
+        ignores = self.nulls() or (name in _INSIDE and self.ignored)
+        self.ignored = False
+        if self.peek() != "over":
+            self.refuse(f"the function `{name}` without OVER")
+        self.at += 1
+        return self.window(name, tuple(args), ignores)
+
+    def nulls(self) -> bool:
+        """Whether nulls are ignored, as IGNORE NULLS or RESPECT NULLS says."""
+        if self.take("ignore", "nulls"):
+            return True
+        self.take("respect", "nulls")
+        return False
+
+    def window(self, name: str, args: tuple[Syntax, ...], ignores: bool = False) -> Window:
+        """A function over the window that comes next: a name, or what it is in parentheses."""
+        if self.variables:
+            self.refuse("a window function in a lambda function")
+        if self.peek() != "(":
+            return Window(name, args, ignores_nulls=ignores, named=self.name("a window or a parenthesis"))
+        self.at += 1
+        if self.kind() in ("name", "quoted") and self.peek(1) == ")":
+            named = self.name("a window's name")
+            self.expect(")")
+            return Window(name, args, ignores_nulls=ignores, named=named)
+        partition: list[Syntax] = []
+        if self.take("partition", "by") or self.take("distribute", "by"):
+            partition.append(self.expression())
+            while self.take(","):
+                partition.append(self.expression())
+        order = self.order() if self.take("order") or self.take("sort") else ()
+        frame = self.frame()
+        self.expect(")")
+        return Window(
+            name,
+            (*args, *partition, *(o.value for o in order)),
+            len(partition),
+            tuple((o.descending, o.nulls_first) for o in order),
+            frame,
+            ignores,
+        )
+
+    def frame(self) -> Frame | None:
+        if self.peek() not in ("rows", "range"):
+            return None
+        rows = self.take("rows")
+        if not rows:
+            self.at += 1
+        token = self.at
+        if self.take("between"):
+            start = self.bound("following")
+            self.expect("and")
+            end = self.bound("preceding")
+        else:
+            start, end = self.bound("following"), 0
+        if start is not None and end is not None and start > end:
+            self.wrong("expected a frame that ends behind its beginning", self.tokens[token].start)
+        return Frame(rows, start, end)
+
+    def bound(self, unfit: str) -> int | None:
+        if self.take("unbounded"):
+            if self.peek() == unfit or not (self.take("preceding") or self.take("following")):
+                self.expected("FOLLOWING" if unfit == "preceding" else "PRECEDING")
+            return None
+        if self.take("current", "row"):
+            return 0
+        if self.kind() != "number" or self.peek(1) not in ("preceding", "following"):
+            self.refuse("a frame's bound that isn't a whole number")
+        count = self.whole_number("a number of rows")
+        if self.take("preceding"):
+            return -count
+        self.expect("following")
+        return count
+
+    def aggregate(self, name: str) -> Syntax:
         if self.variables:
             self.refuse(f"the aggregate function {name} in a lambda function")
         args: list[Syntax] = []
@@ -453,18 +629,27 @@ class Grammar(Cursor):
             self.expect("where")
             where = self.expression()
             self.expect(")")
-        if self.peek() in ("over", "within", "ignore", "respect"):
-            self.refuse("a window function")
-        return Aggregate(name, tuple(args), distinct, where)
+        if self.peek() in ("within", "ignore", "respect"):
+            self.refuse(f"{name} with {self.peek().upper()}")
+        if self.peek() != "over" or (self.peek(1) != "(" and self.kind(1) not in ("name", "quoted")):
+            return Aggregate(name, tuple(args), distinct, where)
+        if distinct:
+            self.wrong("expected a window function without DISTINCT")
+        self.at += 1
+        # The functions pass nulls over, so that what isn't counted isn't evaluated either.
+        kept = args if where is None else [Call("case", (where, arg)) for arg in args]
+        return self.window(name, tuple(kept))
 
     def arguments(self, of: str = "") -> list[Syntax]:
-        if of not in AGGREGATES:
+        if of not in AGGREGATES and of not in WINDOW_FUNCTIONS and of not in _GROUPINGS:
             return super().arguments(of)
         args: list[Syntax] = []
         if self.take(")"):
             return args
         while True:
             args.append(self.expression())
+            if of in _INSIDE:
+                self.ignored = self.nulls()
             if not self.take(","):
                 self.expect(")")
                 return args
@@ -484,3 +669,13 @@ class Grammar(Cursor):
             self.expect(")")
             return Subquery("scalar", (), query)
         return super().primary()
+
+
+def _rolled(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [tuple(i for part in parts[:count] for i in part) for count in range(len(parts), -1, -1)]
+
+
+def _cubed(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    # More than so many sets are refused anyway.
+    kept = range(1 << min(len(parts), 11))
+    return [tuple(i for n, part in enumerate(parts) if mask >> n & 1 for i in part) for mask in kept]

@@ -18,6 +18,7 @@ from deltaplane.expr.written import conjuncts
 __all__ = [
     "Aggregation",
     "Column",
+    "Exploded",
     "Filter",
     "Joined",
     "Node",
@@ -31,6 +32,7 @@ __all__ = [
     "SortKey",
     "Source",
     "Value",
+    "Windowed",
     "refs",
 ]
 
@@ -195,22 +197,77 @@ def _renamed(node: Syntax, renamed: Mapping[str, Syntax]) -> Syntax:
 
 @dataclass
 class Aggregation:
-    """A row for each group, or a single one without keys."""
+    """A row for each group, or a single one without keys.
+
+    With `sets` a row for each group of each of them, which are numbers of keys that are columns of the child.
+    """
 
     child: Node
     keys: Sequence[Output]
     values: Sequence[Output]
+    sets: Sequence[Sequence[int]] | None = None
 
     def render(self, needed: Sequence[str]) -> str:
         kept = [o for o in self.values if o.id in needed]
         uses = frozenset().union(*(o.value.uses for o in (*self.keys, *kept)))
-        listed = ", ".join(f"{o.value.typed.sql} AS {o.id}" for o in (*self.keys, *kept)) or "count(*) AS r"
+        within = set(range(len(self.keys))) if self.sets is None else {i for one in self.sets for i in one}
+        # A key that is in no set is always null.
+        keys = [
+            o.value.typed.sql if i in within else f"CAST(NULL AS {o.value.typed.type.duck})"
+            for i, o in enumerate(self.keys)
+        ]
+        values = [*keys, *(o.value.typed.sql for o in kept)]
+        listed = (
+            ", ".join(f"{v} AS {o.id}" for v, o in zip(values, (*self.keys, *kept), strict=True)) or "count(*) AS r"
+        )
         grouped = f" GROUP BY {', '.join(str(i + 1) for i in range(len(self.keys)))}" if self.keys else ""
+        if self.sets is not None:
+            sets = ", ".join(f"({', '.join(self.keys[i].value.typed.sql for i in one)})" for one in self.sets)
+            # No rows make no group, not even that of all rows.
+            grouped = f" GROUP BY GROUPING SETS ({sets}) HAVING count(*) > 0"
         return f"SELECT {_list(needed)} FROM (SELECT {listed} FROM ({self.child.render(sorted(uses))}){grouped})"
 
     def narrow(self, conditions: list[Syntax]) -> None:
-        # A single group is there even where no row is.
-        self.child.narrow(_below([c for c in conditions if refs(c)], self.keys))
+        # A single group is there even where no row is, and other sets have null for a key.
+        self.child.narrow(_below([c for c in conditions if refs(c) and self.sets is None], self.keys))
+
+
+@dataclass
+class Windowed:
+    """The rows with further columns, each of which is computed over other rows too."""
+
+    child: Node
+    outputs: Sequence[Output]
+
+    def render(self, needed: Sequence[str]) -> str:
+        made = {o.id: f"{o.value.typed.sql} AS {o.id}" for o in self.outputs if o.id in needed}
+        uses = frozenset().union(*(o.value.uses for o in self.outputs if o.id in made))
+        child = self.child.render(_with([id for id in needed if id not in made], uses))
+        return f"SELECT {_list([made.get(id, id) for id in needed])} FROM ({child})"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        # Each row may matter for another one.
+        self.child.narrow([])
+
+
+@dataclass
+class Exploded:
+    """A row for each element of a list: `lists` are lists of one length over the column `whole`, by the new ids."""
+
+    child: Node
+    value: Value
+    whole: str
+    lists: Mapping[str, str]
+
+    def render(self, needed: Sequence[str]) -> str:
+        below = [id for id in needed if id not in self.lists]
+        child = self.child.render(_with(below, self.value.uses))
+        rows = f"SELECT {_list([*below, f'{self.value.typed.sql} AS {self.whole}'])} FROM ({child})"
+        made = ", ".join(f"unnest({sql}) AS {id}" for id, sql in self.lists.items())
+        return f"SELECT {_list(needed)} FROM (SELECT {', '.join([*below, made])} FROM ({rows}))"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.child.narrow([c for c in conditions if refs(c) and not refs(c) & self.lists.keys()])
 
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "semi": "SEMI JOIN"}
@@ -312,7 +369,8 @@ class Sort:
 class Column:
     """A column that names are looked up among. `type` is None where expressions have no such type.
 
-    `hidden` ones answer to their qualified name alone.
+    `hidden` ones answer to their qualified name alone. `outer` ones are of the query around a subquery: their values are
+    constants there, and what the subquery has itself comes first.
     """
 
     id: str
@@ -320,3 +378,4 @@ class Column:
     type: SparkType | None
     qualifiers: tuple[str, ...] = ()
     hidden: bool = False
+    outer: bool = False

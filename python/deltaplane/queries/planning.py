@@ -6,20 +6,22 @@ Asks `Sources` for tables and leaves running to `running`. What Spark would run 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Call, Cast, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
-from deltaplane.expr.types import BOOLEAN, SparkType
+from deltaplane.expr.types import BOOLEAN, BYTE, LONG, SparkType
 from deltaplane.expr.written import conjuncts
 from deltaplane.queries.aggregates import AGGREGATES
 from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.generators import generated, generates
 from deltaplane.queries.plan import (
     Aggregation,
     Column,
+    Exploded,
     Filter,
     Joined,
     Node,
@@ -32,6 +34,7 @@ from deltaplane.queries.plan import (
     Sort,
     Source,
     Value,
+    Windowed,
     refs,
 )
 from deltaplane.queries.rules import (
@@ -46,7 +49,7 @@ from deltaplane.queries.rules import (
     together,
     unqualified,
 )
-from deltaplane.queries.scopes import Scope, aggregates, contains, matching, resolved, rewritten
+from deltaplane.queries.scopes import Scope, aggregates, contains, matching, resolved, rewritten, windows
 from deltaplane.queries.syntax import (
     Aggregate,
     Body,
@@ -62,7 +65,10 @@ from deltaplane.queries.syntax import (
     Subquery,
     TableName,
     Values,
+    View,
+    Window,
 )
+from deltaplane.queries.windows import over
 
 __all__ = ["Planned", "Planner", "Tables"]
 
@@ -101,6 +107,9 @@ class Planner:
         self._tables = tables
         self._context = context
         self._numbers = itertools.count()
+        # The columns of the queries around the one that is planned, and those of them that it names.
+        self._outer: list[Column] = []
+        self._correlated: set[str] = set()
         self.sources: list[Source] = []
         self.throws = False
 
@@ -208,7 +217,9 @@ class Planner:
     # --- SELECT -------------------------------------------------------------------------------------------------------
 
     def _select(self, select: Select, names: Names, order: Sequence[Order]) -> Planned:
+        select, order = _with_windows(select, order)
         source = Planned(OneRow(), []) if select.source is None else self._relation(select.source, names)
+        source = Planned(source.node, [*source.columns, *self._outer])
         scope = self._scope(source.columns, names)
         node = source.node
         if select.where is not None:
@@ -217,6 +228,8 @@ class Planner:
                 left = self._joining(node, scope, conjuncts(condition.syntax))
                 if left:
                     node = Filter(node, self._bound(scope, left[0] if len(left) == 1 else Call("and", tuple(left))))
+        select, node, made_of = self._generated(select, node, scope)
+        scope = self._scope([*source.columns, *made_of], names)
         items = self._items(select, source.columns)
         keys = [(o, self._sort_tree(o, items, source.columns)) for o in order]
         trees = [tree for _, tree, _ in items] + [tree for _, tree in keys]
@@ -225,14 +238,34 @@ class Planner:
             with self._cursor.located(select.having_token):
                 having = self._aliased(select.having, items, source.columns, "HAVING")
                 trees.append(having)
-        if select.group_by or having is not None or any(aggregates(tree) for tree in trees):
+        qualify = None
+        if select.qualify is not None:
+            with self._cursor.located(select.qualify_token):
+                qualify = self._aliased(select.qualify, items, source.columns, "QUALIFY")
+                trees.append(qualify)
+                if not any(windows(tree) for tree in trees):
+                    raise InvalidArgumentError("QUALIFY needs a window function, there or among the columns")
+        if select.group_by or select.sets or having is not None or any(aggregates(tree) for tree in trees):
             node, columns, replaced = self._aggregated(node, scope, select, items, trees)
-            scope = self._scope(columns, names)
+            scope = self._scope([*columns, *self._outer], names)
             items = [(name, self._grouped(tree, replaced, token), token) for name, tree, token in items]
             keys = [(o, self._grouped(tree, replaced, o.token)) for o, tree in keys]
             if having is not None:
                 with self._cursor.located(select.having_token):
                     node = Filter(node, self._condition(scope, rewritten(having, replaced), "HAVING"))
+            if qualify is not None:
+                qualify = self._grouped(qualify, replaced, select.qualify_token)
+        found = [
+            w for tree in (*(t for _, t, _ in items), *(t for _, t in keys), qualify) if tree for w in windows(tree)
+        ]
+        if found:
+            with self._cursor.located(select.token):
+                node, scope, made = self._windowed(node, scope, dict.fromkeys(found), names)
+            items = [(name, rewritten(tree, made.get), token) for name, tree, token in items]
+            keys = [(o, rewritten(tree, made.get)) for o, tree in keys]
+            if qualify is not None:
+                with self._cursor.located(select.qualify_token):
+                    node = Filter(node, self._condition(scope, rewritten(qualify, made.get), "QUALIFY"))
         return self._projected(node, scope, select.distinct, items, keys)
 
     def _projected(
@@ -317,6 +350,68 @@ class Planner:
                 raise InvalidArgumentError(f"the result has no column {number}")
             return items[number - 1][1]
 
+    def _generated(self, select: Select, node: Node, scope: Scope) -> tuple[Select, Node, list[Column]]:
+        """The rows made more by a generator among the columns, and columns of it in its place."""
+        found = [i for i in select.items if isinstance(i, Item) and generates(i.value)]
+        if not found:
+            return select, node, []
+        if len(found) > 1 or select.group_by or select.sets:
+            refuse("a generator such as explode beside another one or with GROUP BY")
+        item = found[0]
+        with self._cursor.located(item.token):
+            assert isinstance(item.value, Call)
+            node, columns = self._exploded(node, scope, item.value, False)
+            if item.alias is not None and len(columns) > 1:
+                refuse(f"one name for {len(columns)} columns")
+        items: list[Item | Star] = []
+        for one in select.items:
+            if one is item:
+                titles = [item.alias or c.name for c in columns]
+                items += [replace(item, value=Ref((c.id,)), alias=t) for c, t in zip(columns, titles, strict=True)]
+            else:
+                items.append(one)
+        return replace(select, items=tuple(items)), node, [replace(c, hidden=True) for c in columns]
+
+    def _exploded(self, node: Node, scope: Scope, call: Call, outer: bool) -> tuple[Node, list[Column]]:
+        if len(call.args) != 1:
+            raise InvalidArgumentError(f"`{call.name}` takes an array or a map")
+        value = self._bound(scope, call.args[0])
+        whole = self._id()
+        made = generated(call.name, value.typed, whole, outer)
+        columns = [Column(self._id(), name, of) for name, of, _ in made]
+        lists = {c.id: sql for c, (_, _, sql) in zip(columns, made, strict=True)}
+        return Exploded(node, value, whole, lists), columns
+
+    def _view(self, view: View, names: Names) -> Planned:
+        source = self._relation(view.source, names)
+        with self._cursor.located(view.token):
+            scope = self._scope([*source.columns, *self._outer], names)
+            node, columns = self._exploded(source.node, scope, view.call, view.outer)
+        if view.columns and len(view.columns) != len(columns):
+            self.wrong_titles(len(columns), len(view.columns), view.token)
+        titles = view.columns or [c.name for c in columns]
+        made = [replace(c, name=t, qualifiers=(view.alias,)) for c, t in zip(columns, titles, strict=True)]
+        return Planned(node, [*source.columns, *made])
+
+    def _windowed(
+        self, node: Node, scope: Scope, found: Iterable[Window], names: Names
+    ) -> tuple[Node, Scope, dict[Syntax, Syntax]]:
+        """The rows with the values of functions over windows, and what stands for these."""
+        outputs, columns = [], []
+        made: dict[Syntax, Syntax] = {}
+        for window in found:
+            if any(windows(arg) for arg in window.args):
+                refuse("a window function over another one: select that one in a subquery")
+            bound = [[self._bound(scope, arg) for arg in part] for part in window.parts]
+            typed = over(self._context, window, *([v.typed for v in part] for part in bound))
+            self._note(typed)
+            column = Column(self._id(), window.name, typed.type)
+            uses = frozenset().union(*(v.uses for part in bound for v in part))
+            outputs.append(Output(column.id, Value(typed, uses, window)))
+            columns.append(column)
+            made[window] = Ref((column.id,))
+        return Windowed(node, outputs), self._scope([*scope.columns, *columns], names), made
+
     # --- groups -------------------------------------------------------------------------------------------------------
 
     def _aggregated(
@@ -330,26 +425,44 @@ class Planner:
         replaced = _Replaced()
         columns: list[Column] = []
         keys: list[Output] = []
+        numbers: list[int] = []
         for item in select.group_by:
             with self._cursor.located(item.token):
                 tree = self._group_tree(item, items, scope.columns)
-                if tree in replaced:
-                    continue
-                value = comparable(self._bound(scope, tree), "GROUP BY")
-                column = Column(self._id(), item.text, value.typed.type)
-                keys.append(Output(column.id, value))
-                columns.append(column)
-                replaced[tree] = Ref((column.id,))
+                if tree not in replaced:
+                    value = comparable(self._bound(scope, tree), "GROUP BY")
+                    column = Column(self._id(), item.text, value.typed.type)
+                    keys.append(Output(column.id, value))
+                    columns.append(column)
+                    replaced[tree] = Ref((column.id,))
+                numbers.append([*replaced].index(tree))
+        sets = (
+            None if select.sets in (None, ((),)) else [sorted({numbers[i] for i in one}) for one in select.sets or ()]
+        )
+        trees_of_keys = [*replaced]
+        if sets is not None:
+            node, keys = self._as_columns(node, scope, keys)
         values: list[Output] = []
         for one in dict.fromkeys(a for tree in trees for a in aggregates(tree)):
             with self._cursor.located(select.token):
-                value = self._aggregate(scope, one)
+                grouping = one.name in ("grouping", "grouping_id")
+                value = _grouping(one, trees_of_keys, keys, sets) if grouping else self._aggregate(scope, one)
             column = Column(self._id(), one.name, value.typed.type)
             values.append(Output(column.id, value))
             columns.append(column)
             replaced[one] = Ref((column.id,))
-        replaced.known = {c.id: c for c in scope.columns}
-        return Aggregation(node, keys, values), columns, replaced
+        replaced.known = {c.id: c for c in scope.columns if not c.outer}
+        return Aggregation(node, keys, values, sets), columns, replaced
+
+    def _as_columns(self, node: Node, scope: Scope, keys: Sequence[Output]) -> tuple[Node, list[Output]]:
+        """The rows with the keys as columns beside the others, since a set is null where a key isn't of it."""
+        beside = [Output(c.id, scope.value(Ref((c.id,)))) for c in scope.columns if c.type is not None and not c.outer]
+        own = [Output(self._id(), key.value) for key in keys]
+        made = [
+            Output(key.id, Value(replace(key.value.typed, sql=column.id), frozenset({column.id}), Ref((column.id,))))
+            for key, column in zip(keys, own, strict=True)
+        ]
+        return Project(node, [*beside, *own]), made
 
     def _grouped(self, tree: Syntax, replaced: _Replaced, token: int) -> Syntax:
         with self._cursor.located(token):
@@ -375,7 +488,7 @@ class Planner:
             # The functions pass nulls over, so that what isn't counted isn't evaluated either.
             args = [Call("case", (call.where, arg)) for arg in args]
         bound = [self._bound(scope, arg) for arg in args]
-        typed = AGGREGATES[call.name](self._context, call.name, [v.typed for v in bound], call.distinct)
+        typed = AGGREGATES[call.name](self._context, call.name, [v.typed for v in bound], call.distinct, "")
         self._note(typed)
         return Value(typed, frozenset().union(*(v.uses for v in bound)), call)
 
@@ -384,6 +497,8 @@ class Planner:
     def _relation(self, relation: Relation, names: Names) -> Planned:
         if isinstance(relation, Join):
             return self._join(relation, names)
+        if isinstance(relation, View):
+            return self._view(relation, names)
         if isinstance(relation, TableName):
             named = names.get(relation.parts[0].lower()) if len(relation.parts) == 1 else None
             if named is None:
@@ -491,6 +606,7 @@ class Planner:
 
     def _bound(self, scope: Scope, node: Syntax) -> Value:
         value = scope.value(node)
+        self._correlated |= scope.correlated
         self._note(value.typed)
         return value
 
@@ -502,14 +618,14 @@ class Planner:
 
     def _subquery(self, node: Subquery, scope: Scope, names: Names) -> Typed:
         assert node.query is not None
+        around = self._outer, self._correlated
+        self._outer, self._correlated = scope.outside(), set()
         try:
             made = self.plan(node.query, names)
-        except InvalidArgumentError as e:
-            if "no column is called" in str(e) and scope.columns:
-                raise UnsupportedExpressionError(
-                    f"{e}; a subquery over columns of the query around it needs the Spark engine: give spark="
-                ) from e
-            raise
+            scope.meet(self._correlated)
+        finally:
+            self._outer, self._correlated = around
+        self._correlated |= scope.correlated
         if node.name == "exists":
             made.node.narrow([])
             return Typed(BOOLEAN, f"EXISTS ({made.node.render([])})")
@@ -566,3 +682,47 @@ def _titled(planned: Planned, titles: Sequence[str], planner: Planner, token: in
     if len(titles) != len(shown):
         planner.wrong_titles(len(shown), len(titles), token)
     return Planned(planned.node, [replace(c, name=title) for c, title in zip(shown, titles, strict=True)])
+
+
+def _with_windows(select: Select, order: Sequence[Order]) -> tuple[Select, Sequence[Order]]:
+    """The windows that have names written out."""
+    known = {name.lower(): window for name, window in select.windows}
+    if len(known) < len(select.windows):
+        raise InvalidArgumentError("WINDOW gives one name twice")
+
+    def change(node: Syntax) -> Syntax | None:
+        if not isinstance(node, Window) or node.named is None:
+            return None
+        found = known.get(node.named.lower())
+        if found is None:
+            raise InvalidArgumentError(f"no window is called `{node.named}`")
+        if found.named is not None:
+            refuse("a window that is the name of another one")
+        return replace(found, name=node.name, args=(*node.args, *found.args), ignores_nulls=node.ignores_nulls)
+
+    items = tuple(i if isinstance(i, Star) else replace(i, value=rewritten(i.value, change)) for i in select.items)
+    qualify = None if select.qualify is None else rewritten(select.qualify, change)
+    return (
+        replace(select, items=items, qualify=qualify),
+        [replace(o, value=rewritten(o.value, change)) for o in order],
+    )
+
+
+def _grouping(
+    call: Aggregate, trees: Sequence[Syntax], keys: Sequence[Output], sets: Sequence[Sequence[int]] | None
+) -> Value:
+    """Which keys a row's set lacks: of one key, or of all as bits."""
+    if sets is not None and {i for one in sets for i in one} < set(range(len(keys))):
+        refuse(f"`{call.name}` where a key is in no set")
+    if sets is None:
+        raise InvalidArgumentError(f"`{call.name}` needs GROUPING SETS, ROLLUP or CUBE")
+    if call.name == "grouping":
+        if len(call.args) != 1 or call.args[0] not in trees:
+            raise InvalidArgumentError("`grouping` takes one of the expressions that rows are grouped by")
+        key = keys[trees.index(call.args[0])].value
+        return Value(Typed(BYTE, f"CAST(GROUPING({key.typed.sql}) AS TINYINT)"), key.uses, call)
+    if call.args and list(call.args) != list(trees):
+        raise InvalidArgumentError("`grouping_id` takes all the expressions that rows are grouped by, in their order")
+    listed = ", ".join(key.value.typed.sql for key in keys)
+    uses = frozenset().union(*(key.value.uses for key in keys))
+    return Value(Typed(LONG, f"CAST(GROUPING({listed}) AS BIGINT)"), uses, call)

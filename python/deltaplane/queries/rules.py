@@ -49,6 +49,7 @@ def only_one(columns: Sequence[Column], name: str) -> Column:
 def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
     """The columns that a star stands for."""
     asked = [q.lower() for q in star.qualifier]
+    columns = [c for c in columns if not c.outer]
     if not asked:
         found = [c for c in columns if not c.hidden]
     else:

@@ -5,9 +5,9 @@ Knows no table: a scope is a list of columns. Called by `planning`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import functions
@@ -16,17 +16,24 @@ from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import STRING
 from deltaplane.expr.written import written
+from deltaplane.queries.generators import GENERATORS
 from deltaplane.queries.plan import Column, Ref, Source, Value
-from deltaplane.queries.syntax import Aggregate, Subquery
+from deltaplane.queries.syntax import Aggregate, Subquery, Window
 
 if TYPE_CHECKING:
     Subqueries = Callable[["Subquery", "Scope"], Typed]
 
-__all__ = ["Scope", "aggregates", "condition_texts", "contains", "matching", "resolved", "rewritten"]
+__all__ = ["Scope", "aggregates", "condition_texts", "contains", "matching", "resolved", "rewritten", "windows"]
+
+Found = TypeVar("Found", bound=Call)
 
 
 def matching(parts: Sequence[str], columns: Sequence[Column]) -> tuple[list[Column], tuple[str, ...]]:
     """The columns that a name may mean, and the fields below them: a longer qualifier comes first."""
+    inner = [c for c in columns if not c.outer]
+    if len(inner) < len(columns):
+        own = matching(parts, inner)
+        return own if own[0] else matching(parts, [replace(c, outer=False) for c in columns if c.outer])
     lower = [part.lower() for part in parts]
     for i in range(len(parts) - 1, 0, -1):
         found = [c for c in columns if c.name.lower() == lower[i] and _qualified(c.qualifiers, lower[:i])]
@@ -98,10 +105,19 @@ def resolved(node: Syntax, columns: Sequence[Column]) -> Syntax:
 
 def aggregates(node: Syntax) -> list[Aggregate]:
     """The aggregate functions in a tree, outermost ones."""
-    found: list[Aggregate] = []
+    return _outermost(node, Aggregate)
+
+
+def windows(node: Syntax) -> list[Window]:
+    """The functions over windows in a tree, outermost ones."""
+    return _outermost(node, Window)
+
+
+def _outermost(node: Syntax, kind: type[Found]) -> list[Found]:
+    found: list[Found] = []
 
     def note(one: Syntax) -> Syntax | None:
-        if isinstance(one, Aggregate):
+        if isinstance(one, kind):
             found.append(one)
             return one
         return None
@@ -133,6 +149,17 @@ class Scope(Binder):
         self._by_id = {column.id: column for column in columns}
         self._subqueries = subqueries
         self._uses: set[str] = set()
+        # The columns of queries around this one that were met.
+        self.correlated: set[str] = set()
+
+    def outside(self) -> list[Column]:
+        """The columns as a subquery sees them."""
+        return [replace(c, outer=True) for c in self.columns if not c.outer]
+
+    def meet(self, ids: Iterable[str]) -> None:
+        """Notes that a subquery needs these columns."""
+        for id in ids:
+            (self.correlated if self._by_id[id].outer else self._uses).add(id)
 
     def value(self, node: Syntax) -> Value:
         """The bound form of a tree, whose names may be resolved already."""
@@ -147,12 +174,16 @@ class Scope(Binder):
             raise InvalidArgumentError("a column is neither in GROUP BY nor in an aggregate function")
         if column.type is None:
             refuse(f"the column `{column.name}`, whose type it has no form of,")
-        self._uses.add(column.id)
+        (self.correlated if column.outer else self._uses).add(column.id)
         return Typed(column.type, column.id)
 
     def call(self, node: Call) -> Typed:
         if isinstance(node, Aggregate):
             raise InvalidArgumentError(f"the aggregate function `{node.name}` can't stand here")
+        if isinstance(node, Window):
+            raise InvalidArgumentError(f"the window function `{node.name}` can't stand here")
+        if node.name in GENERATORS:
+            raise InvalidArgumentError(f"`{node.name}` stands alone as a column or in LATERAL VIEW")
         if isinstance(node, Subquery):
             return self._subqueries(node, self)
         if node.name == ".":

@@ -13,6 +13,7 @@ from deltaplane.options import VersionLike
 __all__ = [
     "Aggregate",
     "Body",
+    "Frame",
     "Item",
     "Join",
     "Nested",
@@ -25,6 +26,8 @@ __all__ = [
     "Subquery",
     "TableName",
     "Values",
+    "View",
+    "Window",
 ]
 
 
@@ -63,6 +66,41 @@ class Aggregate(Call):
 
     distinct: bool = False
     where: Syntax | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rows around a row, or by RANGE those with near values; None is without bound, what precedes is below zero."""
+
+    rows: bool
+    start: int | None
+    end: int | None
+
+    @property
+    def offsets(self) -> bool:
+        """Whether a bound is neither the row itself nor the partition's."""
+        return bool(self.start) or bool(self.end)
+
+
+@dataclass(frozen=True)
+class Window(Call):
+    """A function over a window: `args` are the function's, then what partitions the rows, then what orders them.
+
+    `orders` tells for each of the last whether it is descending and has nulls first. `named`: WINDOW tells the rest.
+    """
+
+    partitions: int = 0
+    orders: tuple[tuple[bool, bool], ...] = ()
+    frame: Frame | None = None
+    ignores_nulls: bool = False
+    named: str | None = None
+
+    @property
+    def parts(self) -> tuple[tuple[Syntax, ...], tuple[Syntax, ...], tuple[Syntax, ...]]:
+        """The function's arguments, what partitions and what orders."""
+        ordered = len(self.args) - len(self.orders)
+        partitioned = ordered - self.partitions
+        return self.args[:partitioned], self.args[partitioned:ordered], self.args[ordered:]
 
 
 @dataclass(frozen=True)
@@ -117,12 +155,27 @@ class Join:
     token: int = 0
 
 
-Relation = TableName | Nested | Join
+@dataclass(frozen=True)
+class View:
+    """LATERAL VIEW: a row for each element that `call` makes of a row of `source`; with `outer` one also where none is."""
+
+    source: Relation
+    call: Call
+    outer: bool
+    alias: str
+    columns: tuple[str, ...] = ()
+    token: int = 0
+
+
+Relation = TableName | Nested | Join | View
 
 
 @dataclass(frozen=True)
 class Select:
-    """SELECT … FROM … WHERE … GROUP BY … HAVING. Numbers of tokens say where conditions stand."""
+    """SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … QUALIFY. Numbers of tokens say where conditions stand.
+
+    `sets` are the sets of groups, by the numbers of their items in `group_by`.
+    """
 
     items: tuple[Item | Star, ...]
     source: Relation | None = None
@@ -133,6 +186,10 @@ class Select:
     token: int = 0
     where_token: int = 0
     having_token: int = 0
+    sets: tuple[tuple[int, ...], ...] | None = None
+    windows: tuple[tuple[str, Window], ...] = ()
+    qualify: Syntax | None = None
+    qualify_token: int = 0
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def sql(
 
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
     `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
-    joins, groups, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a CLONE),
+    joins, groups, windows, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a CLONE),
     REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW
     TBLPROPERTIES, OPTIMIZE, REORG, RESTORE, VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
 

@@ -1,0 +1,43 @@
+"""Generators: what makes several rows of one, `explode` and its kin, as lists of one length that rows are made of.
+
+Called by `grammar`, which knows them by name, and by `planning`.
+"""
+
+from __future__ import annotations
+
+from deltaplane.expr.syntax import Call, Syntax
+from deltaplane.expr.typed import Typed, mistyped
+from deltaplane.expr.types import INT, SparkType
+
+__all__ = ["GENERATORS", "generated", "generates"]
+
+GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer")
+
+
+def generates(node: Syntax) -> bool:
+    """Whether an expression is a generator's call."""
+    return type(node) is Call and node.name in GENERATORS
+
+
+def generated(name: str, value: Typed, whole: str, outer: bool) -> list[tuple[str, SparkType, str]]:
+    """The columns of a generator's rows: name, type, and the list of the values out of the column `whole`.
+
+    With `outer` a null or nothing gives one row of nulls.
+    """
+    if value.type.name not in ("array", "map"):
+        mistyped(name, [value])
+    outer |= name.endswith("_outer")
+    parts = value.type.parts
+    if value.type.name == "array":
+        lists = [("col", parts[0], whole)]
+    else:
+        lists = [("key", parts[0], f"map_keys({whole})"), ("value", parts[1], f"map_values({whole})")]
+    counted = lists[0][2]
+    if name.startswith("pos"):
+        lists.insert(0, ("pos", INT, f"CAST(generate_series(0, len({counted}) - 1) AS INTEGER[])"))
+    if not outer:
+        return lists
+    none = f"coalesce(len({counted}), 0) = 0"
+    return [
+        (title, of, f"CASE WHEN {none} THEN CAST([NULL] AS {of.duck}[]) ELSE {sql} END") for title, of, sql in lists
+    ]
