@@ -63,6 +63,7 @@ pub use clone::{CloneRequest, Cloned, clone_table};
 pub use history::HistoryEntry;
 pub use listing::is_table;
 pub use optimize::{LayoutPlan, LayoutRequest, Moved, Placed};
+pub use plan::Considered;
 pub use plan_trace::PlanReport;
 pub use reads::ReadRequest;
 pub use rehearsal::Rehearsal;
