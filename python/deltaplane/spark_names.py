@@ -14,11 +14,13 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from deltaplane import DeltaTable, WriterProperties
 from deltaplane import spark as dp
-from deltaplane.exceptions import InvalidArgumentError, SqlSyntaxError, UnsupportedFeatureError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, SqlSyntaxError, UnsupportedFeatureError
 from deltaplane.options import VersionLike
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
+from deltaplane.spark._errors import as_analysis, told_as_spark
 from deltaplane.spark._internals import delta_jar, is_connect
+from deltaplane.spark._moments import moment
 from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
 from deltaplane.spark._stream_options import STREAM_OPTIONS
 from deltaplane.statements import command_of
@@ -46,7 +48,11 @@ _NOT_WRITTEN = {
     "maxrecordsperfile": "give targetFileSize",
 }
 # Words of a statement behind which the name of a table stands.
-_BEFORE_NAMES = frozenset("from join into update table using describe desc detail history".split())
+_BEFORE_NAMES = frozenset(
+    "from join into update table using describe desc detail history optimize full vacuum restore clone".split()
+)
+# A statement on no table yet.
+_CONVERTS = ["convert", "to", "delta"]
 
 
 def enable(spark: SparkSession) -> None:
@@ -154,8 +160,9 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
         cursor = Grammar(text, own_queries=False)
     except SqlSyntaxError:
         return None
-    tokens, found, by_path = cursor.tokens, {}, False
+    tokens, found = cursor.tokens, dict[str, str]()
     words = [token.text.lower() for token in tokens]
+    by_path = words[:3] == _CONVERTS
     # Behind the first FROM a comma too may stand before a table.
     begins = words.index("from") if "from" in words else len(words)
     for at in range(1, len(tokens)):
@@ -212,6 +219,7 @@ class _Options:
         return str(found)
 
 
+@told_as_spark
 class _Loading(_Options):
     """What both readers do before they read."""
 
@@ -235,6 +243,7 @@ class _Loading(_Options):
         raise NotImplementedError
 
 
+@told_as_spark
 class _Reader(_Loading, DataFrameReader):
     """`spark.read`."""
 
@@ -263,10 +272,11 @@ class _Reader(_Loading, DataFrameReader):
                 if argument is not None and name in own
             }
             return dp.read_changes(self._session, location, options=store, **bounds)
-        moment: VersionLike | None = timestamp
-        return dp.read(self._session, location, None if version is None else int(version), moment, store)
+        at: VersionLike | None = None if timestamp is None else moment(self._session, timestamp)
+        return dp.read(self._session, location, None if version is None else int(version), at, store)
 
 
+@told_as_spark
 class _StreamReader(_Loading, DataStreamReader):
     """`spark.readStream`."""
 
@@ -286,6 +296,7 @@ _WRITE_OPTIONS = frozenset(
 )
 
 
+@told_as_spark
 class _Writer(_Options, DataFrameWriter):
     """`df.write`."""
 
@@ -397,6 +408,7 @@ class _Writer(_Options, DataFrameWriter):
         )
 
 
+@told_as_spark
 class _StreamWriter(_Options, DataStreamWriter):
     """`df.writeStream`."""
 
@@ -520,7 +532,10 @@ def _patch() -> None:
 
 def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
     if not args and not kwargs:
-        return sql(spark, sqlQuery)
+        try:
+            return sql(spark, sqlQuery)
+        except DeltaError as e:
+            raise as_analysis(e) from None
     if _tables_in(spark, sqlQuery) is not None:
         raise UnsupportedFeatureError(
             "a statement on Delta tables takes no parameters in this version: write the values into its text"

@@ -41,6 +41,7 @@ STREAM_SOURCE = (_EXECUTION + "Source", _STREAMS + "SupportsTriggerAvailableNow"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 _CLASSES = {
+    "alias": _EXPRESSIONS + "Alias",
     "and_": _EXPRESSIONS + "And",
     "array_list": "java.util.ArrayList",
     "array_seq": "scala.collection.immutable.ArraySeq",
@@ -86,6 +87,7 @@ _OBJECTS = {
     "expression_utils": "org.apache.spark.sql.classic.ExpressionUtils",
     "dataset": "org.apache.spark.sql.classic.Dataset",
     "logical_relation": _SOURCES + "LogicalRelation",
+    "node_converter": "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter",
     "predicates": _EXPRESSIONS + "Predicate",
 }
 _DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
@@ -488,6 +490,35 @@ class Jvm:
             qualifier = attribute.qualifier()
             return str(qualifier.last()) if qualifier.nonEmpty() else None
         return None
+
+    def names_in(self, filtered: Any) -> list[str]:
+        """The columns in the condition by which a frame was filtered last."""
+        references = filtered._jdf.queryExecution().analyzed().condition().references().toSeq()
+        return [str(attribute.name()) for attribute in self.converters.asJava(references)]
+
+    def mentions(self, expression: Any, frame: Any) -> bool:
+        """Whether a Spark expression has columns of this very frame."""
+        ids = {attribute.exprId().id() for attribute in self._output(frame)}
+        leaves = self.converters.asJava(self.node_converter.apply(expression._jc.node()).collectLeaves())
+        named = (leaf for leaf in leaves if leaf.getClass().getSimpleName() == "AttributeReference")
+        return any(leaf.exprId().id() in ids for leaf in named)
+
+    def with_columns_of(self, frame: Any, like: Any) -> Any:
+        """The frame, whose columns expressions find by those of another frame with columns of these names."""
+        from pyspark.sql import Column
+
+        ids = {attribute.name(): attribute.exprId() for attribute in self._output(like)}
+        columns = []
+        for attribute in self._output(frame):
+            name = attribute.name()
+            if name in ids:
+                nothing = self.seq([])
+                attribute = self.alias(attribute, name, ids[name], nothing, self.none(), nothing)
+            columns.append(Column(self.expression_utils.column(attribute)))
+        return frame.select(*columns)
+
+    def _output(self, frame: Any) -> list[Any]:
+        return list(self.converters.asJava(frame._jdf.queryExecution().analyzed().output()))
 
     def text_of(self, expression: Any) -> str:
         """A Spark expression as text: SQL where it was given so."""
