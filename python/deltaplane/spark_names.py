@@ -9,7 +9,8 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from deltaplane import DeltaTable, WriterProperties
@@ -19,10 +20,11 @@ from deltaplane.options import VersionLike
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.spark._errors import as_analysis, told_as_spark
-from deltaplane.spark._internals import delta_jar, is_connect
+from deltaplane.spark._internals import Jvm, delta_jar, is_connect
 from deltaplane.spark._moments import moment
 from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
 from deltaplane.spark._stream_options import STREAM_OPTIONS
+from deltaplane.spark._writer_v2 import WriterV2
 from deltaplane.statements import command_of
 from deltaplane.statements.on_spark import on_spark
 from deltaplane.statements.select import Selection
@@ -34,6 +36,8 @@ _enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 # What was there before the first `enable`, to be called for everything else.
 _originals: dict[tuple[type, str], Any] = {}
 
+_NOTHING = object()
+
 _FEED = {
     "readchangefeed": None,
     "startingversion": "starting_version",
@@ -43,7 +47,6 @@ _FEED = {
 }
 # Options of a batch write that this version doesn't have: what to do instead.
 _NOT_WRITTEN = {
-    "partitionoverwritemode": "give replaceWhere the partitions to replace",
     "datachange": "",
     "maxrecordsperfile": "give targetFileSize",
 }
@@ -59,11 +62,11 @@ def enable(spark: SparkSession) -> None:
     """From now on this session's familiar names for Delta tables take deltaplane's native paths; `disable` undoes it.
 
     These do: `spark.read` and `spark.readStream` with `format("delta")` (or `"deltaplane"`), `df.write` and
-    `df.writeStream` with it, `saveAsTable` and `toTable`, `spark.table`, and `spark.sql` as of `sql`. Names of tables stand
+    `df.writeStream` with it, `df.writeTo`, `saveAsTable` and `toTable`, `spark.table`, and `spark.sql` as of `sql`. Names of tables stand
     in Spark's own catalog, as tables of the format `deltaplane` at a location; dropping one leaves its files.
 
     Without a plug-in in the JVM these can't: SQL that doesn't go through `spark.sql` of this session (JDBC, `%sql` of some
-    notebooks, `F.expr` on names), `df.writeTo`, and programs in Scala.
+    notebooks, `F.expr` on names), and programs in Scala.
 
     Raises:
         UnsupportedFeatureError: a Spark Connect session, where `register` gives the format `deltaplane`; or a session with
@@ -292,7 +295,8 @@ class _StreamReader(_Loading, DataStreamReader):
 
 
 _WRITE_OPTIONS = frozenset(
-    "path mergeschema overwriteschema replacewhere txnappid txnversion usermetadata compression targetfilesize".split()
+    "path mergeschema overwriteschema replacewhere txnappid txnversion usermetadata compression targetfilesize "
+    "optimizewrite partitionoverwritemode".split()
 )
 
 
@@ -305,6 +309,7 @@ class _Writer(_Options, DataFrameWriter):
         self._frame, self._format, self._given = df, None, {}
         self._how: str | None = None
         self._by: list[str] | None = None
+        self._clusters: list[str] | None = None
 
     def mode(self, saveMode: str | None) -> Any:
         self._how = saveMode
@@ -315,10 +320,7 @@ class _Writer(_Options, DataFrameWriter):
         return super().partitionBy(*cols)
 
     def clusterBy(self, *cols: Any) -> Any:
-        if self._is_ours():
-            raise UnsupportedFeatureError(
-                "clusterBy isn't written by Spark in this version: make the table with CREATE TABLE … CLUSTER BY first"
-            )
+        self._clusters = [*cols[0]] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
         return super().clusterBy(*cols)
 
     def save(
@@ -405,7 +407,18 @@ class _Writer(_Options, DataFrameWriter):
             configuration=configuration,
             target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
             writer_properties=WriterProperties(compression=own.get("compression")),
+            partition_overwrite_mode=self._dynamic(own, how),
+            cluster_by=self._clusters,
+            optimize_write=own["optimizewrite"].lower() == "true" if "optimizewrite" in own else None,
         )
+
+    def _dynamic(self, own: Mapping[str, str], mode: str) -> Any:
+        """Whether only partitions that rows are written to are replaced: the option says it, else the session."""
+        if "partitionoverwritemode" in own:
+            return own["partitionoverwritemode"].lower()
+        told = self._frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
+        replaces_all = mode != "overwrite" or "replacewhere" in own or own.get("overwriteschema") == "true"
+        return "static" if replaces_all else told.lower()
 
 
 @told_as_spark
@@ -527,17 +540,51 @@ def _patch() -> None:
     instead(SparkSession, "sql", _sql, lambda spark: spark)
     instead(SparkSession, "table", lambda spark, name: _Reader(spark).table(name), lambda spark: spark)
     instead(Frames, "write", _Writer, lambda frame: frame.sparkSession)
+    instead(Frames, "writeTo", WriterV2, lambda frame: frame.sparkSession)
     instead(Frames, "writeStream", _StreamWriter, lambda frame: frame.sparkSession)
 
 
 def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
-    if not args and not kwargs:
-        try:
+    try:
+        if not args and not kwargs:
             return sql(spark, sqlQuery)
-        except DeltaError as e:
-            raise as_analysis(e) from None
-    if _tables_in(spark, sqlQuery) is not None:
-        raise UnsupportedFeatureError(
-            "a statement on Delta tables takes no parameters in this version: write the values into its text"
-        )
-    return _of_spark(spark, sqlQuery, args, **kwargs)
+        if _tables_in(spark, sqlQuery) is None:
+            return _of_spark(spark, sqlQuery, args, **kwargs)
+        if kwargs:
+            raise UnsupportedFeatureError(
+                "a statement on Delta tables takes no frames by keyword: make temp views of them, and give values as args"
+            )
+        return sql(spark, _with_values(spark, sqlQuery, args))
+    except DeltaError as e:
+        raise as_analysis(e) from None
+
+
+def _with_values(spark: SparkSession, text: str, args: Any) -> str:
+    """A statement with its parameters' values in its text: `:name` of a dict, or `?` of a list."""
+    by_name = isinstance(args, dict)
+    waiting = iter(() if by_name else args)
+    out, at = "", 0
+    tokens = Grammar(text, own_queries=False).tokens
+    for i, token in enumerate(tokens):
+        if token.start < at:
+            continue
+        if not by_name and token.text == "?":
+            value = next(waiting, _NOTHING)
+            if value is _NOTHING:
+                raise InvalidArgumentError("the statement has more parameters than values were given")
+            end = token.end
+        else:
+            name = tokens[i + 1] if token.text == ":" and i + 1 < len(tokens) else None
+            # A colon right behind a column begins a path into it.
+            of_column = i > 0 and tokens[i - 1].end == token.start and tokens[i - 1].kind in ("name", "quoted")
+            if name is None or not by_name or of_column or name.start != token.end or name.text not in args:
+                continue
+            value, end = args[name.text], name.end
+        out += text[at : token.start] + _literal(spark, value)
+        at = end
+    return out + text[at:]
+
+
+def _literal(spark: SparkSession, value: Any) -> str:
+    """A value as Spark writes it in SQL."""
+    return "(" + Jvm.of(spark).text_of(value if isinstance(value, Column) else F.lit(value)) + ")"

@@ -49,7 +49,7 @@ def test_columns_of_the_tables_frame_stand_in_commands(spark: SparkSession, path
     assert rows(table.toDF()) == [("a", 9), ("c", 3), ("d", 4), ("e", -5)]
     table.update(table.toDF()["key"] == "c", {"value": table.toDF()["value"] + 1})
     table.delete(target.key == "d")
-    assert rows(target) == [("a", 9), ("c", 4), ("e", -5)]
+    assert rows(table.toDF()) == [("a", 9), ("c", 4), ("e", -5)]
     named = table.alias("t")
     shown = named.toDF()
     merge = named.merge(source.alias("s"), (shown["key"] == F.col("s.key")) & (F.col("t.value") > 0))

@@ -491,6 +491,21 @@ class Jvm:
             return str(qualifier.last()) if qualifier.nonEmpty() else None
         return None
 
+    def rebalanced(self, frame: Any, columns: Sequence[Any], size_bytes: int) -> Any:
+        """The frame's rows in partitions of about so many bytes, those side by side that are equal in some columns; None where
+        Spark has no compiler for what that takes."""
+        from pyspark.sql import DataFrame
+
+        if self._rule is None:
+            return None
+        plan = frame.select("*")._jdf.queryExecution().analyzed()
+        named = (
+            self.converters.asJava(frame.select(*columns)._jdf.queryExecution().analyzed().output()) if columns else []
+        )
+        session = frame.sparkSession
+        made = self._rule.rebalanced(self.seq(list(named)), plan, size_bytes)
+        return DataFrame(self.dataset.ofRows(session._jsparkSession, made), session)
+
     def names_in(self, filtered: Any) -> list[str]:
         """The columns in the condition by which a frame was filtered last."""
         references = filtered._jdf.queryExecution().analyzed().condition().references().toSeq()

@@ -14,7 +14,7 @@ COMPILER = "org.codehaus.janino.SimpleCompiler"
 FILE_INDEX = "deltaplane.DeltaplaneFileIndex"
 # A rule of the optimiser: hands each scan of such an index, with its filters, to Python's index
 # (`java.util.function.BiFunction`), which gives the relation that knows its files, or null. py4j would make other numbers
-# of Scala's, so statistics are made there too.
+# of Scala's, so what needs some is made there too.
 RULE = "deltaplane.PrepareScans"
 
 _INDEX_SOURCE = """
@@ -56,6 +56,7 @@ import org.apache.spark.sql.catalyst.planning.PhysicalOperation;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -70,6 +71,9 @@ public final class PrepareScans extends Rule {
   public CatalogStatistics statistics(long sizeInBytes, long rows) {
     Option counted = rows < 0 ? Option.empty() : Option.apply(BigInt.apply(rows));
     return new CatalogStatistics(BigInt.apply(sizeInBytes), counted, Map$.MODULE$.empty());
+  }
+  public LogicalPlan rebalanced(scala.collection.immutable.Seq columns, LogicalPlan plan, long bytes) {
+    return new RebalancePartitions(columns, plan, Option.empty(), Option.apply(Long.valueOf(bytes)));
   }
   public TreeNode apply(TreeNode plan) { return holdsOne(plan) ? prepared((LogicalPlan) plan) : plan; }
   private static DeltaplaneFileIndex indexOf(Object leaf) {

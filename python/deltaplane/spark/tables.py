@@ -173,7 +173,8 @@ class DeltaTable:
         columns = self._target().snapshot.schema_json()
         if columns not in self._frames:
             self._frames[columns] = live_frame(self._spark, self._location, self._options)
-        frame = self._frames[columns]
+        # The same columns, and a query of its own: one that ran keeps its files.
+        frame = self._frames[columns].select("*")
         return frame if self._alias is None else frame.alias(self._alias)
 
     def delete(self, condition: Expression | None = None) -> None:
