@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import unquote
 
 from deltaplane import _native
@@ -20,7 +21,7 @@ from deltaplane.write import write_request
 if TYPE_CHECKING:
     from deltaplane.options import TableUri
 
-__all__ = ["convert_to_deltalake"]
+__all__ = ["Conversion", "Files", "FilesHere", "convert_to_deltalake"]
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 # Values of types that aren't in this list can't be told wrong from their text.
@@ -71,62 +72,104 @@ def convert_to_deltalake(
     >>> DeltaTable("days").to_pyarrow_table(filters="day = 2").to_pylist()
     [{'x': 6, 'day': 2}]
     """
-    location, options = location_text(uri), storage_options_text(storage_options)
-    if mode not in ("error", "ignore"):
-        raise InvalidArgumentError(f"mode is error or ignore, not {mode!r}")
-    if (partition_by is None) != (partition_strategy is None):
-        raise InvalidArgumentError(
-            "partition_by says the columns and partition_strategy where their values are: give both"
-        )
-    if partition_strategy not in (None, "hive", "directory"):
-        raise InvalidArgumentError(f"partition_strategy is hive or directory, not {partition_strategy!r}")
-    mapping = (configuration or {}).get("delta.columnMapping.mode")
-    if mapping not in (None, "none"):
-        raise InvalidArgumentError(
-            f"delta.columnMapping.mode = {mapping} gives columns other names in files, and these have their own already: "
-            "convert without it, then set it by an ALTER"
-        )
-    if _native.is_table(location, options):
-        if mode == "ignore":
-            return
-        raise TableAlreadyExistsError("a table is here already: there is nothing to convert", table=location)
-    partitions = [] if partition_by is None else json.loads(_schema_json(partition_by))["fields"]
-    files = _native.visible_files(location, options, [field["name"] for field in partitions])
-    if not files:
-        raise InvalidArgumentError("no Parquet files are in the directory: there is nothing to convert", table=location)
-    adopted = _with_values(files, partitions, hive=partition_strategy == "hive")
-    _check_values(adopted, partitions)
-    names = {field["name"].lower() for field in partitions}
-    found = json.loads(_native.parquet_schema(location, options, files))["fields"]
-    fields = [field for field in found if field["name"].lower() not in names]
-    schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields + partitions}))
-    request = json.loads(
-        write_request(
-            mode="error",
-            partition_by=[field["name"] for field in partitions],
-            name=name,
-            description=description,
-            configuration=configuration,
-            schema_json=schema.to_json(),
-            commit_properties=commit_properties,
-            post_commithook_properties=post_commithook_properties,
-        )
+    made = Conversion(
+        location_text(uri), storage_options_text(storage_options), mode, partition_by, partition_strategy, collect_stats
     )
-    request["operation"] = "CONVERT"
-    request["operation_parameters"] = {
-        "numFiles": str(len(files)),
-        "partitionedBy": json.dumps([field["name"] for field in partitions]),
-        "collectStats": json.dumps(collect_stats),
-        "sourceFormat": "parquet",
-    }
-    job = _native.WriteJob.begin(location, options, schema, json.dumps(request))
-    adds = _native.adopt_files(location, options, job.spec, [json.dumps(f) for f in adopted], collect_stats)
-    # A job that fails is never aborted here: that would delete its files, which are the user's.
-    try:
-        job.commit(adds)
-    except TableAlreadyExistsError:
-        if mode == "error":
-            raise
+    commit = {"commit_properties": commit_properties, "post_commithook_properties": post_commithook_properties}
+    made.run(FilesHere(made), name=name, description=description, configuration=configuration, **commit)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What is to be converted; the arguments of `convert_to_deltalake`."""
+
+    location: str
+    options: dict[str, str] | None
+    mode: str = "error"
+    partition_by: Any = None
+    partition_strategy: str | None = None
+    collect_stats: bool = True
+
+    def run(self, reader: Files, **said: Any) -> None:
+        """Commits the files that are there, as `reader` finds them; `said` is what the commit and the metadata say."""
+        if self.mode not in ("error", "ignore"):
+            raise InvalidArgumentError(f"mode is error or ignore, not {self.mode!r}")
+        if (self.partition_by is None) != (self.partition_strategy is None):
+            raise InvalidArgumentError(
+                "partition_by says the columns and partition_strategy where their values are: give both"
+            )
+        if self.partition_strategy not in (None, "hive", "directory"):
+            raise InvalidArgumentError(f"partition_strategy is hive or directory, not {self.partition_strategy!r}")
+        mapping = (said.get("configuration") or {}).get("delta.columnMapping.mode")
+        if mapping not in (None, "none"):
+            raise InvalidArgumentError(
+                f"delta.columnMapping.mode = {mapping} gives columns other names in files, and these have their own already: "
+                "convert without it, then set it by an ALTER"
+            )
+        if _native.is_table(self.location, self.options):
+            if self.mode == "ignore":
+                return
+            raise TableAlreadyExistsError("a table is here already: there is nothing to convert", table=self.location)
+        partitions = [] if self.partition_by is None else json.loads(_schema_json(self.partition_by))["fields"]
+        files = _native.visible_files(self.location, self.options, [field["name"] for field in partitions])
+        if not files:
+            raise InvalidArgumentError(
+                "no Parquet files are in the directory: there is nothing to convert", table=self.location
+            )
+        adopted = _with_values(files, partitions, hive=self.partition_strategy == "hive")
+        _check_values(adopted, partitions)
+        names = {field["name"].lower() for field in partitions}
+        found = json.loads(reader.schema(files))["fields"]
+        fields = [field for field in found if field["name"].lower() not in names]
+        schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields + partitions}))
+        request = json.loads(
+            write_request(
+                mode="error",
+                partition_by=[field["name"] for field in partitions],
+                schema_json=schema.to_json(),
+                **said,
+            )
+        )
+        request["operation"] = "CONVERT"
+        request["operation_parameters"] = {
+            "numFiles": str(len(files)),
+            "partitionedBy": json.dumps([field["name"] for field in partitions]),
+            "collectStats": json.dumps(self.collect_stats),
+            "sourceFormat": "parquet",
+        }
+        job = _native.WriteJob.begin(self.location, self.options, schema, json.dumps(request))
+        adds = reader.adopt(job.spec, [json.dumps(f) for f in adopted])
+        # A job that fails is never aborted here: that would delete its files, which are the user's.
+        try:
+            job.commit(adds)
+        except TableAlreadyExistsError:
+            if self.mode == "error":
+                raise
+
+
+class Files(Protocol):
+    """Who reads the files' footers."""
+
+    def schema(self, files: list[str]) -> str:
+        """The columns of all files together, as `_native.parquet_schema`."""
+
+    def adopt(self, spec: str, files: list[str]) -> list[str]:
+        """The files' add actions, as `_native.adopt_files`."""
+
+
+@dataclass(frozen=True)
+class FilesHere:
+    """This process."""
+
+    of: Conversion
+
+    def schema(self, files: list[str]) -> str:
+        """Several files at a time."""
+        return _native.parquet_schema(self.of.location, self.of.options, files)
+
+    def adopt(self, spec: str, files: list[str]) -> list[str]:
+        """Several files at a time."""
+        return _native.adopt_files(self.of.location, self.of.options, spec, files, self.of.collect_stats)
 
 
 def _schema_json(columns: Any) -> str:

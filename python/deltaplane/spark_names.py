@@ -9,18 +9,22 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from deltaplane import DeltaTable, WriterProperties
 from deltaplane import spark as dp
-from deltaplane.exceptions import InvalidArgumentError, SqlSyntaxError, UnsupportedFeatureError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, SqlSyntaxError, UnsupportedFeatureError
 from deltaplane.options import VersionLike
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
-from deltaplane.spark._internals import delta_jar, is_connect
+from deltaplane.spark._errors import as_analysis, told_as_spark
+from deltaplane.spark._internals import Jvm, delta_jar, is_connect
+from deltaplane.spark._moments import moment
 from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
 from deltaplane.spark._stream_options import STREAM_OPTIONS
+from deltaplane.spark._writer_v2 import WriterV2
 from deltaplane.statements import command_of
 from deltaplane.statements.on_spark import on_spark
 from deltaplane.statements.select import Selection
@@ -32,6 +36,8 @@ _enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 # What was there before the first `enable`, to be called for everything else.
 _originals: dict[tuple[type, str], Any] = {}
 
+_NOTHING = object()
+
 _FEED = {
     "readchangefeed": None,
     "startingversion": "starting_version",
@@ -41,23 +47,26 @@ _FEED = {
 }
 # Options of a batch write that this version doesn't have: what to do instead.
 _NOT_WRITTEN = {
-    "partitionoverwritemode": "give replaceWhere the partitions to replace",
     "datachange": "",
     "maxrecordsperfile": "give targetFileSize",
 }
 # Words of a statement behind which the name of a table stands.
-_BEFORE_NAMES = frozenset("from join into update table using describe desc detail history".split())
+_BEFORE_NAMES = frozenset(
+    "from join into update table using describe desc detail history optimize full vacuum restore clone".split()
+)
+# A statement on no table yet.
+_CONVERTS = ["convert", "to", "delta"]
 
 
 def enable(spark: SparkSession) -> None:
     """From now on this session's familiar names for Delta tables take deltaplane's native paths; `disable` undoes it.
 
     These do: `spark.read` and `spark.readStream` with `format("delta")` (or `"deltaplane"`), `df.write` and
-    `df.writeStream` with it, `saveAsTable` and `toTable`, `spark.table`, and `spark.sql` as of `sql`. Names of tables stand
+    `df.writeStream` with it, `df.writeTo`, `saveAsTable` and `toTable`, `spark.table`, and `spark.sql` as of `sql`. Names of tables stand
     in Spark's own catalog, as tables of the format `deltaplane` at a location; dropping one leaves its files.
 
     Without a plug-in in the JVM these can't: SQL that doesn't go through `spark.sql` of this session (JDBC, `%sql` of some
-    notebooks, `F.expr` on names), `df.writeTo`, and programs in Scala.
+    notebooks, `F.expr` on names), and programs in Scala.
 
     Raises:
         UnsupportedFeatureError: a Spark Connect session, where `register` gives the format `deltaplane`; or a session with
@@ -154,8 +163,9 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
         cursor = Grammar(text, own_queries=False)
     except SqlSyntaxError:
         return None
-    tokens, found, by_path = cursor.tokens, {}, False
+    tokens, found = cursor.tokens, dict[str, str]()
     words = [token.text.lower() for token in tokens]
+    by_path = words[:3] == _CONVERTS
     # Behind the first FROM a comma too may stand before a table.
     begins = words.index("from") if "from" in words else len(words)
     for at in range(1, len(tokens)):
@@ -212,6 +222,7 @@ class _Options:
         return str(found)
 
 
+@told_as_spark
 class _Loading(_Options):
     """What both readers do before they read."""
 
@@ -235,6 +246,7 @@ class _Loading(_Options):
         raise NotImplementedError
 
 
+@told_as_spark
 class _Reader(_Loading, DataFrameReader):
     """`spark.read`."""
 
@@ -263,10 +275,11 @@ class _Reader(_Loading, DataFrameReader):
                 if argument is not None and name in own
             }
             return dp.read_changes(self._session, location, options=store, **bounds)
-        moment: VersionLike | None = timestamp
-        return dp.read(self._session, location, None if version is None else int(version), moment, store)
+        at: VersionLike | None = None if timestamp is None else moment(self._session, timestamp)
+        return dp.read(self._session, location, None if version is None else int(version), at, store)
 
 
+@told_as_spark
 class _StreamReader(_Loading, DataStreamReader):
     """`spark.readStream`."""
 
@@ -282,10 +295,12 @@ class _StreamReader(_Loading, DataStreamReader):
 
 
 _WRITE_OPTIONS = frozenset(
-    "path mergeschema overwriteschema replacewhere txnappid txnversion usermetadata compression targetfilesize".split()
+    "path mergeschema overwriteschema replacewhere txnappid txnversion usermetadata compression targetfilesize "
+    "optimizewrite partitionoverwritemode".split()
 )
 
 
+@told_as_spark
 class _Writer(_Options, DataFrameWriter):
     """`df.write`."""
 
@@ -294,6 +309,7 @@ class _Writer(_Options, DataFrameWriter):
         self._frame, self._format, self._given = df, None, {}
         self._how: str | None = None
         self._by: list[str] | None = None
+        self._clusters: list[str] | None = None
 
     def mode(self, saveMode: str | None) -> Any:
         self._how = saveMode
@@ -304,10 +320,7 @@ class _Writer(_Options, DataFrameWriter):
         return super().partitionBy(*cols)
 
     def clusterBy(self, *cols: Any) -> Any:
-        if self._is_ours():
-            raise UnsupportedFeatureError(
-                "clusterBy isn't written by Spark in this version: make the table with CREATE TABLE … CLUSTER BY first"
-            )
+        self._clusters = [*cols[0]] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
         return super().clusterBy(*cols)
 
     def save(
@@ -394,9 +407,21 @@ class _Writer(_Options, DataFrameWriter):
             configuration=configuration,
             target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
             writer_properties=WriterProperties(compression=own.get("compression")),
+            partition_overwrite_mode=self._dynamic(own, how),
+            cluster_by=self._clusters,
+            optimize_write=own["optimizewrite"].lower() == "true" if "optimizewrite" in own else None,
         )
 
+    def _dynamic(self, own: Mapping[str, str], mode: str) -> Any:
+        """Whether only partitions that rows are written to are replaced: the option says it, else the session."""
+        if "partitionoverwritemode" in own:
+            return own["partitionoverwritemode"].lower()
+        told = self._frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
+        replaces_all = mode != "overwrite" or "replacewhere" in own or own.get("overwriteschema") == "true"
+        return "static" if replaces_all else told.lower()
 
+
+@told_as_spark
 class _StreamWriter(_Options, DataStreamWriter):
     """`df.writeStream`."""
 
@@ -515,14 +540,51 @@ def _patch() -> None:
     instead(SparkSession, "sql", _sql, lambda spark: spark)
     instead(SparkSession, "table", lambda spark, name: _Reader(spark).table(name), lambda spark: spark)
     instead(Frames, "write", _Writer, lambda frame: frame.sparkSession)
+    instead(Frames, "writeTo", WriterV2, lambda frame: frame.sparkSession)
     instead(Frames, "writeStream", _StreamWriter, lambda frame: frame.sparkSession)
 
 
 def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
-    if not args and not kwargs:
-        return sql(spark, sqlQuery)
-    if _tables_in(spark, sqlQuery) is not None:
-        raise UnsupportedFeatureError(
-            "a statement on Delta tables takes no parameters in this version: write the values into its text"
-        )
-    return _of_spark(spark, sqlQuery, args, **kwargs)
+    try:
+        if not args and not kwargs:
+            return sql(spark, sqlQuery)
+        if _tables_in(spark, sqlQuery) is None:
+            return _of_spark(spark, sqlQuery, args, **kwargs)
+        if kwargs:
+            raise UnsupportedFeatureError(
+                "a statement on Delta tables takes no frames by keyword: make temp views of them, and give values as args"
+            )
+        return sql(spark, _with_values(spark, sqlQuery, args))
+    except DeltaError as e:
+        raise as_analysis(e) from None
+
+
+def _with_values(spark: SparkSession, text: str, args: Any) -> str:
+    """A statement with its parameters' values in its text: `:name` of a dict, or `?` of a list."""
+    by_name = isinstance(args, dict)
+    waiting = iter(() if by_name else args)
+    out, at = "", 0
+    tokens = Grammar(text, own_queries=False).tokens
+    for i, token in enumerate(tokens):
+        if token.start < at:
+            continue
+        if not by_name and token.text == "?":
+            value = next(waiting, _NOTHING)
+            if value is _NOTHING:
+                raise InvalidArgumentError("the statement has more parameters than values were given")
+            end = token.end
+        else:
+            name = tokens[i + 1] if token.text == ":" and i + 1 < len(tokens) else None
+            # A colon right behind a column begins a path into it.
+            of_column = i > 0 and tokens[i - 1].end == token.start and tokens[i - 1].kind in ("name", "quoted")
+            if name is None or not by_name or of_column or name.start != token.end or name.text not in args:
+                continue
+            value, end = args[name.text], name.end
+        out += text[at : token.start] + _literal(spark, value)
+        at = end
+    return out + text[at:]
+
+
+def _literal(spark: SparkSession, value: Any) -> str:
+    """A value as Spark writes it in SQL."""
+    return "(" + Jvm.of(spark).text_of(value if isinstance(value, Column) else F.lit(value)) + ")"

@@ -75,8 +75,94 @@ def test_statements(enabled: SparkSession, path: str) -> None:
     assert enabled.sql("SELECT :x AS id", args={"x": 3}).collect()[0].id == 3
     with pytest.raises(exceptions.UnsupportedFeatureError, match="ANALYZE isn't a statement"):
         enabled.sql(f"ANALYZE TABLE delta.`{path}` COMPUTE STATISTICS")
-    with pytest.raises(exceptions.UnsupportedFeatureError, match="takes no parameters"):
-        enabled.sql(f"SELECT * FROM delta.`{path}` WHERE id = :x", args={"x": 3})
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="takes no frames"):
+        enabled.sql(f"SELECT * FROM delta.`{path}` WHERE id = {{x}}", x=3)
+
+
+def test_statements_with_parameters(enabled: SparkSession, path: str) -> None:
+    rows = enabled.createDataFrame([(1, "it's"), (2, "b"), (3, "c")], "id int, name string")
+    rows.write.format("delta").save(path)
+    found = enabled.sql(
+        f"SELECT id FROM delta.`{path}` WHERE name = :name OR id > ? - 1".replace("?", ":low"),
+        args={"name": "it's", "low": 3},
+    )
+    assert ids(found) == [1, 3]
+    assert ids(enabled.sql(f"SELECT id FROM delta.`{path}` WHERE id BETWEEN ? AND ?", args=[2, 3])) == [2, 3]
+    enabled.sql(f"UPDATE delta.`{path}` SET name = :to WHERE name = :of", args={"to": "d\\e", "of": "it's"})
+    enabled.sql(f"DELETE FROM delta.`{path}` WHERE id = ?", args=[2])
+    left = enabled.read.format("delta").load(path).orderBy("id").collect()
+    assert [tuple(row) for row in left] == [(1, "d\\e"), (3, "c")]
+    with pytest.raises(exceptions.InvalidArgumentError, match="more parameters than values"):
+        enabled.sql(f"DELETE FROM delta.`{path}` WHERE id = ? OR id = ?", args=[2])
+
+
+def test_the_second_writer(enabled: SparkSession, path: str, name: str) -> None:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    rows = enabled.range(6).selectExpr("id", "id % 3 AS p")
+    there = f"delta.`{path}`"
+    with pytest.raises(AnalysisException, match="there is no Delta table"):
+        rows.writeTo(there).append()
+    with pytest.raises(AnalysisException, match="to be replaced"):
+        rows.writeTo(there).using("delta").replace()
+    rows.writeTo(there).using("delta").partitionedBy(F.col("p")).tableProperty("delta.appendOnly", "false").create()
+    made = DeltaTable(path).metadata()
+    assert (made.partition_columns, made.configuration) == (["p"], {"delta.appendOnly": "false"})
+    with pytest.raises(AnalysisException, match="already"):
+        rows.writeTo(there).create()
+    rows.where("id = 5").writeTo(there).option("txnAppId", "a").option("txnVersion", 1).append()
+    rows.where("id = 5").writeTo(there).options(txnAppId="a", txnVersion=1).append()
+    assert ids(enabled.table(there)) == [0, 1, 2, 3, 4, 5, 5]
+    enabled.createDataFrame([(8, 2)], "id long, p long").writeTo(there).overwritePartitions()
+    assert ids(enabled.table(there)) == [0, 1, 3, 4, 8]
+    enabled.createDataFrame([(9, 0)], "id long, p long").writeTo(there).overwrite(F.col("p") == 0)
+    assert ids(enabled.table(there)) == [1, 4, 8, 9]
+    enabled.range(2).writeTo(there).clusterBy("id").createOrReplace()
+    assert ids(enabled.table(there)) == [0, 1]
+    assert DeltaTable(path).metadata().partition_columns == []
+    with pytest.raises(AnalysisException, match="partitioned by columns"):
+        rows.writeTo(there).using("delta").partitionedBy(F.years("id")).createOrReplace()
+    enabled.range(3).writeTo(name).using("delta").create()
+    enabled.range(3, 4).writeTo(f"spark_catalog.default.{name}").append()
+    assert ids(enabled.table(name)) == [0, 1, 2, 3]
+    enabled.range(1).writeTo(f"{name}_plain").using("parquet").create()
+    enabled.sql(f"DROP TABLE {name}_plain")
+
+
+def test_partitions_are_replaced_as_they_are_written(enabled: SparkSession, path: str) -> None:
+    rows = enabled.range(4).selectExpr("id", "id % 2 AS p")
+    rows.write.format("delta").partitionBy("p").save(path)
+    more = enabled.createDataFrame([(7, 1)], "id long, p long").write.format("delta").mode("overwrite")
+    more.option("partitionOverwriteMode", "dynamic").save(path)
+    assert ids(enabled.read.format("delta").load(path)) == [0, 2, 7]
+    enabled.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        enabled.createDataFrame([(8, 0)], "id long, p long").write.format("delta").mode("overwrite").save(path)
+    finally:
+        enabled.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert ids(enabled.read.format("delta").load(path)) == [7, 8]
+
+
+def test_a_new_table_is_clustered(enabled: SparkSession, path: str) -> None:
+    enabled.range(4).write.format("delta").clusterBy("id").save(path)
+    enabled.sql(f"CREATE TABLE delta.`{path} too` CLUSTER BY (id) AS SELECT * FROM delta.`{path}`")
+    for location in (path, path + " too"):
+        (row,) = enabled.sql(f"DESCRIBE DETAIL delta.`{location}`").select("clusteringColumns", "numFiles").collect()
+        assert row.clusteringColumns == ["id"]
+        assert ids(enabled.read.format("delta").load(location)) == [0, 1, 2, 3]
+
+
+def test_files_are_cared_for_by_statements(enabled: SparkSession, path: str) -> None:
+    for n in range(3):
+        enabled.range(n, n + 1).write.format("delta").mode("append").save(path)
+    (done,) = enabled.sql(f"OPTIMIZE delta.`{path}`").collect()
+    assert (done.num_added_files, done.num_removed_files) == (1, 3)
+    assert enabled.sql(f"VACUUM delta.`{path}` RETAIN 200 HOURS DRY RUN").count() == 0
+    assert enabled.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 0").count() == 1
+    enabled.range(3).write.parquet(path + " plain")
+    enabled.sql(f"CONVERT TO DELTA parquet.`{path} plain`")
+    assert ids(enabled.table(f"delta.`{path} plain`")) == [0, 1, 2]
 
 
 def test_names_in_sparks_catalog(enabled: SparkSession, name: str) -> None:
@@ -123,11 +209,8 @@ def test_the_rest_is_sparks(spark: SparkSession, enabled: SparkSession, path: st
 
 def test_refusals(enabled: SparkSession, path: str) -> None:
     writer = enabled.range(1).write.format("delta").mode("overwrite")
-    for option, match in [("partitionOverwriteMode", "replaceWhere"), ("maxRecordsPerFile", "targetFileSize")]:
-        with pytest.raises(exceptions.UnsupportedFeatureError, match=match):
-            enabled.range(1).write.format("delta").option(option, "1").save(path)
-    with pytest.raises(exceptions.UnsupportedFeatureError, match="CLUSTER BY"):
-        writer.clusterBy("id")
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="targetFileSize"):
+        enabled.range(1).write.format("delta").option("maxRecordsPerFile", "1").save(path)
     with pytest.raises(exceptions.InvalidArgumentError, match="needs a path"):
         writer.save()
     with pytest.raises(exceptions.InvalidArgumentError, match="knows its columns"):

@@ -154,3 +154,46 @@ def test_inherited_column_metadata_is_left_out(spark: SparkSession, path: str) -
     dp.write(spark.range(1).select(F.col("id").alias("id", metadata=metadata)), path)
     field = json.loads(DeltaTable(path).schema().to_json())["fields"][0]
     assert field["metadata"] == {"comment": "kept", "unit": "EUR"}
+
+
+def test_optimised_writes_leave_few_files(spark: SparkSession, path: str) -> None:
+    scattered = spark.range(0, 4000, 1, 8).selectExpr("id", "id % 3 AS p")
+    dp.write(scattered, path, partition_by="p", rebalance=False)
+    assert len(DeltaTable(path).file_uris()) == 24
+    dp.write(scattered, path, mode="overwrite", optimize_write=True)
+    assert len(DeltaTable(path).file_uris()) == 3
+    assert ids(spark, path) == list(range(4000))
+    flat = path + " flat"
+    dp.write(scattered, flat)
+    assert len(DeltaTable(flat).file_uris()) == 8
+    DeltaTable(flat).alter.set_table_properties({"delta.autoOptimize.optimizeWrite": "true"})
+    dp.write(scattered, flat, mode="overwrite")
+    assert len(DeltaTable(flat).file_uris()) == 1
+    dp.write(scattered, flat, mode="overwrite", optimize_write=False)
+    assert len(DeltaTable(flat).file_uris()) == 8
+    spark.conf.set("spark.databricks.delta.optimizeWrite.enabled", "true")
+    spark.conf.set("spark.databricks.delta.optimizeWrite.binSize", "8k")
+    try:
+        dp.write(scattered, flat, mode="overwrite")
+        assert 1 < len(DeltaTable(flat).file_uris()) < 8
+        spark.conf.set("spark.databricks.delta.optimizeWrite.binSize", "many")
+        with pytest.raises(exceptions.InvalidArgumentError, match="binSize is a number of bytes"):
+            dp.write(scattered, flat, mode="overwrite")
+    finally:
+        spark.conf.unset("spark.databricks.delta.optimizeWrite.enabled")
+        spark.conf.unset("spark.databricks.delta.optimizeWrite.binSize")
+    assert ids(spark, flat) == list(range(4000))
+
+
+def test_a_streams_small_files_are_put_together_on_the_way(spark: SparkSession, path: str) -> None:
+    for n in range(2):
+        dp.write(spark.range(100 * n, 100 * n + 60), path)
+    out = path + " out"
+    dp.write(spark.range(0), out, configuration={"delta.autoOptimize.autoCompact": "true"})
+    stream = dp.read_stream(spark, path, maxFilesPerTrigger=4).repartition(60)
+    query = dp.write_stream(stream, out, path + " query", trigger={"availableNow": True})
+    assert query.awaitTermination(120)
+    operations = [entry["operation"] for entry in DeltaTable(out).history()]
+    assert "OPTIMIZE" in operations
+    assert len(DeltaTable(out).file_uris()) < 10
+    assert ids(spark, out) == [*range(60), *range(100, 160)]

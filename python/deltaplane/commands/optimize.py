@@ -10,9 +10,9 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from deltaplane import _native
 from deltaplane.commands.condition import Condition
@@ -22,7 +22,7 @@ from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, Unsupport
 from deltaplane.expr import Predicate
 from deltaplane.properties import commit_request, file_request
 
-__all__ = ["Layout", "Progress", "after_commit", "begin", "optimize"]
+__all__ = ["Layout", "Mover", "Progress", "after_commit", "begin", "optimize"]
 
 _log = logging.getLogger(__name__)
 
@@ -69,16 +69,20 @@ class Layout:
     progress: Callable[[Progress], object] | None = None
 
 
-def optimize(target: Target, what: Layout, settings: Settings) -> dict[str, Any]:
-    """Runs it; returns what was done, or with `dry_run` what would be, under deltalake's names."""
+# Who moves the groups' rows, with about so many bytes of memory for those that are sorted: gives the bytes of each group's
+# old files when its new ones are known to the job.
+Mover: TypeAlias = Callable[[_native.Layout, int], Iterator[int]]
+
+
+def optimize(target: Target, what: Layout, settings: Settings, mover: Mover | None = None) -> dict[str, Any]:
+    """Runs it, here unless there is another mover; returns what was done, or with `dry_run` what would be, under
+    deltalake's names."""
     memory = _MEMORY_BYTES if what.memory_limit is None else memory_bytes(what.memory_limit)
     job, plan = begin(target, what, settings)
     done = _Done(plan)
     if what.dry_run or job.was_done or plan["groups"] == 0:
         return done.metrics()
-    tasks = what.tasks or os.cpu_count() or 1
-    job.start(tasks, memory)
-    _run(job, what, done)
+    _run(job, (mover or _here(what.tasks or os.cpu_count() or 1))(job, memory), what, done)
     return done.metrics()
 
 
@@ -86,6 +90,17 @@ def begin(target: Target, what: Layout, settings: Settings) -> tuple[_native.Lay
     """Plans it: the job that would run it, and what that has to do. Writes nothing."""
     job = _native.Layout.begin(target.snapshot, json.dumps(_request(target, what, settings)))
     return job, json.loads(job.summary)
+
+
+def _here(tasks: int) -> Mover:
+    """This process, so many groups at a time."""
+
+    def moved(job: _native.Layout, memory: int) -> Iterator[int]:
+        job.start(tasks, memory)
+        while (bytes_moved := job.step()) is not None:
+            yield bytes_moved
+
+    return moved
 
 
 def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
@@ -131,11 +146,11 @@ def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]
     }
 
 
-def _run(job: _native.Layout, what: Layout, done: _Done) -> None:
+def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) -> None:
     committing = enough = False
     last = time.monotonic()
     try:
-        while (moved := job.step()) is not None:
+        for moved in groups:
             done.add(moved)
             if what.progress is not None:
                 what.progress(done.progress())

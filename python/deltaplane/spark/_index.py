@@ -211,6 +211,8 @@ class DeltaplaneFileIndex:
         self._root = jvm.seq([jvm.path(_native.spark_uri(first))])
         self._sizes: dict[int, int] = {}
         self.plans: list[Plan] = []
+        # What Spark's relation takes: this index, under a name that plans show.
+        self.shown = jvm.named_index(self, self.toString(), self._root, self._partition_schema, prepared=False)
 
     def _snapshot(self) -> _native.Snapshot:
         return self._snapshots.for_query(self._jvm.query_id(self._spark))
@@ -223,14 +225,36 @@ class DeltaplaneFileIndex:
         snapshot = self._snapshot()
         filters = [*_texts(partition_filters), *_texts(data_filters)]
         by_job = self._jobs.take(snapshot)
-        make = self._jobs.plan if by_job else _native.spark_plan
-        plan = make(snapshot, self._template, filters, self._jvm.time_zone(), self._files)
+        plan = self._planned(snapshot, filters, by_job)
         directories = self._jvm.partition_directories(plan.blob)
         if partition_filters.size() > 0:
             self._jvm.keep_matching(directories, partition_filters, self._partition_schema)
         self.plans.append(Plan(snapshot.version, len(filters), plan.understood, plan.files, len(directories), by_job))
         del self.plans[:-_PLANS]
         return self._jvm.seq(directories)
+
+    def _planned(self, snapshot: _native.Snapshot, filters: list[str], by_job: bool) -> _native.SparkPlan:
+        make = self._jobs.plan if by_job else _native.spark_plan
+        return make(snapshot, self._template, filters, self._jvm.time_zone(), self._files)
+
+    def apply(self, leaf: Any, filters: Any) -> Any:
+        """For the optimiser: a scan's relation that knows its files, for these filters; None to leave it as it is.
+
+        What goes wrong here would go wrong in `listFiles` too, and is told there.
+        """
+        try:
+            snapshot = self._snapshot()
+            if self._jobs.take(snapshot):
+                return None
+            texts = _texts(filters)
+            counts = self._jvm.estimates_rows()
+            zone = self._jvm.time_zone()
+            plan = _native.spark_plan(snapshot, self._template, texts, zone, self._files, counts)
+        except DeltaError:
+            return None
+        name = f"`{snapshot.uri}` version {snapshot.version}, {plan.files} of {plan.considered} files"
+        index = _PreparedIndex(self, snapshot, {*texts}, plan)
+        return self._jvm.prepared_relation(leaf, index.shown, name, plan.size_bytes, plan.rows)
 
     def sizeInBytes(self) -> int:
         """Bytes of all files, by which Spark chooses between joins: goes through the file list once for each version."""
@@ -274,7 +298,34 @@ class DeltaplaneFileIndex:
     class Java:
         """What py4j reads: the interface that this class implements."""
 
-        implements = (_internals.FILE_INDEX,)
+        implements = (_internals.FILE_INDEX, "java.util.function.BiFunction")
+
+
+class _PreparedIndex(DeltaplaneFileIndex):
+    """The index of one scan of a query, whose files the optimiser has asked for already.
+
+    It equals the index that it comes from: scans with the same filters have the same files, and Spark shares their work.
+    """
+
+    def __init__(
+        self, of: DeltaplaneFileIndex, snapshot: _native.Snapshot, filters: set[str], plan: _native.SparkPlan
+    ) -> None:
+        self.__dict__.update(of.__dict__)
+        self._version, self._filters, self._size_bytes = snapshot.version, filters, plan.size_bytes
+        self._plan: _native.SparkPlan | None = plan
+        self.shown = self._jvm.named_index(self, self.toString(), self._root, self._partition_schema, prepared=True)
+
+    def sizeInBytes(self) -> int:
+        """Bytes of the files that are left."""
+        return self._size_bytes
+
+    def _planned(self, snapshot: _native.Snapshot, filters: list[str], by_job: bool) -> _native.SparkPlan:
+        """The files that were found, unless Spark asks for others: of a later version, or by other filters."""
+        # Held no longer than it is of use: Spark asks once for each scan, and may keep the index for long.
+        plan, self._plan = self._plan, None
+        if plan is None or snapshot.version != self._version or {*filters} != self._filters:
+            return super()._planned(snapshot, filters, by_job)
+        return plan
 
 
 def _texts(expressions: Any) -> list[str]:

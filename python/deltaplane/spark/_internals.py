@@ -1,15 +1,16 @@
-"""Spark's internal JVM classes: the only module that names one, with a probe that says whether they are as expected.
+"""Spark's internal JVM classes: the only module that names one beside `_java`, with a probe that says whether they are as expected.
 
 It knows no table. Called by `deltaplane.spark._index` and `_read`; if the probe fails they fall back to the data source.
 """
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from deltaplane.spark import _template
+from deltaplane.spark import _java, _template
 from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark._schema import quoted
 
@@ -24,6 +25,8 @@ __all__ = [
     "spark_schema",
 ]
 
+_log = logging.getLogger(__name__)
+
 # The versions whose internals were tried; another one gets the data source until it was.
 SUPPORTED = ("4.1", "4.2", "4.3")
 
@@ -36,7 +39,9 @@ _EXECUTION = "org.apache.spark.sql.execution.streaming."
 _STREAMS = "org.apache.spark.sql.connector.read.streaming."
 STREAM_SOURCE = (_EXECUTION + "Source", _STREAMS + "SupportsTriggerAvailableNow")
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+_CATALOG = "org.apache.spark.sql.catalyst.catalog."
 _CLASSES = {
+    "alias": _EXPRESSIONS + "Alias",
     "and_": _EXPRESSIONS + "And",
     "array_list": "java.util.ArrayList",
     "array_seq": "scala.collection.immutable.ArraySeq",
@@ -67,22 +72,29 @@ _CLASSES = {
     "python_utils": "org.apache.spark.api.python.PythonUtils",
     "relation": _SOURCES + "HadoopFsRelation",
     "sql_conf": "org.apache.spark.sql.internal.SQLConf",
+    "some": "scala.Some",
     "static_invoke": _EXPRESSIONS + "objects.StaticInvoke",
+    "storage_format": _CATALOG + "CatalogStorageFormat",
     "string": "java.lang.String",
+    "table_identifier": "org.apache.spark.sql.catalyst.TableIdentifier",
+    "table_type": _CATALOG + "CatalogTableType",
     "unsafe_row": _EXPRESSIONS + "UnsafeRow",
 }
 # Scala objects that share their name with a trait, so that their methods hang on an instance.
 _OBJECTS = {
+    "catalog_table": _CATALOG + "CatalogTable",
     "data_type_utils": "org.apache.spark.sql.catalyst.types.DataTypeUtils",
     "expression_utils": "org.apache.spark.sql.classic.ExpressionUtils",
+    "dataset": "org.apache.spark.sql.classic.Dataset",
+    "logical_relation": _SOURCES + "LogicalRelation",
+    "node_converter": "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter",
     "predicates": _EXPRESSIONS + "Predicate",
 }
 _DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
 # What a stream needs beside them.
 _STREAM_CLASSES = {"offset": _EXECUTION + "runtime.SerializedOffset", "read_limit": _STREAMS + "ReadLimit"}
 _STREAM_OBJECTS = {
-    "dataset": "org.apache.spark.sql.classic.Dataset",
-    "logical_relation": _SOURCES + "LogicalRelation",
+    "catalog_table": _CATALOG + "CatalogTable",
     "streaming_relation": _EXECUTION + "runtime.StreamingExecutionRelation",
 }
 # The thread-local names of the query, and of the stream, that a planning thread works for.
@@ -161,6 +173,7 @@ class Jvm:
         for name, full_name in _OBJECTS.items():
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
         self._evaluator, self._values = self._handles()
+        self._index_class, self._rule = self._compiled()
         self.template = _template.cut({sizes: self._serialised(sizes) for sizes in _template.SHAPES})
 
     @classmethod
@@ -205,6 +218,86 @@ class Jvm:
         if not isinstance(found, JavaClass):
             raise NativeScanUnavailable(f"Spark has no class {full_name}")
         return found
+
+    def _compiled(self) -> tuple[Any, Any]:
+        """The constructor of named file indexes, and the optimiser's rule; None where Spark has no compiler for them.
+
+        Without them scans show no name, and their size is that of the table.
+        """
+        from py4j.protocol import Py4JError
+
+        jvm = self._gateway.jvm
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        made = []
+        try:
+            for name, source in _java.SOURCES.items():
+                compiler = self._load(_java.COMPILER)()
+                compiler.setParentClassLoader(loader)
+                compiler.cook(source)
+                loader = compiler.getClassLoader()
+                made.append(loader.loadClass(name).getDeclaredConstructors()[0])
+            return made[0], made[1].newInstance(self._gateway.new_array(self.object, 0))
+        except (Py4JError, NativeScanUnavailable) as e:
+            _log.info("scans won't tell the optimiser of their files: %s", e)
+            return None, None
+
+    def named_index(self, index: Any, name: str, roots: Any, partition_schema: Any, *, prepared: bool) -> Any:
+        """A file index in Python under its name, as relations take it; `prepared`: the optimiser's rule leaves it."""
+        if self._index_class is None:
+            return index
+        # An element of an array can't be an object of Python's.
+        arguments = self.array_list()
+        for argument in (index, name, roots, partition_schema, prepared):
+            arguments.add(argument)
+        return self._index_class.newInstance(arguments.toArray())
+
+    def prepare_scans(self, spark: Any) -> None:
+        """Has this session's optimiser ask indexes for relations that know their files."""
+        if self._rule is None:
+            return
+        methods = spark._jsparkSession.experimental()
+        rules = methods.extraOptimizations()
+        if not rules.contains(self._rule):
+            getattr(methods, "extraOptimizations_$eq")(rules.appended(self._rule))
+
+    def prepared_relation(self, leaf: Any, index: Any, name: str, size_bytes: int, rows: int | None) -> Any:
+        """The scan of a relation with another index, under a name that plans show, and with statistics for the optimiser."""
+        relation = leaf.relation()
+        other = self.relation(
+            index,
+            relation.partitionSchema(),
+            relation.dataSchema(),
+            relation.bucketSpec(),
+            relation.fileFormat(),
+            relation.options(),
+            relation.sparkSession(),
+        )
+        return self._copied(
+            leaf, relation=other, catalogTable=self.some(self.table(name, leaf.schema(), size_bytes, rows))
+        )
+
+    def table(self, name: str, schema: Any, size_bytes: int, rows: int | None) -> Any:
+        """What Spark's catalog would say of a table: its name, and statistics."""
+        statistics = self._rule.statistics(size_bytes, -1 if rows is None else rows)
+        given = {
+            1: self.table_identifier(name, self.some("delta")),
+            2: self.table_type.EXTERNAL(),
+            3: self.storage_format.empty(),
+            4: schema,
+            13: self.some(statistics),
+        }
+        apply = next(m for m in self.catalog_table.getClass().getMethods() if m.getName() == "apply")
+        count = apply.getParameterCount()
+        arguments = [
+            given[i] if i in given else getattr(self.catalog_table, f"apply$default${i}")() for i in range(1, count + 1)
+        ]
+        return self.catalog_table.apply(*arguments)
+
+    @staticmethod
+    def _copied(product: Any, **changes: Any) -> Any:
+        """A case class's value with other fields; versions of Spark differ in what else they have."""
+        fields = range(product.productArity())
+        return product.copy(*[changes.get(product.productElementName(i), product.productElement(i)) for i in fields])
 
     @staticmethod
     def _class(java_class: Any) -> Any:
@@ -285,6 +378,11 @@ class Jvm:
         """The time zone in which the calling thread prints timestamps."""
         zone: str = self.sql_conf.get().sessionLocalTimeZone()
         return zone
+
+    def estimates_rows(self) -> bool:
+        """Whether the calling thread's optimiser goes by numbers of rows."""
+        conf = self.sql_conf.get()
+        return bool(conf.cboEnabled() or conf.planStatsEnabled())
 
     def data_frame(
         self,
@@ -392,6 +490,50 @@ class Jvm:
             qualifier = attribute.qualifier()
             return str(qualifier.last()) if qualifier.nonEmpty() else None
         return None
+
+    def rebalanced(self, frame: Any, columns: Sequence[Any], size_bytes: int) -> Any:
+        """The frame's rows in partitions of about so many bytes, those side by side that are equal in some columns; None where
+        Spark has no compiler for what that takes."""
+        from pyspark.sql import DataFrame
+
+        if self._rule is None:
+            return None
+        plan = frame.select("*")._jdf.queryExecution().analyzed()
+        named = (
+            self.converters.asJava(frame.select(*columns)._jdf.queryExecution().analyzed().output()) if columns else []
+        )
+        session = frame.sparkSession
+        made = self._rule.rebalanced(self.seq(list(named)), plan, size_bytes)
+        return DataFrame(self.dataset.ofRows(session._jsparkSession, made), session)
+
+    def names_in(self, filtered: Any) -> list[str]:
+        """The columns in the condition by which a frame was filtered last."""
+        references = filtered._jdf.queryExecution().analyzed().condition().references().toSeq()
+        return [str(attribute.name()) for attribute in self.converters.asJava(references)]
+
+    def mentions(self, expression: Any, frame: Any) -> bool:
+        """Whether a Spark expression has columns of this very frame."""
+        ids = {attribute.exprId().id() for attribute in self._output(frame)}
+        leaves = self.converters.asJava(self.node_converter.apply(expression._jc.node()).collectLeaves())
+        named = (leaf for leaf in leaves if leaf.getClass().getSimpleName() == "AttributeReference")
+        return any(leaf.exprId().id() in ids for leaf in named)
+
+    def with_columns_of(self, frame: Any, like: Any) -> Any:
+        """The frame, whose columns expressions find by those of another frame with columns of these names."""
+        from pyspark.sql import Column
+
+        ids = {attribute.name(): attribute.exprId() for attribute in self._output(like)}
+        columns = []
+        for attribute in self._output(frame):
+            name = attribute.name()
+            if name in ids:
+                nothing = self.seq([])
+                attribute = self.alias(attribute, name, ids[name], nothing, self.none(), nothing)
+            columns.append(Column(self.expression_utils.column(attribute)))
+        return frame.select(*columns)
+
+    def _output(self, frame: Any) -> list[Any]:
+        return list(self.converters.asJava(frame._jdf.queryExecution().analyzed().output()))
 
     def text_of(self, expression: Any) -> str:
         """A Spark expression as text: SQL where it was given so."""

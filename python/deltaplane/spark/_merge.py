@@ -7,6 +7,7 @@ The source is evaluated once. What the clauses mean for the columns is `commands
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkMerge", "merge"]
 
+_log = logging.getLogger(__name__)
+
+# How often the source is kept anew when executors are lost, and what Spark says then.
+_ATTEMPTS = 4
+_LOST_SOURCE = "Checkpoint block"
+
 # The number of a row of the source, and of the clause for a row that matches none of it.
 _SOURCE_ROW = "__deltaplane_source_row"
 _UNMATCHED_ACT = "__deltaplane_unmatched_act"
@@ -51,11 +58,24 @@ class SparkMerge:
 def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str, int]:
     """Merges in one commit; returns its metrics under delta-spark's names, without any if nothing was to do.
 
+    Where an executor is lost with its part of the kept source, all begins anew: nothing was committed by then.
+
     Raises:
         InvalidArgumentError: a wrong clause, one that differs from one evaluation to the next, or several rows of the
             source that change one row.
         SchemaMismatchError: a value of a type that its column doesn't take.
     """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _merged(target, what, settings)
+        except Exception as e:
+            if _LOST_SOURCE not in str(e):
+                raise
+            _log.warning("executors with the source of a merge were lost, which begins anew: %s", e)
+    return _merged(target, what, settings)
+
+
+def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str, int]:
     jvm = target.jvm
     fields = json.loads(delta_schema_json(what.source.schema))["fields"]
     # Numbered and kept: a source need not give the same rows twice.

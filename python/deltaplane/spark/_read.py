@@ -210,11 +210,12 @@ def data_frame(
 ) -> Any:
     """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a micro-batch."""
     template = _native.SparkTemplate(jvm.template)
+    jvm.prepare_scans(spark)
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
     def scan(index: DeltaplaneFileIndex) -> Any:
         schema = index.schema if places is None else jvm.struct(places.relation_schema(index.relation_schema))
-        return jvm.data_frame(spark, index, schema, index.partitionSchema(), options, streaming=streaming)
+        return jvm.data_frame(spark, index.shown, schema, index.partitionSchema(), options, streaming=streaming)
 
     def shown(frame: Any) -> Any:
         return frame if places is None else jvm.with_places(frame, places)

@@ -54,11 +54,13 @@ def column(expression: Expression) -> Column:
 
 @dataclass(frozen=True)
 class SparkTarget(Target):
-    """A table that a session changes, under the name that expressions may use for it."""
+    """A table that a session changes, under the name that expressions may use for it. `like` is a frame of its rows whose
+    columns stand in expressions."""
 
     spark: SparkSession
     options: Mapping[str, str] | None = None
     alias: str | None = None
+    like: DataFrame | None = None
 
     @property
     def jvm(self) -> Jvm:
@@ -68,6 +70,8 @@ class SparkTarget(Target):
     def frame(self, stored_ids: str | None = None) -> DataFrame:
         """The table's rows with their places."""
         frame = read_with_places(self.spark, self.snapshot, self.options, Places(stored_ids))
+        if self.like is not None:
+            frame = self.jvm.with_columns_of(frame, self.like)
         return frame if self.alias is None else frame.alias(self.alias)
 
 

@@ -14,6 +14,7 @@ import deltaplane
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.replacing import check_kept
 from deltaplane.schema import Schema
+from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._names import default_location, path_of, register_name
 
@@ -39,6 +40,7 @@ class IdentityGenerator:
     step: int = 1
 
 
+@told_as_spark
 class DeltaTableBuilder:
     """A table to be made by `execute`, at a `location` or under a `tableName`.
 

@@ -23,7 +23,18 @@ from deltaplane.row_rules import RuledRows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["REFUSED", "TaskResult", "raise_refusal", "take_out", "write_changed", "write_judged", "write_unjudged"]
+__all__ = [
+    "REFUSED",
+    "TaskResult",
+    "arrange",
+    "listed",
+    "raise_refusal",
+    "take_out",
+    "told",
+    "write_changed",
+    "write_judged",
+    "write_unjudged",
+]
 
 # What is wrong with the rows themselves: trying again would find the same, so the driver is told instead of Spark.
 REFUSED: dict[str, type[DeltaError]] = {
@@ -106,6 +117,44 @@ def take_out(
         return
     rows = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
     yield _reported([_native.take_out_rows(location, options, spec, rows, deletes, records)], None)
+
+
+def arrange(
+    location: str, options: dict[str, str] | None, spec: str, memory_bytes: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Moves groups of files, one after the other; see `_native.arrange_group`."""
+    yield from told(lambda group: [_native.arrange_group(location, options, spec, group, memory_bytes)], batches)
+
+
+def told(of: Callable[[str], list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a function says of each text, in the shape of `write_judged`."""
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            try:
+                yield _reported(of(text), None)
+            except tuple(REFUSED.values()) as e:
+                yield _reported([], json.dumps({"kind": e.kind, "message": str(e)}))
+
+
+def listed(
+    location: str, options: dict[str, str] | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The files below directories of a table, as rows of an inventory."""
+    import pyarrow as pa
+
+    store = _native.RawStore.open(location, options)
+    for batch in batches:
+        for directory in batch.column(0).to_pylist():
+            found = store.list_all(directory)
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([f[0] for f in found], pa.string()),
+                    pa.array([f[1] for f in found], pa.int64()),
+                    pa.array([False] * len(found), pa.bool_()),
+                    pa.array([f[2] for f in found], pa.int64()),
+                ],
+                names=["path", "length", "isDir", "modificationTime"],
+            )
 
 
 def _reported(adds: list[str], refusal: str | None) -> pa.RecordBatch:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Literal
 
 from deltaplane import _native
 from deltaplane.declarations import check_declared
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.options import TableUri, storage_options_text
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
+from deltaplane.spark._internals import Jvm, NativeScanUnavailable
 from deltaplane.spark._jobs import judged, run_tasks
-from deltaplane.spark._location import absolute_location
+from deltaplane.spark._location import absolute_location, size_of
 from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json, quoted
 from deltaplane.spark._tasks import raise_refusal
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["rebalanced", "write"]
+__all__ = ["in_bins", "rebalanced", "write"]
+
+# Settings of optimised writes, the session's and the table's.
+_OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite.enabled"
+_BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
+_AUTO_OPTIMIZE = ("delta.autoOptimize.optimizeWrite", "delta.autoOptimize")
 
 
 def write(
@@ -46,6 +53,9 @@ def write(
     max_commit_retries: int | None = None,
     rebalance: bool = True,
     empty_commit: bool = True,
+    optimize_write: bool | None = None,
+    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
+    cluster_by: Sequence[str] | str | None = None,
 ) -> WriteResult:
     """Writes the frame's rows to a table in one commit, creating the table if there is none.
 
@@ -69,6 +79,12 @@ def write(
         max_commit_retries: how often a lost race is tried again.
         rebalance: for partitioned tables, shuffle the rows so that each partition gets few files. Spark splits
             partitions that are large. False keeps the frame's own tasks, of which each writes to each partition it meets.
+        optimize_write: shuffle the rows, also of tables without partitions, so that each task writes a file of about the bytes
+            that the session's `spark.databricks.delta.optimizeWrite.binSize` says (512 MiB, before compression). None: as the
+            session's `spark.databricks.delta.optimizeWrite.enabled` says, else the table's
+            `delta.autoOptimize.optimizeWrite`.
+        partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that rows are written to.
+        cluster_by: columns by which OPTIMIZE keeps a new table's rows together (P152).
         empty_commit: whether a frame without rows makes a version of a table that is there.
 
     Returns:
@@ -94,9 +110,13 @@ def write(
     location = absolute_location(path)
     store_options = storage_options_text(options)
     schema_json = delta_schema_json(df.schema)
+    if partition_overwrite_mode not in ("static", "dynamic"):
+        raise InvalidArgumentError(f"partition_overwrite_mode is static or dynamic, not {partition_overwrite_mode!r}")
     request = write_request(
         mode=mode,
         partition_by=partition_by,
+        cluster_by=cluster_by,
+        dynamic_partitions=partition_overwrite_mode == "dynamic",
         name=name,
         description=description,
         configuration=configuration,
@@ -118,7 +138,9 @@ def write(
     check_declared(job.spec, location)
     df, broken = ruled(df, job.spec, location)
     partition_columns = json.loads(job.spec)["partition_columns"]
-    if rebalance and partition_columns:
+    if _optimizes(df, job, optimize_write, configuration):
+        df = in_bins(df, partition_columns)
+    elif rebalance and partition_columns:
         df = rebalanced(df, partition_columns)
     adds, refusals = _run(df, broken, location, store_options, job.spec)
     if refusals:
@@ -127,6 +149,41 @@ def write(
     if not (adds or empty_commit or mode == "overwrite" or json.loads(job.spec)["declares"]):
         return WriteResult(version=None, skipped="nothing")
     return commit_files(job, adds)
+
+
+def _optimizes(
+    df: DataFrame, job: _native.WriteJob, asked: bool | None, configuration: Mapping[str, str | None] | None
+) -> bool:
+    """Whether rows are shuffled to files of a good size: the caller says it, or the session, or the table."""
+    if asked is not None:
+        return asked
+    told = df.sparkSession.conf.get(_OPTIMIZE_WRITE, None)
+    if told is None:
+        of: Mapping[str, str | None] = configuration or {}
+        if job.version is not None:
+            of = json.loads(job.newest().metadata_json()).get("configuration", {})
+        told = next((of[name] for name in _AUTO_OPTIMIZE if of.get(name) is not None), None)
+    return str(told).lower() == "true"
+
+
+def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Rows in partitions of the size that optimised writes aim at, by adaptive execution.
+
+    Raises:
+        InvalidArgumentError: the session's setting is no number of bytes.
+    """
+    text = df.sparkSession.conf.get(_BIN_SIZE, "512m") or "512m"
+    size = size_of(text)
+    if not size:
+        raise InvalidArgumentError(f"{_BIN_SIZE} is a number of bytes such as 512m, not {text!r}: set it anew")
+    there = {name.lower() for name in df.columns}
+    by = [quoted(column) for column in columns if column.lower() in there]
+    try:
+        found: DataFrame | None = Jvm.of(df.sparkSession).rebalanced(df, by, size)
+    except NativeScanUnavailable:
+        found = None
+    # Without the JVM at hand it is Spark's own size of partitions.
+    return rebalanced(df, columns) if found is None else found
 
 
 def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
@@ -17,15 +19,22 @@ from pyspark.sql.types import StructType
 import deltaplane
 from deltaplane import _native
 from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
+from deltaplane.commands.optimize import Layout
 from deltaplane.commands.rewriting import Settings
-from deltaplane.described import RESTORED, detail_row, history_rows
+from deltaplane.convert import Conversion
+from deltaplane.described import RESTORED, clustering_columns, detail_row, history_rows
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.properties import CommitProperties
 from deltaplane.schema import Schema
 from deltaplane.spark._delete import delete
+from deltaplane.spark._errors import told_as_spark
+from deltaplane.spark._internals import Jvm
+from deltaplane.spark._layout import convert_by_tasks, files_by_tasks, optimize_by_tasks
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._merge import SparkMerge, merge
+from deltaplane.spark._moments import moment
 from deltaplane.spark._names import location_of
+from deltaplane.spark._optimized import Optimized, optimized_frame
 from deltaplane.spark._read import live_frame
 from deltaplane.spark._rewriting import Expression, SparkTarget
 from deltaplane.spark._table_builder import DeltaTableBuilder, IdentityGenerator, Replaces, names_of
@@ -41,13 +50,6 @@ __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTabl
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
-# What of an optimisation's numbers is shown.
-_OPTIMIZED = (
-    *("numFilesAdded", "numFilesRemoved", "partitionsOptimized", "numBatches", "totalConsideredFiles"),
-    "totalFilesSkipped",
-)
-_FILE_SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
-
 _PARQUET = re.compile(r"\s*parquet\s*\.\s*`([^`]+)`\s*", re.IGNORECASE)
 
 # Columns of the history that are structs in delta-spark; nobody but Databricks fills them.
@@ -57,6 +59,7 @@ _JOB = (
 _STRUCTS = {"job": _JOB, "notebook": "struct<notebookId: string>"}
 
 
+@told_as_spark
 class DeltaTable:
     """A Delta table on a Spark session.
 
@@ -82,6 +85,8 @@ class DeltaTable:
         alias: str | None = None,
     ) -> None:
         self._spark, self._location, self._options, self._alias = spark, location, options, alias
+        # The frames that `toDF` gave, by the table's columns: their columns may stand in conditions and values.
+        self._frames: dict[str, DataFrame] = {}
 
     # --- which table ----------------------------------------------------------------------------------------------------
 
@@ -148,20 +153,28 @@ class DeltaTable:
         location = absolute_location(found[1] if found else identifier)
         schema = StructType.fromDDL(partitionSchema) if isinstance(partitionSchema, str) else partitionSchema
         columns = None if schema is None else Schema.from_json(schema.json())
-        deltaplane.convert_to_deltalake(
-            location, partition_by=columns, partition_strategy=None if columns is None else "hive"
+        convert_by_tasks(
+            sparkSession,
+            Conversion(location, None, partition_by=columns, partition_strategy=None if columns is None else "hive"),
         )
         return cls(sparkSession, location)
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for expressions."""
-        return DeltaTable(self._spark, self._location, self._options, aliasName)
+        table = DeltaTable(self._spark, self._location, self._options, aliasName)
+        table._frames = self._frames
+        return table
 
     # --- its rows -------------------------------------------------------------------------------------------------------
 
     def toDF(self) -> DataFrame:
-        """The table's rows; each query sees the newest version."""
-        frame = live_frame(self._spark, self._location, self._options)
+        """The table's rows; each query sees the newest version. Its columns may stand in conditions and values of this
+        table's commands."""
+        columns = self._target().snapshot.schema_json()
+        if columns not in self._frames:
+            self._frames[columns] = live_frame(self._spark, self._location, self._options)
+        # The same columns, and a query of its own: one that ran keeps its files.
+        frame = self._frames[columns].select("*")
         return frame if self._alias is None else frame.alias(self._alias)
 
     def delete(self, condition: Expression | None = None) -> None:
@@ -172,7 +185,7 @@ class DeltaTable:
             DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
         """
         _check_expression(condition, "'condition'")
-        delete(self._target(), condition, self._settings())
+        delete(self._target([condition]), condition, self._settings())
 
     def update(self, condition: Expression | None = None, set: Mapping[str, Expression] | None = None) -> None:
         """Gives columns new values in the rows for which a condition is true, in all rows without one.
@@ -186,8 +199,9 @@ class DeltaTable:
             ConstraintViolationError: a new value breaks a constraint (P101-P105).
             InvalidArgumentError, DeltaConcurrentModificationException: as `delete`.
         """
+        values = _values(set, "'set'")
         _check_expression(condition, "'condition'")
-        update(self._target(), _values(set, "'set'"), condition, self._settings())
+        update(self._target([condition, *values.values()]), values, condition, self._settings())
 
     def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
         """Begins a merge of a source's rows into the table; the source is evaluated once."""
@@ -250,7 +264,8 @@ class DeltaTable:
         """
         table = self._table()
         enforced = self._spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true"
-        table.vacuum(retentionHours, dry_run=False, enforce_retention_duration=enforced)
+        inventory = files_by_tasks(self._spark, self._location, table.storage_options)
+        table.vacuum(retentionHours, False, enforced, full=True, inventory=inventory)
         return self._spark.createDataFrame([], "path string")
 
     def optimize(self) -> DeltaOptimizeBuilder:
@@ -269,9 +284,10 @@ class DeltaTable:
         return self._restored(self._table().restore(version))
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Makes the table what it was at a time, as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss` (UTC)."""
+        """Makes the table what it was at a time, as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss`, in the session's time zone unless it
+        says another one."""
         _check_type(timestamp, str, "timestamp", "a string")
-        return self._restored(self._table().restore(timestamp))
+        return self._restored(self._table().restore(moment(self._spark, timestamp)))
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
@@ -299,13 +315,13 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """As `clone`, of this table as it was at a time (UTC)."""
+        """As `clone`, of this table as it was at a time, as `restoreToTimestamp` takes it."""
         _check_type(timestamp, str, "timestamp", "a string")
-        return self._cloned(self._table(timestamp), target, isShallow, replace, properties)
+        return self._cloned(self._table(moment(self._spark, timestamp)), target, isShallow, replace, properties)
 
     # --- within -----------------------------------------------------------------------------------------------------------
 
-    def _table(self, version: int | str | None = None) -> deltaplane.DeltaTable:
+    def _table(self, version: int | datetime | None = None) -> deltaplane.DeltaTable:
         """A version, the newest unless given, without Spark."""
         return deltaplane.DeltaTable(self._location, version, storage_options=split_options(self._options)[0])
 
@@ -321,10 +337,21 @@ class DeltaTable:
         of.clone(location, shallow, replace=replaces, properties=properties)
         return DeltaTable(self._spark, location, self._options)
 
-    def _target(self) -> SparkTarget:
+    def _target(self, expressions: Iterable[Expression | None] = ()) -> SparkTarget:
         store_options, _ = split_options(self._options)
         snapshot = _native.Snapshot.open(self._location, store_options)
-        return SparkTarget(self._location, snapshot, self._spark, self._options, self._alias)
+        return SparkTarget(
+            self._location, snapshot, self._spark, self._options, self._alias, self._mentioned(expressions)
+        )
+
+    def _mentioned(self, expressions: Iterable[Expression | None]) -> DataFrame | None:
+        """The newest frame of `toDF` whose columns stand in these expressions."""
+        columns = [one for one in expressions if one is not None and not isinstance(one, str)]
+        if not self._frames or not columns:
+            return None
+        jvm = Jvm.of(self._spark)
+        frames = reversed(self._frames.values())
+        return next((frame for frame in frames if any(jvm.mentions(one, frame) for one in columns)), None)
 
     def _settings(self) -> Settings:
         text = self._spark.conf.get(_USER_METADATA, None)
@@ -340,6 +367,7 @@ class DeltaTable:
         return self._spark.createDataFrame([tuple(numbers)], ", ".join(f"{name} long" for name in RESTORED))
 
 
+@told_as_spark
 class DeltaMergeBuilder:
     """A merge to be run by `execute`. Clauses of a kind are tried in their order: the first one whose condition is true
     applies, and only the last may have none. `DeltaTable` has an example.
@@ -408,7 +436,10 @@ class DeltaMergeBuilder:
         check(self._what.clauses)
         session, table = self._table._spark, self._table
         evolves = self._what.merge_schema or session.conf.get(_AUTO_MERGE, "false") == "true"
-        metrics = merge(table._target(), replace(self._what, merge_schema=evolves), table._settings())
+        expressions = [self._what.condition]
+        for clause in self._what.clauses:
+            expressions += [clause.condition, *(clause.values or {}).values()]
+        metrics = merge(table._target(expressions), replace(self._what, merge_schema=evolves), table._settings())
         done = [metrics.get(f"numTargetRows{what}", 0) for what in ("Updated", "Deleted", "Inserted")]
         columns = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
         return session.createDataFrame([(sum(done), *done)], ", ".join(f"{name} long" for name in columns))
@@ -421,6 +452,7 @@ class DeltaMergeBuilder:
         return DeltaMergeBuilder(self._table, replace(self._what, clauses=[*self._what.clauses, clause]))
 
 
+@told_as_spark
 class DeltaOptimizeBuilder:
     """A rearrangement of the table's files, to be run by `executeCompaction` or `executeZOrderBy`."""
 
@@ -432,35 +464,62 @@ class DeltaOptimizeBuilder:
         return DeltaOptimizeBuilder(self._table, partitionFilter)
 
     def executeCompaction(self) -> DataFrame:
-        """Makes large files of small ones.
+        """Makes large files of small ones, each group of them in a Spark task; clusters a clustered table.
 
         Returns:
-            One row: the table's `path`, and `metrics`, with delta-spark's names as far as they are known.
+            One row: the table's `path`, and `metrics`, under delta-spark's names.
+
+        Raises:
+            InvalidArgumentError: a condition over other columns than partitions'.
         """
-        return self._shown(self._optimize().compact(partition_filters=self._filter))
+        return self._run(())
 
     def executeZOrderBy(self, *cols: str | Sequence[str]) -> DataFrame:
-        """Writes the rows anew along a curve through these columns; returns what `executeCompaction` does."""
-        return self._shown(
-            self._optimize().z_order(names_of(cols, "Z-order column must be str."), partition_filters=self._filter)
+        """Writes the rows anew along a curve through these columns; returns what `executeCompaction` does.
+
+        Raises:
+            InvalidArgumentError: a partition column, or one that rows can't be ordered by; as `executeCompaction`.
+        """
+        return self._run(names_of(cols, "Z-order column must be str."))
+
+    def _run(self, columns: Sequence[str]) -> DataFrame:
+        table = self._table
+        target, settings = table._target(), table._settings()
+        metadata = json.loads(target.snapshot.metadata_json())
+        self._check(target, metadata["partition_columns"], columns)
+        what = Layout(self._filter, columns, "zorder" if columns else None)
+        began = _now_ms()
+        metrics = optimize_by_tasks(target, what, settings)
+        count = len(json.loads(target.snapshot.schema_json())["fields"])
+        indexed = int(metadata["configuration"].get("delta.dataSkippingNumIndexedCols", 32))
+        clustered = not columns and bool(clustering_columns(table._table()))
+        done = Optimized(
+            metrics, bool(columns), clustered, began, _now_ms(), count, count if indexed < 0 else min(indexed, count)
         )
+        return optimized_frame(table._spark, table._location, done)
 
-    def _optimize(self) -> Any:
-        return self._table._table().optimize
+    def _check(self, target: SparkTarget, partitions: Sequence[str], columns: Sequence[str]) -> None:
+        """Refuses columns as delta-spark does, whose words scripts know."""
+        lower = {name.lower() for name in partitions}
+        for name in columns:
+            if name.lower() in lower:
+                raise InvalidArgumentError(
+                    f"{name} is a partition column. Z-Ordering can only be performed on data columns",
+                    table=target.snapshot.uri,
+                )
+        if self._filter is None:
+            return
+        for name in target.jvm.names_in(self._table.toDF().where(self._filter)):
+            if name.lower() not in lower:
+                raise InvalidArgumentError(
+                    f"Predicate references non-partition column '{name}'. Only the partition columns may be referenced: "
+                    f"[{', '.join(partitions)}]",
+                    table=target.snapshot.uri,
+                )
 
-    def _shown(self, metrics: Mapping[str, Any]) -> DataFrame:
-        """The numbers under the names that they have in delta-spark's result."""
-        given = {name: metrics[name] for name in _OPTIMIZED if name in metrics}
-        files = {name: _file_sizes(metrics[name]) for name in ("filesAdded", "filesRemoved") if name in metrics}
-        kinds = [*(f"{name}: bigint" for name in given), *(f"{name}: {_FILE_SIZES}" for name in files)]
-        row = (self._table._location, (*given.values(), *files.values()))
-        return self._table._spark.createDataFrame([row], f"path string, metrics struct<{', '.join(kinds)}>")
 
-
-def _file_sizes(said: Any) -> tuple[Any, ...]:
-    sizes = json.loads(said) if isinstance(said, str) else said
-    avg = None if sizes.get("avg") is None else float(sizes["avg"])
-    return sizes.get("min"), sizes.get("max"), avg, sizes.get("totalFiles"), sizes.get("totalSize")
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _builder(session: SparkSession | None, replaces: Replaces, *, must_exist: bool) -> DeltaTableBuilder:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from deltaplane.convert import convert_to_deltalake
+from deltaplane.convert import Conversion, convert_to_deltalake
 from deltaplane.queries.grammar import Grammar
 from deltaplane.schema import Schema
 from deltaplane.statements.columns import Declaration, declaration
-from deltaplane.statements.statement import Session, Statement, one_row
+from deltaplane.statements.statement import Session, Statement, one_row, runs_tasks
 from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
@@ -29,13 +29,23 @@ class Convert:
     def run(self, session: Session) -> pa.Table:
         """Commits the files that are there."""
         options = session.catalog.storage_options
-        convert_to_deltalake(
-            self.path,
-            partition_by=Schema([column.field for column in self.columns]) if self.columns else None,
-            partition_strategy="hive" if self.columns else None,
-            storage_options=options,
-            collect_stats=self.statistics,
-        )
+        columns = Schema([column.field for column in self.columns]) if self.columns else None
+        strategy: Literal["hive"] | None = None if columns is None else "hive"
+        if session.spark is not None and runs_tasks(session.spark):
+            from deltaplane.spark._layout import convert_by_tasks
+            from deltaplane.spark._location import absolute_location
+
+            location = absolute_location(self.path)
+            what = Conversion(location, dict(options or {}) or None, "error", columns, strategy, self.statistics)
+            convert_by_tasks(session.spark, what)
+        else:
+            convert_to_deltalake(
+                self.path,
+                partition_by=columns,
+                partition_strategy=strategy,
+                storage_options=options,
+                collect_stats=self.statistics,
+            )
         return one_row(operation="CONVERT", version=DeltaTable(self.path, storage_options=options).version())
 
 

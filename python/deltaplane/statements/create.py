@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.queries.grammar import BEGINNINGS, Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.sources import Catalog
@@ -102,10 +102,6 @@ class Create:
     def _filled_by_spark(self, spark: SparkSession, catalog: Catalog, location: str) -> int | None:
         from deltaplane.spark import write
 
-        if self.cluster_by is not None:
-            raise UnsupportedFeatureError(
-                "CLUSTER BY with a query on Spark isn't in this version: create the table first, then INSERT INTO it"
-            )
         with on_spark(spark, self.cursor, self.rows_token, catalog) as frame:
             _check_names(frame.columns)
             result = write(
@@ -117,6 +113,7 @@ class Create:
                 options=catalog.storage_options,
                 description=self.comment,
                 configuration=self.properties,
+                cluster_by=self.cluster_by,
             )
         return result.version
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deltaplane.commands.optimize import Layout
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Clause, Session, Statement, one_row
+from deltaplane.statements.statement import Clause, Session, Statement, one_row, runs_tasks
 from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
@@ -29,12 +30,17 @@ class Optimize:
         """Writes files anew; no row changes."""
         table = session.catalog.target(self.table)
         if self.where is None:
-            return self._on(table, None)
+            return self._on(session, table, None)
         with self.where.cursor.located(self.where.token):
-            return self._on(table, self.where.over(table, self.table))
+            return self._on(session, table, self.where.over(table, self.table))
 
-    def _on(self, table: DeltaTable, where: str | None) -> pa.Table:
-        if self.columns:
+    def _on(self, session: Session, table: DeltaTable, where: str | None) -> pa.Table:
+        if session.spark is not None and runs_tasks(session.spark):
+            from deltaplane.spark._layout import optimize_table
+
+            what = Layout(where, self.columns, "zorder" if self.columns else None, self.full)
+            done = optimize_table(session.spark, table, what)
+        elif self.columns:
             done = table.optimize.z_order(self.columns, where, full=self.full)
         else:
             done = table.optimize.compact(where, full=self.full)

@@ -38,6 +38,7 @@ __all__ = [
     "listed",
     "one_row",
     "rows",
+    "runs_tasks",
 ]
 
 
@@ -47,6 +48,11 @@ class Session:
 
     catalog: Catalog
     spark: SparkSession | None = None
+
+
+def runs_tasks(spark: SparkSession) -> bool:
+    """Whether a session's tasks can do a command's work; those of Spark Connect are out of this process's reach."""
+    return hasattr(spark, "_jsparkSession")
 
 
 class Command(Protocol):

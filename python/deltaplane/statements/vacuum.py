@@ -9,7 +9,7 @@ from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName
-from deltaplane.statements.statement import Session, Statement, listed
+from deltaplane.statements.statement import Session, Statement, listed, runs_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,10 @@ class Vacuum:
         if self.lite and self.inventory is not None:
             raise InvalidArgumentError("an inventory stands in for a listing, which LITE doesn't make: leave one out")
         inventory = None if self.inventory is None else self._rows(session, self.inventory)
+        if inventory is None and not self.lite and session.spark is not None and runs_tasks(session.spark):
+            from deltaplane.spark._layout import files_by_tasks
+
+            inventory = files_by_tasks(session.spark, table.location, table.storage_options)
         found = table.vacuum(self.hours, self.dry_run, full=not self.lite, inventory=inventory)
         root = table.table_uri.rstrip("/")
         return listed("path", [f"{root}/{name}" for name in found] if self.dry_run else [root])

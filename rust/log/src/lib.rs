@@ -66,6 +66,7 @@ pub use history::HistoryEntry;
 pub use listing::is_table;
 pub use log_facts::{CommitTotals, LogFiles, LogFolder, NewestCheckpoint, TombstoneTotals};
 pub use optimize::{LayoutPlan, LayoutRequest, Moved, Placed};
+pub use plan::Considered;
 pub use plan_trace::PlanReport;
 pub use reads::ReadRequest;
 pub use rehearsal::Rehearsal;

@@ -17,11 +17,37 @@ use crate::commit_reader::is_damage;
 use crate::plan_trace::{PlanReport, PlanTrace};
 use crate::snapshot::{Snapshot, filter};
 
+/// How many files a plan looked at.
+pub struct Considered(Option<Arc<PlanTrace>>);
+
+impl Considered {
+    /// The number, once the plan was read to its end; `None` where it gave every file.
+    pub fn files(&self) -> Option<u64> {
+        let seen = self.0.as_ref()?.report();
+        Some((seen.in_commits + seen.in_checkpoint).saturating_sub(seen.replaced))
+    }
+}
+
 impl Snapshot {
     /// The live files as batches of adds, newest commits first, then the checkpoint's: streamed,
     /// and without the files that `pruner` shows can't match.
     pub fn plan(&self, pruner: Option<Arc<Pruner>>, columns: PlanColumns) -> BoxStream<'static, Result<RecordBatch>> {
         self.skipping_plan(pruner.map(|pruner| Skipping { pruner, trace: None }), columns)
+    }
+
+    /// As `plan`, with a count of the files that it looks at.
+    pub fn counted_plan(
+        &self,
+        pruner: Option<Arc<Pruner>>,
+        columns: PlanColumns,
+    ) -> (BoxStream<'static, Result<RecordBatch>>, Considered) {
+        let trace = Arc::new(PlanTrace::default());
+        let skipping = pruner.map(|pruner| Skipping {
+            pruner,
+            trace: Some(trace.clone()),
+        });
+        let considered = Considered(skipping.is_some().then_some(trace));
+        (self.skipping_plan(skipping, columns), considered)
     }
 
     /// What a plan of these columns looks at, and why it leaves files out and keeps files.

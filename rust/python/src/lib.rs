@@ -40,6 +40,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rewrite::Rewrite>()?;
     module.add_class::<optimize::Layout>()?;
     module.add_class::<write::WriteJob>()?;
+    module.add_function(wrap_pyfunction!(optimize::arrange_group, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite_tasks::write_rows, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite_tasks::take_out_rows, module)?)?;
     module.add_function(wrap_pyfunction!(write::write_files, module)?)?;

@@ -16,12 +16,15 @@ use deltaplane_store::block_on;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::errors::run;
 use crate::rewrite::all_columns;
+use crate::rewrite_tasks::TaskSpec;
 use crate::scan::{bind, read_spec};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, store};
 use crate::write::{Spec, delete_paths};
 
 /// OPTIMIZE on one version of a table.
@@ -142,6 +145,47 @@ impl Layout {
         })
     }
 
+    /// What a task on another machine must know to move groups, as JSON.
+    #[getter]
+    fn task_spec(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || {
+            let rewrite = self.plan.rewrite();
+            let write = Spec::of(&rewrite.target(), &[], rewrite.row_rules(), false);
+            let order = self.plan.order();
+            text(&GroupSpec {
+                task: TaskSpec::of(rewrite, write, false)?,
+                order: order.map(|(columns, curve)| (columns.to_vec(), curve.to_string())),
+            })
+        })
+    }
+
+    /// The groups, each as JSON for `arrange_group`.
+    fn groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        run(py, || {
+            let group = |(number, bin): (usize, &Bin)| {
+                text(&Group {
+                    number,
+                    files: bin.files.iter().map(|f| f.add.clone()).collect(),
+                    outputs: self.plan.outputs(bin),
+                })
+            };
+            self.plan.bins().iter().enumerate().map(group).collect()
+        })
+    }
+
+    /// Takes over a group that a task moved, to be committed; the bytes of its old files.
+    fn adopt(&self, py: Python<'_>, moved: &str) -> PyResult<i64> {
+        run(py, || {
+            let moved: MovedGroup = parsed(moved)?;
+            let bin = self.plan.bins().get(moved.number);
+            let bin = bin.ok_or_else(|| Error::internal("a task moved a group that wasn't planned"))?;
+            let (bin, adds) = (bin.clone(), moved.adds);
+            let bytes = bin.bytes();
+            self.locked().moved.push(Moved { bin, adds });
+            Ok(bytes)
+        })
+    }
+
     /// Goes on until one more group is written; the bytes of its old files, `None` at the end.
     fn step(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         run(py, || {
@@ -199,6 +243,75 @@ impl Layout {
             delete_paths(self.store(), written.iter().map(|a| a.path.as_str()))
         })
     }
+}
+
+/// What a task must know of the table and of the new order of rows.
+#[derive(Serialize, Deserialize)]
+struct GroupSpec {
+    task: TaskSpec,
+    /// Paths of columns, and the curve's name.
+    order: Option<(Vec<Vec<String>>, String)>,
+}
+
+/// A group that one task moves.
+#[derive(Serialize, Deserialize)]
+struct Group {
+    number: usize,
+    files: Vec<Add>,
+    /// How many files its rows make, about.
+    outputs: u64,
+}
+
+/// What became of it.
+#[derive(Serialize, Deserialize)]
+struct MovedGroup {
+    number: usize,
+    adds: Vec<Add>,
+}
+
+fn text(of: &impl Serialize) -> Result<String> {
+    serde_json::to_string(of).map_err(|e| Error::internal(format!("can't write a group of files: {e}")))
+}
+
+fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a group of files: {e}")))
+}
+
+/// Moves the rows of one group to new files, on any machine, holding so many bytes of rows while they are sorted;
+/// returns what `Layout.adopt` takes.
+#[pyfunction]
+pub(crate) fn arrange_group(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    spec: &str,
+    group: &str,
+    memory_bytes: usize,
+) -> PyResult<String> {
+    run(py, || {
+        let (spec, group): (GroupSpec, Group) = (parsed(spec)?, parsed(group)?);
+        let order = spec.order.map(|(columns, curve)| {
+            let curve = curve.parse()?;
+            Ok(Order { columns, curve })
+        });
+        let way = Arrangement {
+            store: store(location, options)?,
+            read: Arc::new(spec.task.read_spec()?),
+            write: spec.task.write.write_spec()?,
+            ids: spec.task.ids.clone(),
+            order: order.transpose()?,
+            memory_bytes,
+            // A Spark task has one core, and its siblings the others.
+            parallelism: 1,
+            stop: Arc::default(),
+        };
+        let reads = group.files.iter().map(FileRead::of).collect::<Result<_>>()?;
+        let adds = block_on(way.run(reads, group.outputs))?;
+        text(&MovedGroup {
+            number: group.number,
+            adds,
+        })
+    })
 }
 
 /// deltalake's name for an order of rows, where it has one.

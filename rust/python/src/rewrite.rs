@@ -191,16 +191,7 @@ impl Rewrite {
     #[getter]
     fn task_spec(&self, py: Python<'_>) -> PyResult<String> {
         run(py, || {
-            let state = self.plan.base().state();
-            let spec = TaskSpec {
-                write: self.spec_of(),
-                schema: state.schema().to_json(),
-                partition_columns: state.partition_columns().to_vec(),
-                mapping: state.mapping().as_str().to_owned(),
-                ids: self.plan.stored_ids()?,
-                records_changes: self.plan.records_changes(),
-                by_vector: self.by_vector,
-            };
+            let spec = TaskSpec::of(&self.plan, self.spec_of(), self.by_vector)?;
             spec.to_json()
         })
     }

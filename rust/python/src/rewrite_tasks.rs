@@ -10,7 +10,7 @@ use deltaplane_data::{
     FileRead, IdentityValues, PickedFile, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink, scan, take_out,
 };
 use deltaplane_error::{Error, Result};
-use deltaplane_log::now_ms;
+use deltaplane_log::{Rewrite, now_ms};
 use deltaplane_protocol::actions::{Add, AddCdcFile, Remove};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::features::StoredIds;
@@ -62,6 +62,20 @@ pub(crate) struct Outcome {
 }
 
 impl TaskSpec {
+    /// That of a command, whose new files are as `write` says.
+    pub(crate) fn of(command: &Rewrite, write: Spec, by_vector: bool) -> Result<Self> {
+        let state = command.base().state();
+        Ok(TaskSpec {
+            write,
+            schema: state.schema().to_json(),
+            partition_columns: state.partition_columns().to_vec(),
+            mapping: state.mapping().as_str().to_owned(),
+            ids: command.stored_ids()?,
+            records_changes: command.records_changes(),
+            by_vector,
+        })
+    }
+
     pub(crate) fn to_json(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write a task's spec: {e}")))
     }
@@ -75,7 +89,7 @@ impl TaskSpec {
     }
 
     /// How whole rows of the table are read, with their ids.
-    fn read_spec(&self) -> Result<ReadSpec> {
+    pub(crate) fn read_spec(&self) -> Result<ReadSpec> {
         let schema = Arc::new(StructType::from_json(&self.schema)?);
         let mut columns: Vec<String> = schema.fields().iter().map(|f| f.name.clone()).collect();
         let mut spec = ReadSpec::new(schema, self.partition_columns.clone());

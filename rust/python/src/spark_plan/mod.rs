@@ -80,11 +80,16 @@ pub(crate) struct SparkPlan {
     understood: usize,
     /// Bytes of these files.
     size_bytes: u64,
+    /// How many files were looked at.
+    considered: u64,
+    /// Their rows, where that was asked for and every file says.
+    rows: Option<u64>,
 }
 
 /// The files (`all`, `whole` or `marked`: without or with a deletion vector) that can hold rows for which all of
-/// Catalyst's filters (as `toJSON` texts, in a session time zone) are true.
+/// Catalyst's filters (as `toJSON` texts, in a session time zone) are true; with `counts_rows` also how many rows they hold.
 #[pyfunction]
+#[pyo3(signature = (snapshot, template, filters, zone, files, counts_rows = false))]
 fn spark_plan(
     py: Python<'_>,
     snapshot: &Snapshot,
@@ -92,9 +97,11 @@ fn spark_plan(
     filters: Vec<String>,
     zone: &str,
     files: &str,
+    counts_rows: bool,
 ) -> PyResult<SparkPlan> {
     serialised(py, template, || {
-        block_on(plan::plan(&snapshot.inner, &filters, zone, Files::parse(files)?))
+        let files = Files::parse(files)?;
+        block_on(plan::plan(&snapshot.inner, &filters, zone, files, counts_rows))
     })
 }
 
@@ -137,6 +144,8 @@ fn serialised(
         directories: planned.directories.len(),
         understood: planned.understood,
         size_bytes: planned.size_bytes,
+        considered: planned.considered,
+        rows: planned.rows,
     })
 }
 

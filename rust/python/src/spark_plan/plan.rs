@@ -72,6 +72,10 @@ pub struct Planned {
     pub understood: usize,
     /// Bytes of all files.
     pub size_bytes: u64,
+    /// Files that were looked at.
+    pub considered: u64,
+    /// Rows that live in these files, where that was asked for and every file says.
+    pub rows: Option<u64>,
 }
 
 /// What is known of Catalyst's filters (each `Expression.toJSON`, in this session time zone): a pruner, and how many
@@ -103,9 +107,18 @@ pub fn pruner(state: &TableState, filters: &[String], zone: &str) -> Result<(Opt
 }
 
 /// The files that can hold a row for which all filters are true.
-pub async fn plan(snapshot: &Snapshot, filters: &[String], zone: &str, files: Files) -> Result<Planned> {
+pub async fn plan(
+    snapshot: &Snapshot,
+    filters: &[String],
+    zone: &str,
+    files: Files,
+    counts_rows: bool,
+) -> Result<Planned> {
     let (pruner, understood) = pruner(snapshot.state(), filters, zone)?;
-    grouped(snapshot, snapshot.plan(pruner, PlanColumns::Logged), understood, files).await
+    let (batches, considered) = snapshot.counted_plan(pruner, PlanColumns::Logged);
+    let mut planned = grouped(snapshot, batches, understood, files, counts_rows).await?;
+    planned.considered = considered.files().unwrap_or(planned.considered);
+    Ok(planned)
 }
 
 /// The same of files that others have planned by these filters: their add actions as JSON.
@@ -118,7 +131,7 @@ pub async fn of_adds(
 ) -> Result<Planned> {
     let (_, understood) = pruner(snapshot.state(), filters, zone)?;
     let adds = batch_of(adds)?;
-    grouped(snapshot, stream::iter([Ok(adds)]), understood, files).await
+    grouped(snapshot, stream::iter([Ok(adds)]), understood, files, false).await
 }
 
 /// Add actions from their JSON, as a batch.
@@ -135,8 +148,10 @@ async fn grouped(
     batches: impl Stream<Item = Result<RecordBatch>>,
     understood: usize,
     files: Files,
+    counts_rows: bool,
 ) -> Result<Planned> {
     let mut groups = Groups::new(snapshot, files)?;
+    groups.rows = counts_rows.then_some(0);
     let mut batches = pin!(batches);
     while let Some(batch) = batches.try_next().await? {
         groups.add(&batch)?;
@@ -250,6 +265,8 @@ struct Groups<'a> {
     index: HashMap<Tuple, usize>,
     groups: Vec<(Tuple, Vec<SparkFile>)>,
     size_bytes: u64,
+    considered: u64,
+    rows: Option<u64>,
 }
 
 impl<'a> Groups<'a> {
@@ -274,6 +291,8 @@ impl<'a> Groups<'a> {
             index: HashMap::new(),
             groups: Vec::new(),
             size_bytes: 0,
+            considered: 0,
+            rows: None,
         })
     }
 
@@ -286,8 +305,13 @@ impl<'a> Groups<'a> {
             .cloned();
         for row in 0..batch.num_rows() {
             let vector = rows.deletion_vector(row);
+            self.considered += 1;
             if !self.kind.has(vector.as_ref())? {
                 continue;
+            }
+            if let Some(count) = self.rows {
+                let more = rows.live_records(row).and_then(|n| u64::try_from(n).ok());
+                self.rows = more.and_then(|n| count.checked_add(n));
             }
             let size = rows.size(row);
             let file = SparkFile {
@@ -363,6 +387,8 @@ impl<'a> Groups<'a> {
             directories: directories.collect::<Result<_>>()?,
             understood,
             size_bytes: self.size_bytes,
+            considered: self.considered,
+            rows: self.rows,
         })
     }
 }

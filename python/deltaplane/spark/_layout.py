@@ -1,0 +1,151 @@
+"""OPTIMIZE, CONVERT and VACUUM by Spark's tasks: each group of files is moved in one task, footers and directories are read in
+many. Plans and commits are the core's, as without Spark.
+
+Called by `deltaplane.spark.tables` and the statements.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.commands.optimize import Layout, optimize
+from deltaplane.commands.rewriting import Settings
+from deltaplane.convert import Conversion
+from deltaplane.spark import _internals
+from deltaplane.spark._jobs import run_tasks
+from deltaplane.spark._location import absolute_location, split_options
+from deltaplane.spark._rewriting import SparkTarget
+from deltaplane.spark._tasks import raise_refusal
+from deltaplane.spark._workers import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltaplane import DeltaTable
+
+__all__ = ["convert_by_tasks", "files_by_tasks", "optimize_by_tasks", "optimize_table"]
+
+# So many files' footers, or directories, are a task's at least.
+_LEAST = 16
+_LISTED = "path string, length long, isDir boolean, modificationTime long"
+
+
+def _spread(spark: SparkSession, texts: Sequence[str], each: int = 1) -> DataFrame:
+    """One column of texts, so many to a task at least; large texts travel with their tasks alone."""
+    tasks = max(1, min(-(-len(texts) // each), 4 * spark.sparkContext.defaultParallelism if each > 1 else len(texts)))
+    rows = spark.sparkContext.parallelize([(text,) for text in texts], tasks)
+    return spark.createDataFrame(rows, "one string")
+
+
+# --- OPTIMIZE -----------------------------------------------------------------------------------------------------------
+
+
+def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> dict[str, Any]:
+    """As `commands.optimize`, with a task for each group of files; its rows never pass Spark."""
+    options, _ = split_options(target.options)
+    location, spark = target.location, target.spark
+
+    def moved(job: _native.Layout, memory: int) -> Iterator[int]:
+        spec = job.task_spec
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from deltaplane.spark._tasks import arrange
+
+            yield from arrange(location, options, spec, memory, batches)
+
+        outcomes, refusals = run_tasks(_spread(spark, job.groups()), task)
+        done = [job.adopt(outcome) for outcome in outcomes]
+        raise_refusal(refusals, location)
+        yield from done
+
+    return optimize(target, what, settings, moved)
+
+
+def optimize_table(spark: SparkSession, table: DeltaTable, what: Layout) -> dict[str, Any]:
+    """The same for a table that is open without Spark."""
+    options = table.storage_options
+    location = absolute_location(table.location)
+    target = SparkTarget(location, _native.Snapshot.open(location, options), spark, options)
+    return optimize_by_tasks(target, what, Settings())
+
+
+# --- CONVERT ------------------------------------------------------------------------------------------------------------
+
+
+def convert_by_tasks(spark: SparkSession, what: Conversion) -> None:
+    """As `convert_to_deltalake`, with footers read by tasks."""
+    what.run(_FilesByTasks(spark, what))
+
+
+@dataclass(frozen=True)
+class _FilesByTasks:
+    spark: SparkSession
+    of: Conversion
+
+    def schema(self, files: list[str]) -> str:
+        """Tasks tell the kinds of schemas; one file of each is enough to put them together."""
+        location, options = self.of.location, self.of.options
+
+        def found(file: str) -> list[str]:
+            return [json.dumps([_native.parquet_schema(location, options, [file]), file])]
+
+        kinds = dict(json.loads(text) for text in self._texts(files, found))
+        return _native.parquet_schema(location, options, list(kinds.values()))
+
+    def adopt(self, spec: str, files: list[str]) -> list[str]:
+        """A task for some files."""
+        location, options, statistics = self.of.location, self.of.options, self.of.collect_stats
+        return self._texts(files, lambda file: _native.adopt_files(location, options, spec, [file], statistics))
+
+    def _texts(self, files: list[str], of: Callable[[str], list[str]]) -> list[str]:
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from deltaplane.spark._tasks import told
+
+            yield from told(of, batches)
+
+        found, refusals = run_tasks(_spread(self.spark, files, _LEAST), task)
+        raise_refusal(refusals, self.of.location)
+        return found
+
+
+# --- VACUUM -------------------------------------------------------------------------------------------------------------
+
+
+def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str] | None) -> pa.Table | None:
+    """The files below a table's root as an inventory, a directory of the first level to a task; None where there are too few
+    of these to divide the work, or the store can't tell them.
+
+    Raises:
+        ImportError: the workers' Python is another one, or doesn't have deltaplane.
+    """
+    if _internals.is_connect(spark):
+        return None
+    given = None if options is None else dict(options)
+    level = _native.RawStore.open(location, given).list_level("")
+    directories = [] if level is None else [name for name in level[0] if not name.startswith("_delta_log")]
+    if level is None or len(directories) < _LEAST:
+        return None
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from deltaplane.spark._tasks import listed
+
+        yield from listed(location, given, batches)
+
+    try:
+        below: pa.Table = _spread(spark, directories, _LEAST).mapInArrow(task, _LISTED).toArrow()
+    except Exception as e:
+        cause = remedy(e)
+        if cause is None:
+            raise
+        raise ImportError(cause) from e
+    import pyarrow as pa
+
+    here = [{"path": p, "length": size, "isDir": False, "modificationTime": at} for p, size, at, _ in level[1]]
+    return pa.concat_tables([below, pa.Table.from_pylist(here, schema=below.schema)])

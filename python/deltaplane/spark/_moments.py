@@ -1,0 +1,36 @@
+"""Moments as Spark's users write them: in the session's time zone unless the text says another one.
+
+Called by the names that scripts share with delta-spark.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["moment"]
+
+
+def moment(spark: SparkSession, text: str) -> datetime:
+    """The moment that Spark reads in a text.
+
+    Raises:
+        InvalidArgumentError: a text that is none; in delta-spark's words.
+
+    >>> spark.conf.set("spark.sql.session.timeZone", "UTC")
+    >>> moment(spark, "2024-01-31 12:00").isoformat()
+    '2024-01-31T12:00:00+00:00'
+    """
+    query = "SELECT unix_micros(try_cast(:moment AS TIMESTAMP)) AS moment"
+    (row,) = spark.sql(query, args={"moment": text}).collect()
+    if row.moment is None:
+        raise InvalidArgumentError(
+            f"The provided timestamp ('{text}') cannot be converted to a valid timestamp: give one as yyyy-MM-dd or "
+            "yyyy-MM-dd HH:mm:ss"
+        )
+    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=row.moment)

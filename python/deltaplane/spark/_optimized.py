@@ -1,0 +1,100 @@
+"""What OPTIMIZE came to, as the frame that delta-spark gives: a path and the struct of its metrics.
+
+Called by `deltaplane.spark.tables`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Optimized", "optimized_frame"]
+
+_SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
+_NUMBERS = "struct<num: bigint, size: bigint>"
+_Z_ORDER = (
+    f"struct<strategyName: string, inputCubeFiles: {_NUMBERS}, inputOtherFiles: {_NUMBERS}, inputNumCubes: bigint, "
+    f"mergedFiles: {_NUMBERS}, numOutputCubes: bigint, mergedNumCubes: bigint>"
+)
+_FILES = "struct<numFiles: bigint, size: bigint>"
+_CLUSTERING = (
+    f"struct<inputZCubeFiles: {_FILES}, inputOtherFiles: {_FILES}, inputNumZCubes: bigint, mergedFiles: {_FILES}, "
+    "numOutputZCubes: bigint>"
+)
+_PARALLELISM = ", ".join(
+    f"{bound}{of}ActiveParallelism: bigint" for of in ("Cluster", "Session") for bound in ("max", "min")
+)
+# The metrics in delta-spark's order; those that aren't bigint.
+_TYPES = {
+    "filesAdded": _SIZES,
+    "filesRemoved": _SIZES,
+    "zOrderStats": _Z_ORDER,
+    "clusteringStats": _CLUSTERING,
+    "preserveInsertionOrder": "boolean",
+    "autoCompactParallelismStats": f"struct<{_PARALLELISM}>",
+    "deletionVectorStats": "struct<numDeletionVectorsRemoved: bigint, numDeletionVectorRowsRemoved: bigint>",
+}
+_METRICS = (
+    *("numFilesAdded", "numFilesRemoved", "filesAdded", "filesRemoved", "partitionsOptimized", "zOrderStats"),
+    *("clusteringStats", "numBins", "numBatches", "totalConsideredFiles", "totalFilesSkipped"),
+    *("preserveInsertionOrder", "numFilesSkippedToReduceWriteAmplification"),
+    *("numBytesSkippedToReduceWriteAmplification", "startTimeMs", "endTimeMs", "totalClusterParallelism"),
+    *("totalScheduledTasks", "autoCompactParallelismStats", "deletionVectorStats", "numTableColumns"),
+    "numTableColumnsWithStats",
+)
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """What was done: the command's metrics under deltalake's names, whether rows were ordered by columns that the caller
+    named or the table is clustered by, when, and how many columns the table has and has statistics of."""
+
+    metrics: Mapping[str, Any]
+    ordered: bool
+    clustered: bool
+    started_ms: int
+    ended_ms: int
+    columns: int
+    columns_with_statistics: int
+
+
+def optimized_frame(spark: SparkSession, location: str, done: Optimized) -> DataFrame:
+    """One row; what nobody counts is zero, or null where delta-spark leaves it out."""
+    told = done.metrics
+    added, removed = (_sizes(told[name]) for name in ("filesAdded", "filesRemoved"))
+    # Every file that was written anew counts as one that wasn't in order.
+    old = (removed[3], removed[4])
+    cubes = told["partitionsOptimized"]
+    given = {
+        **{name: told[name] for name in _METRICS if name in told and name not in _TYPES},
+        "filesAdded": added,
+        "filesRemoved": removed,
+        "zOrderStats": ("all", (0, 0), old, 0, old, cubes, None) if done.ordered else None,
+        "clusteringStats": ((0, 0), old, 0, old, cubes) if done.clustered else None,
+        "numBins": told["numBatches"],
+        "numBatches": len(told["versions"]),
+        "preserveInsertionOrder": told["preserveInsertionOrder"],
+        "numFilesSkippedToReduceWriteAmplification": 0,
+        "numBytesSkippedToReduceWriteAmplification": 0,
+        "startTimeMs": done.started_ms,
+        "endTimeMs": done.ended_ms,
+        "totalClusterParallelism": spark.sparkContext.defaultParallelism,
+        "totalScheduledTasks": told["numBatches"],
+        "numTableColumns": done.columns,
+        "numTableColumnsWithStats": done.columns_with_statistics,
+    }
+    kinds = ", ".join(f"{name}: {_TYPES.get(name, 'bigint')}" for name in _METRICS)
+    row = (location, tuple(given.get(name) for name in _METRICS))
+    return spark.createDataFrame([row], f"path string, metrics struct<{kinds}>")
+
+
+def _sizes(said: str) -> tuple[Any, ...]:
+    sizes = json.loads(said)
+    some = sizes["totalFiles"] > 0
+    lowest, highest = (sizes["min"], sizes["max"]) if some else (None, None)
+    return lowest, highest, float(sizes["avg"]), sizes["totalFiles"], sizes["totalSize"]

@@ -1,0 +1,190 @@
+"""`df.writeTo(table)` for Delta tables: Spark's second writer, with its verbs.
+
+Called by `deltaplane.spark_names`, for sessions that are enabled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrameWriterV2
+
+from deltaplane import _native
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedExpressionError,
+)
+from deltaplane.spark._errors import told_as_spark
+from deltaplane.spark._internals import Jvm
+from deltaplane.spark._location import absolute_location
+from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
+from deltaplane.spark._write import write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+__all__ = ["WriterV2"]
+
+# Options of ours; others are the store's.
+_OWN = frozenset("txnappid txnversion usermetadata mergeschema optimizewrite targetfilesize".split())
+
+
+@told_as_spark
+class WriterV2(DataFrameWriterV2):
+    """Writes to a table of ours where the name is a path's, a Delta table's, or `using` says so; else Spark writes."""
+
+    def __init__(self, df: DataFrame, table: str) -> None:
+        super().__init__(df, table)
+        self._frame, self._name = df, table
+        self._provider: str | None = None
+        self._given: dict[str, str] = {}
+        self._properties: dict[str, str] = {}
+        self._by: list[str] = []
+        self._clusters: list[str] | None = None
+
+    # --- what is written, and how ---------------------------------------------------------------------------------------
+
+    def using(self, provider: str) -> Any:
+        self._provider = provider.lower()
+        return super().using(provider)
+
+    def option(self, key: str, value: Any) -> Any:
+        self._given[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        return super().option(key, value)
+
+    def options(self, **options: Any) -> Any:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def tableProperty(self, property: str, value: str) -> Any:
+        self._properties[property] = value
+        return super().tableProperty(property, value)
+
+    def partitionedBy(self, col: Any, *cols: Any) -> Any:
+        if self._is_ours():
+            self._by = [_column_of(one) for one in (col, *cols)]
+            return self
+        return super().partitionedBy(col, *cols)
+
+    def clusterBy(self, col: str, *cols: str) -> Any:
+        self._clusters = [col, *cols]
+        return super().clusterBy(col, *cols)
+
+    # --- verbs ----------------------------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        if not self._is_ours():
+            super().create()
+            return
+        self._make(replaces=False, must_exist=False)
+
+    def replace(self) -> None:
+        if not self._is_ours():
+            super().replace()
+            return
+        self._make(replaces=True, must_exist=True)
+
+    def createOrReplace(self) -> None:
+        if not self._is_ours():
+            super().createOrReplace()
+            return
+        self._make(replaces=True, must_exist=False)
+
+    def append(self) -> None:
+        if not self._is_ours():
+            super().append()
+            return
+        self._write(self._there(), "append")
+
+    def overwrite(self, condition: Any) -> None:
+        """Replaces the rows that meet a condition."""
+        if not self._is_ours():
+            super().overwrite(condition)
+            return
+        text = Jvm.of(self._frame.sparkSession).text_of(condition) if isinstance(condition, Column) else str(condition)
+        self._write(self._there(), "overwrite", None if text.lower() == "true" else text)
+
+    def overwritePartitions(self) -> None:
+        """Replaces the partitions that rows are written to; of a table without partitions all rows."""
+        if not self._is_ours():
+            super().overwritePartitions()
+            return
+        self._write(self._there(), "overwrite", dynamic=True)
+
+    # --- within ---------------------------------------------------------------------------------------------------------
+
+    def _is_ours(self) -> bool:
+        if self._provider is not None:
+            return self._provider in FORMATS
+        return self._known() is not None
+
+    def _known(self) -> str | None:
+        """The location that the name stands for, if it does."""
+        path = path_of(self._name)
+        return held_location(self._frame.sparkSession, self._name) if path is None else absolute_location(path)
+
+    def _there(self) -> str:
+        location = self._known()
+        if location is None or not _native.is_table(location, self._store()):
+            raise TableNotFoundError(
+                f"there is no Delta table `{self._name}` to write to: create() makes one", table=location
+            )
+        return location
+
+    def _make(self, *, replaces: bool, must_exist: bool) -> None:
+        location = self._known()
+        there = location is not None and _native.is_table(location, self._store())
+        if there and not replaces:
+            raise TableAlreadyExistsError("a table is here already: append, or createOrReplace", table=location)
+        if must_exist and not there:
+            raise TableNotFoundError(f"there is no Delta table `{self._name}` to be replaced: use createOrReplace")
+        spark = self._frame.sparkSession
+        place = location or default_location(spark, self._name)
+        self._write(place, "overwrite" if there else "error", makes=True)
+        if path_of(self._name) is None:
+            register_name(spark, self._name, place, self._store())
+
+    def _store(self) -> dict[str, str] | None:
+        return {key: value for key, value in self._given.items() if key.lower() not in _OWN} or None
+
+    def _write(
+        self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: bool = False
+    ) -> None:
+        own = {key.lower(): value for key, value in self._given.items() if key.lower() in _OWN}
+        if ("txnappid" in own) != ("txnversion" in own):
+            raise InvalidArgumentError("txnAppId and txnVersion go together")
+        merges = own.get("mergeschema") == "true"
+        write(
+            self._frame,
+            location,
+            mode,
+            self._by if makes else None,
+            "overwrite" if makes and mode == "overwrite" else "merge" if merges else None,
+            where,
+            (own["txnappid"], int(own["txnversion"])) if "txnappid" in own else None,
+            self._store(),
+            own.get("usermetadata"),
+            configuration=self._properties if makes else None,
+            target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
+            optimize_write=own["optimizewrite"] == "true" if "optimizewrite" in own else None,
+            partition_overwrite_mode="dynamic" if dynamic else "static",
+            cluster_by=self._clusters if makes else None,
+        )
+
+
+def _column_of(given: Any) -> str:
+    """The name of a column to partition by."""
+    if isinstance(given, str):
+        return given
+    node = given._jc.node()
+    if node.getClass().getSimpleName() != "UnresolvedAttribute":
+        raise UnsupportedExpressionError(
+            f"Delta tables are partitioned by columns, not by {node.sql()}: add a generated column and partition by that"
+        )
+    parts: Sequence[str] = [part.strip("`") for part in str(node.sql()).split(".")]
+    return parts[-1]

@@ -1,0 +1,163 @@
+"""OPTIMIZE, CONVERT and VACUUM by Spark's tasks leave what the embedded engine leaves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltaplane import DeltaTable, convert_to_deltalake, exceptions, write_deltalake
+from deltaplane import spark as dp
+from deltaplane.spark import DeltaTable as SparkTable
+from deltaplane.spark import _layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def made(path: str, configuration: dict[str, str] | None = None, **how: Any) -> None:
+    """Eight commits of two partitions."""
+    for n in range(8):
+        rows = {"id": range(n * 50, n * 50 + 50), "x": [i * 7 % 50 for i in range(50)], "p": [i % 2 for i in range(50)]}
+        given = {"configuration": configuration, "partition_by": ["p"], **how} if n == 0 else {}
+        write_deltalake(path, pa.table(rows), mode="append", **given)
+
+
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "bins": ({}, "OPTIMIZE {}"),
+    "one partition": ({}, "OPTIMIZE {} WHERE p = 1"),
+    "z-order": ({}, "OPTIMIZE {} ZORDER BY (x, id)"),
+    "row ids": ({"configuration": {"delta.enableRowTracking": "true"}}, "OPTIMIZE {}"),
+    "vectors": ({"configuration": {"delta.enableDeletionVectors": "true"}}, "OPTIMIZE {}"),
+    "mapped": ({"configuration": {"delta.columnMapping.mode": "name"}}, "OPTIMIZE {} ZORDER BY (x)"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_optimize_leaves_what_the_embedded_engine_leaves(spark: SparkSession, path: str, case: str) -> None:
+    import deltaplane
+
+    how, text = CASES[case]
+    made(path, **how)
+    if case == "vectors":
+        DeltaTable(path).delete("id % 5 = 0")
+    other = path + " other"
+    shutil.copytree(path, other)
+    by_tasks = dp.sql(spark, text.format(f"delta.`{path}`")).collect()[0].asDict()
+    here = deltaplane.sql(text.format(f"delta.`{other}`")).to_pylist()[0]
+    assert by_tasks == here
+    assert by_tasks["num_added_files"] > 0
+    assert Counter(_facts(path)) == Counter(_facts(other))
+    first, second = (DeltaTable(p).history(1)[0] for p in (path, other))
+    assert first["operationParameters"] == second["operationParameters"]
+    assert set(first["operationMetrics"]) == set(second["operationMetrics"])
+    assert rows(path) == rows(other)
+    again = SparkTable.forPath(spark, path).optimize().executeCompaction().select("metrics.*").head()
+    assert again is not None
+    if case != "one partition":
+        assert again.numFilesRemoved == 0
+    if case == "row ids":
+        assert ids(path) == ids(other)
+
+
+def rows(path: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in DeltaTable(path).to_pyarrow_table().to_pylist())
+
+
+def ids(path: str) -> dict[int, int]:
+    found = DeltaTable(path).to_pyarrow_table(columns=["id", "_row_id"])
+    return dict(zip(found["id"].to_pylist(), found["_row_id"].to_pylist(), strict=True))
+
+
+def _facts(path: str) -> list[str]:
+    """What the log says of the live files' rows."""
+    shown = pa.table(DeltaTable(path).get_add_actions(flatten=True))
+    kept = [
+        name
+        for name in shown.column_names
+        if name.split(".")[0] in ("partition", "num_records", "min", "max", "null_count")
+    ]
+    return [json.dumps(row, sort_keys=True, default=str) for row in shown.select(kept).to_pylist()]
+
+
+def test_a_clustered_table_is_clustered_by_tasks(spark: SparkSession, path: str) -> None:
+    table = SparkTable.create(spark).location(path).addColumn("id", "long").clusterBy("id").execute()
+    for n in range(3):
+        write_deltalake(path, pa.table({"id": range(n, 300, 3)}), mode="append")
+    (done,) = table.optimize().executeCompaction().select("metrics.*").collect()
+    assert (done.numFilesRemoved, done.numFilesAdded, done.clusteringStats.numOutputZCubes) == (3, 1, 1)
+    assert DeltaTable(path).to_pyarrow_table()["id"].to_pylist() == list(range(300))
+
+
+def test_a_group_that_another_writer_took_is_left_alone(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(path)
+    run = _layout.run_tasks
+
+    def late(*args: Any) -> Any:
+        done = run(*args)
+        DeltaTable(path).delete("p = 1")
+        return done
+
+    monkeypatch.setattr(_layout, "run_tasks", late)
+    (done,) = SparkTable.forPath(spark, path).optimize().executeCompaction().select("metrics.*").collect()
+    assert (done.numFilesRemoved, done.numFilesAdded) == (8, 1)
+    assert DeltaTable(path).to_pyarrow_table()["p"].unique().to_pylist() == [0]
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_convert_adopts_what_the_embedded_engine_adopts(spark: SparkSession, path: str, partitioned: bool) -> None:
+    by = ["p"] if partitioned else None
+    for n in range(20):
+        rows = {"id": [n, n + 1], "p": [n % 4, n % 4]} | ({"late": ["x", None]} if n > 10 else {})
+        name = f"part-{n}-{{i}}.parquet"
+        pq.write_to_dataset(pa.table(rows), path, partition_cols=by, basename_template=name)
+    other = path + " other"
+    shutil.copytree(path, other)
+    columns = pa.schema({"p": pa.int64()}) if partitioned else None
+    SparkTable.convertToDelta(spark, f"parquet.`{path}`", "p long" if partitioned else None)
+    convert_to_deltalake(other, partition_by=columns, partition_strategy="hive" if partitioned else None)
+    assert DeltaTable(path).schema() == DeltaTable(other).schema()
+    assert Counter(_facts(path)) == Counter(_facts(other))
+    assert SparkTable.forPath(spark, path).toDF().count() == 40
+    first, second = (DeltaTable(p).history(1)[0]["operationParameters"] for p in (path, other))
+    assert first == second
+
+
+def test_convert_names_a_file_that_is_none(spark: SparkSession, path: str) -> None:
+    Path(path).mkdir()
+    pq.write_table(pa.table({"x": [1]}), Path(path, "a.parquet"))
+    pq.write_table(pa.table({"x": ["one"]}), Path(path, "b.parquet"))
+    with pytest.raises(exceptions.SchemaMismatchError):
+        SparkTable.convertToDelta(spark, f"parquet.`{path}`")
+    assert not DeltaTable.is_deltatable(path)
+
+
+def test_directories_are_listed_by_tasks(spark: SparkSession, path: str) -> None:
+    days = range(20)
+    write_deltalake(path, pa.table({"day": days, "x": days}), partition_by=["day"])
+    for n in (3, 17):
+        Path(path, f"day={n}", "stray.parquet").write_bytes(b"stray")
+    Path(path, "stray.txt").write_text("stray")
+    found = _layout.files_by_tasks(spark, path, None)
+    assert found is not None
+    here = {str(p.relative_to(path)) for p in Path(path).rglob("*") if p.is_file() and "_delta_log" not in p.parts}
+    assert {*found["path"].to_pylist()} == here
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        SparkTable.forPath(spark, path).vacuum(0)
+    finally:
+        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    left = [p for p in Path(path).rglob("*") if p.is_file() and "_delta_log" not in p.parts]
+    assert len(left) == 20
+    assert DeltaTable(path).to_pyarrow_table().num_rows == 20
+    assert _layout.files_by_tasks(spark, path + "/day=1", None) is None

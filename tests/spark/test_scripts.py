@@ -1,0 +1,166 @@
+"""Scripts for delta-spark, with one import changed: what they do, what they get and which exceptions they catch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from deltaplane import spark as dp
+from deltaplane.spark import DeltaTable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def names(spark: SparkSession) -> Iterator[None]:
+    """The session knows the format by its name."""
+    dp.enable(spark)
+    yield
+    dp.disable(spark)
+
+
+def written(spark: SparkSession, path: str, rows: list[tuple[Any, ...]], **options: str) -> DeltaTable:
+    frame = spark.createDataFrame(rows, ["key", "value"])
+    frame.coalesce(1).write.format("delta").mode("overwrite").options(**options).save(path)
+    return DeltaTable.forPath(spark, path)
+
+
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_columns_of_the_tables_frame_stand_in_commands(spark: SparkSession, path: str) -> None:
+    table = written(spark, path, [("a", 1), ("b", 2), ("c", 3), ("d", 4)])
+    target = table.toDF()
+    source = spark.createDataFrame([("a", -1), ("b", 0), ("e", -5)], ["key", "value"])
+    merge = table.merge(source, target["key"] == source["key"])
+    merge = merge.whenMatchedDelete(target.value == 2)
+    merge = merge.whenMatchedUpdate(set={"value": source["value"] + target["value"] * 10})
+    merge.whenNotMatchedInsert(values={"key": source.key, "value": source.value}).execute()
+    assert rows(table.toDF()) == [("a", 9), ("c", 3), ("d", 4), ("e", -5)]
+    table.update(table.toDF()["key"] == "c", {"value": table.toDF()["value"] + 1})
+    table.delete(target.key == "d")
+    assert rows(table.toDF()) == [("a", 9), ("c", 4), ("e", -5)]
+    named = table.alias("t")
+    shown = named.toDF()
+    merge = named.merge(source.alias("s"), (shown["key"] == F.col("s.key")) & (F.col("t.value") > 0))
+    merge.whenMatchedUpdate(set={"value": "s.value"}).execute()
+    assert rows(table.toDF()) == [("a", -1), ("c", 4), ("e", -5)]
+
+
+def test_arguments_are_refused_in_the_same_order(spark: SparkSession, path: str) -> None:
+    table = written(spark, path, [("a", 1)])
+    source = spark.createDataFrame([("a", 1)], ["k", "v"])
+    for call in (
+        lambda: table.update({"value": "200"}),  # type: ignore[arg-type]
+        lambda: table.update(condition="a"),
+        lambda: table.merge(source, "key = k").whenMatchedUpdate({"value": "v"}),  # type: ignore[arg-type]
+        lambda: table.merge(source, "key = k").whenNotMatchedInsert(1),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match="cannot be None"):
+            call()
+    with pytest.raises(TypeError, match="must be a Spark SQL Column or a string"):
+        table.update(1, {})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be a Spark SQL Column or a string"):
+        table.merge(source, 1)  # type: ignore[arg-type]
+
+
+def test_exceptions_are_sparks_too(spark: SparkSession, path: str) -> None:
+    with pytest.raises(AnalysisException) as missing:
+        DeltaTable.forPath(spark, path)
+    assert isinstance(missing.value, dp_errors().TableNotFoundError)
+    assert "no Delta table is here" in str(missing.value)
+    assert missing.value.desc == str(missing.value)
+    assert missing.value.getCondition() is None
+    with pytest.raises(AnalysisException, match="no table"):
+        DeltaTable.forName(spark, "nowhere_to_be_found")
+    table = written(spark, path, [("a", 1)])
+    with pytest.raises(AnalysisException, match="already"):
+        DeltaTable.create(spark).location(path).addColumn("x", "int").execute()
+    with pytest.raises(AnalysisException):
+        table.update(set={"nothing": "1"})
+    with pytest.raises(AnalysisException):
+        spark.read.format("delta").load(path + "/nowhere")
+    with pytest.raises(AnalysisException):
+        spark.range(1).selectExpr("id AS other").write.format("delta").mode("append").save(path)
+    with pytest.raises(AnalysisException):
+        spark.sql(f"SELECT * FROM delta.`{path}/nowhere`")
+
+
+def dp_errors() -> Any:
+    from deltaplane import exceptions
+
+    return exceptions
+
+
+def test_versions_and_moments_are_restored(spark: SparkSession, path: str, in_new_york: None) -> None:
+    table = written(spark, path, [("a", 1), ("b", 2)])
+    # In the session's time zone, as Spark shows it.
+    (first,) = table.history().selectExpr("date_format(timestamp, 'yyyy-MM-dd HH:mm:ss.SSS') AS at").collect()
+    frame = spark.createDataFrame([("a", 3)], ["key_new", "value_new"])
+    frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+    DeltaTable.forPath(spark, path).restoreToTimestamp(first.at)
+    assert rows(DeltaTable.forPath(spark, path).toDF()) == [("a", 1), ("b", 2)]
+    old = spark.read.format("delta").option("timestampAsOf", first.at).load(path)
+    assert old.columns == ["key", "value"]
+    with pytest.raises(AnalysisException, match=r"The provided timestamp \('05/04/1999'\) cannot be converted"):
+        table.restoreToTimestamp("05/04/1999")
+    with pytest.raises(ValueError, match="timestamp needs to be a string but got '<class 'int'>'"):
+        table.restoreToTimestamp(12342323232)  # type: ignore[arg-type]
+
+
+def test_vacuum_looks_through_the_directory(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table = written(spark, str(path), [("a", 1), ("b", 2)])
+    (path / "abc.txt").write_text("abcde")
+    table.vacuum()
+    table.vacuum(1000)
+    assert (path / "abc.txt").exists()
+    with pytest.raises(AnalysisException, match="retention"):
+        table.vacuum(0)
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        assert table.vacuum(0.0).count() == 0
+    finally:
+        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    assert not (path / "abc.txt").exists()
+    assert rows(table.toDF()) == [("a", 1), ("b", 2)]
+
+
+def test_optimize_tells_delta_sparks_metrics(spark: SparkSession, path: str) -> None:
+    numbers = spark.range(100).selectExpr("id", "id % 7 AS col1", "id % 27 AS col2", "id % 4 AS p")
+    for part in range(2):
+        numbers.where(f"id % 2 = {part}").coalesce(1).write.format("delta").partitionBy("p").mode("append").save(path)
+    table = DeltaTable.forPath(spark, path)
+    in_two = spark.read.format("delta").load(path).where("p = 2")
+    before = in_two.select("_metadata.file_path").distinct().count()
+    done = table.optimize().where("p = 2").executeZOrderBy(["col1", "col2"]).select("metrics.*").head()
+    assert done is not None
+    assert (done.numFilesAdded, done.numFilesRemoved) == (1, before)
+    assert (done.totalFilesSkipped, done.totalConsideredFiles) == (0, before)
+    assert (done.zOrderStats.strategyName, done.zOrderStats.numOutputCubes) == ("all", 1)
+    assert (done.numTableColumns, done.numTableColumnsWithStats, done.numBins, done.numBatches) == (4, 4, 1, 1)
+    assert done.endTimeMs >= done.startTimeMs > 0
+    assert done.clusteringStats is None
+    operation = table.history(1).select("operation", "operationParameters", "operationMetrics").head()
+    assert operation is not None
+    assert operation.operation == "OPTIMIZE"
+    assert "p = 2" in operation.operationParameters["predicate"]
+    result = table.optimize().executeCompaction()
+    assert [field.name for field in result.schema.fields] == ["path", "metrics"]
+    (again,) = table.optimize().executeCompaction().select("metrics.*").collect()
+    assert (again.numFilesAdded, again.filesAdded.min, again.zOrderStats) == (0, None, None)
+    with pytest.raises(AnalysisException, match=r"Predicate references non-partition column 'id'.*referenced: \[p\]"):
+        table.optimize().where("id = 1").executeCompaction()
+    with pytest.raises(AnalysisException, match=r"p is a partition column\. Z-Ordering can only be performed on data"):
+        table.optimize().where("p = 1").executeZOrderBy(["p"])
+    assert numbers.exceptAll(table.toDF()).count() == table.toDF().exceptAll(numbers).count() == 0
