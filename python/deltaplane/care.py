@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.options import location_text, storage_options_text
+from deltaplane.options import StorageOptions, location_text, storage_options_text
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -103,6 +103,7 @@ class TableCare:
         dry_run: bool = False,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
+        ignore_unfinished_vacuum: bool = False,
     ) -> dict[str, Any]:
         """Makes a new version that has an older one's files, columns and properties; the object shows it.
 
@@ -115,6 +116,8 @@ class TableCare:
             protocol_downgrade_allowed: the protocol goes back to what it was, too.
             dry_run: only say what would be done: the same metrics, and the same errors but for other writers'.
             commit_properties, post_commithook_properties: see these classes.
+            ignore_unfinished_vacuum: a VACUUM that began within a day and didn't say that it ended is no reason to refuse: its
+                process is gone. While it runs it may delete a file that comes back.
 
         Returns:
             The commit's metrics under delta-spark's names: `numRestoredFiles`, `numRemovedFiles`, `restoredFilesSize`,
@@ -127,7 +130,8 @@ class TableCare:
             VersionNotFoundError: the version was never written, or cleaned up.
             FileMissingError: files of the version are gone; named.
             InvalidArgumentError: the table is append-only (P100).
-            DeltaConcurrentModificationException: another writer committed meanwhile, whatever it was (P078).
+            DeltaConcurrentModificationException: another writer committed meanwhile, whatever it was (P078), or a VACUUM is
+                deleting.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -145,6 +149,7 @@ class TableCare:
             self._snapshot,
             target,
             ignore_missing_files=ignore_missing_files,
+            ignore_unfinished_vacuum=ignore_unfinished_vacuum,
             protocol_downgrade_allowed=protocol_downgrade_allowed,
             dry_run=dry_run,
             commit=commit,
@@ -240,7 +245,7 @@ class TableCare:
         *,
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: StorageOptions | None = None,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, int]:

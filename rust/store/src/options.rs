@@ -1,8 +1,9 @@
 //! Storage options: a case-insensitive map that never shows a secret, and the redactor that keeps
 //! secrets out of other programs' error texts. Knows key names, not what they do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use deltaplane_error::{Error, Result};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -58,7 +59,11 @@ const REDACTED: &str = "[redacted]";
 pub(crate) fn is_secret(key: &str, value: &str) -> bool {
     const SECRET: &[&str] = &["key", "secret", "token", "pass", "sas", "credential", "bearer"];
     const HARMLESS_ENDS: &[&str] = &["_file", "_path", "_uri", "_type", "_enabled", "_url"];
-    const HARMLESS: &[&str] = &["google_application_credentials", "application_credentials"];
+    const HARMLESS: &[&str] = &[
+        "google_application_credentials",
+        "application_credentials",
+        "credential_provider",
+    ];
     let named = SECRET.iter().any(|word| key.contains(word))
         && !HARMLESS_ENDS.iter().any(|end| key.ends_with(end))
         && !HARMLESS.contains(&key);
@@ -77,9 +82,43 @@ pub(crate) fn flag(name: &str, value: &str) -> Result<bool> {
     }
 }
 
+/// A setting that is a size: `1073741824`, `1GiB`, `500 MB`.
+pub(crate) fn bytes(name: &str, text: &str) -> Result<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (amount, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
+    let scale: Option<u64> = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1),
+        "kb" => Some(1_000),
+        "mb" => Some(1_000_000),
+        "gb" => Some(1_000_000_000),
+        "tb" => Some(1_000_000_000_000),
+        "k" | "kib" => Some(1 << 10),
+        "m" | "mib" => Some(1 << 20),
+        "g" | "gib" => Some(1 << 30),
+        "t" | "tib" => Some(1 << 40),
+        _ => None,
+    };
+    let bytes = scale
+        .zip(amount.parse().ok())
+        .and_then(|(s, n): (u64, u64)| n.checked_mul(s));
+    bytes.ok_or_else(|| {
+        Error::invalid_argument(format!(
+            "{name} is no number of bytes such as 1073741824 or 1GiB: {text}"
+        ))
+    })
+}
+
 /// Removes known secrets from text that other code made.
 #[derive(Clone, Default)]
-pub(crate) struct Redactor(Vec<String>);
+pub(crate) struct Redactor {
+    known: Vec<String>,
+    /// Those that a credential provider gave since; shared by all clones.
+    learned: Arc<RwLock<VecDeque<String>>>,
+}
+
+/// Secrets of credentials whose requests may still be on their way; older ones have ended.
+const REMEMBERED: usize = 64;
 
 /// Shorter values are no credentials, and replacing them would make messages unreadable.
 const SHORTEST_SECRET: usize = 4;
@@ -108,11 +147,32 @@ impl Redactor {
         // The longest first, so that no part of a secret is left beside a replaced piece.
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
-        Redactor(secrets)
+        Redactor {
+            known: secrets,
+            learned: Arc::default(),
+        }
+    }
+
+    /// Learns more secrets, as they are and percent-encoded.
+    pub(crate) fn learn<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
+        let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
+        for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET) {
+            for text in [
+                secret.to_owned(),
+                utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string(),
+            ] {
+                if !learned.contains(&text) {
+                    learned.push_back(text);
+                }
+            }
+        }
+        let old = learned.len().saturating_sub(REMEMBERED);
+        learned.drain(..old);
     }
 
     pub(crate) fn scrub(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, secret| {
+        let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
+        learned.iter().chain(&self.known).fold(text.to_owned(), |text, secret| {
             if text.contains(secret.as_str()) {
                 text.replace(secret.as_str(), REDACTED)
             } else {
@@ -170,5 +230,11 @@ mod tests {
         let text = r.scrub("k=ab%2Bc%2Fdef%3D%3D ab+c/def== sig abcdefghijkl%2Bmno%3D eu-west-1");
         assert!(!text.contains("def") && !text.contains("ghijkl"), "{text}");
         assert!(text.contains("eu-west-1"));
+        let later = r.clone();
+        for n in 0..100 {
+            later.learn([format!("given+{n}/x").as_str()]);
+        }
+        let text = r.scrub("given+99/x given%2B99%2Fx ab+c/def==");
+        assert!(!text.contains("99") && !text.contains("def"), "{text}");
     }
 }
