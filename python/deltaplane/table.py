@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from deltaplane.report import HealthReport
     from deltaplane.schema import Schema
     from deltaplane.table_facts import Metadata, ProtocolVersions
+    from deltaplane.upkeep.advice import AdviceReport
 
 __all__ = ["DeltaTable"]
 
@@ -342,13 +343,21 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         unreadable, unwritable = compat.newly_excluded(now, plan.after)
         return compat.Compatibility(now, verdicts, plan.after, tuple(unreadable), tuple(unwritable))
 
-    def report(self, path: str | PathLike[str] | None = None, *, commits: int = 10_000) -> HealthReport:
+    def report(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        commits: int = 10_000,
+        advice: AdviceReport | None = None,
+    ) -> HealthReport:
         """How the table is: files, growth, commits, partitions, how well columns tell files apart, deleted rows, log,
         engines, and what to do about it.
 
         Args:
             path: where to write it as one HTML page (needs the extra `deltaplane[report]`); None writes none.
             commits: how many of the newest commits are looked at.
+            advice: what `advise` said of this version, by a workload or a sample of the rows; None is what rules say of the
+                report's own figures.
 
         Returns:
             `facts` as objects, `to_dict()` as plain values, `to_html()` and `write(path)` as the page.
@@ -358,6 +367,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
         Raises:
             ImportError: a page is wanted and jinja2 isn't there.
+            InvalidArgumentError: advice on another version or table.
             CorruptLogError, StoreUnavailableError, StoreDeniedError: what the log or the store did.
 
         >>> import pyarrow as pa
@@ -370,7 +380,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         from deltaplane.report import health_report
 
-        found = health_report(self, commits)
+        found = health_report(self, commits, advice)
         if path is not None:
             found.write(path)
         return found

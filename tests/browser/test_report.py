@@ -103,6 +103,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table.delete("id % 7 = 0")
     path = tmp_path_factory.mktemp("page") / "report.html"
     table.report(path)
+    table.report(path.with_name("advised.html"), advice=table.advise(["id = 7", f"`{HOSTILE}` > 0.5"]))
     return path
 
 
@@ -133,6 +134,15 @@ def test_looks(browser: Chromium, report: Path, dark: bool, width: int) -> None:
         # Everything that is folded away fits as well.
         page.value("document.querySelectorAll('details').forEach((d) => { d.open = true })")
         sound(page, report)
+
+
+def test_looks_with_advice(browser: Chromium, report: Path) -> None:
+    advised = report.with_name("advised.html")
+    for width in (1280, 320):
+        with browser.page(advised, width=width) as page:
+            sound(page, advised)
+            assert page.value("document.querySelectorAll('#advice table tbody tr').length") > 0
+            page.screenshot(SHOTS / f"advised-{width}.png")
 
 
 def test_reads_without_scripts(browser: Chromium, report: Path) -> None:
@@ -176,6 +186,17 @@ def test_hostile_names_are_shown_as_they_are(browser: Chromium, report: Path) ->
         columns = page.value("[...document.querySelectorAll('#columns tbody th')].map((h) => h.firstChild.data.trim())")
         assert HOSTILE in columns
         assert page.complaints() == []
+
+
+def test_nothing_runs_even_if_a_script_got_into_the_page(browser: Chromium, report: Path) -> None:
+    broken = report.with_name("broken.html")
+    broken.write_text(report.read_text().replace("<main>", f"<main><img src='x' onerror='throw 2'>{HOSTILE}"))
+    with browser.page(broken) as page:
+        assert page.value("document.title").endswith("table health")
+        told = [c["entry"]["text"] for c in page.complaints()]
+        # The script, the handler and the picture.
+        assert len(told) == 3
+        assert all("Content Security Policy" in text for text in told)
 
 
 def test_prints(browser: Chromium, report: Path) -> None:

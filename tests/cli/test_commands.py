@@ -309,6 +309,9 @@ def test_report(path: str, tmp_path: Path, call: Callable[..., str], fail: Calla
     facts = loads(call("report", path, "--json"))
     assert (facts["version"], facts["files"]["count"], facts["partitions"]["count"]) == (2, 6, 2)
     assert loads(call("report", path, "--version", "0", "--json"))["files"]["count"] == 2
+    advised = loads(call("report", path, "--advise", "-o", str(page), "--json"))
+    assert (advised["judged"]["workload"], facts["judged"]) == ("drawn", None)
+    assert "Layouts that were tried" in page.read_text()
     DeltaTable(path).alter.set_table_properties({"delta.enableExpiredLogCleanup": "false"})
     assert "Log clean-up is switched off" in call("report", path)
     nowhere = str(tmp_path / "none" / "page.html")

@@ -19,7 +19,9 @@ import pytest
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.report import Health
-from deltaplane.report.advice import RULES
+from deltaplane.report.advice import _KINDS, RULES
+from deltaplane.upkeep.advice import Advice as Judged
+from deltaplane.upkeep.advice import AdviceReport, Commands, Reads
 from health.replayed import replayed
 
 HOSTILE = "<script>alert('x')</script>"
@@ -278,6 +280,46 @@ def test_each_piece_of_advice(tmp_path: Path) -> None:
         checkpoint.unlink()
     (where / "_delta_log/_last_checkpoint").unlink()
     assert {one.title: one.level for one in facts(str(where)).advice}["A checkpoint is due"] == "act"
+
+
+def test_what_advise_judged_stands_in_the_rules_place(tmp_table: Callable[[], str]) -> None:
+    where = tmp_table()
+    for n in range(40):
+        write_deltalake(where, pa.table({"x": [n, n + 1]}), mode="append")
+    table = DeltaTable(where)
+    judged = table.advise(["x >= 0"])
+    report = table.report(advice=judged)
+    said = {one.title: one for one in report.facts.advice}
+    better = judged.of("optimize")
+    assert better is not None
+    assert said["Put files together"].command == better.commands.shell
+    assert said["Put files together"].section == "files"
+    # Rules on other things stay, those on the same go.
+    assert "Engines" in said
+    assert {"Many small files", "Statistics", "Checkpoints"} & set(said) == set()
+    assert "Layouts that were tried" in report.to_html()
+    assert json.loads(json.dumps(report.to_dict()))["judged"]["version"] == 39
+    table.optimize.compact()
+    with pytest.raises(InvalidArgumentError, match=r"the advice is on version 39 of .*, the report on version 40"):
+        table.report(advice=judged)
+    content = facts(table, advice=table.advise(["x >= 0"]))
+    assert [one.level for one in content.advice if one.section == "files"] == ["fine"]
+
+
+def test_every_kind_of_advice_has_a_place(tmp_table: Callable[[], str]) -> None:
+    table = DeltaTable.create(tmp_table(), pa.schema({"x": pa.int64()}))
+    reads, kinds = {"now": Reads(3, 9), "then": Reads(1, 3)}, (*_KINDS, "one that came later")
+    pieces = tuple(Judged(kind, "why", Commands(sql=f"do {kind}"), 1.0, **reads, basis="a model") for kind in kinds)
+    judged = AdviceReport(table.table_uri, table.version(), 0, 0, "given", 1, pieces)
+    report = table.report(advice=judged)
+    shown = {one.command: one for one in report.facts.advice if one.command}
+    assert set(shown) == {f"do {kind}" for kind in kinds}
+    page = report.to_html()
+    for one in shown.values():
+        assert f'id="{one.section}"' in page
+        assert one.reason == (
+            "Why. Now 3 files, 9 bytes are read, then 1 file, 3 bytes. It costs 0 B read and 0 B written. By a model."
+        )
 
 
 def test_advice_for_logs_that_are_too_old(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ __all__ = [
     "files",
     "findings",
     "head",
+    "health",
     "history",
     "info",
     "names",

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from deltaplane.cli import render
+from deltaplane.cli.advise import PredicatesFile
 from deltaplane.cli.arguments import AsJson, Location, LongStoreOptions, Version, open_table
 
 __all__ = ["report"]
@@ -22,12 +23,18 @@ def report(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.", show_default="only a summary"),
     ] = None,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Advice by advise: it samples rows and tries other layouts.")
+    ] = False,
+    predicates: PredicatesFile = None,
     version: Version = None,
     option: LongStoreOptions = None,
     json: AsJson = False,
 ) -> None:
     """How the table is: sizes, growth, clustering, deleted rows, log, engines, and what to do about it."""
-    found = open_table(location, version, option).report()
+    table = open_table(location, version, option)
+    advice = table.advise(predicates) if advise or predicates is not None else None
+    found = table.report(advice=advice)
     if output is not None:
         try:
             found.write(output)

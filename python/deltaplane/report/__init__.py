@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from deltaplane.table import DeltaTable
+    from deltaplane.upkeep.advice import AdviceReport
 
 __all__ = ["Health", "HealthReport", "health_report"]
 
@@ -54,8 +55,13 @@ class HealthReport:
         Path(path).write_text(self.to_html(), "utf-8")
 
 
-def health_report(table: DeltaTable, commits: int) -> HealthReport:
+def health_report(table: DeltaTable, commits: int, judged: AdviceReport | None = None) -> HealthReport:
     """Gathers a report of the version that the table shows; `DeltaTable.report` says how and at which cost."""
     if commits < 1:
         raise InvalidArgumentError(f"commits is a number of commits, not {commits}")
-    return HealthReport(gather(table, commits))
+    if judged is not None and (judged.table, judged.version) != (table.table_uri, table.version()):
+        raise InvalidArgumentError(
+            f"the advice is on version {judged.version} of {judged.table}, the report on version {table.version()} of "
+            f"{table.table_uri}: take both of one version"
+        )
+    return HealthReport(gather(table, commits, judged))

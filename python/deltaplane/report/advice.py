@@ -14,6 +14,7 @@ from deltaplane.report.words import amount, bytes_text, count_of, duration, numb
 
 if TYPE_CHECKING:
     from deltaplane.report.health import Column, Health
+    from deltaplane.upkeep.advice import AdviceReport
 
 __all__ = ["ACT", "FINE", "WATCH", "Advice", "advice"]
 
@@ -49,10 +50,42 @@ class Advice:
     command: str | None = None
 
 
-def advice(of: Health) -> tuple[Advice, ...]:
-    """What each rule says, the most pressing first."""
-    said = [one for rule in RULES for one in rule(of)]
+def advice(of: Health, judged: AdviceReport | None = None) -> tuple[Advice, ...]:
+    """What each rule says, the most pressing first. What `DeltaTable.advise` judged stands in place of the rules on the same
+    things: it knows what queries read, and tried other layouts.
+    """
+    said = [one for rule in RULES if judged is None or rule not in _JUDGED_BETTER for one in rule(of)]
+    if judged is not None:
+        said += _judged(judged)
     return tuple(sorted(said, key=lambda one: _ORDER.index(one.level)))
+
+
+# What `advise` speaks of: the page's section, how pressing it is, and in few words what is to be done.
+_KINDS = {
+    "optimize": ("files", ACT, "Put files together"),
+    "zorder": ("columns", ACT, "Order the rows"),
+    "cluster_by": ("columns", WATCH, "Cluster by these columns"),
+    "purge": ("vectors", ACT, "Purge deleted rows"),
+    "vacuum": ("log", ACT, "Delete old files"),
+    "checkpoint": ("log", ACT, "Write a checkpoint"),
+    "statistics": ("columns", WATCH, "Keep statistics of more columns"),
+    "property": ("table", WATCH, "Set a property"),
+}
+
+
+def _judged(judged: AdviceReport) -> Iterator[Advice]:
+    for one in judged:
+        # A kind that came later is shown as it is called.
+        section, level, title = _KINDS.get(one.kind, ("table", WATCH, one.kind))
+        reads = f" Now {one.now} are read, then {one.then}." if one.now != one.then else ""
+        costs = f" It costs {bytes_text(one.read_bytes)} read and {bytes_text(one.written_bytes)} written."
+        rests = f" By {one.basis}." if one.basis else ""
+        reason = f"{one.why[:1].upper()}{one.why[1:]}.{reads}{costs}{rests}"
+        yield Advice(level, section, title, reason, one.commands.shell or one.commands.sql or one.commands.python)
+    if not judged.advice:
+        yield Advice(
+            FINE, "files", "Care", "Nothing that advise looked at would pay: the table's layout suits what is read."
+        )
 
 
 def considered_files(of: Health) -> float:
@@ -237,3 +270,5 @@ RULES: tuple[Callable[[Health], Iterable[Advice]], ...] = (
     _conflicts,
     _engines,
 )
+
+_JUDGED_BETTER = (_small_files, _deleted_rows, _statistics, _checkpoint, _clustering, _tombstones)

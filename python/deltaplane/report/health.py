@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deltaplane.compat import Compatibility
     from deltaplane.table import DeltaTable
     from deltaplane.table_facts import Metadata
+    from deltaplane.upkeep.advice import AdviceReport
 
 __all__ = ["Column", "Files", "Health", "Vectors", "gather"]
 
@@ -117,23 +118,24 @@ class Health:
     commits: Commits | None
     log: dict[str, Any]
     tombstones: dict[str, int]
+    judged: AdviceReport | None
     advice: tuple[Advice, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
-        plain = {name: value for name, value in vars(self).items() if name != "compatibility"}
-        shown = {name: _plain(value) for name, value in plain.items()}
-        return {**shown, "compatibility": self.compatibility.to_dict()}
+        return {name: _plain(value) for name, value in vars(self).items()}
 
 
 def _plain(value: Any) -> Any:
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return asdict(value) if hasattr(value, "__dataclass_fields__") else value
 
 
-def gather(table: DeltaTable, most_commits: int) -> Health:
-    """Gathers what is to be said of the version that the table shows."""
+def gather(table: DeltaTable, most_commits: int, judged: AdviceReport | None = None) -> Health:
+    """Gathers what is to be said of the version that the table shows; `judged` is what `advise` said of it."""
     snapshot, metadata = table._snapshot, table.metadata()
     keys = clustering_of(table.domain_metadata(), table.schema().to_json())
     with live_files(snapshot, keys, _MOST_COLUMNS) as live:
@@ -168,7 +170,8 @@ def gather(table: DeltaTable, most_commits: int) -> Health:
         "log": json.loads(snapshot.log_folder_json()),
         "tombstones": json.loads(snapshot.tombstone_totals_json()),
     }
-    return Health(**facts, advice=advice(Health(**facts, advice=())))
+    without = Health(**facts, judged=judged, advice=())
+    return replace(without, advice=advice(without, judged))
 
 
 def _files(snapshot: _native.Snapshot, live: LiveFiles) -> Files:
