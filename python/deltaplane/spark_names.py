@@ -5,8 +5,9 @@ Python's side of the session takes them; there is no plug-in in the JVM. Called 
 
 from __future__ import annotations
 
+import re
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, DataFrameWriter, SparkSession
@@ -20,7 +21,7 @@ from deltaplane.options import VersionLike
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.spark._errors import as_analysis, told_as_spark
-from deltaplane.spark._internals import Jvm, delta_jar, is_connect
+from deltaplane.spark._internals import delta_jar, is_connect
 from deltaplane.spark._moments import moment
 from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
 from deltaplane.spark._stream_options import STREAM_OPTIONS
@@ -37,6 +38,13 @@ _enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 _originals: dict[tuple[type, str], Any] = {}
 
 _NOTHING = object()
+# What isn't looked into, and parameters of a statement; a colon right behind a column begins a path into it.
+_PARAMETER = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?<![\w`:]):(?P<name>[A-Za-z_]\w*)|\?""",
+    re.DOTALL,
+)
+# A frame by keyword.
+_FRAME = re.compile(r"\{\w+\}")
 
 _FEED = {
     "readchangefeed": None,
@@ -548,43 +556,38 @@ def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) ->
     try:
         if not args and not kwargs:
             return sql(spark, sqlQuery)
-        if _tables_in(spark, sqlQuery) is None:
+        text = _with_values(sqlQuery, args or {})
+        if _tables_in(spark, _FRAME.sub("frame", text)) is None:
             return _of_spark(spark, sqlQuery, args, **kwargs)
         if kwargs:
             raise UnsupportedFeatureError(
                 "a statement on Delta tables takes no frames by keyword: make temp views of them, and give values as args"
             )
-        return sql(spark, _with_values(spark, sqlQuery, args))
+        return sql(spark, text)
     except DeltaError as e:
         raise as_analysis(e) from None
 
 
-def _with_values(spark: SparkSession, text: str, args: Any) -> str:
+def _with_values(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
     """A statement with its parameters' values in its text: `:name` of a dict, or `?` of a list."""
-    by_name = isinstance(args, dict)
-    waiting = iter(() if by_name else args)
-    out, at = "", 0
-    tokens = Grammar(text, own_queries=False).tokens
-    for i, token in enumerate(tokens):
-        if token.start < at:
-            continue
-        if not by_name and token.text == "?":
-            value = next(waiting, _NOTHING)
-            if value is _NOTHING:
-                raise InvalidArgumentError("the statement has more parameters than values were given")
-            end = token.end
-        else:
-            name = tokens[i + 1] if token.text == ":" and i + 1 < len(tokens) else None
-            # A colon right behind a column begins a path into it.
-            of_column = i > 0 and tokens[i - 1].end == token.start and tokens[i - 1].kind in ("name", "quoted")
-            if name is None or not by_name or of_column or name.start != token.end or name.text not in args:
-                continue
-            value, end = args[name.text], name.end
-        out += text[at : token.start] + _literal(spark, value)
-        at = end
-    return out + text[at:]
+    waiting = iter(() if isinstance(args, Mapping) else args)
+
+    def bound(found: re.Match[str]) -> str:
+        name = found["name"]
+        if isinstance(args, Mapping):
+            return _literal(args[name]) if name in args else found[0]
+        if found[0] != "?":
+            return found[0]
+        value = next(waiting, _NOTHING)
+        if value is _NOTHING:
+            raise InvalidArgumentError("the statement has more parameters than values were given")
+        return _literal(value)
+
+    return _PARAMETER.sub(bound, text)
 
 
-def _literal(spark: SparkSession, value: Any) -> str:
+def _literal(value: Any) -> str:
     """A value as Spark writes it in SQL."""
-    return "(" + Jvm.of(spark).text_of(value if isinstance(value, Column) else F.lit(value)) + ")"
+    column = value if isinstance(value, Column) else F.lit(value)
+    text = str(column._jc.node().sql())
+    return text if isinstance(value, str) or text.isalnum() else f"({text})"

@@ -164,3 +164,23 @@ def test_optimize_tells_delta_sparks_metrics(spark: SparkSession, path: str) -> 
     with pytest.raises(AnalysisException, match=r"p is a partition column\. Z-Ordering can only be performed on data"):
         table.optimize().where("p = 1").executeZOrderBy(["p"])
     assert numbers.exceptAll(table.toDF()).count() == table.toDF().exceptAll(numbers).count() == 0
+
+
+def test_a_merge_begins_anew_where_its_kept_source_is_lost(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltaplane.spark import _merge
+
+    table = written(spark, path, [("a", 1)])
+    run, losses = _merge._merged, iter([True, False])
+
+    def lossy(*args: Any) -> dict[str, int]:
+        done = run(*args) if not next(losses) else None
+        if done is None:
+            raise RuntimeError("Checkpoint block rdd_7_1 not found! The executor is no longer alive")
+        return done
+
+    monkeypatch.setattr(_merge, "_merged", lossy)
+    source = spark.createDataFrame([("a", 5), ("b", 6)], ["key", "value"])
+    table.alias("t").merge(source.alias("s"), "t.key = s.key").whenNotMatchedInsertAll().execute()
+    assert rows(table.toDF()) == [("a", 1), ("b", 6)]

@@ -106,7 +106,9 @@ class WriterV2(DataFrameWriterV2):
         if not self._is_ours():
             super().overwrite(condition)
             return
-        text = Jvm.of(self._frame.sparkSession).text_of(condition) if isinstance(condition, Column) else str(condition)
+        text = str(condition)
+        if isinstance(condition, Column):
+            text = Jvm.of(self._frame.sparkSession).condition_sql(self._frame.where(condition))
         self._write(self._there(), "overwrite", None if text.lower() == "true" else text)
 
     def overwritePartitions(self) -> None:
