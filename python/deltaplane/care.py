@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.options import location_text, storage_options_text
+from deltaplane.options import StorageOptions, location_text, storage_options_text
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -237,7 +237,7 @@ class TableCare:
         *,
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: StorageOptions | None = None,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, int]:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError
-from deltaplane.options import location_text, storage_options_text
+from deltaplane.options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Schema
 from deltaplane.write import write_request
@@ -35,7 +35,7 @@ def convert_to_deltalake(
     name: str | None = None,
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
     *,
     collect_stats: bool = True,
     commit_properties: CommitProperties | None = None,

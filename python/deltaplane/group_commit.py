@@ -10,7 +10,7 @@ import copy
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -32,7 +32,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 from deltaplane.gathering import Gathering
-from deltaplane.options import location_text, storage_options_text
+from deltaplane.options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.write import OpenTable, WriteResult, write_request, write_rows
 
@@ -176,7 +176,7 @@ class GroupWriter:
         self,
         table_or_uri: TableUri | OpenTable,
         *,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: StorageOptions | None = None,
         max_appends: int = 1_000,
         max_files: int = 10_000,
         max_bytes: int = 1 << 34,

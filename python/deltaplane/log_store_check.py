@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from deltaplane._native import RawStore
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.options import StorageOptions, storage_options_text
 
 __all__ = ["LogStoreContractError", "check_log_store"]
 
@@ -37,7 +38,7 @@ class LogStoreContractError(DeltaError):
         self.failures = failures
 
 
-def check_log_store(location: str, storage_options: Mapping[str, str] | None = None) -> dict[str, int]:
+def check_log_store(location: str, storage_options: StorageOptions | None = None) -> dict[str, int]:
     """Tries a store at an empty place: reads after writes, listings, overwriting, refusals, names, racing writers (P070).
 
     What it writes there it deletes again. Locations of built-in stores can be tried too, such as a service that says it
@@ -57,7 +58,7 @@ def check_log_store(location: str, storage_options: Mapping[str, str] | None = N
     >>> check_log_store("memory://doc/check-log-store")["names raced for"]
     20
     """
-    options = dict(storage_options or {})
+    options = storage_options_text(storage_options) or {}
     stores = (RawStore.open(location, options), RawStore.open(location, options))
     if found := stores[0].list_all(""):
         raise InvalidArgumentError(f"{location} isn't empty: it holds {found[0][0]}; give a place that holds nothing")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
-from deltaplane.options import location_text, storage_options_text
+from deltaplane.options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
 from deltaplane.write import OpenTable, WriteResult, write_deltalake
 
@@ -49,7 +49,7 @@ class OnceWriter:
         self,
         table_or_uri: TableUri | OpenTable,
         *,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: StorageOptions | None = None,
         partition_by: list[str] | str | None = None,
         configuration: Mapping[str, str | None] | None = None,
         merge_schema: bool = False,

@@ -9,15 +9,18 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from deltaplane.credentials import CredentialProvider, provider_name
 from deltaplane.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from datetime import date, datetime
 
-__all__ = ["TableUri", "VersionLike", "location_text", "storage_options_text", "version_arguments"]
+__all__ = ["StorageOptions", "TableUri", "VersionLike", "location_text", "storage_options_text", "version_arguments"]
 
 TableUri = str | os.PathLike[str]
 VersionLike: TypeAlias = "int | str | datetime"
+# Text values; only `credential_provider` may be a callable.
+StorageOptions: TypeAlias = Mapping[str, str] | Mapping[str, str | CredentialProvider]
 
 
 def location_text(table_uri: TableUri) -> str:
@@ -38,10 +41,10 @@ def location_text(table_uri: TableUri) -> str:
 
 
 def storage_options_text(storage_options: Mapping[str, object] | None) -> dict[str, str] | None:
-    """The options with text values; `True` becomes `"true"`, entries that are `None` are left out.
+    """The options with text values; `True` becomes `"true"`, entries that are `None` are left out, a provider is named.
 
     Raises:
-        InvalidArgumentError: a key isn't text. Values are never shown: they may be secrets.
+        InvalidArgumentError: a key isn't text, or a provider can't be called. Values are never shown: they may be secrets.
     """
     if storage_options is None:
         return None
@@ -51,6 +54,8 @@ def storage_options_text(storage_options: Mapping[str, object] | None) -> dict[s
             raise InvalidArgumentError(f"keys of storage_options are text, not {type(key).__name__}")
         if value is None:
             continue
+        if key.lower() == "credential_provider":
+            value = provider_name(value)
         options[key] = str(value).lower() if isinstance(value, bool) else str(value)
     return options
 

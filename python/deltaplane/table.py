@@ -17,7 +17,7 @@ from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.expr.tree import all_of
 from deltaplane.layout import LayoutCommands
-from deltaplane.options import location_text, storage_options_text, version_arguments
+from deltaplane.options import StorageOptions, location_text, storage_options_text, version_arguments
 from deltaplane.serializable_reads import SerializableReads
 from deltaplane.tail import Followed
 from deltaplane.upkeep import TableUpkeep
@@ -54,7 +54,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         table_uri: path or URL (`s3://`, `az://`, `gs://`, `memory://`, `file://`).
         version: a number, an ISO 8601 text or a datetime (UTC unless it has a zone): the newest version at that moment.
             None is the newest.
-        storage_options: how to reach the store; keys as in deltalake and object_store.
+        storage_options: how to reach the store; keys as in deltalake and object_store, and a `credential_provider`.
         without_files, log_buffer_size, skip_stats: taken for deltalake's sake, without effect: files are always lazy.
 
     A table pickles as its location, version and storage options, credentials included: treat the pickle as a secret.
@@ -77,7 +77,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         self,
         table_uri: TableUri,
         version: VersionLike | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: StorageOptions | None = None,
         without_files: bool = False,
         log_buffer_size: int | None = None,
         skip_stats: bool = False,
@@ -108,7 +108,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return None if self._options is None else dict(self._options)
 
     @staticmethod
-    def is_deltatable(table_uri: TableUri, storage_options: Mapping[str, str] | None = None) -> bool:
+    def is_deltatable(table_uri: TableUri, storage_options: StorageOptions | None = None) -> bool:
         """Whether a table is at the location; False also where nothing is.
 
         >>> DeltaTable.is_deltatable("/no/such/place")
@@ -129,7 +129,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         name: str | None = None,
         description: str | None = None,
         configuration: Mapping[str, str | None] | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: StorageOptions | None = None,
         *,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
@@ -181,7 +181,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         mode: Literal["error", "overwrite"] = "error",
         partition_by: list[str] | str | None = None,
         configuration: Mapping[str, str | None] | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        storage_options: StorageOptions | None = None,
     ) -> AlterPlan:
         """What `create` would do: the protocol the table would get, and who couldn't read or write it. Writes nothing.
 

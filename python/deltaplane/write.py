@@ -14,7 +14,7 @@ from deltaplane import _native, expr
 from deltaplane.arrow_io import as_reader
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
-from deltaplane.options import location_text, storage_options_text
+from deltaplane.options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import (
     CommitProperties,
     PostCommitHookProperties,
@@ -75,7 +75,7 @@ def write_deltalake(
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
     schema_mode: Literal["merge", "overwrite"] | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
     predicate: Predicate | None = None,
     target_file_size: int | None = None,
     writer_properties: WriterProperties | None = None,
@@ -100,7 +100,7 @@ def write_deltalake(
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
     schema_mode: Literal["merge", "overwrite"] | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
     predicate: Predicate | None = None,
     target_file_size: int | None = None,
     writer_properties: WriterProperties | None = None,
@@ -124,7 +124,7 @@ def write_deltalake(
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
     schema_mode: Literal["merge", "overwrite"] | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
     predicate: Predicate | None = None,
     target_file_size: int | None = None,
     writer_properties: WriterProperties | None = None,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
-import socket
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from stores.forwarding import Answer, Request, forwarding
 
 if TYPE_CHECKING:
     from tests.conftest import S3Server
@@ -101,55 +100,13 @@ class Cut:
 @contextmanager
 def proxy(server: S3Server, cut: Cut) -> Iterator[str]:
     """The address of a proxy that passes requests on until the cut."""
-    upstream = urlsplit(server.endpoint).netloc
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def serve(request: Request, ask: Callable[[], Answer]) -> Answer | None:
+        target = request.headers.get("x-amz-target", "").rpartition(".")[2]
+        name = urlsplit(request.path).path.rpartition("/")[2]
+        passed, answered = cut.count(f"{target or request.command} {name}")
+        answer = ask() if passed else None
+        return answer if answered else None
 
-        def pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            target = self.headers.get("x-amz-target", "").rpartition(".")[2]
-            passed, answered = cut.count(f"{target or self.command} {urlsplit(self.path).path.rpartition('/')[2]}")
-            status, headers, content = self.ask(body) if passed else (0, [], b"")
-            if not (passed and answered):
-                self.close_connection = True
-                self.connection.shutdown(socket.SHUT_RDWR)
-                return
-            self.send_response_only(status)
-            for name, value in headers:
-                if name.lower() not in ("transfer-encoding", "connection", "content-length"):
-                    self.send_header(name, value)
-            length = {name.lower(): value for name, value in headers}.get("content-length", str(len(content)))
-            self.send_header("Content-Length", length if self.command == "HEAD" else str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-            connection = http.client.HTTPConnection(upstream, timeout=30)
-            try:
-                connection.request(self.command, self.path, body, dict(self.headers))
-                response = connection.getresponse()
-                return response.status, response.getheaders(), response.read()
-            finally:
-                connection.close()
-
-        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = pass_on
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """A writer whose line is dead goes away in the midst of an answer."""
-
-    running = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{running.server_address[1]}"
-    finally:
-        running.shutdown()
-        thread.join()
-        running.server_close()
+    with forwarding(server.endpoint, serve) as endpoint:
+        yield endpoint

@@ -13,7 +13,19 @@ from structure.python_modules import Package, imports, module_name
 # The rooms of the package, lowest first: each may import its own layer and those before it.
 LAYERS = (
     ("_native", "errors", "exceptions"),
-    ("arrow_io", "cache", "compat", "explanation", "expr", "gathering", "log_store", "options", "properties", "schema"),
+    (
+        "arrow_io",
+        "cache",
+        "compat",
+        "credentials",
+        "explanation",
+        "expr",
+        "gathering",
+        "log_store",
+        "options",
+        "properties",
+        "schema",
+    ),
     ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_rules", "table_facts", "tail"),
     ("engine",),
     ("commands",),

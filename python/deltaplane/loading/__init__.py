@@ -23,7 +23,7 @@ from deltaplane.exceptions import (
 )
 from deltaplane.loading.loaded import APPLICATION, Loaded
 from deltaplane.loading.sources import FORMATS, SourceFiles, SourceRows
-from deltaplane.options import location_text, storage_options_text
+from deltaplane.options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.write import OpenTable, WriteResult, commit_files, write_request, write_rows
 
@@ -62,8 +62,8 @@ def copy_into(
     files: Sequence[str] | None = None,
     format_options: Mapping[str, str] | None = None,
     copy_options: Mapping[str, str | bool] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    source_storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
+    source_storage_options: StorageOptions | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
     post_commithook_properties: PostCommitHookProperties | None = None,

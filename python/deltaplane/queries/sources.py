@@ -14,7 +14,7 @@ from deltaplane import _native
 from deltaplane.arrow_io import as_reader
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedExpressionError
 from deltaplane.expr.types import SparkType, of_json
-from deltaplane.options import VersionLike, location_text
+from deltaplane.options import StorageOptions, VersionLike, location_text, storage_options_text
 from deltaplane.queries.syntax import TableName
 from deltaplane.table import DeltaTable
 
@@ -90,11 +90,9 @@ class Catalog:
         storage_options: how to reach the stores.
     """
 
-    def __init__(
-        self, tables: Mapping[str, Any] | None = None, storage_options: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, tables: Mapping[str, Any] | None = None, storage_options: StorageOptions | None = None) -> None:
         self._tables = {str(name).lower(): value for name, value in (tables or {}).items()}
-        self.storage_options = storage_options
+        self.storage_options = storage_options_text(storage_options)
         self._read: dict[str, pa.Table] = {}
         self._tables_open: dict[tuple[str, str], DeltaTable] = {}
         self.opened: dict[str, SourceRows] = {}

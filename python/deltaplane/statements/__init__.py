@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.options import StorageOptions
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.statements import (
@@ -83,7 +84,7 @@ def sql(
     spark: SparkSession | None = None,
     *,
     tables: Mapping[str, Any] | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
     dry_run: Literal[False] = False,
 ) -> pa.Table: ...
 @overload
@@ -92,7 +93,7 @@ def sql(
     spark: SparkSession | None = None,
     *,
     tables: Mapping[str, Any] | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
 def sql(
@@ -100,7 +101,7 @@ def sql(
     spark: SparkSession | None = None,
     *,
     tables: Mapping[str, Any] | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: StorageOptions | None = None,
     dry_run: bool = False,
 ) -> pa.Table | DryRun:
     """Runs one statement in Spark SQL.

@@ -8,6 +8,7 @@ mod cache;
 mod care;
 mod changes;
 mod chosen_files;
+mod credentials;
 mod errors;
 mod events;
 mod log_store;
@@ -28,6 +29,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     events::listen();
+    credentials::serve();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("build_profile", if cfg!(debug_assertions) { "dev" } else { "release" })?;
     module.add_class::<arrow_bridge::ArrowSchema>()?;

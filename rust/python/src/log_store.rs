@@ -33,8 +33,13 @@ pub(crate) fn register_log_store(py: Python<'_>, scheme: &str, factory: Py<PyAny
     };
     py.detach(|| register_scheme(scheme, Arc::new(opener)))
         .map_err(|e| to_python(&e))?;
-    REGISTERED.store(true, Ordering::Release);
+    python_is_called();
     Ok(())
+}
+
+/// From now on the core may call Python while it works.
+pub(crate) fn python_is_called() {
+    REGISTERED.store(true, Ordering::Release);
 }
 
 /// Waits for work of the core on a thread that a consumer of a stream called from, perhaps with the GIL: a store in

@@ -14,9 +14,24 @@ const LONGEST_DETAIL: usize = 700;
 
 /// What a failed call of a remote (or the memory) store means.
 pub(crate) fn from_object_store(e: &object_store::Error, redactor: &Redactor) -> Error {
+    if let Some(own) = own(e, redactor) {
+        return own;
+    }
     let detail = detail(e, redactor);
     let (kind, what) = classify(e, &detail);
     Error::new(kind, format!("{what}: {detail}"))
+}
+
+/// The error of ours that object_store passes on, as that of a credential provider.
+pub(crate) fn own(e: &object_store::Error, redactor: &Redactor) -> Option<Error> {
+    let mut next: Option<&(dyn StdError + 'static)> = Some(e);
+    while let Some(e) = next {
+        if let Some(own) = e.downcast_ref::<Error>() {
+            return Some(Error::new(own.kind(), short(&redactor.scrub(own.message()))));
+        }
+        next = e.source();
+    }
+    None
 }
 
 /// What a refused configuration means; nothing has been sent yet.

@@ -5,6 +5,7 @@
 mod backend;
 mod backend_objects;
 mod cache;
+mod credentials;
 mod error;
 mod location;
 mod options;
@@ -20,6 +21,7 @@ pub use async_trait::async_trait;
 pub use backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink};
 pub use backend_objects::objects_of;
 pub use cache::{CacheContents, CachedTable, Cleared, cache_contents, cache_dir, clear_cache};
+pub use credentials::{CredentialSource, Given, set_credential_source};
 pub use location::{Location, Scheme};
 pub use object_store::ObjectStore;
 pub use object_store::path::Path as ObjectPath;

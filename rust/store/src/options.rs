@@ -1,8 +1,9 @@
 //! Storage options: a case-insensitive map that never shows a secret, and the redactor that keeps
 //! secrets out of other programs' error texts. Knows key names, not what they do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use deltaplane_error::{Error, Result};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -58,7 +59,11 @@ const REDACTED: &str = "[redacted]";
 pub(crate) fn is_secret(key: &str, value: &str) -> bool {
     const SECRET: &[&str] = &["key", "secret", "token", "pass", "sas", "credential", "bearer"];
     const HARMLESS_ENDS: &[&str] = &["_file", "_path", "_uri", "_type", "_enabled", "_url"];
-    const HARMLESS: &[&str] = &["google_application_credentials", "application_credentials"];
+    const HARMLESS: &[&str] = &[
+        "google_application_credentials",
+        "application_credentials",
+        "credential_provider",
+    ];
     let named = SECRET.iter().any(|word| key.contains(word))
         && !HARMLESS_ENDS.iter().any(|end| key.ends_with(end))
         && !HARMLESS.contains(&key);
@@ -79,7 +84,14 @@ pub(crate) fn flag(name: &str, value: &str) -> Result<bool> {
 
 /// Removes known secrets from text that other code made.
 #[derive(Clone, Default)]
-pub(crate) struct Redactor(Vec<String>);
+pub(crate) struct Redactor {
+    known: Vec<String>,
+    /// Those that a credential provider gave since; shared by all clones.
+    learned: Arc<RwLock<VecDeque<String>>>,
+}
+
+/// Secrets of credentials whose requests may still be on their way; older ones have ended.
+const REMEMBERED: usize = 64;
 
 /// Shorter values are no credentials, and replacing them would make messages unreadable.
 const SHORTEST_SECRET: usize = 4;
@@ -108,11 +120,32 @@ impl Redactor {
         // The longest first, so that no part of a secret is left beside a replaced piece.
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
-        Redactor(secrets)
+        Redactor {
+            known: secrets,
+            learned: Arc::default(),
+        }
+    }
+
+    /// Learns more secrets, as they are and percent-encoded.
+    pub(crate) fn learn<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
+        let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
+        for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET) {
+            for text in [
+                secret.to_owned(),
+                utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string(),
+            ] {
+                if !learned.contains(&text) {
+                    learned.push_back(text);
+                }
+            }
+        }
+        let old = learned.len().saturating_sub(REMEMBERED);
+        learned.drain(..old);
     }
 
     pub(crate) fn scrub(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, secret| {
+        let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
+        learned.iter().chain(&self.known).fold(text.to_owned(), |text, secret| {
             if text.contains(secret.as_str()) {
                 text.replace(secret.as_str(), REDACTED)
             } else {
@@ -170,5 +203,11 @@ mod tests {
         let text = r.scrub("k=ab%2Bc%2Fdef%3D%3D ab+c/def== sig abcdefghijkl%2Bmno%3D eu-west-1");
         assert!(!text.contains("def") && !text.contains("ghijkl"), "{text}");
         assert!(text.contains("eu-west-1"));
+        let later = r.clone();
+        for n in 0..100 {
+            later.learn([format!("given+{n}/x").as_str()]);
+        }
+        let text = r.scrub("given+99/x given%2B99%2Fx ab+c/def==");
+        assert!(!text.contains("99") && !text.contains("def"), "{text}");
     }
 }

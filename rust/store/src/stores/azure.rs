@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deltaplane_error::{Error, Result};
 use object_store::ClientConfigKey as Client;
-use object_store::azure::{AzureConfigKey as Key, MicrosoftAzureBuilder};
+use object_store::azure::{AzureConfigKey as Key, AzureCredential, MicrosoftAzureBuilder};
 
 use super::Spec;
 use super::objects::Objects;
@@ -72,20 +72,33 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
     for (key, value) in settings.pairs() {
         builder = builder.with_config(key, value);
     }
+    let provided = settings.provided::<AzureCredential>(account(location, &settings));
+    if let Some(provided) = &provided {
+        builder = builder.with_credentials(Arc::clone(provided) as _);
+    }
     // The base names the container and, in the long spelling, the account.
     let store = builder
         .with_url(location.base())
         .with_retry(retry::config(options)?)
-        .with_http_connector(settings.connector())
+        .with_http_connector(settings.connector(provided))
         .build()
         .map_err(|e| error::from_build(&e, &settings.redactor))?;
     let objects = Objects::new(Arc::new(store), location, settings.redactor)?;
     Ok(Arc::new(objects.without_backslashes()))
 }
 
+/// The storage account: of the long spelling `container@account.dfs…`, or an option.
+fn account<'a>(location: &'a Location, settings: &'a Settings<Key>) -> &'a str {
+    match location.authority().split_once('@') {
+        Some((_, host)) => host.split('.').next().unwrap_or_default(),
+        None => settings.get(Key::AccountName).unwrap_or_default(),
+    }
+}
+
 fn settings(location: &Location, options: &Options, environment: &[(String, String)]) -> Result<Settings<Key>> {
     let mut settings: Settings<Key> = Settings::new(options, environment, "AZURE_")?;
     settings.as_a_group(CREDENTIALS);
+    settings.ask_the_provider(CREDENTIALS)?;
     settings.default(Key::Client(Client::ConnectTimeout), settings::CONNECT_TIMEOUT);
     settings.default(Key::Client(Client::Timeout), settings::REQUEST_TIMEOUT);
     // Azure's web hosts announce their identity service by this variable without a prefix.

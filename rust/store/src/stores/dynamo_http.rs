@@ -46,10 +46,23 @@ pub(super) struct Refusal {
 }
 
 /// An attempt that brought no answer.
+#[derive(Default)]
 struct Failure {
     what: String,
     /// Whether the request may have been carried out.
     arrived: bool,
+    /// Why there is nothing to sign with: the next attempt would fail alike.
+    unsigned: Option<Error>,
+}
+
+impl From<String> for Failure {
+    /// Before anything was sent.
+    fn from(what: String) -> Self {
+        Failure {
+            what,
+            ..Failure::default()
+        }
+    }
 }
 
 impl Http {
@@ -65,6 +78,7 @@ impl Http {
                 Ok(Answer::Refused(refusal)) if refusal.passes() => Failure {
                     what: format!("{}: {}", refusal.name, refusal.message),
                     arrived: refusal.name == "InternalServerError",
+                    unsigned: None,
                 },
                 Ok(Answer::Refused(refusal)) if unclear && refusal.denies() => {
                     return Err(self.unavailable(action, &refusal.message));
@@ -73,6 +87,9 @@ impl Http {
                 Err(failure) => failure,
             };
             unclear |= failure.arrived;
+            if let Some(e) = failure.unsigned.filter(|_| !unclear) {
+                return Err(e);
+            }
             let tried = usize::try_from(attempt).unwrap_or(usize::MAX);
             if tried >= self.retry.max_retries || began.elapsed() >= self.retry.retry_timeout {
                 return Err(self.unavailable(action, &failure.what));
@@ -87,13 +104,11 @@ impl Http {
     }
 
     async fn attempt(&self, action: &str, body: Bytes) -> Result<Answer, Failure> {
-        let request = self
-            .signed(action, body)
-            .await
-            .map_err(|what| Failure { what, arrived: false })?;
+        let request = self.signed(action, body).await?;
         let lost = |e: object_store::client::HttpError| Failure {
             arrived: e.kind() != HttpErrorKind::Connect,
             what: words(&e),
+            unsigned: None,
         };
         let response = self.client.execute(request).await.map_err(lost)?;
         let status = response.status().as_u16();
@@ -105,25 +120,30 @@ impl Http {
             _ => Err(Failure {
                 what: format!("HTTP status {status}"),
                 arrived: true,
+                unsigned: None,
             }),
         }
     }
 
-    async fn signed(&self, action: &str, body: Bytes) -> Result<HttpRequest, String> {
-        let credential = self.credentials.get_credential().await.map_err(|e| e.to_string())?;
+    async fn signed(&self, action: &str, body: Bytes) -> Result<HttpRequest, Failure> {
+        let credential = self.credentials.get_credential().await.map_err(|e| Failure {
+            what: e.to_string(),
+            arrived: false,
+            unsigned: error::own(&e, &self.redactor),
+        })?;
         let mut request = HttpRequest::new(HttpRequestBody::from(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self
             .endpoint
             .parse()
-            .map_err(|_| "the endpoint of DynamoDB is no URL".to_owned())?;
-        let target = HeaderValue::from_str(&format!("{VERSION}.{action}")).map_err(|e| e.to_string())?;
+            .map_err(|_| Failure::from("the endpoint of DynamoDB is no URL".to_owned()))?;
+        let target = HeaderValue::from_str(&format!("{VERSION}.{action}")).map_err(|e| Failure::from(e.to_string()))?;
         request.headers_mut().insert(TARGET, target);
         let json = HeaderValue::from_static("application/x-amz-json-1.0");
         request.headers_mut().insert(CONTENT_TYPE, json);
         AwsAuthorizer::new(&credential, "dynamodb", &self.region)
             .try_authorize(&mut request, None)
-            .map_err(|e| e.to_string())?;
+            .map_err(|e| Failure::from(e.to_string()))?;
         Ok(request)
     }
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
 use object_store::aws::{AwsCredential, AwsCredentialProvider};
-use object_store::client::{HttpConnector, ReqwestConnector};
+use object_store::client::HttpConnector;
 use object_store::{ClientOptions, StaticCredentialProvider};
 
 use super::dynamo_http::Http;
 use super::dynamo_items::Items;
+use super::http::Connector;
 use super::settings::{Settings, check_endpoint};
 use crate::error;
 use crate::location::Location;
@@ -67,6 +68,7 @@ pub(super) struct Of<'a> {
     pub(super) endpoint: Option<&'a str>,
     pub(super) allow_http: bool,
     pub(super) client: ClientOptions,
+    pub(super) connector: Connector,
 }
 
 /// The settings of a lock table, if one is asked for.
@@ -109,7 +111,7 @@ pub(super) fn items(settings: Settings<Key>, of: Of<'_>) -> Result<Items> {
             retry.retry_timeout,
         )?;
     }
-    let client = ReqwestConnector::default().connect(&of.client);
+    let client = of.connector.connect(&of.client);
     let http = Http {
         client: client.map_err(|e| error::from_build(&e, &settings.redactor))?,
         endpoint: format!("{endpoint}/"),

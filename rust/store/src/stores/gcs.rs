@@ -62,10 +62,14 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
         let nobody = GcpCredential { bearer: String::new() };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(nobody)));
     }
+    let provided = settings.provided::<GcpCredential>("");
+    if let Some(provided) = &provided {
+        builder = builder.with_credentials(Arc::clone(provided) as _);
+    }
     let built = builder
         .with_bucket_name(location.authority())
         .with_retry(retry::config(options)?)
-        .with_http_connector(settings.connector())
+        .with_http_connector(settings.connector(provided))
         .build();
     let store = built.map_err(|e| {
         // The JSON parser quotes pieces of what it can't read, and what it can't read is a key.
@@ -74,7 +78,13 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
                 "the option google_service_account_key or another setting of this store can't be read; give the key file's JSON unchanged",
             );
         }
-        error::from_build(&e, &settings.redactor)
+        let e = error::from_build(&e, &settings.redactor);
+        if e.message().contains("unknown variant `external_account`") {
+            return Error::invalid_argument(
+                "google_application_credentials names an external_account, which isn't read here: give a credential_provider that asks Google's own library for its token",
+            );
+        }
+        e
     })?;
     let objects = Objects::new(Arc::new(store), location, settings.redactor)?;
     Ok(Arc::new(objects))
@@ -83,6 +93,7 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
 fn settings(options: &Options, environment: &[(String, String)]) -> Result<Settings<Key>> {
     let mut settings: Settings<Key> = Settings::new(options, environment, "GOOGLE_")?;
     settings.as_a_group(CREDENTIALS);
+    settings.ask_the_provider(CREDENTIALS)?;
     settings.default(Key::Client(Client::ConnectTimeout), settings::CONNECT_TIMEOUT);
     settings.default(Key::Client(Client::Timeout), settings::REQUEST_TIMEOUT);
     // The login of the cloud's command line tool, which the builder looks for by itself.

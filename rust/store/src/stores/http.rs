@@ -1,15 +1,19 @@
 //! The clouds' HTTP client: object_store's own, which asks a machine's metadata address only where that was allowed, whatever
-//! combination of settings made object_store want to.
+//! combination of settings made object_store want to, and which sends a request that was refused once more with a newer credential
+//! where a provider has one.
 //! Knows addresses and headers, no store; the cloud stores' files give it to their builders.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+    ReqwestConnector,
 };
 
+use crate::credentials::Given;
 use crate::error::METADATA_REFUSED;
 
 /// Where the clouds tell a machine its own identity. A container's address is not among them: the platform gives it in the
@@ -25,6 +29,18 @@ const METADATA_HOSTS: &[&str] = &[
 #[derive(Debug)]
 pub(super) struct Connector {
     pub(super) metadata_allowed: bool,
+    /// Signs refused requests again, where a provider gives the credentials.
+    pub(super) renew: Option<Arc<dyn Renew>>,
+}
+
+/// What a refused request is given to.
+#[async_trait]
+pub(super) trait Renew: fmt::Debug + Send + Sync + 'static {
+    /// What requests are signed with now.
+    async fn held(&self) -> Option<Arc<Given>>;
+
+    /// Signs a request again that was signed with what was refused. False if there is no other credential.
+    async fn sign(&self, request: &mut HttpRequest, refused: &Arc<Given>) -> bool;
 }
 
 impl HttpConnector for Connector {
@@ -32,6 +48,7 @@ impl HttpConnector for Connector {
         Ok(HttpClient::new(Guarded {
             client: ReqwestConnector::default().connect(options)?,
             metadata_allowed: self.metadata_allowed,
+            renew: self.renew.clone(),
         }))
     }
 }
@@ -40,6 +57,7 @@ impl HttpConnector for Connector {
 struct Guarded {
     client: HttpClient,
     metadata_allowed: bool,
+    renew: Option<Arc<dyn Renew>>,
 }
 
 #[async_trait]
@@ -58,8 +76,47 @@ impl HttpService for Guarded {
         {
             request.headers_mut().remove("authorization");
         }
-        self.client.execute(request).await
+        let Some(renew) = &self.renew else {
+            return self.client.execute(request).await;
+        };
+        let (mut again, signed_with) = (request.clone(), renew.held().await);
+        let head = request.method().as_str() == "HEAD";
+        let (response, refused) = judged(self.client.execute(request).await?, head).await?;
+        if let Some(signed_with) = signed_with.filter(|_| refused)
+            && renew.sign(&mut again, &signed_with).await
+        {
+            return self.client.execute(again).await;
+        }
+        Ok(response)
     }
+}
+
+/// Errors longer than this aren't looked into.
+const LONGEST_ERROR: u64 = 64 * 1024;
+
+/// Whether a response says that the credential isn't good, or no longer. AWS says so of one that has expired with the status of a
+/// malformed request; to a HEAD without a word.
+async fn judged(response: HttpResponse, head: bool) -> Result<(HttpResponse, bool), HttpError> {
+    const ENDED: &[&str] = &[
+        "ExpiredToken",
+        "TokenRefreshRequired",
+        "UnrecognizedClient",
+        "InvalidToken",
+        "RequestExpired",
+    ];
+    let length = response.headers().get("content-length");
+    let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    match response.status().as_u16() {
+        401 | 403 => return Ok((response, true)),
+        400 if head => return Ok((response, true)),
+        400 if length.is_some_and(|length| length <= LONGEST_ERROR) => {}
+        _ => return Ok((response, false)),
+    }
+    let (parts, body) = response.into_parts();
+    let bytes = body.bytes().await?;
+    let text = String::from_utf8_lossy(&bytes);
+    let refused = ENDED.iter().any(|name| text.contains(name));
+    Ok((HttpResponse::from_parts(parts, HttpResponseBody::from(bytes)), refused))
 }
 
 #[derive(Debug)]
@@ -85,7 +142,11 @@ mod tests {
         let options = ClientOptions::new()
             .with_allow_http(true)
             .with_connect_timeout(Duration::from_millis(50));
-        let client = Connector { metadata_allowed }.connect(&options).unwrap();
+        let connector = Connector {
+            metadata_allowed,
+            renew: None,
+        };
+        let client = connector.connect(&options).unwrap();
         let mut request = HttpRequest::new(HttpRequestBody::empty());
         *request.uri_mut() = url.parse().unwrap();
         crate::block_on(client.execute(request)).unwrap_err().to_string()

@@ -16,6 +16,7 @@ mod local_root;
 mod memory;
 mod objects;
 mod plugin;
+mod provided;
 mod s3;
 mod settings;
 
@@ -25,6 +26,7 @@ use deltaplane_error::{Error, Result};
 
 use crate::backend::Backend;
 use crate::cache;
+use crate::credentials::CREDENTIAL_PROVIDER;
 use crate::location::{Location, Scheme};
 use crate::options::Options;
 use crate::outside::ALLOW_EXTERNAL_FILES;
@@ -56,6 +58,9 @@ const STORES: &[Spec] = &[
 /// Opts in to asking the cloud's metadata service for credentials; see `settings`.
 pub(crate) const ALLOW_INSTANCE_METADATA: &str = "allow_instance_metadata";
 
+/// Options that are about no store in particular.
+const OWN: &[&str] = &[ALLOW_INSTANCE_METADATA, ALLOW_EXTERNAL_FILES, CREDENTIAL_PROVIDER];
+
 /// Options of deltalake without a meaning here, because commits never rename.
 const IGNORED: &[&str] = &[
     "allow_unsafe_rename",
@@ -84,7 +89,7 @@ pub(crate) fn open_uncached(location: &Location, options: &Options) -> Result<Ar
 /// option that no store knows is.
 fn check_names(spec: &Spec, options: &Options) -> Result<()> {
     let known = |key: &str| {
-        [ALLOW_INSTANCE_METADATA, ALLOW_EXTERNAL_FILES].contains(&key)
+        OWN.contains(&key)
             || retry::KEYS.contains(&key)
             || cache::KEYS.contains(&key)
             || IGNORED.contains(&key)
@@ -102,8 +107,7 @@ fn check_names(spec: &Spec, options: &Options) -> Result<()> {
 }
 
 fn suggestion(spec: &Spec, key: &str) -> String {
-    let own = [ALLOW_INSTANCE_METADATA, ALLOW_EXTERNAL_FILES];
-    let names = spec.names.iter().chain(retry::KEYS).chain(cache::KEYS).chain(&own);
+    let names = spec.names.iter().chain(retry::KEYS).chain(cache::KEYS).chain(OWN);
     match names.min_by_key(|name| distance(key, name)) {
         Some(name) if distance(key, name) <= key.len() / 2 => format!("; did you mean {name}?"),
         _ => "; remove it, or see the documentation of storage options".to_owned(),
@@ -162,6 +166,8 @@ mod tests {
             e.contains("aws_secret_acess_key; did you mean aws_secret_access_key?"),
             "{e}"
         );
+        let e = check("gs://b", "credentials_provider").unwrap_err().to_string();
+        assert!(e.contains("did you mean credential_provider?"), "{e}");
         let e = check("az://c", "acount_name").unwrap_err().to_string();
         assert!(e.contains("did you mean account_name?"), "{e}");
         let e = check("/t", "max_retrys").unwrap_err().to_string();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use deltaplane_error::Result;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key, AwsCredential};
 use object_store::{ClientConfigKey as Client, ClientOptions};
 
 use super::Spec;
@@ -72,13 +72,19 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
     for (key, value) in settings.pairs() {
         builder = builder.with_config(key, value);
     }
+    let provided = settings.provided::<AwsCredential>("");
+    if let Some(provided) = &provided {
+        builder = builder.with_credentials(Arc::clone(provided) as _);
+    }
+    let express = settings.is_on(Key::S3Express, "aws_s3_express")?;
+    // S3 Express signs by sessions that it makes itself.
+    let renew = || settings.connector(provided.clone().filter(|_| !express));
     let store = builder
         .with_bucket_name(location.authority())
         .with_retry(retry::config(options)?)
-        .with_http_connector(settings.connector())
+        .with_http_connector(renew())
         .build()
         .map_err(|e| error::from_build(&e, &settings.redactor))?;
-    let express = settings.is_on(Key::S3Express, "aws_s3_express")?;
     let lock = dynamo_settings::wanted(options, environment)?;
     let lock = lock
         .map(|lock| {
@@ -91,6 +97,7 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
                 endpoint: settings.get(Key::Endpoint),
                 allow_http: settings.is_on(Key::Client(Client::AllowHttp), "allow_http")?,
                 client: client_options(&settings),
+                connector: renew(),
             };
             dynamo_settings::items(lock, of)
         })
@@ -120,6 +127,7 @@ fn client_options(settings: &Settings<Key>) -> ClientOptions {
 fn settings(options: &Options, environment: &[(String, String)]) -> Result<Settings<Key>> {
     let mut settings: Settings<Key> = Settings::new(options, environment, "AWS_")?;
     settings.as_a_group(CREDENTIALS);
+    settings.ask_the_provider(CREDENTIALS)?;
     // The builder prefers the S3-only endpoint, so the environment's would beat the options'.
     settings.as_a_group(&[Key::Endpoint, Key::S3Endpoint]);
     settings.as_a_group(&[Key::Region, Key::DefaultRegion]);

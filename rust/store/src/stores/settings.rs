@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::str::FromStr;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use deltaplane_error::{Error, Kind, Result};
 
 use super::ALLOW_INSTANCE_METADATA;
-use super::http::Connector;
+use super::http::{Connector, Renew};
+use super::provided::{Credential, Provided};
+use crate::credentials::{self, CREDENTIAL_PROVIDER, Kept};
 use crate::options::{Options, Redactor, flag};
 
 /// Longer than any reachable store takes to accept a connection, shorter than patience.
@@ -21,6 +23,8 @@ pub(super) struct Settings<K> {
     explicit: HashMap<K, String>,
     environment: HashMap<K, String>,
     metadata_allowed: bool,
+    provider: Option<String>,
+    kept: Option<Arc<Kept>>,
     pub(super) redactor: Redactor,
 }
 
@@ -38,6 +42,11 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
             explicit: options.iter().filter_map(known).collect(),
             redactor: Redactor::new(options.iter().chain(variables.clone())),
             environment: variables.filter_map(known).collect(),
+            provider: options
+                .get(CREDENTIAL_PROVIDER)
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned),
+            kept: None,
             metadata_allowed: flag(
                 ALLOW_INSTANCE_METADATA,
                 options.get(ALLOW_INSTANCE_METADATA).unwrap_or("false"),
@@ -51,6 +60,27 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
         if keys.iter().any(|key| self.explicit.contains_key(key)) {
             self.environment.retain(|key, _| !keys.contains(key));
         }
+    }
+
+    /// If the options name a credential provider, it takes the place of all of these.
+    pub(super) fn ask_the_provider(&mut self, keys: &[K]) -> Result<()> {
+        let Some(provider) = &self.provider else {
+            return Ok(());
+        };
+        if keys.iter().any(|key| self.explicit.contains_key(key)) {
+            return Err(Error::invalid_argument(format!(
+                "the storage options hold credentials and a {CREDENTIAL_PROVIDER}; give one of the two"
+            )));
+        }
+        self.environment.retain(|key, _| !keys.contains(key));
+        self.kept = Some(credentials::of(provider)?);
+        Ok(())
+    }
+
+    /// The named provider's credentials. `account` is Azure's.
+    pub(super) fn provided<C: Credential>(&self, account: &str) -> Option<Arc<Provided<C>>> {
+        let kept = self.kept.as_ref()?;
+        Some(Provided::new(Arc::clone(kept), &self.redactor, account))
     }
 
     /// Sets a value unless options or environment have one.
@@ -88,22 +118,23 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
     }
 
     /// What the store's requests go through.
-    pub(super) fn connector(&self) -> Connector {
+    pub(super) fn connector<R: Renew>(&self, renew: Option<Arc<R>>) -> Connector {
         Connector {
             metadata_allowed: self.metadata_allowed,
+            renew: renew.map(|renew| renew as Arc<dyn Renew>),
         }
     }
 
     /// Without credentials the store's library asks the cloud's metadata address, which on any
     /// other machine means waiting for nothing: refuse unless that was asked for.
     pub(super) fn require_credentials(&self, found: bool, advice: &str) -> Result<()> {
-        if found || self.metadata_allowed {
+        if found || self.kept.is_some() || self.metadata_allowed {
             return Ok(());
         }
         Err(Error::new(
             Kind::StoreDenied,
             format!(
-                "no credentials for this store in the storage options or the environment: set {advice}; on a cloud machine whose own identity has access set {ALLOW_INSTANCE_METADATA}=true"
+                "no credentials for this store in the storage options or the environment: set {advice}, or a {CREDENTIAL_PROVIDER}; on a cloud machine whose own identity has access set {ALLOW_INSTANCE_METADATA}=true"
             ),
         ))
     }

@@ -1,0 +1,179 @@
+"""Credential providers: callables of an application's own that give fresh credentials for a store, by the names that options hold.
+
+Knows which providers this process has and reads what they give; when one is asked decides the core, which calls `check` and
+`fetch`. Other modules take `CredentialProvider` and `provider_name` from here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from deltaplane.exceptions import InvalidArgumentError, StoreDeniedError, StoreUnavailableError
+
+__all__ = ["CredentialProvider", "check", "fetch", "provider_name"]
+
+CredentialProvider: TypeAlias = Callable[[], Any]
+
+# What the boto3 client of STS calls its fields.
+_OF_STS = {
+    "accesskeyid": "access_key_id",
+    "secretaccesskey": "secret_access_key",
+    "sessiontoken": "session_token",
+    "expiration": "expires_at",
+}
+# Under which names an end is given, by boto3, azure-identity, Polars and obstore.
+_ENDS = ("expires_at", "expires_on", "expiry")
+
+# Providers that no other process can import, by their names here and by themselves. They stay: options that name them may.
+_named: dict[str, CredentialProvider] = {}
+_names: dict[int, str] = {}
+_lock = threading.Lock()
+
+
+def provider_name(provider: object) -> str:
+    """The text that stands for a provider among a store's options: `module:name` where it can be imported.
+
+    Raises:
+        InvalidArgumentError: neither a callable nor such a text.
+
+    >>> import secrets
+    >>> provider_name("my_package.identity:keys"), provider_name(secrets.token_hex)
+    ('my_package.identity:keys', 'secrets:token_hex')
+    """
+    if isinstance(provider, str):
+        return provider
+    if not callable(provider):
+        raise InvalidArgumentError(
+            "credential_provider is a callable that gives credentials, or the text module:name of one, "
+            f"not {type(provider).__name__}"
+        )
+    module, name = getattr(provider, "__module__", None), getattr(provider, "__qualname__", None)
+    # The main script has another name in other processes.
+    if module and name and module != "__main__" and _attribute(sys.modules.get(module), name) is provider:
+        return f"{module}:{name}"
+    with _lock:
+        found = _names.get(id(provider))
+        if found is None:
+            found = _names[id(provider)] = f"{type(provider).__name__}-{uuid.uuid4().hex} of process {os.getpid()}"
+            _named[found] = provider
+        return found
+
+
+def check(name: str) -> None:
+    """Whether there is a provider of this name in this process.
+
+    Raises:
+        InvalidArgumentError: there is none, or what has the name can't be called.
+    """
+    _provider(name)
+
+
+def fetch(name: str) -> tuple[list[tuple[str, str]], int | None]:
+    """What a provider gives now: fields with their values, and the end in ms since 1970 (UTC) unless they last.
+
+    Errors name the provider and the class of what it raised. The text of that isn't shown, since it may hold a credential.
+
+    Raises:
+        InvalidArgumentError: what it gave isn't credentials.
+        StoreUnavailableError: it raised an `OSError`, such as `TimeoutError` or `ConnectionError`.
+        StoreDeniedError: it raised anything else.
+    """
+    provider = _provider(name)
+    try:
+        given = provider()
+    except Exception as e:  # noqa: BLE001 whatever it is, the core gets an error of ours
+        passes = isinstance(e, OSError) and not isinstance(e, PermissionError)
+        raise (StoreUnavailableError if passes else StoreDeniedError)(
+            f"the credential_provider {name} raised {type(e).__qualname__}; "
+            "its message isn't shown, since it may hold a credential: call the provider by itself to see it"
+        ) from None
+    return _fields(name, given)
+
+
+def _provider(name: str) -> CredentialProvider:
+    found = _named.get(name)
+    if found is not None:
+        return found
+    module, colon, attribute = name.partition(":")
+    if not colon or not module or not attribute:
+        raise InvalidArgumentError(
+            f"the credential_provider {name} isn't known in this process, and no module:name that it could import; give the "
+            "callable itself here, or one that stands in a module, which tables that are sent to other processes need"
+        )
+    try:
+        found = _attribute(importlib.import_module(module), attribute)
+    except Exception as e:  # noqa: BLE001 importing runs code of others
+        raise InvalidArgumentError(
+            f"the credential_provider {name} can't be imported ({type(e).__name__}); install its module in this process too"
+        ) from None
+    if not callable(found):
+        raise InvalidArgumentError(f"the credential_provider {name} is nothing that can be called; name a callable")
+    return found  # type: ignore[no-any-return]
+
+
+def _attribute(owner: object, path: str) -> Any:
+    for part in path.split("."):
+        owner = getattr(owner, part, None)
+    return owner
+
+
+def _fields(name: str, given: object) -> tuple[list[tuple[str, str]], int | None]:
+    end: object = None
+    if hasattr(given, "token") and hasattr(given, "expires_on"):
+        # An AccessToken of azure-identity, which is a tuple too.
+        end, given = given.expires_on, {"token": given.token}
+    elif isinstance(given, tuple) and len(given) == 2:
+        given, end = given
+    if not isinstance(given, Mapping):
+        close = getattr(given, "close", None)
+        if callable(close) and hasattr(given, "__await__"):
+            close()
+        raise InvalidArgumentError(
+            f"the credential_provider {name} gave {type(given).__name__}; it gives a mapping such as "
+            '{"access_key_id": …, "secret_access_key": …, "session_token": …, "expires_at": …} or {"token": …, "expires_at": …}, '
+            "at once and not as a coroutine"
+        )
+    fields: list[tuple[str, str]] = []
+    for key, value in given.items():
+        key = str(key).lower()
+        key = _OF_STS.get(key, key)
+        if value is None:
+            continue
+        if key in _ENDS:
+            end = value
+        elif isinstance(value, str):
+            fields.append((key, value))
+        else:
+            raise InvalidArgumentError(
+                f"the credential_provider {name} gave a {key} that is {type(value).__name__}, not text"
+            )
+    return fields, _end_ms(name, end)
+
+
+def _end_ms(name: str, end: object) -> int | None:
+    from datetime import datetime
+
+    if end is None:
+        return None
+    if isinstance(end, str):
+        try:
+            end = datetime.fromisoformat(end[:-1] + "+00:00" if end[-1:] in ("Z", "z") else end)
+        except ValueError:
+            end = object()
+    if isinstance(end, datetime):
+        if end.tzinfo is None:
+            raise InvalidArgumentError(
+                f"the credential_provider {name} gave an end without a time zone; make it one, such as by tzinfo=timezone.utc"
+            )
+        return int(end.timestamp() * 1000)
+    if isinstance(end, (int, float)) and not isinstance(end, bool) and 0 <= end < 1e11:
+        return int(end * 1000)
+    raise InvalidArgumentError(
+        f"the credential_provider {name} gave an end that is neither a datetime with a time zone nor seconds since 1970"
+    )
