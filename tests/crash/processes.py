@@ -1,6 +1,6 @@
 """Owns the proofs that need real processes: killed writers, racing writers with deltalake beside, and which files are synced
 before a commit is acknowledged. `python -m crash.processes kills` and `races` from `tests/` run them in full and write
-docs/reliability/kills.json and processes.json; the tests beside it run them shorter.
+docs/reliability/kills.json and processes.json, for all stores or those that are named; the tests beside it run them shorter.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from conftest import S3Server, moto
 from crash.killing import Place, Seen, kill_loop, on_disk
 from deltaplane import DeltaTable, write_deltalake
+from stores.servers import StoreServer, moto, versitygw
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "reliability"
@@ -30,10 +31,18 @@ ROUNDS, PROCESSES, APPENDS = 200, 8, 100
 RACE_SECONDS = 1500
 
 
-def on_s3(server: S3Server) -> Place:
+def on_s3(server: StoreServer) -> Place:
     """A bucket of its own, whose tables are copied to be looked at."""
-    bucket = server.new_bucket()
-    client = server.client()
+    import boto3
+
+    bucket, options = server.new_bucket(), server.options
+    client = boto3.client(
+        "s3",
+        endpoint_url=server.endpoint,
+        aws_access_key_id=options["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=options["AWS_SECRET_ACCESS_KEY"],
+        region_name=options["AWS_REGION"],
+    )
 
     def files(table: str, scratch: Path) -> Path:
         name, prefix = bucket.removeprefix("s3://"), table.removeprefix(f"{bucket}/") + "/"
@@ -44,7 +53,7 @@ def on_s3(server: S3Server) -> Place:
                 client.download_file(name, found["Key"], str(path))
         return scratch
 
-    return Place(bucket, server.options, 6, 0.3, files)
+    return Place(bucket, options, 6, 0.3, files)
 
 
 # --- racing writers ---------------------------------------------------------------------------------------------------
@@ -174,19 +183,40 @@ def raced(name: str, root: str, options: dict[str, str]) -> list[list[object]]:
     return rows
 
 
+# The stores whose processes are killed and race, by their names in the proofs.
+S3_SERVERS = {"S3 (moto)": moto, "S3 (versitygw)": versitygw}
+STORES = ("local disk", *S3_SERVERS)
+
+
 @contextmanager
-def servers() -> Iterator[tuple[S3Server, Path]]:
-    with tempfile.TemporaryDirectory() as scratch, moto(Path(scratch) / "moto.log") as server:
-        yield server, Path(scratch)
+def on_each(stores: Sequence[str]) -> Iterator[Iterator[tuple[str, Place, Path]]]:
+    """Each store's place, with a directory of its own for what is kept beside the tables."""
+    with tempfile.TemporaryDirectory() as root, ExitStack() as running:
+
+        def places() -> Iterator[tuple[str, Place, Path]]:
+            for n, name in enumerate(stores):
+                scratch = Path(root) / str(n)
+                (scratch / "server").mkdir(parents=True)
+                if name in S3_SERVERS:
+                    yield name, on_s3(running.enter_context(S3_SERVERS[name](scratch / "server"))), scratch
+                else:
+                    yield name, on_disk(scratch), scratch
+
+        yield places()
 
 
-def kills(rounds: int = ROUNDS) -> None:
-    with servers() as (server, scratch):
-        figures = killed("local disk", on_disk(scratch), scratch, rounds)
-        print(figures, flush=True)
-        # Journals of its own.
-        (scratch / "s3").mkdir()
-        figures |= killed("S3 (moto)", on_s3(server), scratch / "s3", rounds)
+def recorded(name: str) -> dict[str, Any]:
+    """What an earlier run wrote, which a run over some of the stores leaves as it is for the others."""
+    path = RESULTS / f"{name}.json"
+    return dict(json.loads(path.read_text())) if path.exists() else {"figures": {}, "tables": []}
+
+
+def kills(rounds: int, stores: Sequence[str]) -> None:
+    figures: dict[str, object] = {} if stores == STORES else recorded("kills")["figures"]
+    with on_each(stores) as places:
+        for name, place, scratch in places:
+            figures |= killed(name, place, scratch, rounds)
+            print(figures, flush=True)
     report(
         "kills",
         "Killed writers",
@@ -200,11 +230,15 @@ def kills(rounds: int = ROUNDS) -> None:
     )
 
 
-def races() -> None:
-    with servers() as (server, scratch):
-        rows = raced("local disk", str(scratch), {})
-        rows += raced("S3 (moto)", server.new_bucket(), server.options)
-        table = str(scratch / "synced")
+def races(stores: Sequence[str]) -> None:
+    tables = recorded("processes")["tables"]
+    rows = [row for row in tables[0]["rows"] if row[0] not in stores] if tables else []
+    with on_each(stores) as places:
+        for name, place, _ in places:
+            rows += raced(name, place.root, place.options)
+    rows.sort(key=lambda row: STORES.index(row[0]))
+    with tempfile.TemporaryDirectory() as scratch:
+        table = f"{scratch}/synced"
         write_deltalake(table, pa.table({"id": [1]}))
         order = synced_before(table)
         check_synced(order, 1)
@@ -242,4 +276,8 @@ def report(name: str, title: str, claims: list[str], figures: dict[str, object],
 
 if __name__ == "__main__":
     logging.getLogger("deltaplane").setLevel(logging.CRITICAL)
-    {"kills": kills, "races": races}[sys.argv[1]](*map(int, sys.argv[2:]))
+    wanted = tuple(sys.argv[2:]) or STORES
+    if sys.argv[1] == "kills":
+        kills(ROUNDS, wanted)
+    else:
+        races(wanted)

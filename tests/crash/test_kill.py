@@ -1,6 +1,6 @@
 """Kill -9 at any instant leaves a table that opens, holds every write that returned, and goes on.
 
-DELTAPLANE_CRASH_ROUNDS sets the number of kills (10 unless told, a fifth of it on S3); `make reliability` has 200 of each.
+DELTAPLANE_CRASH_ROUNDS sets the number of kills (10 unless told, a tenth of it on each S3); `make reliability` has 200 of each.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import S3Server
 from crash.killing import kill_loop, on_disk
-from crash.processes import on_s3
+from crash.processes import S3_SERVERS, on_s3
 
 ROUNDS = int(os.environ.get("DELTAPLANE_CRASH_ROUNDS", "10"))
 
@@ -25,7 +24,10 @@ def test_kill_at_any_instant(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", list(S3_SERVERS))
 @pytest.mark.timeout(120 + 30 * ROUNDS)
-def test_kill_at_any_instant_on_s3(tmp_path: Path, moto_server: S3Server) -> None:
-    seen = kill_loop(on_s3(moto_server), tmp_path, max(ROUNDS // 5, 2))
+def test_kill_at_any_instant_on_s3(name: str, tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    with S3_SERVERS[name](tmp_path / "server") as server:
+        seen = kill_loop(on_s3(server), tmp_path, max(ROUNDS // 10, 1))
     assert seen.kills_inside, "no kill fell into a write: the test shows nothing"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from conftest import S3Server
-from crash.processes import check_synced, race, synced_before
+from crash.processes import S3_SERVERS, check_synced, race, synced_before
 from deltaplane import DeltaTable, write_deltalake
 from interop.verifier import verify
 
@@ -29,8 +29,10 @@ def test_racing_processes_lose_nothing(tmp_table: Callable[[], str]) -> None:
 
 
 @pytest.mark.slow
-def test_racing_processes_on_s3_lose_nothing(moto_server: S3Server) -> None:
-    done = race("deltaplane", f"{moto_server.new_bucket()}/t", moto_server.options, 4, 5)
+@pytest.mark.parametrize("name", list(S3_SERVERS))
+def test_racing_processes_on_s3_lose_nothing(name: str, tmp_path: Path) -> None:
+    with S3_SERVERS[name](tmp_path) as server:
+        done = race("deltaplane", f"{server.new_bucket()}/t", server.options, 4, 5)
     assert (done.failures, done.succeeded, done.wrong_rows) == ([], 20, 0)
 
 

@@ -19,7 +19,6 @@ from deltaplane.exceptions import DeltaError, StoreDeniedError, TableNotFoundErr
 from stores import contract
 from stores.numbers import ids
 from stores.numbers import partitioned_rows as rows
-from stores.servers import versitygw
 
 if TYPE_CHECKING:
     from stores.servers import StoreServer
@@ -77,20 +76,6 @@ def test_a_bucket_that_does_not_exist(store_server: StoreServer) -> None:
     missing = store_server.bucket("no-such-bucket-anywhere/t")
     with pytest.raises((TableNotFoundError, StoreDeniedError), match="no-such-bucket"):
         DeltaTable(missing, storage_options=store_server.options)
-
-
-def test_a_second_s3_with_one_writer(tmp_path: Path) -> None:
-    """versitygw, which checks signatures; its races aren't relied on (see `servers.SERVERS`)."""
-    with versitygw(tmp_path) as server:
-        table, options = f"{server.new_bucket()}/t", server.options
-        write_deltalake(table, rows(0, 3), storage_options=options)
-        assert write_deltalake(table, rows(0, 3), storage_options=options, mode="ignore").skipped == "exists"
-        opened = DeltaTable(table, storage_options=options)
-        opened.delete("id = 1")
-        opened.create_checkpoint()
-        write_deltalake(table, rows(3, 1), storage_options=options, mode="append")
-        assert ids(DeltaTable(table, storage_options=options)) == [0, 2, 3]
-        assert ids(DeltaTable(table, version=0, storage_options=options)) == [0, 1, 2]
 
 
 # --- no text shows a credential -----------------------------------------------------------------------------------------
