@@ -102,6 +102,7 @@ class TableCare:
         protocol_downgrade_allowed: bool = False,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
+        ignore_unfinished_vacuum: bool = False,
     ) -> dict[str, Any]:
         """Makes a new version that has an older one's files, columns and properties; the object shows it.
 
@@ -113,6 +114,8 @@ class TableCare:
             ignore_missing_files: leave files out that were vacuumed, instead of failing.
             protocol_downgrade_allowed: the protocol goes back to what it was, too.
             commit_properties, post_commithook_properties: see these classes.
+            ignore_unfinished_vacuum: a VACUUM that began within a day and didn't say that it ended is no reason to refuse: its
+                process is gone. While it runs it may delete a file that comes back.
 
         Returns:
             The commit's metrics under delta-spark's names: `numRestoredFiles`, `numRemovedFiles`, `restoredFilesSize`,
@@ -125,7 +128,8 @@ class TableCare:
             VersionNotFoundError: the version was never written, or cleaned up.
             FileMissingError: files of the version are gone; named.
             InvalidArgumentError: the table is append-only (P100).
-            DeltaConcurrentModificationException: another writer committed meanwhile, whatever it was (P078).
+            DeltaConcurrentModificationException: another writer committed meanwhile, whatever it was (P078), or a VACUUM is
+                deleting.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -143,6 +147,7 @@ class TableCare:
             self._snapshot,
             target,
             ignore_missing_files=ignore_missing_files,
+            ignore_unfinished_vacuum=ignore_unfinished_vacuum,
             protocol_downgrade_allowed=protocol_downgrade_allowed,
             commit=commit,
         )

@@ -55,8 +55,8 @@ PROMISES: dict[str, dict[str, str]] = {
         "atomic commit": "a rename that doesn't overwrite, of a file that was synced under a hidden name; the NameNode does it for one caller",
         "listing": "consistent, as the NameNode's one lock has it",
         "durability": "every DataNode of the file's pipeline has synced its bytes, and the NameNode its journal, before a commit is acknowledged",
-        "proved on": "the mini cluster of Hadoop 3.5.0: its own NameNode and one DataNode",
-        "not promised": "names with a colon, erasure-coded and encrypted directories, observers that lag behind, clusters whose NameNode lost its journal; Kerberos and failover are untested",
+        "proved on": "the mini cluster of Hadoop 3.5.0: its own NameNode, or two of one name service, and one DataNode",
+        "not promised": "names with a colon, erasure-coded and encrypted directories, observers that lag behind, clusters whose NameNode lost its journal; Kerberos is untested",
     },
     "memory": {
         "atomic commit": "a lock in this process",

@@ -50,8 +50,8 @@ def fetch() -> None:
         os.link(arriving.name, FOLDER / JAR)
 
 
-def command(folder: Path) -> list[str]:
-    """What runs a new file system that keeps its files in a folder, and prints its NameNode's port."""
+def command(folder: Path, *, name_nodes: int = 1) -> list[str]:
+    """What runs a new file system that keeps its files in a folder, and prints the ports of its NameNode, or of both."""
     import pyspark
 
     shipped = Path(pyspark.__file__).parent / "jars"
@@ -59,7 +59,15 @@ def command(folder: Path) -> list[str]:
     jars = [jar(), *(found for name in wanted for found in shipped.glob(f"{name}.jar"))]
     # A short life: what the JVM compiles and how it collects garbage doesn't matter.
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
-    return ["java", *quick, "-cp", os.pathsep.join(map(str, jars)), str(LAUNCHER), str(folder)]
+    return [
+        "java",
+        *quick,
+        "-cp",
+        os.pathsep.join(map(str, jars)),
+        str(LAUNCHER),
+        str(folder),
+        *["two"][: name_nodes - 1],
+    ]
 
 
 if __name__ == "__main__":

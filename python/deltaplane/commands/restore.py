@@ -21,6 +21,7 @@ def restore(
     target: int | datetime | str,
     *,
     ignore_missing_files: bool,
+    ignore_unfinished_vacuum: bool,
     protocol_downgrade_allowed: bool,
     commit: dict[str, Any],
 ) -> dict[str, Any]:
@@ -33,6 +34,7 @@ def restore(
         "timestamp_ms": timestamp_ms,
         "timestamp": None if timestamp_ms is None else str(target),
         "ignore_missing_files": ignore_missing_files,
+        "ignore_unfinished_vacuum": ignore_unfinished_vacuum,
         "protocol_downgrade_allowed": protocol_downgrade_allowed,
         "commit": commit,
     }

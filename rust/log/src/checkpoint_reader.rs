@@ -91,7 +91,7 @@ impl CheckpointReader {
         for f in &files.files {
             let shown = listed(f);
             if matches!(f.kind, LogFile::UuidCheckpoint { json: true }) {
-                let text = store.read_listed(&shown).await?;
+                let text = store.read_text(&shown).await?;
                 let (actions, named) = parse_manifest(&text).map_err(|e| e.with_path(&shown.key))?;
                 manifest.extend(actions);
                 sidecars.extend(named);
@@ -357,7 +357,8 @@ impl CheckpointReader {
 
 /// The adds of the JSON manifest at this key.
 pub(crate) async fn manifest_adds(store: &Store, key: &str) -> Result<RecordBatch> {
-    let (actions, _) = parse_manifest(&store.read(key).await?).map_err(|e| e.with_path(key))?;
+    let text = store.read_text(&store.head(key).await?).await?;
+    let (actions, _) = parse_manifest(&text).map_err(|e| e.with_path(key))?;
     adds_of(&actions)
 }
 

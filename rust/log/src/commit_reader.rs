@@ -214,12 +214,13 @@ pub(crate) fn stream(store: &Store, names: Vec<LogName>, lines: FileLines) -> Bo
 }
 
 async fn read_one(store: &Store, name: &LogName) -> Result<Bytes> {
-    store.read_listed(&listed(name)).await.map_err(|e| match e.kind() {
+    store.read_text(&listed(name)).await.map_err(|e| match e.kind() {
         Kind::ObjectNotFound => Error::version_not_found(
             "a commit vanished while the table was being read: log cleanup removed it; open the table again",
         )
         .with_version(name.version)
         .with_path(name.name.clone()),
+        Kind::CorruptLog => e.with_version(name.version),
         _ => e,
     })
 }

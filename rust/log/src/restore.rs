@@ -22,6 +22,7 @@ use crate::history::commits;
 use crate::listing::list_from;
 use crate::snapshot::filter;
 use crate::transaction::{Operation, Staged, commit};
+use crate::vacuum::unfinished::Unfinished;
 use crate::write_request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 
@@ -42,6 +43,8 @@ pub struct RestoreRequest {
     pub timestamp: Option<String>,
     /// Leaves out files that are gone.
     pub ignore_missing_files: bool,
+    /// Goes on although a VACUUM began and didn't say that it ended: its process is gone.
+    pub ignore_unfinished_vacuum: bool,
     /// Whether the protocol goes back too.
     pub protocol_downgrade_allowed: bool,
     /// What the commit carries.
@@ -61,7 +64,7 @@ pub struct Restored {
 ///
 /// # Errors
 /// `VersionNotFound` for a version that isn't there, `FileMissing` for files of it that were vacuumed, `ConcurrentWrite`
-/// when another writer commits meanwhile, whatever it is: nothing is visible then.
+/// when another writer commits meanwhile, whatever it is, or while a VACUUM is deleting: nothing is visible then.
 pub async fn restore(store: &Store, request: &RestoreRequest) -> Result<Restored> {
     let done = run(store, request).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
@@ -75,7 +78,7 @@ async fn run(store: &Store, request: &RestoreRequest) -> Result<Restored> {
         Some(ms) => Snapshot::open_at(store, ms).await?,
         None => Snapshot::open(store, request.version).await?,
     };
-    let mut files = Files::between(&now, &then).await?;
+    let mut files = Files::between(&now, &then, request.ignore_unfinished_vacuum).await?;
     files.check_there(store, request.ignore_missing_files).await?;
     let metrics = files.metrics();
     let staged = stage(&now, &then, request, files, &metrics).await?;
@@ -172,9 +175,12 @@ struct Files {
 }
 
 impl Files {
-    async fn between(now: &Snapshot, then: &Snapshot) -> Result<Self> {
+    async fn between(now: &Snapshot, then: &Snapshot, ignore_unfinished_vacuum: bool) -> Result<Self> {
         let mut files = Files::default();
-        let touched = touched(now, then).await?;
+        let (touched, vacuums) = touched(now, then).await?;
+        if !ignore_unfinished_vacuum {
+            vacuums.check(now_ms())?;
+        }
         let mut batches = then.plan(None, PlanColumns::Logged);
         while let Some(batch) = batches.try_next().await? {
             let rows = FileRows::new(&batch);
@@ -244,8 +250,9 @@ impl Files {
     }
 }
 
-/// The files that commits after one version and up to another one touch.
-async fn touched(now: &Snapshot, then: &Snapshot) -> Result<Replay> {
+/// The files that commits after one version and up to another one touch, and the VACUUMs that began then. An earlier one deletes
+/// nothing that the older version has: it keeps what was there when it began.
+async fn touched(now: &Snapshot, then: &Snapshot) -> Result<(Replay, Unfinished)> {
     let mut names = commits(list_from(now.store(), then.version() + 1).await?);
     names.retain(|n| n.version <= now.version());
     if names.len() as u64 != now.version() - then.version() {
@@ -254,14 +261,15 @@ async fn touched(now: &Snapshot, then: &Snapshot) -> Result<Replay> {
         )
         .with_version(then.version()));
     }
-    let mut touched = Replay::new();
+    let (mut touched, mut vacuums) = (Replay::new(), Unfinished::default());
     let mut read = commit_reader::stream(now.store(), names, FileLines::Kept);
     while let Some(commit) = read.try_next().await? {
         let files = commit.files()?;
         touched.remember(&files.adds)?;
         touched.remember(&files.removes)?;
+        vacuums.see(&commit);
     }
-    Ok(touched)
+    Ok((touched, vacuums))
 }
 
 fn each_touched(touched: &Replay, batch: &arrow::array::RecordBatch, mut take: impl FnMut(Key, Add)) -> Result<()> {

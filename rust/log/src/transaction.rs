@@ -349,6 +349,7 @@ enum Put {
 async fn put(store: &Store, version: u64, actions: &[Action], txn_id: &str) -> Result<Put> {
     let key = paths::commit(version);
     let text = Bytes::from(write_commit(actions)?);
+    store.check_text(&key, text.len() as u64).map_err(too_large)?;
     let failure = match store.put_if_absent(&key, text).await {
         Ok(PutOutcome::Created) => return Ok(Put::Won),
         // The store may have retried a put that had arrived: look whose commit it is.
@@ -370,6 +371,14 @@ async fn put(store: &Store, version: u64, actions: &[Action], txn_id: &str) -> R
         )
         .with_source(failure.unwrap_or(again))),
     }
+}
+
+/// A commit that no reader would take.
+fn too_large(e: Error) -> Error {
+    Error::invalid_argument(format!(
+        "the commit would be too large for its readers, who need the same setting; do the work in parts, each in a commit of its own: {}",
+        e.message()
+    ))
 }
 
 async fn is_ours(store: &Store, key: &str, txn_id: &str) -> Result<bool> {

@@ -20,8 +20,13 @@ mod attempts;
 mod backfill;
 #[path = "table/cached.rs"]
 mod cached;
+#[allow(dead_code)]
+#[path = "../../protocol/tests/hostile/changes.rs"]
+mod changes;
 #[path = "../../store/tests/contract/counted.rs"]
 mod counted;
+#[path = "table/damaged.rs"]
+mod damaged;
 #[path = "table/drop_feature.rs"]
 mod drop_feature;
 #[path = "table/hygiene.rs"]

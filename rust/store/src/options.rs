@@ -82,6 +82,33 @@ pub(crate) fn flag(name: &str, value: &str) -> Result<bool> {
     }
 }
 
+/// A setting that is a size: `1073741824`, `1GiB`, `500 MB`.
+pub(crate) fn bytes(name: &str, text: &str) -> Result<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (amount, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
+    let scale: Option<u64> = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1),
+        "kb" => Some(1_000),
+        "mb" => Some(1_000_000),
+        "gb" => Some(1_000_000_000),
+        "tb" => Some(1_000_000_000_000),
+        "k" | "kib" => Some(1 << 10),
+        "m" | "mib" => Some(1 << 20),
+        "g" | "gib" => Some(1 << 30),
+        "t" | "tib" => Some(1 << 40),
+        _ => None,
+    };
+    let bytes = scale
+        .zip(amount.parse().ok())
+        .and_then(|(s, n): (u64, u64)| n.checked_mul(s));
+    bytes.ok_or_else(|| {
+        Error::invalid_argument(format!(
+            "{name} is no number of bytes such as 1073741824 or 1GiB: {text}"
+        ))
+    })
+}
+
 /// Removes known secrets from text that other code made.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {

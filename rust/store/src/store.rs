@@ -17,6 +17,7 @@ use object_store::path::Path;
 
 use crate::backend::{Backend, Level, ObjectInfo, PutOutcome, Sink};
 use crate::cache;
+use crate::limits;
 use crate::location::{self, Location, Scheme};
 use crate::options::Options;
 use crate::outside;
@@ -146,6 +147,19 @@ impl Store {
     pub async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
         let read = self.backend()?.read_listed(of).await;
         read.map_err(|e| self.at(&of.key, e))
+    }
+
+    /// The same of a text of the log, which is parsed whole.
+    ///
+    /// `CorruptLog` where it is larger than the option `max_commit_bytes` allows.
+    pub async fn read_text(&self, of: &ObjectInfo) -> Result<Bytes> {
+        self.check_text(&of.key, of.size_bytes)?;
+        self.read_listed(of).await
+    }
+
+    /// Refuses a text of the log of a size that its readers would refuse.
+    pub fn check_text(&self, key: &str, size_bytes: u64) -> Result<()> {
+        limits::check(self.options(), key, size_bytes)
     }
 
     /// Bytes of an object: fewer than asked for if it ends before the range does, none for an

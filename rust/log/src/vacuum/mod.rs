@@ -3,10 +3,11 @@
 
 pub(crate) mod found;
 pub(crate) mod kept;
+pub(crate) mod unfinished;
 
 use std::collections::HashSet;
 
-use deltaplane_error::{Error, Result};
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::paths;
 use deltaplane_store::{ObjectInfo, Store};
 use futures::stream::BoxStream;
@@ -20,6 +21,7 @@ use crate::write_request::CommitRequest;
 use crate::{Snapshot, now_ms};
 use found::{Expired, listed, write_note};
 use kept::Kept;
+use unfinished::{END, LONGEST_MS, START, START_VERSION};
 
 /// Files of one request to delete, as far as the store has such requests.
 const DELETED_AT_ONCE: usize = 5_000;
@@ -226,9 +228,16 @@ impl Garbage {
         }
     }
 
+    /// Deletes for as long as whoever brings files back waits for.
     async fn delete(&mut self, store: &Store) -> Result<()> {
-        let mut deleted = 0;
+        let (mut deleted, began_ms) = (0, now_ms());
         for some in self.files.chunks(DELETED_AT_ONCE) {
+            if now_ms().saturating_sub(began_ms) > LONGEST_MS {
+                return Err(Error::new(
+                    Kind::StoreUnavailable,
+                    "the vacuum has been deleting for 20 hours and stops here, since a RESTORE waits for no longer: vacuum again, which goes on",
+                ));
+            }
             let keys: Vec<String> = some.iter().map(|f| f.key.clone()).collect();
             let done = store.delete_all(&keys).await;
             deleted += done.as_ref().map_or(0, |()| keys.len());
@@ -254,7 +263,7 @@ async fn delete(base: &Snapshot, request: &VacuumRequest, garbage: &mut Garbage)
         ("numFilesToDelete", json!(garbage.files.len().to_string())),
         ("sizeOfDataToDelete", json!(garbage.size_bytes().to_string())),
     ];
-    let begun = audit(base, request, "VACUUM START", parameters, metrics).await?;
+    let begun = audit(base, request, START, parameters, metrics).await?;
     spare_restored(base, &begun, garbage).await?;
     let deleted = garbage.delete(store).await;
     let status = if deleted.is_ok() { "COMPLETED" } else { "FAILED" };
@@ -265,12 +274,19 @@ async fn delete(base: &Snapshot, request: &VacuumRequest, garbage: &mut Garbage)
     let without_txn = VacuumRequest {
         commit: CommitRequest {
             txn: Vec::new(),
+            commit_info: request
+                .commit
+                .commit_info
+                .clone()
+                .into_iter()
+                .chain([(START_VERSION.to_owned(), json!(begun.version()))])
+                .collect(),
             ..request.commit.clone()
         },
         ..VacuumRequest::default()
     };
     let status = vec![("status", json!(status))];
-    let ended = audit(&begun, &without_txn, "VACUUM END", status, metrics).await;
+    let ended = audit(&begun, &without_txn, END, status, metrics).await;
     if let Err(e) = deleted {
         if let Err(unsaid) = ended {
             warn!(error = %unsaid, "the end of a failed vacuum can't be committed");

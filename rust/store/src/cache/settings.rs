@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use deltaplane_error::{Error, Result};
 
-use crate::options::{Options, flag};
+use crate::options::{Options, bytes, flag};
 
 /// The option names of this file; each has a variable `DELTAPLANE_` before it in capitals.
 pub(crate) const KEYS: &[&str] = &[DIR, BYTES, DATA];
@@ -39,7 +39,7 @@ pub(super) fn of(options: &Options, environment: &dyn Fn(&str) -> Option<String>
         Some(value) => Some((key.to_owned(), value.to_owned())),
         None => environment(&variable(key)).map(|value| (variable(key), value)),
     };
-    let bytes = setting(BYTES).map_or(Ok(DEFAULT_BYTES), |(name, value)| bytes(&name, &value))?;
+    let bytes = setting(BYTES).map_or(Ok(DEFAULT_BYTES), |(name, value)| size(&name, &value))?;
     let data = setting(DATA).map_or(Ok(false), |(name, value)| flag(&name, &value))?;
     let dir = setting(DIR).and_then(|(_, value)| dir(&value));
     Ok(dir.map(|dir| Settings { dir, bytes, data }))
@@ -60,33 +60,12 @@ fn dir(text: &str) -> Option<PathBuf> {
     std::path::absolute(Some(text).filter(|t| !t.is_empty())?).ok()
 }
 
-/// `1073741824`, `1GiB`, `500 MB`.
-fn bytes(name: &str, text: &str) -> Result<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (amount, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
-    let scale: Option<u64> = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => Some(1),
-        "kb" => Some(1_000),
-        "mb" => Some(1_000_000),
-        "gb" => Some(1_000_000_000),
-        "tb" => Some(1_000_000_000_000),
-        "k" | "kib" => Some(1 << 10),
-        "m" | "mib" => Some(1 << 20),
-        "g" | "gib" => Some(1 << 30),
-        "t" | "tib" => Some(1 << 40),
-        _ => None,
-    };
-    let bytes = scale
-        .zip(amount.parse().ok())
-        .and_then(|(s, n): (u64, u64)| n.checked_mul(s));
-    match bytes {
-        Some(bytes) if bytes >= LEAST_BYTES => Ok(bytes),
-        Some(_) => Err(Error::invalid_argument(format!(
+/// A cache of that size.
+fn size(name: &str, text: &str) -> Result<u64> {
+    match bytes(name, text)? {
+        bytes if bytes >= LEAST_BYTES => Ok(bytes),
+        _ => Err(Error::invalid_argument(format!(
             "{name} is {text}, and a cache takes at least {LEAST_BYTES} bytes: give more, or leave {DIR} out"
-        ))),
-        None => Err(Error::invalid_argument(format!(
-            "{name} is no number of bytes such as 1073741824 or 1GiB: {text}"
         ))),
     }
 }

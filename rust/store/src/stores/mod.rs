@@ -27,6 +27,7 @@ use deltaplane_error::{Error, Result};
 use crate::backend::Backend;
 use crate::cache;
 use crate::credentials::CREDENTIAL_PROVIDER;
+use crate::limits::{self, MAX_COMMIT_BYTES};
 use crate::location::{Location, Scheme};
 use crate::options::Options;
 use crate::outside::ALLOW_EXTERNAL_FILES;
@@ -59,7 +60,12 @@ const STORES: &[Spec] = &[
 pub(crate) const ALLOW_INSTANCE_METADATA: &str = "allow_instance_metadata";
 
 /// Options that are about no store in particular.
-const OWN: &[&str] = &[ALLOW_INSTANCE_METADATA, ALLOW_EXTERNAL_FILES, CREDENTIAL_PROVIDER];
+const OWN: &[&str] = &[
+    ALLOW_INSTANCE_METADATA,
+    ALLOW_EXTERNAL_FILES,
+    CREDENTIAL_PROVIDER,
+    MAX_COMMIT_BYTES,
+];
 
 /// Options of deltalake without a meaning here, because commits never rename.
 const IGNORED: &[&str] = &[
@@ -82,6 +88,7 @@ pub(crate) fn open_uncached(location: &Location, options: &Options) -> Result<Ar
     if spec.scheme != Scheme::Plugin {
         check_names(spec, options)?;
     }
+    limits::most(options)?;
     (spec.open)(location, options)
 }
 
