@@ -21,6 +21,7 @@ _DEPRECATED = {"args", "raise_if_key_not_exists"}
 _MORE = {
     "cluster_by",
     "dry_run",
+    "ignore_unfinished_vacuum",
     "inventory",
     "memory_limit",
     "partition_overwrite_mode",
