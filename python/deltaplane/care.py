@@ -100,6 +100,7 @@ class TableCare:
         *,
         ignore_missing_files: bool = False,
         protocol_downgrade_allowed: bool = False,
+        dry_run: bool = False,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
@@ -112,6 +113,7 @@ class TableCare:
             target: a version, or a moment (ISO 8601 text or datetime, UTC by default): the newest version then.
             ignore_missing_files: leave files out that were vacuumed, instead of failing.
             protocol_downgrade_allowed: the protocol goes back to what it was, too.
+            dry_run: only say what would be done: the same metrics, and the same errors but for other writers'.
             commit_properties, post_commithook_properties: see these classes.
 
         Returns:
@@ -144,6 +146,7 @@ class TableCare:
             target,
             ignore_missing_files=ignore_missing_files,
             protocol_downgrade_allowed=protocol_downgrade_allowed,
+            dry_run=dry_run,
             commit=commit,
         )
         if done["version"] is not None:

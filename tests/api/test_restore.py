@@ -32,7 +32,10 @@ def test_files_and_metrics(tmp_path: Path) -> None:
     sizes = {a["path"]: a["size_bytes"] for a in DeltaTable(tmp_path, 2).get_add_actions().to_pylist()}
     (now,) = table.get_add_actions().to_pylist()
     (kept,) = DeltaTable(tmp_path, 0).files()
+    before, told = table.version(), table.restore(1, dry_run=True)
+    assert table.version() == DeltaTable(tmp_path).version() == before
     metrics = table.restore(1, commit_properties=CommitProperties({"who": "me"}))
+    assert told == metrics
     back = [size for path, size in sizes.items() if path in DeltaTable(tmp_path, 1).files()]
     assert metrics == {
         "numRestoredFiles": 2,

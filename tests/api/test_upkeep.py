@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from api.row_model import contents
+from api.row_model import CONDITIONS, TABLES, Model, contents
 from deltaplane import DeltaTable, PostCommitHookProperties, sql, write_deltalake
 from deltaplane.cli.app import run
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.upkeep.advice import Advice, AdviceReport, MaintenanceStep, Reads
+from interop.verifier import verify
 
 WORKLOAD = ["a = 17 AND b < 90", "a BETWEEN 500 AND 510", "b = 3", "b = 77"]
 ROWS = 4_000
@@ -376,3 +378,47 @@ def test_detail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["detail", str(tmp_path), "--json"]) == 0
     shown: Callable[[], Any] = lambda: json.loads(capsys.readouterr().out)  # noqa: E731
     assert shown()["numFiles"] == 1
+
+
+@pytest.mark.parametrize("properties", TABLES, ids=lambda p: "+".join(k.removeprefix("delta.") for k in p) or "none")
+def test_all_kinds_of_tables(tmp_path: Path, properties: dict[str, str]) -> None:
+    partitioned = TABLES.index(properties) % 2 == 0
+    model = Model(str(tmp_path / "t"), {**properties, "delta.targetFileSize": "700"}, partitioned)
+    for first in range(0, 30, 10):
+        model.append(
+            [{"a": i % 6, "s": "ab"[i % 2], "f": float(i), "p": "xy"[i % 2]} for i in range(first, first + 10)]
+        )
+    model.delete(CONDITIONS[8])
+    workload = ["a = 3 AND p = 'x'", "f > 3 AND s = 'b'", "p = 'y'", "a = f"]
+    report = model.table.advise(workload)
+    assert report.candidates[0].reads == read(model.table, workload)
+    assert report.left_out == ()
+    assert len(report.candidates) > 2
+    assert model.table.advise().workload == "drawn"
+    model.table.alter.set_table_properties({"delta.targetFileSize": "100000"})
+    version = model.table.version()
+    done = model.table.maintain(predicates=workload)
+    assert (done.version_before, done.version_after) == (version, model.table.version())
+    assert ("optimize", "done") in kinds(done.steps)
+    model.check()
+    verify(model.table.location)
+
+
+def test_others_write_meanwhile(tmp_path: Path) -> None:
+    table = aged(tmp_path)
+    rows = table.count()
+
+    def append() -> None:
+        for n in range(6):
+            write_deltalake(tmp_path, pa.table({"a": [-1 - n]}), mode="append")
+
+    with ThreadPoolExecutor(1) as pool:
+        appended = pool.submit(append)
+        steps = [step for _ in range(3) for step in table.maintain().steps]
+        appended.result()
+    table.update_incremental()
+    # Whatever lost a race said so, and nothing is lost.
+    assert {step.state for step in steps} <= {"done", "skipped", "lost"}
+    assert table.count() == rows + 6
+    # Files that moved last may wait for the next VACUUM.
+    assert [one for one in table.check(deep=True) if one["kind"] != "orphan"] == []

@@ -261,6 +261,8 @@ def test_vacuum(path: str, call: Callable[..., str], fail: Callable[..., str]) -
 
 
 def test_restore_and_clone(path: str, call: Callable[..., str], fail: Callable[..., str]) -> None:
+    assert "numRemovedFiles" in call("restore", path, "0", "--dry-run")
+    assert DeltaTable(path).version() == 2
     done = loads(call("restore", path, "0", "--json"))
     assert (done["version"], done["numRemovedFiles"], DeltaTable(path).count()) == (3, 4, 2)
     assert re.search("numRestoredFiles +4", call("restore", path, "2"))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from deltaplane.cli import render
-from deltaplane.cli.arguments import AsJson, Location, StoreOptions, open_table, version_of
+from deltaplane.cli.arguments import AsJson, DryRun, Location, StoreOptions, open_table, version_of
 
 __all__ = ["restore"]
 
@@ -21,10 +21,11 @@ def restore(
     ignore_missing: Annotated[
         bool, typer.Option("--ignore-missing-files", help="Leave out files that were vacuumed.")
     ] = False,
+    dry_run: DryRun = False,
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
     """Makes a new version with an older one's files, columns and properties."""
     table = open_table(location, None, option)
-    metrics = table.restore(version_of(to), ignore_missing_files=ignore_missing)
-    render.facts({"table": table.table_uri, "version": table.version(), **metrics}, as_json=json)
+    metrics = table.restore(version_of(to), ignore_missing_files=ignore_missing, dry_run=dry_run)
+    render.facts({"table": table.table_uri, "version": table.version(), "dry_run": dry_run, **metrics}, as_json=json)

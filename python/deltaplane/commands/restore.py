@@ -22,9 +22,10 @@ def restore(
     *,
     ignore_missing_files: bool,
     protocol_downgrade_allowed: bool,
+    dry_run: bool,
     commit: dict[str, Any],
 ) -> dict[str, Any]:
-    """The version that it made, None if there was nothing to do, and its metrics."""
+    """The version that it made, None if there was nothing to do or it is a dry run, and its metrics."""
     if target is None:
         raise InvalidArgumentError("say which version to go back to: a number, an ISO 8601 text or a datetime")
     version, timestamp_ms = version_arguments(target)
@@ -34,6 +35,7 @@ def restore(
         "timestamp": None if timestamp_ms is None else str(target),
         "ignore_missing_files": ignore_missing_files,
         "protocol_downgrade_allowed": protocol_downgrade_allowed,
+        "dry_run": dry_run,
         "commit": commit,
     }
     done: dict[str, Any] = json.loads(_native.restore(table, json.dumps(request)))

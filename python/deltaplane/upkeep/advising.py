@@ -14,7 +14,7 @@ from typing import Any
 from deltaplane import _native
 from deltaplane.commands.optimize import Layout, begin
 from deltaplane.commands.rewriting import Settings, Target
-from deltaplane.commands.vacuum import Vacuum, sizes_of_vacuum
+from deltaplane.commands.vacuum import Vacuum, counted
 from deltaplane.described import clustering_columns_of
 from deltaplane.explanation import PlanExplanation, size_text
 from deltaplane.properties import commit_request
@@ -354,7 +354,8 @@ class _Advisor:
         )
 
     def _vacuum(self) -> Iterator[Advice]:
-        files, freed = sizes_of_vacuum(self.snapshot, Vacuum(), commit_request(None, None))
+        report = counted(self.snapshot, Vacuum(), commit_request(None, None))
+        files, freed = report["files"], report["size_bytes"]
         if not files or freed < _LEAST_FREED * self.facts.bytes:
             return
         why = f"{files:,} files with {size_text(freed)} were removed before the retention, and no version in it needs them"

@@ -8,20 +8,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltaplane.commands.optimize import Layout
 from deltaplane.commands.rewriting import Settings
+from deltaplane.commands.vacuum import Vacuum, counted
 from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import DeltaConcurrentModificationException
+from deltaplane.properties import commit_request
 from deltaplane.upkeep.advice import Advice, AdviceReport, MaintenanceReport, MaintenanceStep
 from deltaplane.upkeep.advising import SAMPLE_ROWS, Asked, advise
 from deltaplane.upkeep.workload import Predicates
 
 if TYPE_CHECKING:
     from deltaplane import _native
-    from deltaplane.explanation import PlanExplanation
 
 __all__ = ["Budget", "Maintained", "maintain"]
 
@@ -43,8 +44,6 @@ class Maintained(Protocol):
     def version(self) -> int: ...
     def update_incremental(self) -> None: ...
     def create_checkpoint(self) -> None: ...
-    def explain(self, predicate: Any = None) -> PlanExplanation: ...
-    def vacuum(self, retention_hours: float | None = None, dry_run: bool = True) -> list[str]: ...
     def purge(self, *, dry_run: bool = False) -> Any: ...
     def _optimized(self, what: Layout, settings: Settings) -> dict[str, Any]: ...
 
@@ -149,8 +148,8 @@ class _Run:
 
     def _vacuum(self, advice: Advice) -> MaintenanceStep:
         # With the table's own retention, which is checked.
-        files = self.table.vacuum(dry_run=self.dry_run)
-        return MaintenanceStep("vacuum", self._state, advice.why, details={"files": len(files)})
+        report = counted(self.table._snapshot, Vacuum(dry_run=self.dry_run), commit_request(None, None))
+        return MaintenanceStep("vacuum", self._state, advice.why, details=report)
 
     def _optimize(self, advice: Advice) -> MaintenanceStep:
         return self._arranged(advice, Layout())
@@ -159,8 +158,6 @@ class _Run:
         return self._arranged(advice, Layout(columns=advice.columns, curve=advice.curve))
 
     def _arranged(self, advice: Advice, what: Layout) -> MaintenanceStep:
-        from dataclasses import replace
-
         what = replace(
             what, dry_run=self.dry_run, most_bytes=self.budget.bytes, until=self.budget.until, commit_interval=0
         )

@@ -44,6 +44,8 @@ pub struct RestoreRequest {
     pub ignore_missing_files: bool,
     /// Whether the protocol goes back too.
     pub protocol_downgrade_allowed: bool,
+    /// Only says what would be done.
+    pub dry_run: bool,
     /// What the commit carries.
     pub commit: CommitRequest,
 }
@@ -51,7 +53,7 @@ pub struct RestoreRequest {
 /// What a restore did.
 #[derive(Debug)]
 pub struct Restored {
-    /// The version that it made; absent where the table is already so.
+    /// The version that it made; absent where the table is already so, and of a dry run.
     pub version: Option<u64>,
     /// Metrics under delta-spark's names.
     pub metrics: BTreeMap<String, i64>,
@@ -79,7 +81,7 @@ async fn run(store: &Store, request: &RestoreRequest) -> Result<Restored> {
     files.check_there(store, request.ignore_missing_files).await?;
     let metrics = files.metrics();
     let staged = stage(&now, &then, request, files, &metrics).await?;
-    if is_nothing(&staged) {
+    if request.dry_run || is_nothing(&staged) {
         return Ok(Restored { version: None, metrics });
     }
     let done = commit(store, Some(now), &staged).await;

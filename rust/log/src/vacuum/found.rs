@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use arrow::array::RecordBatch;
 use deltaplane_error::{Kind, Result};
 use deltaplane_protocol::actions::{Action, Remove};
 use deltaplane_protocol::files::FileRows;
@@ -64,19 +65,29 @@ impl Expired {
     /// Of the tombstones that the table carries, and of the commits since the last time.
     pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
         let mut keys = Keys::new(snapshot.store());
-        for batch in snapshot.tombstones(i64::MIN, &[]).await? {
-            let rows = FileRows::new(&batch);
-            for row in (0..batch.num_rows()).filter(|r| rows.deletion_timestamp(*r) < cutoff_ms) {
-                keys.take(rows.path(row)?)?;
-                if let Some(path) = rows.deletion_vector(row).and_then(|dv| vector_path(&dv).transpose()) {
-                    keys.take_decoded(&path?)?;
-                }
+        let expired = |batch: RecordBatch| removed_before(&batch, cutoff_ms);
+        for paths in snapshot.tombstones_as(i64::MIN, &[], &expired).await? {
+            for path in paths {
+                keys.take_decoded(&path)?;
             }
         }
         let looked_until = keys.of_commits(snapshot, cutoff_ms).await?;
         let files = present(snapshot.store(), keys.found).await?;
         Ok(Expired { files, looked_until })
     }
+}
+
+/// The decoded paths of files, and of their vectors, that tombstones say were removed before a moment.
+fn removed_before(tombstones: &RecordBatch, cutoff_ms: i64) -> Result<Vec<String>> {
+    let rows = FileRows::new(tombstones);
+    let mut found = Vec::new();
+    for row in (0..tombstones.num_rows()).filter(|r| rows.deletion_timestamp(*r) < cutoff_ms) {
+        found.push(paths::decode(rows.path(row)?)?);
+        if let Some(path) = rows.deletion_vector(row).and_then(|dv| vector_path(&dv).transpose()) {
+            found.push(path?);
+        }
+    }
+    Ok(found)
 }
 
 /// The table's own keys, each once.

@@ -26,9 +26,12 @@ impl Kept {
         let mut kept = Kept::default();
         kept.live(snapshot).await?;
         // A tombstone of the very moment is no older than it.
-        for batch in snapshot.tombstones(cutoff_ms.saturating_sub(1), &[]).await? {
-            kept.files(snapshot.store(), &batch)?;
-        }
+        let store = snapshot.store();
+        let hashes = |batch: RecordBatch| hashes(store, &batch);
+        let stay = snapshot
+            .tombstones_as(cutoff_ms.saturating_sub(1), &[], &hashes)
+            .await?;
+        kept.add(stay.into_iter().flatten());
         Ok(kept)
     }
 
@@ -56,23 +59,18 @@ impl Kept {
 
     /// Also the files that these actions name.
     pub(crate) fn files(&mut self, store: &Store, batch: &RecordBatch) -> Result<()> {
-        let rows = FileRows::new(batch);
-        for row in 0..batch.num_rows() {
-            self.keep(store, &paths::decode(rows.path(row)?)?)?;
-            if let Some(path) = rows.deletion_vector(row).and_then(|dv| vector_path(&dv).transpose()) {
-                self.keep(store, &path?)?;
-            }
-        }
+        self.add(hashes(store, batch)?);
         Ok(())
     }
 
-    /// Files elsewhere are never looked at, so that nothing has to be known of them.
     fn keep(&mut self, store: &Store, path: &str) -> Result<()> {
-        if let Some(key) = store.own_key(path)? {
-            self.hashes.push(hash(&key));
-            self.is_sorted = false;
-        }
+        self.add(own_hash(store, path)?);
         Ok(())
+    }
+
+    fn add(&mut self, hashes: impl IntoIterator<Item = u64>) {
+        self.hashes.extend(hashes);
+        self.is_sorted = false;
     }
 
     /// Whether the file stays.
@@ -84,6 +82,24 @@ impl Kept {
         }
         self.hashes.binary_search(&hash(key)).is_ok()
     }
+}
+
+/// Of the files that these actions name.
+fn hashes(store: &Store, batch: &RecordBatch) -> Result<Vec<u64>> {
+    let rows = FileRows::new(batch);
+    let mut found = Vec::with_capacity(batch.num_rows());
+    for row in 0..batch.num_rows() {
+        found.extend(own_hash(store, &paths::decode(rows.path(row)?)?)?);
+        if let Some(path) = rows.deletion_vector(row).and_then(|dv| vector_path(&dv).transpose()) {
+            found.extend(own_hash(store, &path?)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Files elsewhere are never looked at, so that nothing has to be known of them.
+fn own_hash(store: &Store, path: &str) -> Result<Option<u64>> {
+    Ok(store.own_key(path)?.map(|key| hash(&key)))
 }
 
 /// The decoded path of the file that holds the vector; none of a vector in the log itself.
