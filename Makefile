@@ -74,6 +74,14 @@ $(STAMPS)/hadoop: tests/stores/hdfs_server.py | $(STAMPS)/venv
 	$(BIN)/python tests/stores/hdfs_server.py
 	@mkdir -p $(@D) && touch $@
 
+# Chromium and what it needs of a bare machine: some 70 MB to fetch, once.
+$(STAMPS)/browser: tests/browser/install_browser.py requirements/browser.lock $(wildcard tests/browser/pinned/*) | $(STAMPS)/venv
+	rm -rf .cache/browser && $(BIN)/python tests/browser/install_browser.py
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: browser
+browser: $(STAMPS)/browser ## the headless browser that pages are tested in
+
 .PHONY: servers
 servers: $(STAMPS)/servers $(STAMPS)/hadoop ## the stores' servers that tests run against: versitygw (S3), Azurite and HDFS
 
@@ -86,7 +94,7 @@ demo: develop ## set up from nothing, then load ten days of bank transactions th
 
 # The boundary crate has no Rust tests (rust/python/Cargo.toml says why); pytest runs it.
 .PHONY: test
-test: develop jars servers ## every test, Rust and Python
+test: develop jars servers browser ## every test, Rust and Python
 	cargo test --workspace --exclude deltaplane-python --locked --no-fail-fast
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
@@ -115,12 +123,16 @@ model: ## every state of the commit and checkpoint protocol in the small
 	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- model
 
 .PHONY: bench
-bench: release ## each measure beside its peers, with peak memory; BENCH_ARGS="--full" for the targets' sizes
+bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes
 	for measure in benches/bench_*.py; do $(BIN)/python "$$measure" $(BENCH_ARGS); done
 
 .PHONY: bench-report
 bench-report: $(STAMPS)/venv ## every measure's newest results as one page, .cache/bench/report.html
 	$(BIN)/python benches/report.py
+
+.PHONY: bench-summary
+bench-summary: $(STAMPS)/venv ## docs/benchmarks.md anew from every measure's newest results
+	$(BIN)/python benches/summary.py
 
 .PHONY: tables
 tables: develop ## docs/compatibility.md, docs/properties.md and README's support table anew from their data
@@ -159,6 +171,10 @@ lock: ## requirements/*.lock from requirements/*.in
 		--no-emit-index-url requirements/dev.in --output-file requirements/dev.lock
 	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-emit-index-url requirements/servers.in --output-file requirements/servers.lock
+	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url requirements/browser.in --output-file requirements/browser.lock
+	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url requirements/benches.in --output-file requirements/benches.lock
 
 .PHONY: clean
 clean: ## everything that was built, fetched or cached

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench_spark_partitions import cpu_seconds, peak_mb
 from harness import Case, Contestant, Elsewhere, Task, main, used_by_this_process
 from logs import NAMES, Kind, Log
 from planners import Query, by_id
+from sparks import cpu_seconds, peak_mb, session
 
 FILES = [10_000, 1_000_000]
 KINDS: list[Kind] = ["own", "v2", "json"]
@@ -30,7 +29,7 @@ def job(case: Mapping[str, Any], scratch: Path) -> Task:
 
     from deltaplane import spark as dp
 
-    spark = _session(scratch)
+    spark = session(scratch, _settings(scratch), "local-cluster[1,2,1024]")
     jvm = spark.sparkContext._gateway.proc.pid
     # The classes that a first job of its kind loads, and the executor's start, are no part of the figures.
     dp.plan(spark, case["tiny"], "id > 0").count()
@@ -51,35 +50,22 @@ def job(case: Mapping[str, Any], scratch: Path) -> Task:
     return Task(run, prepare=prepare, elsewhere=elsewhere)
 
 
-def _session(scratch: Path) -> Any:
-    """Spark's own small cluster: one executor with two cores. It keeps its files where Spark is installed, for which a folder
-    of links stands in.
+def _settings(scratch: Path) -> dict[str, str]:
+    """Of Spark's own small cluster: one executor with two cores. It keeps its files where Spark is installed, for which a
+    folder of links stands in.
     """
     import pyspark
-    from pyspark.sql import SparkSession
 
     home = scratch / "spark"
     home.mkdir()
     for name in ("bin", "jars"):
         (home / name).symlink_to(Path(pyspark.__file__).parent / name)
     os.environ["SPARK_HOME"] = str(home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master("local-cluster[1,2,1024]").appName("benches")
-    settings = {
-        "spark.ui.enabled": "false",
+    return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": DRIVER_MEMORY,
         "spark.executor.memory": "1g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": str(scratch / "tables"),
     }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _walk(take: Callable[[Any], int]) -> Contestant:

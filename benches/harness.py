@@ -63,7 +63,9 @@ class Case:
     """What contestants do once. `calls` are timed calls in each process, after one untimed if there is more than one.
 
     `arguments` may be what gives them when the case's turn comes, so that a log that isn't asked for is never made.
-    With `series` and `size` the case is a point of a growth curve; `target` says which target it is for.
+    With `series` and `size` the case is a point of a growth curve; `target` says which target it is for. Neighbours with
+    the same `together` run in one process, in turn, where starting one costs more than the case: what memory is seen of
+    such a case is also that of those before it.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Case:
     series: str = ""
     size: int | None = None
     target: str = ""
+    together: str = ""
 
 
 def main(
@@ -84,8 +87,8 @@ def main(
 ) -> None:
     """The command line of one measure."""
     options = parser(arguments).parse_args()
-    if options.child is not None:
-        print(json.dumps(one_run(contestants, json.loads(options.child))), flush=True)
+    if options.child:
+        print(json.dumps(runs_of_process(contestants, json.load(sys.stdin))), flush=True)
         # The figures are out: how a peer's threads take the end of the interpreter is no part of them.
         os._exit(0)
     _require_release(options.quick)
@@ -93,15 +96,28 @@ def main(
     rounds = options.rounds or ROUNDS[scale_of(options)]
     facts = results.facts_now(scale_of(options))
     lines: list[Line] = []
-    for case in cases(options):
-        if options.only in case.name:
-            chosen = [name for name in case.contestants if name == SUBJECT or options.against in name]
-            # The first runs of all load what they share from the disk; later cases have only their own files to load.
-            uncounted = chosen[:1] if lines else chosen
-            found = _measured(measure, replace(case, contestants=chosen), rounds, uncounted)
-            results.keep(CACHE / "results", found, facts)
-            lines += found
+    for group in _groups([case for case in cases(options) if options.only in case.name]):
+        # A peer that isn't installed is no contestant.
+        here = [name for name in group[0].contestants if name in contestants]
+        chosen = [name for name in here if name == SUBJECT or options.against in name]
+        # The first runs of all load what they share from the disk; later cases have only their own files to load. A case
+        # that shares its process has calls before those that count.
+        uncounted = [] if group[0].together else chosen[:1] if lines else chosen
+        found = _measured(measure, [replace(case, contestants=chosen) for case in group], rounds, uncounted)
+        results.keep(CACHE / "results", found, facts)
+        lines += found
     results.show(lines, facts, options.json)
+
+
+def _groups(cases: Sequence[Case]) -> list[list[Case]]:
+    """The cases of one process each."""
+    found: list[list[Case]] = []
+    for case in cases:
+        if found and case.together and case.together == found[-1][0].together:
+            found[-1].append(case)
+        else:
+            found.append([case])
+    return found
 
 
 def parser(arguments: Callable[[argparse.ArgumentParser], None]) -> argparse.ArgumentParser:
@@ -114,7 +130,7 @@ def parser(arguments: Callable[[argparse.ArgumentParser], None]) -> argparse.Arg
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--against", default="", help="only peers whose name contains this, beside deltaplane")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     arguments(parser)
     return parser
 
@@ -132,6 +148,16 @@ def _require_release(quick: bool) -> None:
 
 
 # --- one run ----------------------------------------------------------------------------------------------------------
+
+
+def runs_of_process(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The cases that one contestant runs in this process, each with a folder of its own."""
+    found = []
+    for number, case in enumerate(order["cases"]):
+        scratch = Path(order["scratch"]) / str(number)
+        scratch.mkdir()
+        found.append(one_run(contestants, {"contestant": order["contestant"], "scratch": str(scratch), **case}))
+    return found
 
 
 def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,17 +213,24 @@ def used_by_this_process() -> Elsewhere:
 # --- all runs of one case ---------------------------------------------------------------------------------------------
 
 
-def _measured(measure: str, case: Case, rounds: int, uncounted: Sequence[str]) -> list[Line]:
+def _measured(measure: str, group: Sequence[Case], rounds: int, uncounted: Sequence[str]) -> list[Line]:
     """Runs A B A B: what slows the machine down for a while then slows all contestants. `uncounted` run once before."""
-    order = {"arguments": given(case), "calls": case.calls}
+    orders = [{"arguments": given(case), "calls": case.calls} for case in group]
+    names, what = group[0].contestants, group[0].together or group[0].name
     for name in uncounted:
-        _run(case, name, order)
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in case.contestants}
+        _run(what, name, orders)
+    runs: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in names}
     for turn in range(rounds):
-        for name in case.contestants:
-            _progress(f"{measure}: {case.name}: {name}, run {turn + 1} of {rounds}")
-            runs[name].append(_run(case, name, order))
+        for name in names:
+            _progress(f"{measure}: {what}: {name}, run {turn + 1} of {rounds}")
+            runs[name].append(_run(what, name, orders))
     _progress("")
+    of_cases = [{name: [run[number] for run in many] for name, many in runs.items()} for number in range(len(group))]
+    return [line for case, of_case in zip(group, of_cases, strict=True) for line in _lines(measure, case, of_case)]
+
+
+def _lines(measure: str, case: Case, runs: Mapping[str, list[dict[str, Any]]]) -> list[Line]:
+    """Each contestant's figures, if all gave the same answer."""
     answers = {name: run["answer"] for name, many in runs.items() for run in many}
     expected = answers[SUBJECT] if case.expected is None else case.expected
     wrong = {name: answer for name, answer in answers.items() if answer != expected}
@@ -243,6 +276,7 @@ def _figures(runs: list[dict[str, Any]]) -> dict[str, float]:
         "best_s": min(seconds),
         "median_s": median(seconds),
         "mean_s": fmean(seconds),
+        "tail_s": sorted(seconds)[-1 - len(seconds) // 100],
         "cpu_s": median(s for run in runs for s in run["cpu"]),
         "peak_mb": median(run["peak_mb"] for run in runs),
         "added_mb": median(run["added_mb"] for run in runs),
@@ -254,15 +288,19 @@ def given(case: Case) -> dict[str, Any]:
     return dict(case.arguments() if callable(case.arguments) else case.arguments)
 
 
-def _run(case: Case, contestant: str, order: Mapping[str, Any]) -> dict[str, Any]:
+def _run(what: str, contestant: str, cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=CACHE))
     # What the last run left to be written back would slow this one down.
     os.sync()
-    order = {**order, "contestant": contestant, "scratch": str(scratch)}
-    command = [sys.executable, sys.argv[0], "--child", json.dumps(order)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_SECONDS, check=False)
+    order = {"contestant": contestant, "scratch": str(scratch), "cases": cases}
+    command = [sys.executable, sys.argv[0], "--child"]
+    timeout = RUN_TIMEOUT_SECONDS * len(cases)
+    # An order may be longer than an argument can be.
+    done = subprocess.run(
+        command, input=json.dumps(order), capture_output=True, text=True, timeout=timeout, check=False
+    )
     shutil.rmtree(scratch, ignore_errors=True)
     if done.returncode != 0:
-        sys.exit(f"{case.name}: {contestant} failed:\n{done.stderr}")
-    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        sys.exit(f"{what}: {contestant} failed:\n{done.stderr}")
+    report: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return report

@@ -92,33 +92,42 @@ def newest(found: Sequence[tuple[Line, Facts]]) -> list[tuple[Line, Facts]]:
 
 
 def _measured_on(facts: Sequence[Facts]) -> str:
+    text = f"<p>{escape('; '.join(measured_on(facts)))}.</p>"
+    if any(f.build_profile != RELEASE for f in facts):
+        text += '<p class="missed">Some figures are of a build that isn\'t optimised: they mean nothing.</p>'
+    return text
+
+
+def measured_on(facts: Sequence[Facts]) -> list[str]:
+    """When, on what and with which versions."""
     first = min(f.at for f in facts)[:10]
     last = max(f.at for f in facts)[:10]
     peers = {f"{name} {version}" for f in facts for name, version in f.peers.items()}
-    said = [
+    return [
         first if first == last else f"{first} to {last}",
         *sorted({f"{f.cpu_model}, {f.cpus} CPUs" for f in facts}),
         *sorted({f"deltaplane {f.core_version} {f.commit}".rstrip() + f" ({f.build_profile} build)" for f in facts}),
         *sorted({f"Python {f.python}" for f in facts}),
         ", ".join(sorted(peers)),
     ]
-    text = f"<p>{escape('; '.join(said))}.</p>"
-    if any(f.build_profile != RELEASE for f in facts):
-        text += '<p class="missed">Some figures are of a build that isn\'t optimised: they mean nothing.</p>'
-    return text
 
 
 # --- targets ----------------------------------------------------------------------------------------------------------
 
 
 def _targets(lines: Sequence[Line]) -> str:
-    rows = [_target(goal, lines) for goal in sorted(GOALS, key=lambda goal: (goal.id[0] != "T", int(goal.id[1:])))]
+    rows = [_target(goal, lines) for goal in ordered(GOALS)]
     return _table(["", "target", "at most", "seen", "at size", ""], 2, rows)
+
+
+def ordered(goals: Iterable[Goal]) -> list[Goal]:
+    """Those of the log first, then the others by their ids."""
+    return sorted(goals, key=lambda goal: (goal.id[0] != "T", goal.id[0], int(goal.id[1:])))
 
 
 def _target(goal: Goal, lines: Sequence[Line]) -> tuple[str, list[str]]:
     seen = goal.seen(lines)
-    limit = _amount(goal.at_most, goal.unit)
+    limit = amount(goal.at_most, goal.unit)
     if seen is None:
         return "", [goal.id, escape(goal.says), limit, "", "", '<span class="none">not measured</span>']
     met = seen.value <= goal.at_most
@@ -126,10 +135,11 @@ def _target(goal: Goal, lines: Sequence[Line]) -> tuple[str, list[str]]:
     if (seen.size or 0) < SIZES.get(goal.id, 0):
         verdict += ', but the target is for <span class="none">' + f"{SIZES[goal.id]:,}</span>"
     size = "" if seen.size is None else f"{seen.size:,}"
-    return "", [goal.id, escape(goal.says), limit, _amount(seen.value, goal.unit), size, verdict]
+    return "", [goal.id, escape(goal.says), limit, amount(seen.value, goal.unit), size, verdict]
 
 
-def _amount(value: float, unit: str) -> str:
+def amount(value: float, unit: str) -> str:
+    """A figure with its unit, as people read it."""
     if unit == "s":
         return f"{value * 1000:,.3g} ms" if value < 10 else f"{value:,.0f} s"
     return f"{value:,.3g} {unit}".strip() if unit != "x" else f"{value:.3g}x"
@@ -184,14 +194,14 @@ def _power(k: float | None) -> str:
 
 
 def _measure(measure: str, found: Sequence[tuple[Line, Facts]]) -> list[str]:
-    head = ["case", "contestant", "median ms", "best ms", "CPU ms", "peak MB", "added MB", "files MB", "runs"]
+    head = ["case", "contestant", "median ms", "best ms", "p99 ms", "CPU ms", "peak MB", "added MB", "files MB", "runs"]
     head += ["time", "CPU", "memory"]
     rows, last = [], ""
     for line, _ in found:
         cells = [
             "" if line.case == last else escape(line.case),
             escape(line.contestant) + (f", {line.failed:,} failed" if line.failed else ""),
-            *(f"{s * 1000:,.4g}" for s in (line.median_s, line.best_s, line.cpu_s)),
+            *("" if s is None else f"{s * 1000:,.4g}" for s in (line.median_s, line.best_s, line.tail_s, line.cpu_s)),
             f"{line.peak_mb:,.0f}",
             f"{line.added_mb:,.0f}",
             "" if line.size_mb is None else f"{line.size_mb:,.3g}",
@@ -203,13 +213,13 @@ def _measure(measure: str, found: Sequence[tuple[Line, Facts]]) -> list[str]:
     dates = sorted({f"{facts.at[:16].replace('T', ' ')} ({facts.scale}, {facts.build_profile})" for _, facts in found})
     return [
         f"<h2>{escape(measure)}</h2>",
-        *(f"<p>{escape(text)}</p>" for text in _described(measure)),
+        *(f"<p>{escape(text)}</p>" for text in described(measure)),
         f"<p>Measured {escape(', '.join(dates))}. The last three columns: deltaplane's figure over this row's.</p>",
         _table(head, 2, rows),
     ]
 
 
-def _described(measure: str) -> list[str]:
+def described(measure: str) -> list[str]:
     """What the measure's file says of itself."""
     path = BENCHES / f"bench_{measure.replace(' ', '_')}.py"
     text = (ast.get_docstring(ast.parse(path.read_text())) or "") if path.exists() else ""

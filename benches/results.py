@@ -40,6 +40,7 @@ class Line:
     """One contestant's figures in one case; ratios are deltaplane's figure over this one's: below 1, it is ahead.
 
     `series` and `size` name the case's place on a growth curve, `target` the target that it is for (targets.py).
+    `tail_s` is the 99th percentile of the calls' seconds, the longest of fewer than 100.
     `failed`: what the contestant was to do and didn't. Figures of memory are those of the run's own process, or of the
     largest process that it started.
     """
@@ -64,6 +65,8 @@ class Line:
     ratio_median: float
     ratio_cpu: float
     ratio_peak: float
+    # Lines that were kept before this was measured have none.
+    tail_s: float | None = None
 
 
 def facts_now(scale: str) -> Facts:
@@ -137,7 +140,18 @@ def show(lines: Sequence[Line], facts: Facts, as_json: bool) -> None:
         for line in lines:
             print(json.dumps({**asdict(line), **asdict(facts)}))
         return
-    head = ["case", "contestant", "answer", "best ms", "median ms", "CPU ms", "peak MB", "added MB", "files MB"]
+    head = [
+        "case",
+        "contestant",
+        "answer",
+        "best ms",
+        "median ms",
+        "p99 ms",
+        "CPU ms",
+        "peak MB",
+        "added MB",
+        "files MB",
+    ]
     head += ["median", "CPU", "peak"]
     rows = [head]
     last = None
@@ -147,7 +161,7 @@ def show(lines: Sequence[Line], facts: Facts, as_json: bool) -> None:
                 "" if line.case == last else line.case,
                 line.contestant,
                 f"{line.answer:,}" + (f" ({line.failed:,} failed)" if line.failed else ""),
-                *(f"{s * 1000:,.1f}" for s in (line.best_s, line.median_s, line.cpu_s)),
+                *(f"{(s or 0) * 1000:,.1f}" for s in (line.best_s, line.median_s, line.tail_s, line.cpu_s)),
                 f"{line.peak_mb:,.0f}",
                 f"{line.added_mb:,.0f}",
                 "" if line.size_mb is None else f"{line.size_mb:,.3g}",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import Literal
 
 from results import Line
 
 SUBJECT = "deltaplane"
-Figure = Literal["median_s", "mean_s", "cpu_s", "peak_mb", "added_mb", "size_mb", "failed"]
+Figure = Literal["median_s", "mean_s", "cpu_s", "peak_mb", "added_mb", "size_mb", "failed", "tail_s"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,25 @@ class Ratio(Goal):
 
 
 @dataclass(frozen=True)
+class OfCases(Ratio):
+    """The ratio over all cases of the largest size: the worst of them, or their geometric mean."""
+
+    mean: bool = False
+
+    def seen(self, lines: Iterable[Line]) -> Seen | None:
+        cases: dict[int | None, dict[str, dict[str, Line]]] = {}
+        for line in lines:
+            if line.target == self.tag:
+                cases.setdefault(line.size, {}).setdefault(line.case, {})[line.contestant] = line
+        for size in sorted(cases, key=_order, reverse=True):
+            found = [self._judged({size: of_case}) for of_case in cases[size].values()]
+            ratios = [one.value for one in found if one is not None]
+            if ratios:
+                return Seen(geometric_mean(ratios) if self.mean else max(ratios), size)
+        return None
+
+
+@dataclass(frozen=True)
 class Difference(Goal):
     """deltaplane's figure less another contestant's, of the same run."""
 
@@ -107,10 +127,14 @@ def _largest_first(
     at_sizes: Mapping[int | None, Mapping[str, Line]], other: str
 ) -> Iterator[tuple[int | None, Line, Line]]:
     """Where both were measured."""
-    for size in sorted(at_sizes, key=lambda size: -1 if size is None else size, reverse=True):
+    for size in sorted(at_sizes, key=_order, reverse=True):
         of_size = at_sizes[size]
         if SUBJECT in of_size and other in of_size:
             yield size, of_size[SUBJECT], of_size[other]
+
+
+def _order(size: int | None) -> int:
+    return -1 if size is None else size
 
 
 def _figure(line: Line, figure: Figure) -> float:
@@ -127,7 +151,41 @@ SIZES: Mapping[str, int] = {
     **dict.fromkeys(("T1", "T2", "T3", "T4", "T5", "T6", "T7"), 1_000_000),
     **dict.fromkeys(("T8", "T9"), 10_000),
     "T10": 100_000,
+    "S1": 10_000_000,
+    "S2": 10_000_000,
+    "S3": 100_000,
+    "S5": 2_880_404,
+    "S7": 100_000,
 }
+PARQUET, PEER = "Spark's Parquet", "delta-spark"
+
+
+def _on_spark(figure: Figure, clock: str) -> Iterator[Goal]:
+    """The targets on Spark, which hold for CPU and for time."""
+    for id, tag, says, at_most, over in (
+        ("S1", "scan full", "full scans on Spark: within 1.05x of plain Parquet", 1.05, PARQUET),
+        ("S1", "scan full", "full scans on Spark: no slower than delta-spark", 1.0, PEER),
+        ("S1", "scan vectors", "full scans on Spark, deletion vectors: no slower than delta-spark", 1.0, PEER),
+        ("S2", "scan selective", "selective queries on Spark: half of delta-spark's", 0.5, PEER),
+        ("S3", "plan anew", "a plan on Spark, table opened anew: 0.1x delta-spark", 0.1, PEER),
+        ("S3", "plan opened", "a plan on Spark, table opened: 0.1x delta-spark", 0.1, PEER),
+        ("S4", "append", "append on Spark: 1.1x a plain Parquet write", 1.1, PARQUET),
+        ("S4", "append", "append on Spark: no slower than delta-spark", 1.0, PEER),
+        ("S4", "load", "loading store_sales: 1.1x a plain Parquet write", 1.1, PARQUET),
+        ("S4", "load", "loading store_sales: no slower than delta-spark", 1.0, PEER),
+        ("S6", "merge", "MERGE on Spark: no slower than delta-spark", 1.0, PEER),
+        ("S6", "update", "UPDATE on Spark: no slower than delta-spark", 1.0, PEER),
+        ("S6", "delete", "DELETE on Spark: no slower than delta-spark", 1.0, PEER),
+        ("S7", "partitions cold", "one of many partitions, first look: Spark's Parquet", 1.0, PARQUET),
+        ("S7", "partitions cold", "one of many partitions, first look: delta-spark", 1.0, PEER),
+        ("S7", "partitions warm", "one of many partitions, on a frame: delta-spark", 1.0, PEER),
+    ):
+        yield OfCases(id, f"spark {tag}", f"{says} ({clock})", figure, at_most, over)
+    for over in (PARQUET, PEER):
+        says = f"TPC-DS, geometric mean: {over} ({clock})"
+        yield OfCases("S5", "spark tpcds", says, figure, 1.0, over, mean=True)
+
+
 # CPU seconds where the work is computing, seconds by the clock where it is waiting for a disk or for others.
 GOALS: Sequence[Goal] = (
     *(
@@ -269,4 +327,9 @@ GOALS: Sequence[Goal] = (
     ),
     Goal("M5", "partitioned write", "2M rows into 1,000 partitions: 200 MB of memory added", "added_mb", 200),
     Ratio("M5", "partitioned write", "2M rows into 1,000 partitions: Polars' time", "median_s", 1.0, "Polars"),
+    *_on_spark("cpu_s", "CPU"),
+    *_on_spark("median_s", "time"),
+    Goal("S3", "spark plan opened", "a plan on Spark, table opened: 0.3 s", "median_s", 0.3),
+    Ratio("S8", "stream latency", "commit to visible on Spark: delta-spark, median", "median_s", 1.0, PEER),
+    Ratio("S8", "stream latency", "commit to visible on Spark: delta-spark, 99th percentile", "tail_s", 1.0, PEER),
 )

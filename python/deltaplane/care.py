@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.options import location_text, storage_options_text
 
 if TYPE_CHECKING:
@@ -284,27 +285,81 @@ class TableCare:
         metrics: dict[str, int] = json.loads(done)["metrics"]
         return metrics
 
-    def diff(self, from_version: int, to_version: int | None = None) -> pa.Table:
-        """In which files two versions differ; None is the version that this object shows.
+    @overload
+    def diff(self, from_version: int, to_version: int | None = None, keys: None = None) -> pa.Table: ...
+    @overload
+    def diff(
+        self,
+        from_version: int,
+        to_version: int | None = None,
+        *,
+        keys: list[str],
+        columns: list[str] | None = None,
+        memory_limit: int | str | None = None,
+    ) -> pa.RecordBatchReader: ...
+    def diff(
+        self,
+        from_version: int,
+        to_version: int | None = None,
+        keys: list[str] | None = None,
+        *,
+        columns: list[str] | None = None,
+        memory_limit: int | str | None = None,
+    ) -> pa.Table | pa.RecordBatchReader:
+        """In which files two versions differ or, with `keys`, in which rows; None is the version that this object shows.
+
+        Rows are compared by the columns of `to_version`; renamed and widened ones are themselves. A column that was added since
+        `from_version` is null there; going back in time, one that went since isn't compared. Equal rows of both versions cancel each other,
+        so that rows which only moved to other files don't show. A key with one row left on each side was updated. A key that
+        more rows have is no error: its rows are inserts and deletes, each as often as it is there (multisets), unless one row
+        is left on each side. Nulls in keys equal each other; zero equals minus zero, NaN itself. No change data feed is needed.
+
+        Args:
+            from_version, to_version: any two versions, in any order.
+            keys: columns that tell rows apart.
+            columns: those that are shown as they were and as they are; for `keys` only.
+            memory_limit: bytes, or a text such as `500MB`, beyond which rows that are compared go to disk; 80 % of the
+                machine's memory unless given; for `keys` only.
 
         Returns:
-            A row for each file that the later version has and the earlier one hasn't, or the other way round: `change`
-            (`added` or `removed`), `path`, `size_bytes`, `num_records` (null where statistics don't say) and
+            Without `keys` a table with a row for each file that the later version has and the earlier one hasn't, or the other
+            way round: `change` (`added` or `removed`), `path`, `size_bytes`, `num_records` (null where statistics don't say) and
             `deleted_rows`, those that its deletion vector marks. A file that gets another vector is removed and added.
 
-        Cost: columns of all files of both versions. For rows instead of files see `load_cdf`.
+            With `keys` a stream, in no order: the keys' columns, `change` (`insert`, `update` or `delete`) and, with `columns`,
+            the structs `before` (null for an insert) and `after` (null for a delete).
+
+        Cost: columns of all files of both versions; with `keys` reading the files in which they differ, of files that only got
+        another deletion vector the rows between, and 16 bytes of memory for each file of a version.
 
         Raises:
             VersionNotFoundError: one of the versions isn't there.
+            FileMissingError: a file of one of them was vacuumed.
+            InvalidArgumentError: keys or columns that the version hasn't, or keys that can't be compared.
+            SchemaMismatchError: a column's type in `to_version` doesn't hold all values of `from_version`.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
-        >>> for x in (1, 2):
-        ...     _ = write_deltalake("memory://doc-diff/t", pa.table({"x": [x]}), mode="overwrite")
-        >>> sorted(DeltaTable("memory://doc-diff/t").diff(0)["change"].to_pylist())
+        >>> _ = write_deltalake("memory://doc-diff/t", pa.table({"id": [1, 2], "x": ["a", "b"]}))
+        >>> _ = write_deltalake("memory://doc-diff/t", pa.table({"id": [2, 3], "x": ["B", "c"]}), mode="overwrite")
+        >>> table = DeltaTable("memory://doc-diff/t")
+        >>> sorted(table.diff(0)["change"].to_pylist())
         ['added', 'removed']
+        >>> changes = table.diff(0, keys=["id"], columns=["x"]).read_all().sort_by("id")
+        >>> changes.select(["id", "change"]).to_pylist()
+        [{'id': 1, 'change': 'delete'}, {'id': 2, 'change': 'update'}, {'id': 3, 'change': 'insert'}]
+        >>> changes["before"].to_pylist()
+        [{'x': 'a'}, {'x': 'b'}, None]
         """
-        from deltaplane.commands.diff import diff
-
         after = self._snapshot if to_version is None else self._snapshot.at(to_version)
-        return diff(self._snapshot.at(from_version), after)
+        before = self._snapshot.at(from_version)
+        if keys is None:
+            if columns is not None or memory_limit is not None:
+                raise InvalidArgumentError("columns and memory_limit are for the rows of keys: give keys as well")
+            from deltaplane.commands.diff import diff
+
+            return diff(before, after)
+        from deltaplane.commands.key_diff import KeyDiff
+        from deltaplane.engine.local import Memory
+
+        return KeyDiff(before, after, keys, columns, Memory(memory_limit)).reader()

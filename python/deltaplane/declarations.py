@@ -25,7 +25,7 @@ NOT_GENERATED = frozenset(
     timestamp_seconds try_add try_divide try_mod try_multiply try_subtract unix_date unix_micros unix_millis
     unix_seconds zeroifnull
     """.split()
-) | {"+ interval", "- interval"}
+) | {"->", "array_sort", "interval", "make_dt_interval", "make_ym_interval", "timestampadd", "timestampdiff"}
 _NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 

@@ -9,12 +9,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.table import DeltaTable
+from deltaplane.table_facts import clustering_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RESTORED", "clustering_columns", "detail_row", "history_rows"]
+    from deltaplane import _native
+    from deltaplane.table import DeltaTable
+
+__all__ = ["RESTORED", "clustering_columns", "clustering_columns_of", "detail_row", "history_rows"]
 
 # The columns of what a restoration came to, and the metrics in them.
 RESTORED = {
@@ -34,8 +37,6 @@ _DETAIL = (
     *("clusteringColumns", "numFiles", "sizeInBytes", "properties", "minReaderVersion", "minWriterVersion"),
     "tableFeatures",
 )
-_DOMAIN = "delta.clustering"
-_PHYSICAL = "delta.columnMapping.physicalName"
 
 
 def history_rows(table: DeltaTable, limit: int | None) -> pa.Table:
@@ -85,25 +86,18 @@ def clustering_columns(table: DeltaTable) -> list[str]:
     """The columns' paths with dots; none where the table isn't clustered.
 
     >>> import pyarrow as pa
+    >>> from deltaplane import DeltaTable
     >>> table = DeltaTable.create("memory://doc-clustering/t", pa.schema({"x": pa.int64()}), cluster_by="x")
     >>> clustering_columns(table)
     ['x']
     """
-    said = table.domain_metadata().get(_DOMAIN)
-    if said is None:
-        return []
-    found = []
-    for path in json.loads(said)["clusteringColumns"]:
-        fields, names = json.loads(table.schema().to_json())["fields"], []
-        for part in path:
-            # A name that the schema hasn't is shown as it is.
-            one = next(
-                (f for f in fields if f["metadata"].get(_PHYSICAL, f["name"]) == part), {"name": part, "type": ""}
-            )
-            names.append(one["name"])
-            fields = one["type"].get("fields", []) if isinstance(one["type"], dict) else []
-        found.append(".".join(names))
-    return found
+    return clustering_columns_of(table._snapshot)
+
+
+def clustering_columns_of(snapshot: _native.Snapshot) -> list[str]:
+    """The same of a version."""
+    domains = {d["domain"]: d["configuration"] for d in json.loads(snapshot.domain_metadata_json())}
+    return clustering_of(domains, snapshot.schema_json())
 
 
 def _texts(given: Any) -> dict[str, str]:

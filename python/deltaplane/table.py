@@ -20,8 +20,11 @@ from deltaplane.layout import LayoutCommands
 from deltaplane.options import location_text, storage_options_text, version_arguments
 from deltaplane.serializable_reads import SerializableReads
 from deltaplane.tail import Followed
+from deltaplane.upkeep import TableUpkeep
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from deltaplane.explanation import PlanExplanation
     from deltaplane.options import TableUri, VersionLike
     from deltaplane.properties import CommitProperties, PostCommitHookProperties
+    from deltaplane.report import HealthReport
     from deltaplane.schema import Schema
     from deltaplane.table_facts import Metadata, ProtocolVersions
 
@@ -43,7 +47,7 @@ _INSTEAD = {
 }
 
 
-class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Followed):
+class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, SerializableReads, Followed):
     """A table at one version. Opening reads the log's head, never the list of files.
 
     Args:
@@ -235,6 +239,21 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Foll
         entries: list[dict[str, Any]] = json.loads(self._snapshot.history_json(limit))
         return entries
 
+    def detail(self) -> pa.Table:
+        """One row with delta-spark's columns, as `DESCRIBE DETAIL` gives it: `format`, `id`, `name`, `description`, `location`,
+        `createdAt`, `lastModified`, `partitionColumns`, `clusteringColumns`, `numFiles`, `sizeInBytes`, `properties`,
+        `minReaderVersion`, `minWriterVersion`, `tableFeatures`. Of the version that this object shows.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-detail/t", pa.table({"x": [1]}), name="numbers")
+        >>> DeltaTable("memory://doc-detail/t").detail().select(["format", "name", "numFiles"]).to_pylist()
+        [{'format': 'delta', 'name': 'numbers', 'numFiles': 1}]
+        """
+        from deltaplane.described import detail_row
+
+        return detail_row(self)
+
     def transaction_version(self, app_id: str) -> int | None:
         """The last version that the application committed (`CommitProperties.app_transactions`), or None."""
         return self._snapshot.transaction_version(app_id)
@@ -322,6 +341,39 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, SerializableReads, Foll
         plan = self.alter.set_table_properties(properties, dry_run=True)
         unreadable, unwritable = compat.newly_excluded(now, plan.after)
         return compat.Compatibility(now, verdicts, plan.after, tuple(unreadable), tuple(unwritable))
+
+    def report(self, path: str | PathLike[str] | None = None, *, commits: int = 10_000) -> HealthReport:
+        """How the table is: files, growth, commits, partitions, how well columns tell files apart, deleted rows, log,
+        engines, and what to do about it.
+
+        Args:
+            path: where to write it as one HTML page (needs the extra `deltaplane[report]`); None writes none.
+            commits: how many of the newest commits are looked at.
+
+        Returns:
+            `facts` as objects, `to_dict()` as plain values, `to_html()` and `write(path)` as the page.
+
+        Cost: the log is read, no data file. Memory for one or two columns of the files and the text of some commits; the
+        statistics of all files pass through a temporary file. The page has the same size however large the table is.
+
+        Raises:
+            ImportError: a page is wanted and jinja2 isn't there.
+            CorruptLogError, StoreUnavailableError, StoreDeniedError: what the log or the store did.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> for x in (1, 5):
+        ...     _ = write_deltalake("memory://doc-report/t", pa.table({"x": [x, x + 2]}), mode="append")
+        >>> facts = DeltaTable("memory://doc-report/t").report().facts
+        >>> facts.files.count, facts.files.rows, [(c.name, c.depth.average) for c in facts.columns]
+        (2, 4, [('x', 1.0)])
+        """
+        from deltaplane.report import health_report
+
+        found = health_report(self, commits)
+        if path is not None:
+            found.write(path)
+        return found
 
     # --- its changes --------------------------------------------------------------------------------------------------
 

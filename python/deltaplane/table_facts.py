@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Metadata", "ProtocolVersions"]
+__all__ = ["Metadata", "ProtocolVersions", "clustering_of"]
+
+_DOMAIN = "delta.clustering"
+_PHYSICAL = "delta.columnMapping.physicalName"
 
 
 @dataclass(frozen=True)
@@ -27,3 +32,22 @@ class ProtocolVersions(NamedTuple):
     min_writer_version: int
     writer_features: list[str] | None
     reader_features: list[str] | None
+
+
+def clustering_of(domains: Mapping[str, str], schema_json: str) -> list[str]:
+    """The paths with dots of the columns that a table with these domains is clustered by; none where it isn't (P152)."""
+    said = domains.get(_DOMAIN)
+    if said is None:
+        return []
+    found = []
+    for path in json.loads(said)["clusteringColumns"]:
+        fields, names = json.loads(schema_json)["fields"], []
+        for part in path:
+            # A name that the schema hasn't is shown as it is.
+            one = next(
+                (f for f in fields if f["metadata"].get(_PHYSICAL, f["name"]) == part), {"name": part, "type": ""}
+            )
+            names.append(one["name"])
+            fields = one["type"].get("fields", []) if isinstance(one["type"], dict) else []
+        found.append(".".join(names))
+    return found

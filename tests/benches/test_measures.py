@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import subprocess
+import sys
 import zipfile
+from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 if TYPE_CHECKING:
@@ -16,8 +22,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
-# Those that start Spark, and the numbers without which they don't.
-ON_SPARK = {"bench_spark_partitions": ["--partitions", "3", "--rows", "9"], "bench_spark_plan": ["--files", "20"]}
+# Those that start Spark: options beside --quick, and what is in the names of the cases that are run.
+ON_SPARK: dict[str, tuple[list[str], str]] = {
+    "bench_spark_append": ([], "20 partitions"),
+    "bench_spark_load": ([], ""),
+    "bench_spark_merge": ([], "clustered, vectors"),
+    "bench_spark_partitions": (["--partitions", "3", "--rows", "9"], ""),
+    "bench_spark_plan": (["--files", "20"], ""),
+    "bench_spark_scan": (["--files", "20"], "anew"),
+    "bench_spark_tpcds": (["--queries", "3"], ""),
+    "bench_stream_latency": (["--commits", "2"], ""),
+}
 MEASURES = sorted(path.stem for path in BENCHES.glob("bench_*.py") if path.stem not in ON_SPARK)
 # Beside --quick: fewer processes, less to write.
 OPTIONS = {
@@ -55,26 +70,88 @@ def test_deltaplane_gives_the_answer_of_each_case(name: str, benches: Path, tmp_
 def test_deltaplane_gives_the_answers_on_spark(
     name: str, spark: SparkSession, benches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import rows
+    import sparks
+
     benches.mkdir()
-    # A measure may say where its own session's Spark is, which isn't this one's.
+    raw_tpcds(benches / "tpcds-0.01")
+    monkeypatch.setitem(rows.ROWS, "quick", 800)
+    # A measure may say where its own session's Spark is and how it is set, which isn't this one's matter.
+    monkeypatch.setattr(sparks, "SETTINGS", {})
     monkeypatch.setenv("SPARK_HOME", os.environ.get("SPARK_HOME", ""))
-    check_answers(importlib.import_module(name), ON_SPARK[name], tmp_path)
+    options, among = ON_SPARK[name]
+    try:
+        check_answers(importlib.import_module(name), options, tmp_path, among)
+    finally:
+        for view in spark.catalog.listTables():
+            if view.isTemporary:
+                spark.catalog.dropTempView(view.name)
 
 
-@pytest.mark.parametrize("name", ON_SPARK)
-def test_spark_is_started_only_where_numbers_are_given(name: str) -> None:
-    assert cases_of(importlib.import_module(name)) == []
+def raw_tpcds(folder: Path) -> None:
+    """Three tables and a query in the shape of TPC-DS's, whose generator isn't part of the development environment."""
+    folder.mkdir()
+    sales = {
+        "ss_sold_date_sk": pa.array([1, 1, 2, None], pa.int32()),
+        "ss_item_sk": pa.array([1, 2, 2, 1], pa.int32()),
+        "ss_ticket_number": pa.array([1, 2, 3, 4]),
+        "ss_ext_sales_price": pa.array([Decimal("1.25"), Decimal("2.50"), None, Decimal("7.00")], pa.decimal128(7, 2)),
+    }
+    tables = {
+        "store_sales": sales,
+        "date_dim": {"d_date_sk": pa.array([1, 2], pa.int32()), "d_year": [1999, 2000]},
+        "item": {"i_item_sk": pa.array([1, 2], pa.int32()), "i_brand_id": [7, 8]},
+    }
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    (folder / "store_sales.csv").write_text("1,1,1,1.25\n1,2,2,2.50\n2,2,3,\n,1,4,7.00\n")
+    sql = """
+        SELECT d_year, i_brand_id AS brand, SUM(ss_ext_sales_price) AS total FROM date_dim dt, store_sales, item
+        WHERE dt.d_date_sk = ss_sold_date_sk AND ss_item_sk = i_item_sk GROUP BY ALL ORDER BY d_year LIMIT 100"""
+    (folder / "queries.json").write_text(json.dumps({"3": {"sql": sql, "columns": 3}}))
 
 
-def check_answers(module: ModuleType, options: list[str], tmp_path: Path) -> None:
-    """One run of each case by deltaplane."""
+def test_a_limited_query_takes_the_same_rows_everywhere(benches: Path) -> None:
+    import tpcds
+
+    benches.mkdir()
+    raw_tpcds(benches / "tpcds-0.01")
+    assert "ORDER BY d_year NULLS LAST, 1 NULLS LAST, 2 NULLS LAST, 3 NULLS LAST LIMIT 100" in tpcds.query(0.01, 3)
+
+
+def test_answers_are_equal_where_only_the_order_of_sums_differs() -> None:
+    import tpcds
+
+    assert tpcds.answer([("a", 0.1 + 0.2), ("b", None)]) == tpcds.answer([("b", None), ("a", 0.3)])
+    assert tpcds.answer([("a", 0.1)]) != tpcds.answer([("a", 0.2)])
+
+
+def test_a_spark_job_s_measure_starts_only_where_numbers_are_given() -> None:
+    assert cases_of(importlib.import_module("bench_spark_plan")) == []
+
+
+def test_processes_below_this_one_are_counted_while_they_live() -> None:
+    import sparks
+
+    before = sparks.cpu_of_others()
+    work = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert sparks.cpu_of_others() - before > 0.2
+        assert sparks.peak_of_others_mb() > 1
+        child.communicate(b"\n")
+
+
+def check_answers(module: ModuleType, options: list[str], tmp_path: Path, among: str = "") -> None:
+    """One run by deltaplane of each case whose name contains `among`."""
     import harness
 
-    cases = cases_of(module, *options)
+    cases = [case for case in cases_of(module, *options) if among in case.name]
     assert cases
     assert len({case.name for case in cases}) == len(cases), "a case's figures are found by its name"
     for number, case in enumerate(cases):
-        assert set(case.contestants) <= module.CONTESTANTS.keys(), case.name
+        assert set(case.contestants) <= {*module.CONTESTANTS, "delta-spark"}, case.name
         scratch = tmp_path / f"scratch-{number}"
         scratch.mkdir()
         order = {
@@ -94,8 +171,8 @@ def test_every_goal_is_measured_and_its_contestants_are_asked(benches: Path, tmp
 
     benches.mkdir()
     asked: dict[str, set[str]] = {}
-    for name in MEASURES:
-        options = ["--wheel", str(wheel(tmp_path))] if name == "bench_start" else []
+    for name in [*MEASURES, *ON_SPARK]:
+        options = ["--wheel", str(wheel(tmp_path))] if name == "bench_start" else ON_SPARK.get(name, ([], ""))[0]
         for case in cases_of(importlib.import_module(name), *options):
             asked.setdefault(case.target, set()).update(case.contestants)
     missing = {

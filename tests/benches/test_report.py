@@ -150,6 +150,20 @@ def test_a_difference_and_a_count_are_targets_too() -> None:
     assert target_rows(text, "T12")[0][2:] == ["0", "3", "8", "missed"]
 
 
+def test_a_target_over_many_cases_is_their_worst_or_their_geometric_mean() -> None:
+    found = []
+    for case, ours, size in (("a", 0.5, 10), ("b", 2.0, 10), ("c", 9.0, 1)):
+        for target in ("spark tpcds", "spark merge"):
+            found += [
+                line(name, s, case=f"{case} {target}", size=size, target=target, measure=target)
+                for name, s in (("deltaplane", ours), ("delta-spark", 1.0))
+            ]
+    text = page_of(*found)
+    assert target_rows(text, "S6")[0][2:] == ["1x", "2x", "10", "missed"]
+    (mean, *_) = [row for row in target_rows(text, "S5") if "delta-spark" in row[1]]
+    assert mean[2:] == ["1x", "1x", "10", "met, but the target is for 2,880,404"]
+
+
 def test_the_newest_run_of_a_release_build_counts() -> None:
     from report import newest
 
@@ -180,6 +194,23 @@ def test_the_page_says_what_was_measured_and_on_what() -> None:
         "deltaplane 0.1.0 (release build); deltaplane 0.1.0 1a2b3c4 (release build); Python 3.11.7; deltalake 1.6.6."
         in text
     )
+
+
+def test_the_summary_has_the_targets_and_the_figures_that_are_judged() -> None:
+    from summary import summary
+
+    judged = [
+        line(name, s, measure="spark merge", case="merge | spread", size=10, target="spark merge")
+        for name, s in (("deltaplane", 0.5), ("delta-spark", 1.0))
+    ]
+    text = summary([(one, facts()) for one in [*judged, line(case="a case without a target")]])
+    assert "| S6 | MERGE on Spark: no slower than delta-spark (CPU) | 1x | 0.5x | met |" in text
+    assert "| T6 |" not in text
+    assert "Without figures here: M1, M2, " in text
+    assert "| merge ¦ spread | deltaplane | 500 | 500 | 100 |  | 1.00x | 1.00x | 1.00x |" in text
+    assert "|  | delta-spark | 1,000 | 1,000 | 100 |" in text
+    assert "a case without a target" not in text
+    assert "A <fast> one, 2 CPUs" in text
 
 
 def test_lines_are_kept_and_loaded_again(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -207,6 +208,47 @@ def test_optimize(path: str, call: Callable[..., str]) -> None:
 # --- care ---
 
 
+def test_advise(path: str, call: Callable[..., str], fail: Callable[..., str], tmp_path: Path) -> None:
+    workload = tmp_path / "workload.txt"
+    workload.write_text("-- past queries\nx = 1\n" + json.dumps({"predicate": "day = 'mon'", "weight": 3}) + "\n")
+    told = loads(call("advise", path, "--predicates", str(workload), "--json"))
+    assert (told["workload"], told["predicates"]) == ("given", 2)
+    # x = 1 may be in two files, and Monday has three.
+    assert told["candidates"][0]["reads"]["files"] == len(DeltaTable(path).files("x = 1")) + 3 * 3
+    (one,) = told["advice"]
+    assert (one["kind"], one["commands"]["shell"]) == ("optimize", f"deltaplane optimize {path}")
+    assert "nothing would pay" in call("advise", path, "-v", "0")
+    assert "drawn from a sample" in call("advise", path)
+    assert "can't be read" in fail("advise", path, "-p", str(tmp_path / "nothing"))
+
+
+def test_maintain(path: str, call: Callable[..., str], fail: Callable[..., str]) -> None:
+    would = loads(call("maintain", path, "--dry-run", "--json"))
+    assert [(s["kind"], s["state"]) for s in would["steps"]] == [("optimize", "planned")]
+    assert "skipped" in call("maintain", path, "--budget", "0")
+    assert "budget" in fail("maintain", path, "--budget", "much")
+    assert re.search(r"optimize +done", call("maintain", path, "--max-time", "1h", "--budget", "1GB"))
+    assert len(DeltaTable(path).files()) == 2
+
+
+def test_diff(path: str, call: Callable[..., str], fail: Callable[..., str]) -> None:
+    assert {row["change"] for row in loads(call("diff", path, "0", "--json"))} == {"added"}
+    DeltaTable(path).update({"x": "7"}, predicate="x = 20")
+    lines = call("diff", path, "2", "-k", "day", "-k", "tags", "-c", "x", "--json").splitlines()
+    (row,) = map(loads, lines)
+    assert (row["change"], row["before"], row["after"]) == ("update", {"x": 20}, {"x": 7})
+    assert "update" in call("diff", path, "2", "3", "--keys", "day", "--keys", "tags")
+    assert "no rows differ" in call("diff", path, "2", "2", "-k", "day")
+    assert len(call("diff", path, "0", "-k", "x", "-n", "1", "--json").splitlines()) == 1
+    assert "--keys" in fail("diff", path, "0", "-c", "x")
+
+
+def test_detail(path: str, call: Callable[..., str]) -> None:
+    told = loads(call("detail", path, "--json"))
+    assert (told["numFiles"], told["partitionColumns"]) == (6, ["day"])
+    assert "sizeInBytes" in call("detail", path)
+
+
 def test_vacuum(path: str, call: Callable[..., str], fail: Callable[..., str]) -> None:
     write_deltalake(path, pa.table({"day": ["mon"], "x": [7], "tags": pa.nulls(1)}), mode="overwrite")
     assert "deletedFileRetentionDuration" in fail("vacuum", path, "--retain-hours", "0")
@@ -255,3 +297,17 @@ def test_check_and_repair(path: str, call: Callable[..., str], capsys: pytest.Ca
     assert loads(call("repair", path, "--dry-run", "--json"))["files"] == [gone]
     assert "taken out" in call("repair", path)
     assert loads(call("check", path, "--json")) == []
+
+
+def test_report(path: str, tmp_path: Path, call: Callable[..., str], fail: Callable[..., str]) -> None:
+    page = tmp_path / "page.html"
+    said = call("report", path, "-o", str(page))
+    assert "nothing to do" in said
+    assert page.read_text().startswith("<!doctype html>")
+    facts = loads(call("report", path, "--json"))
+    assert (facts["version"], facts["files"]["count"], facts["partitions"]["count"]) == (2, 6, 2)
+    assert loads(call("report", path, "--version", "0", "--json"))["files"]["count"] == 2
+    DeltaTable(path).alter.set_table_properties({"delta.enableExpiredLogCleanup": "false"})
+    assert "Log clean-up is switched off" in call("report", path)
+    nowhere = str(tmp_path / "none" / "page.html")
+    assert f"can't write {nowhere}: No such file or directory" in fail("report", path, "-o", nowhere)

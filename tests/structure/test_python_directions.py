@@ -17,13 +17,14 @@ LAYERS = (
     ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_rules", "table_facts", "tail"),
     ("engine",),
     ("commands",),
-    ("merging", "write"),
+    ("merging", "report", "write"),
     ("alter", "care", "convert", "dml", "group_commit", "layout", "loading", "once_writer", "serializable_reads"),
-    ("table",),
     ("described",),
+    ("upkeep",),
+    ("table",),
     ("replacing",),
     ("__init__",),
-    ("report", "spark"),
+    ("spark",),
     ("queries",),
     ("statements",),
     ("spark_names",),
@@ -32,7 +33,7 @@ LAYERS = (
 )
 
 # Loaded where they are used, inside a function: a user of one must not pay for the others.
-HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "numpy"}
+HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "jinja2", "numpy"}
 # Nobody gets into these rooms without wanting what they load.
 MAY_LOAD = {"spark", "spark_names", "cli", "demo"}
 

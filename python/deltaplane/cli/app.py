@@ -14,11 +14,14 @@ import typer
 
 from deltaplane import DeltaError, DeltaTable, __version__
 from deltaplane.cli import cache, progress, render
+from deltaplane.cli.advise import advise, maintain
 from deltaplane.cli.arguments import AsJson, Limit, Location, StoreOptions, Version, Where, open_table, store_options
 from deltaplane.cli.check import check, repair
 from deltaplane.cli.clone import clone
 from deltaplane.cli.convert import convert
+from deltaplane.cli.diff import diff
 from deltaplane.cli.optimize import optimize
+from deltaplane.cli.report import report
 from deltaplane.cli.restore import restore
 from deltaplane.cli.vacuum import vacuum
 
@@ -33,7 +36,7 @@ app = typer.Typer(
 
 app.add_typer(cache.app)
 
-for command in (optimize, vacuum, restore, clone, convert, check, repair):
+for command in (advise, maintain, report, optimize, vacuum, restore, clone, convert, diff, check, repair):
     app.command()(command)
 
 
@@ -105,6 +108,13 @@ def _facts(table: DeltaTable) -> dict[str, Any]:
         "configuration": metadata.configuration,
         "protocol": protocol._asdict(),
     }
+
+
+@app.command()
+def detail(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
+    """What DESCRIBE DETAIL says of the table."""
+    (row,) = open_table(location, version, option).detail().to_pylist(maps_as_pydicts="strict")
+    render.facts(row, as_json=json)
 
 
 @app.command()

@@ -16,6 +16,7 @@ __all__ = [
     "DryRun",
     "Limit",
     "Location",
+    "LongStoreOptions",
     "StoreOptions",
     "Version",
     "Where",
@@ -34,6 +35,11 @@ StoreOptions = Annotated[
     typer.Option(
         "--option", "-o", metavar="KEY=VALUE", help="A storage option; may be given again.", show_default=False
     ),
+]
+# The same where `-o` means an output.
+LongStoreOptions = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="KEY=VALUE", help="A storage option; may be given again.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]

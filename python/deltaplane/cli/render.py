@@ -9,7 +9,7 @@ import base64
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,15 @@ from rich.text import Text
 from deltaplane.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
     from deltaplane.compat import Compatibility
     from deltaplane.dry_run import DryRun
+    from deltaplane.report import HealthReport
     from deltaplane.schema import Schema
+    from deltaplane.upkeep.advice import AdviceReport, MaintenanceReport
 
 __all__ = [
     "bytes_text",
@@ -41,8 +45,11 @@ __all__ = [
     "info",
     "names",
     "progress",
+    "report",
     "rows",
     "schema",
+    "steps",
+    "stream",
 ]
 
 _CELL = 60
@@ -128,6 +135,38 @@ def progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+@contextmanager
+def steps(what: str, *, shown: bool) -> Iterator[Callable[[str], None]]:
+    """What runs, on stderr where that is a terminal; it takes the step that was last done."""
+    with Console(stderr=True).status(what) if shown and sys.stderr.isatty() else nullcontext() as status:
+        yield lambda done: None if status is None else status.update(f"{what}: {done}")
+
+
+def report(told: AdviceReport | MaintenanceReport, *, as_json: bool) -> None:
+    """What would pay, or what was done."""
+    if as_json:
+        print_json(told.to_dict())
+    else:
+        print(told)
+
+
+def stream(found: pa.RecordBatchReader, limit: int | None, *, as_json: bool) -> None:
+    """Rows as they come: a line of JSON each, or tables of some; memory is that of a batch."""
+    shown = 0
+    for batch in found:
+        rows = batch.slice(0, None if limit is None else limit - shown).to_pylist(maps_as_pydicts="strict")
+        if as_json:
+            for row in rows:
+                print(json.dumps(row, ensure_ascii=False, default=_plain))
+        elif rows:
+            _table(found.schema.names, [list(row.values()) for row in rows])
+        shown += len(rows)
+        if limit is not None and shown >= limit:
+            break
+    if not shown and not as_json:
+        Console().print(Text("no rows differ"))
+
+
 def info(values: dict[str, Any], *, as_json: bool) -> None:
     """What the table is."""
     if as_json:
@@ -200,6 +239,27 @@ def findings(found: list[dict[str, Any]], *, as_json: bool) -> None:
         Console().print(Text("nothing found: log and files agree"))
         return
     _table(("kind", "file", "what"), [(one["kind"], one["path"] or "", one["message"]) for one in found])
+
+
+def health(found: HealthReport, output: Path | None, *, as_json: bool) -> None:
+    """What of a health report fits on a terminal: what there is to do."""
+    if as_json:
+        print_json(found.to_dict())
+        return
+    files = found.facts.files
+    shown = {
+        "table": found.facts.table,
+        "version": found.facts.version,
+        "files": f"{files.count:,}",
+        "size": bytes_text(files.size_bytes),
+        "page": "" if output is None else str(output),
+    }
+    facts({name: value for name, value in shown.items() if value != ""}, as_json=False)
+    pressing = [one for one in found.facts.advice if one.level != "fine"]
+    if not pressing:
+        Console().print(Text("nothing to do"))
+        return
+    _table(("", "what", "command"), [(one.level, one.title, one.command or "") for one in pressing])
 
 
 def compat(found: Compatibility, *, as_json: bool) -> None:

@@ -22,7 +22,7 @@ from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, Unsupport
 from deltaplane.expr import Predicate
 from deltaplane.properties import commit_request, file_request
 
-__all__ = ["Layout", "Mover", "Progress", "after_commit", "optimize"]
+__all__ = ["Layout", "Mover", "Progress", "after_commit", "begin", "optimize"]
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,8 @@ class Layout:
 
     `columns` to order rows by, none for small files put together or a clustered table's own; `curve` None for the default;
     `memory_limit` in bytes or as text; `commit_interval` in seconds between commits, None for one; `auto_min_files` for
-    the compaction after a commit.
+    the compaction after a commit. Groups of files are left out beyond `most_bytes` of them, and not begun any more from a
+    moment on (`until`, of `time.monotonic`).
     """
 
     partitions: Predicate | None = None
@@ -62,6 +63,8 @@ class Layout:
     memory_limit: int | str | None = None
     commit_interval: float | None = None
     auto_min_files: int | None = None
+    most_bytes: int | None = None
+    until: float | None = None
     dry_run: bool = False
     progress: Callable[[Progress], object] | None = None
 
@@ -75,8 +78,7 @@ def optimize(target: Target, what: Layout, settings: Settings, mover: Mover | No
     """Runs it, here unless there is another mover; returns what was done, or with `dry_run` what would be, under
     deltalake's names."""
     memory = _MEMORY_BYTES if what.memory_limit is None else memory_bytes(what.memory_limit)
-    job = _native.Layout.begin(target.snapshot, json.dumps(_request(target, what, settings)))
-    plan = json.loads(job.summary)
+    job, plan = begin(target, what, settings)
     done = _Done(plan)
     if what.dry_run or job.was_done or plan["groups"] == 0:
         return done.metrics()
@@ -93,6 +95,12 @@ def _here(tasks: int) -> Mover:
             yield bytes_moved
 
     return moved
+
+
+def begin(target: Target, what: Layout, settings: Settings) -> tuple[_native.Layout, dict[str, Any]]:
+    """Plans it: the job that would run it, and what that has to do. Writes nothing."""
+    job = _native.Layout.begin(target.snapshot, json.dumps(_request(target, what, settings)))
+    return job, json.loads(job.summary)
 
 
 def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
@@ -134,11 +142,12 @@ def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]
         "full": what.full,
         "most_deleted": what.most_deleted,
         "auto_min_files": what.auto_min_files,
+        "most_bytes": what.most_bytes,
     }
 
 
 def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) -> None:
-    committing = False
+    committing = enough = False
     last = time.monotonic()
     try:
         for moved in groups:
@@ -149,9 +158,16 @@ def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) 
                 committing = True
                 done.committed(json.loads(job.commit()))
                 committing, last = False, time.monotonic()
+            if what.until is not None and time.monotonic() >= what.until:
+                enough = True
+                break
         if done.uncommitted:
             committing = True
             done.committed(json.loads(job.commit()))
+            committing = False
+        if enough:
+            # Groups that were begun.
+            job.abort(False)
     except BaseException as failure:
         job.abort(committing and not isinstance(failure, NOT_COMMITTED))
         raise

@@ -17,7 +17,7 @@ from deltaplane.exceptions import InvalidArgumentError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Vacuum", "vacuum"]
+__all__ = ["Vacuum", "sizes_of_vacuum", "vacuum"]
 
 _HOUR_MS = 3_600_000
 
@@ -37,21 +37,31 @@ def vacuum(
     table: _native.Snapshot, what: Vacuum, inventory: Any, commit: dict[str, Any]
 ) -> tuple[list[str], dict[str, Any]]:
     """The files' paths below the table's root, and the report: bytes, directories, and the version of the last commit."""
+    rows = None if inventory is None else _inventory(inventory)
+    files, report = _native.vacuum(table, json.dumps(_request(what, rows is not None, commit)), rows)
+    return files, json.loads(report)
+
+
+def sizes_of_vacuum(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> tuple[int, int]:
+    """How many files would go, and how many bytes; no name of a file is handed out. Deletes nothing."""
+    _, report = _native.vacuum(table, json.dumps({**_request(what, False, commit), "dry_run": True}), keys=False)
+    told = json.loads(report)
+    return told["files"], told["size_bytes"]
+
+
+def _request(what: Vacuum, has_inventory: bool, commit: dict[str, Any]) -> dict[str, Any]:
     if what.retention_hours is not None and not 0 <= what.retention_hours < float("inf"):
         raise InvalidArgumentError(f"files are kept for 0 hours or more, not {what.retention_hours}")
     if any(isinstance(v, bool) or not isinstance(v, int) or v < 0 for v in what.keep_versions):
         raise InvalidArgumentError(f"keep_versions is a list of version numbers, not {list(what.keep_versions)}")
-    request = {
+    return {
         "retention_ms": None if what.retention_hours is None else round(what.retention_hours * _HOUR_MS),
         "enforce_retention": what.enforce_retention,
-        "lite": not what.full and inventory is None,
+        "lite": not what.full and not has_inventory,
         "keep_versions": list(what.keep_versions),
         "dry_run": what.dry_run,
         "commit": commit,
     }
-    rows = None if inventory is None else _inventory(inventory)
-    files, report = _native.vacuum(table, json.dumps(request), rows)
-    return files, json.loads(report)
 
 
 def _inventory(given: Any) -> pa.RecordBatchReader:

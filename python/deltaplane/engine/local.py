@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["LocalEngine", "Memory", "memory_bytes"]
+__all__ = ["LocalEngine", "Memory", "memory_bytes", "size_bytes"]
 
 # Expressions: these lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't overflow. Joins: the
 # right side is the one that is held in memory, whatever DuckDB believes of a stream's length.
@@ -47,14 +47,26 @@ def memory_bytes(limit: int | str) -> int:
     >>> memory_bytes("1.5 GB"), memory_bytes(64_000_000)
     (1500000000, 64000000)
     """
-    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]{0,3})\s*", str(limit))
-    unit = _UNITS.get(match[2].upper()) if match else None
-    if match is None or unit is None:
-        raise InvalidArgumentError(f"memory_limit is a number of bytes or a text such as '500MB', not {limit!r}")
-    size = int(float(match[1]) * unit)
+    size = size_bytes(limit, "memory_limit")
     if size < 16_000_000:
         raise InvalidArgumentError(f"memory_limit is {limit}, but joins need 16 MB at least")
     return size
+
+
+def size_bytes(given: int | str, name: str) -> int:
+    """A size in bytes: a number, or a text.
+
+    Raises:
+        InvalidArgumentError: neither a number of bytes nor a text such as `500MB` or `2GiB`; says the argument's name.
+
+    >>> size_bytes("2 KiB", "budget")
+    2048
+    """
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]{0,3})\s*", str(given))
+    unit = _UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None:
+        raise InvalidArgumentError(f"{name} is a number of bytes or a text such as '500MB', not {given!r}")
+    return int(float(match[1]) * unit)
 
 
 @dataclass(frozen=True)

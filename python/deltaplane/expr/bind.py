@@ -11,8 +11,8 @@ from typing import NoReturn
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import functions
 from deltaplane.expr.casts import cast
-from deltaplane.expr.registry import ENTRIES
-from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
+from deltaplane.expr.registry import ENTRIES, Entry, Function
+from deltaplane.expr.syntax import Call, Cast, Lambda, Literal, Name, Syntax, Variable
 from deltaplane.expr.typed import Context, Typed, attempted, refuse
 from deltaplane.expr.types import SparkType, text
 
@@ -41,6 +41,7 @@ class Binder:
         self._columns = columns
         self.context = context
         self.used: dict[str, str] = {}
+        self._variables: dict[int, Typed] = {}
 
     def bind(self, node: Syntax) -> Typed:
         """The typed form of a tree.
@@ -53,6 +54,8 @@ class Binder:
             return self._literal(node)
         if isinstance(node, Name):
             return self.column(node)
+        if isinstance(node, Variable):
+            return self._variables[node.number]
         if isinstance(node, Cast):
             arg = self.bind(node.arg)
             value = cast(self.context, arg, node.to)
@@ -64,7 +67,25 @@ class Binder:
         entry = ENTRIES.get(node.name)
         if entry is None:
             refuse(f"the function `{node.name}`")
+        if any(isinstance(a, Lambda) for a in node.args):
+            return self._higher(entry, node)
         return entry.lower(self.context, [self.bind(a) for a in node.args])
+
+    def _higher(self, entry: Entry, node: Call) -> Typed:
+        count = next(i for i, arg in enumerate(node.args) if isinstance(arg, Lambda))
+        functions = [self._function(arg) for arg in node.args[count:] if isinstance(arg, Lambda)]
+        if entry.higher is None or len(functions) != len(node.args) - count:
+            refuse(f"`{node.name}` with a lambda function there")
+        return entry.higher(self.context, [self.bind(a) for a in node.args[:count]], functions)
+
+    def _function(self, node: Lambda) -> Function:
+        def bound(values: Sequence[Typed]) -> Typed:
+            if len(values) != len(node.variables):
+                raise InvalidArgumentError(f"a lambda function has {len(node.variables)} parameters, not {len(values)}")
+            self._variables.update(zip(node.variables, values, strict=True))
+            return self.bind(node.args[0])
+
+        return Function(tuple(f"w{number}" for number in node.variables), bound)
 
     def _literal(self, node: Literal) -> Typed:
         value, to = node.value, node.type

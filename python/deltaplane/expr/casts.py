@@ -6,8 +6,10 @@ Owns the pairs; knows no function and no implicit conversion. Used by `coerce` a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.java_text import over_digits, plain, varying, written
 from deltaplane.expr.typed import Context, Typed, failing, guarded, made, refuse
 from deltaplane.expr.types import BOOLEAN, DATE, DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, text
 
@@ -17,6 +19,7 @@ _BLANK_OF_JAVA = text("".join(map(chr, range(33))))
 _INVALID = "CAST_INVALID_INPUT"
 _OVERFLOW = "CAST_OVERFLOW"
 _UNSUPPORTED = "UNSUPPORTED_VALUE"
+_OF_ANY_JAVA = "a number that versions of Java write with different digits"
 
 Lowering = Callable[[Context, Typed, SparkType], Typed]
 _INTEGRAL = ("byte", "short", "integer", "long")
@@ -36,16 +39,14 @@ def cast(context: Context, value: Typed, to: SparkType) -> Typed:
         return value
     if value.type.name == "void":
         return Typed(to, f"CAST(NULL AS {to.duck})", constant=True)
+    if value.type.interval and value.type.name == to.name:
+        return replace(value, type=to)
     lowering = CASTS.get((value.type.name, to.name))
     if lowering is None:
-        if (value.type.name, to.name) in _JAVA_TEXT or value.type.parts or to.parts:
+        if value.type.parts or to.parts or value.type.interval:
             refuse(f"CAST({value.type} AS {to})")
         raise InvalidArgumentError(f"Spark's ANSI mode has no cast from {value.type} to {to}")
     return lowering(context, value, to)
-
-
-# The text of a binary floating-point number depends on the version of Java.
-_JAVA_TEXT = {(f, t) for f in ("float", "double") for t in ("string", "decimal")}
 
 
 def _pair(sources: tuple[str, ...], targets: tuple[str, ...]) -> Callable[[Lowering], Lowering]:
@@ -128,6 +129,22 @@ def _plain_text(_: Context, value: Typed, to: SparkType) -> Typed:
 
 
 # --- text ---
+
+
+@_pair(("float", "double"), ("string",))
+def _java_text(_: Context, value: Typed, to: SparkType) -> Typed:
+    finite = guarded(varying(value.type), _UNSUPPORTED, _OF_ANY_JAVA, written(value.type), STRING)
+    special = "WHEN isnan(n) THEN 'NaN' WHEN isinf(n) THEN CASE WHEN n > 0 THEN 'Infinity' ELSE '-Infinity' END"
+    return made(to, over_digits(value.sql, value.type, f"CASE {special} ELSE {finite} END"), value, partial=True)
+
+
+@_pair(("float", "double"), ("decimal",))
+def _through_text(_: Context, value: Typed, to: SparkType) -> Typed:
+    # As Spark does: the digits that Java writes of a double, rounded half up.
+    large = "NOT isfinite(n) OR abs(n) >= CAST(1e38 AS DOUBLE)"
+    number = guarded(varying(DOUBLE), _UNSUPPORTED, _OF_ANY_JAVA, f"CAST({plain()} AS {to.duck})", to)
+    body = guarded(large, _OVERFLOW, f"the number is no {to}", number, to)
+    return made(to, over_digits(f"CAST({value.sql} AS DOUBLE)", DOUBLE, body), value, throws=True, partial=True)
 
 
 @_pair(("string",), _INTEGRAL)

@@ -39,6 +39,8 @@ def common(a: SparkType, b: SparkType) -> SparkType | None:
         return _common_number(a, b)
     if a.name in _TIMES and b.name in _TIMES:
         return max(a, b, key=lambda t: _TIMES.index(t.name))
+    if a.interval and a.name == b.name:
+        return SparkType(a.name, min(a.precision, b.precision), max(a.scale, b.scale))
     if STRING in (a, b):
         return _common_with_text(b if a == STRING else a)
     if a.name == b.name == "array":
@@ -64,7 +66,7 @@ def _common_with_text(other: SparkType) -> SparkType | None:
         return LONG
     if other.numeric:
         return DOUBLE
-    return other if other.atomic else None
+    return other if other.atomic and not other.interval else None
 
 
 def common_of(name: str, args: list[Typed]) -> SparkType:
@@ -108,8 +110,10 @@ def takes(parameter: SparkType, given: SparkType) -> bool:
         return _ORDER.index(given.name) <= _ORDER.index(parameter.name)
     if given == STRING:
         return parameter.atomic
+    if given.interval:
+        return given.name == parameter.name
     if parameter == STRING:
-        return given.integral or given.name in ("boolean", "date", "decimal", "timestamp", "timestamp_ntz")
+        return given.numeric or given.name in ("boolean", "date", "timestamp", "timestamp_ntz")
     return given.name in _TIMES and parameter.name in _TIMES
 
 

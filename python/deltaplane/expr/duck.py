@@ -83,6 +83,10 @@ def arrow_type(of: SparkType) -> pa.DataType:
         return pa.map_(arrow_type(of.parts[0]), arrow_type(of.parts[1]))
     if of.name == "struct":
         return pa.struct([pa.field(n, arrow_type(t)) for n, t in zip(of.fields, of.parts, strict=True)])
+    if of.interval:
+        raise UnsupportedExpressionError(
+            f"a result of type {of} has no form here: add it to a date or timestamp, or use the Spark engine for it"
+        )
     if of.name == "decimal":
         return pa.decimal128(of.precision, of.scale)
     return {

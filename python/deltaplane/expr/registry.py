@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import takes
 from deltaplane.expr.typed import Context, Typed, attempted, made, mistyped
@@ -17,12 +18,27 @@ Lowering = Callable[[Context, list[Typed]], Typed]
 
 
 @dataclass(frozen=True)
+class Function:
+    """A lambda function of so many parameters, called `names` in DuckDB; bound to values it is its body."""
+
+    names: tuple[str, ...]
+    bound: Callable[[Sequence[Typed]], Typed]
+
+    def __call__(self, *values: Typed) -> Typed:
+        return self.bound(values)
+
+
+HigherLowering = Callable[[Context, list[Typed], list[Function]], Typed]
+
+
+@dataclass(frozen=True)
 class Entry:
-    """One name that users may write."""
+    """One name that users may write; `higher` is what it is with lambda functions behind the other arguments."""
 
     name: str
     family: str
     lower: Lowering
+    higher: HigherLowering | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +79,22 @@ def admit(family: str, *names: str) -> Callable[[Lowering], Lowering]:
         for name in names:
             assert name not in ENTRIES, name
             ENTRIES[name] = Entry(name, family, lowering)
+        return lowering
+
+    return register
+
+
+def admit_higher(family: str, *names: str) -> Callable[[HigherLowering], HigherLowering]:
+    """Lists a lowering that takes lambda functions under these names."""
+
+    def register(lowering: HigherLowering) -> HigherLowering:
+        for name in names:
+
+            def alone(_: Context, args: list[Typed], name: str = name) -> Typed:
+                raise InvalidArgumentError(f"`{name}` needs a lambda function, such as x -> x + 1")
+
+            assert name not in ENTRIES, name
+            ENTRIES[name] = Entry(name, family, alone, lowering)
         return lowering
 
     return register

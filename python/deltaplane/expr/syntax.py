@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr import durations
 from deltaplane.expr.strings import unescape
 from deltaplane.expr.types import (
     BOOLEAN,
@@ -65,7 +66,21 @@ class Cast:
     attempt: bool = False
 
 
-Syntax = Literal | Name | Call | Cast
+@dataclass(frozen=True)
+class Variable:
+    """A parameter of a lambda function; numbers count them from the outermost function on."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Lambda(Call):
+    """A lambda function; `variables` are the numbers of its parameters, `args` its body alone."""
+
+    variables: tuple[int, ...] = ()
+
+
+Syntax = Literal | Name | Call | Cast | Variable
 
 
 class Token(NamedTuple):
@@ -107,10 +122,11 @@ _BINARY: list[dict[str, str]] = [
 ]
 # Words that end an operand, so they can't be an unquoted column there.
 _RESERVED = {"and", "or", "not", "then", "else", "end", "when", "case", "between", "in", "is", "like", "as", "from"}
-_UNITS = {"year", "quarter", "month", "week", "day", "hour", "minute", "second"}
-_INTERVAL_UNITS = {"year", "month", "day", "hour", "minute", "second"}
-# What would go on with the interval itself.
-_TIGHTER = {"*", "/", "%", "div", ".", "[", "::", "to", "collate"}
+_UNITS = set("microsecond millisecond second minute hour day dayofyear week month quarter year".split())
+_WITH_UNITS = {
+    **dict.fromkeys(("dateadd", "date_add", "timestampadd"), "timestampadd"),
+    **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), "timestampdiff"),
+}
 _SUFFIXES = {"l": LONG, "s": SHORT, "y": BYTE, "f": FLOAT, "d": DOUBLE}
 
 
@@ -139,6 +155,8 @@ def called(node: Syntax) -> set[str]:
                 left.extend(args)
             case Cast(arg):
                 left.append(arg)
+            case Literal(_, SparkType(interval=True)):
+                found.add("interval")
     return found
 
 
@@ -159,6 +177,8 @@ class Parser:
         self.sql = sql
         self.at = 0
         self.depth = 0
+        # The parameters of the lambda functions around, in lower case.
+        self.variables: list[str] = []
         self.tokens = self._tokens()
 
     def _tokens(self) -> list[Token]:
@@ -293,25 +313,8 @@ class Parser:
         left = self.binary(level + 1)
         while (op := _BINARY[level].get(self.peek())) is not None:
             self.at += 1
-            interval = self.interval() if op in ("+", "-") else None
-            left = Call(f"{op} interval", (left, *interval)) if interval else Call(op, (left, self.binary(level + 1)))
+            left = Call(op, (left, self.binary(level + 1)))
         return left
-
-    def interval(self) -> tuple[Syntax, Syntax] | None:
-        """A whole number of one unit; other intervals are left to be refused."""
-        if self.peek() != "interval":
-            return None
-        signed = self.peek(1) == "-" and self.kind(2) == "number"
-        at = self.at + 1 + signed
-        kind, text, _ = self.tokens[at] if at < len(self.tokens) else ("end", "", 0)
-        count = text[1:-1].strip() if kind == "string" else text
-        unit = self.peek(2 + signed).removesuffix("s")
-        whole = kind in ("string", "number") and re.fullmatch(r"[+-]?\d{1,9}", count)
-        behind = self.kind(3 + signed) in ("end", "op", "name") and self.peek(3 + signed) not in _TIGHTER
-        if not whole or unit not in _INTERVAL_UNITS or not behind:
-            return None
-        self.at = at + 2
-        return Literal(f"-{count}" if signed else count, LONG), Literal(unit, STRING)
 
     def unary(self) -> Syntax:
         if self.peek() == "-" and self.kind(1) == "number":
@@ -376,14 +379,9 @@ class Parser:
             to = named(word)
             assert to is not None
             return Cast(self.string(), to)
-        if (
-            word == "interval"
-            and self.kind(1) in ("string", "number", "op")
-            and self.peek(1) not in (")", ",", ".", "")
-        ):
-            self.refuse("an interval")
-        if word == "interval" and self.kind(1) in ("string", "number"):
-            self.refuse("an interval")
+        if word == "interval" and self.counted(1):
+            self.at += 1
+            return self.interval()
         if word == "case":
             self.at += 1
             return self.case()
@@ -393,6 +391,43 @@ class Parser:
         if word in _RESERVED:
             self.wrong(f"unexpected {word!r}")
         return self.call() if self.peek(1) == "(" else self.column()
+
+    def counted(self, ahead: int) -> bool:
+        """Whether a count of an interval comes next: text or a number, with or without a sign."""
+        ahead += self.peek(ahead) in ("+", "-")
+        return self.kind(ahead) in ("string", "raw", "number")
+
+    def interval(self) -> Literal:
+        """What stands behind INTERVAL: counts with units, fields from a unit to another, or text of the former."""
+        try:
+            total, of = self.duration()
+        except ValueError as e:
+            self.wrong(str(e))
+        return Literal(str(total), of)
+
+    def duration(self) -> tuple[int, SparkType]:
+        counted: list[tuple[str, str]] = []
+        while self.counted(0):
+            sign = self.peek() if self.peek() in ("+", "-") else ""
+            self.at += len(sign)
+            quoted = self.kind() != "number"
+            count = str(self.string().value) if quoted else self.tokens[self.at].text
+            self.at += not quoted
+            if self.kind() != "name" or self.peek() in _RESERVED:
+                if not quoted or sign or counted:
+                    self.wrong("an interval needs a unit")
+                return durations.from_units(durations.units_in(count))
+            unit = self.identifier()
+            if self.take("to"):
+                # Two signs are one the other way round.
+                total, of = durations.from_fields(count, unit, self.identifier())
+                return (-total if sign == "-" else total), of
+            if sign == "-" and count.strip()[:1] in "+-":
+                count = count.strip()
+                sign = "" if count[0] == "-" else "-"
+                count = count[1:]
+            counted.append((sign + count.strip(), unit))
+        return durations.from_units(counted)
 
     def case(self) -> Syntax:
         subject = None if self.peek() == "when" else self.expression()
@@ -426,10 +461,10 @@ class Parser:
             return found
         if name == "trim" and (found := self.trim()) is not None:
             return found
-        if name in ("dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff") and (
-            self.peek() in _UNITS and self.peek(1) == ","
-        ):
-            self.refuse(f"the unit {self.peek().upper()} in {name}")
+        if name in _WITH_UNITS and self.peek() in _UNITS and self.peek(1) == ",":
+            word = Literal(self.peek(), STRING)
+            self.at += 2
+            return Call(_WITH_UNITS[name], (word, *self.arguments(of=name)))
         if self.take("distinct"):
             self.refuse("DISTINCT")
         return Call(name, tuple(self.arguments(of=name)))
@@ -471,9 +506,8 @@ class Parser:
         if self.peek() == "*":
             self.refuse(f"{of}(*)")
         while True:
-            args.append(self.expression())
-            if self.peek() == "->":
-                self.refuse(f"a lambda function in {of}")
+            parameters = self.parameters()
+            args.append(self.lambda_of(parameters) if parameters else self.expression())
             if self.peek() == "from" and of in ("substring", "substr"):
                 self.at += 1
                 args.append(self.expression())
@@ -485,6 +519,32 @@ class Parser:
             if self.peek() in ("over", "filter") and self.peek(1) == "(":
                 self.refuse("a window or aggregate function")
             return args
+
+    def parameters(self) -> list[str]:
+        """The parameters of the lambda function that comes next, which are passed; none where it is another argument."""
+        start, found = self.at, []
+        if not self.take("("):
+            if self.kind() in ("name", "quoted") and self.peek(1) == "->":
+                found = [self.identifier()]
+        else:
+            while self.kind() in ("name", "quoted"):
+                found.append(self.identifier())
+                if not self.take(","):
+                    break
+            found = found if self.take(")") else []
+        if found and self.take("->"):
+            return found
+        self.at = start
+        return []
+
+    def lambda_of(self, parameters: list[str]) -> Lambda:
+        lower, before = [p.lower() for p in parameters], len(self.variables)
+        if len(set(lower)) < len(lower):
+            self.wrong("two parameters of a lambda function have one name")
+        self.variables += lower
+        body = self.expression()
+        del self.variables[before:]
+        return Lambda("->", (body,), tuple(range(before, before + len(lower))))
 
     def type(self) -> SparkType:
         word = self.peek()
@@ -519,7 +579,14 @@ class Parser:
         while self.peek() == "." and self.kind(1) in ("name", "quoted"):
             self.at += 1
             parts.append(self.identifier())
-        return Name(tuple(parts))
+        lower = parts[0].lower()
+        if lower not in self.variables:
+            return Name(tuple(parts))
+        # The innermost one of a name.
+        made: Syntax = Variable(len(self.variables) - 1 - self.variables[::-1].index(lower))
+        for part in parts[1:]:
+            made = Call(".", (made, Literal(part, STRING)))
+        return made
 
     def string(self) -> Literal:
         pieces = []

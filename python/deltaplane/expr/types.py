@@ -14,7 +14,10 @@ MAX_PRECISION = 38
 
 @dataclass(frozen=True)
 class SparkType:
-    """A type by its Delta name; `precision` and `scale` are a decimal's, `parts` an array's, map's or struct's types."""
+    """A type by its Delta name; `precision` and `scale` are a decimal's, `parts` an array's, map's or struct's types.
+
+    An interval's are the numbers of its first and its last unit; it is whole months or microseconds.
+    """
 
     name: str
     precision: int = 0
@@ -25,6 +28,9 @@ class SparkType:
     def __str__(self) -> str:
         if self.name == "decimal":
             return f"decimal({self.precision},{self.scale})"
+        if self.name in _UNITS:
+            first, last = _UNITS[self.name][self.precision], _UNITS[self.name][self.scale]
+            return f"interval {first}" if first == last else f"interval {first} to {last}"
         if self.name == "struct":
             inner = ", ".join(f"{n}: {t}" for n, t in zip(self.fields, self.parts, strict=True))
             return f"struct<{inner}>"
@@ -67,6 +73,11 @@ class SparkType:
         return not self.parts and self.name not in ("void", "struct")
 
     @property
+    def interval(self) -> bool:
+        """Whether it is an interval's type, which no column has."""
+        return self.name in _UNITS
+
+    @property
     def bits(self) -> int:
         """The width of a whole number's type."""
         return _INTEGRAL[self.name]
@@ -87,7 +98,10 @@ _DUCK = {
     "timestamp": "TIMESTAMP",
     "timestamp_ntz": "TIMESTAMP",
     "void": "INTEGER",
+    "ym_interval": "INTEGER",
+    "dt_interval": "BIGINT",
 }
+_UNITS = {"ym_interval": ("year", "month"), "dt_interval": ("day", "hour", "minute", "second")}
 
 BYTE, SHORT, INT, LONG = SparkType("byte"), SparkType("short"), SparkType("integer"), SparkType("long")
 FLOAT, DOUBLE, STRING, BOOLEAN = SparkType("float"), SparkType("double"), SparkType("string"), SparkType("boolean")
@@ -98,6 +112,11 @@ TIMESTAMP, TIMESTAMP_NTZ = SparkType("timestamp"), SparkType("timestamp_ntz")
 def decimal(precision: int, scale: int) -> SparkType:
     """A decimal's type."""
     return SparkType("decimal", precision, scale)
+
+
+def interval(months: bool, first: int, last: int) -> SparkType:
+    """The type of an interval of months, or of days and shorter units, by the numbers of its units."""
+    return SparkType("ym_interval" if months else "dt_interval", first, last)
 
 
 def array(element: SparkType) -> SparkType:

@@ -72,6 +72,8 @@ def _literal(node: Literal) -> str | None:
     value, name = node.value, node.type.name
     if value is None:
         return "NULL"
+    if node.type.interval:
+        return None
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):

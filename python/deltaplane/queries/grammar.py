@@ -100,6 +100,8 @@ class Grammar(Cursor):
 
     def query(self) -> Query:
         """The query that comes next."""
+        if self.variables:
+            self.refuse("a subquery in a lambda function")
         self.deeper()
         named = self.named_queries() if self.take("with") else ()
         body = self.sets()
@@ -433,6 +435,8 @@ class Grammar(Cursor):
         return self.aggregate(name)
 
     def aggregate(self, name: str) -> Aggregate:
+        if self.variables:
+            self.refuse(f"the aggregate function {name} in a lambda function")
         args: list[Syntax] = []
         distinct = False
         if name == "count" and self.take("*"):

@@ -109,6 +109,16 @@ impl Commit {
             .collect()
     }
 
+    /// Each file action, parsed and let go: for sums over commits of any size.
+    pub(crate) fn each_file(&self, mut take: impl FnMut(Action)) -> Result<()> {
+        for line in self.lines()? {
+            if let Some(action @ (Action::Add(_) | Action::Remove(_))) = in_commit(parse_line(line), &self.name)? {
+                take(action);
+            }
+        }
+        Ok(())
+    }
+
     /// The file actions, parsed at the first call.
     pub(crate) fn files(&self) -> Result<&CommitFiles> {
         if let Some(f) = self.files.get() {

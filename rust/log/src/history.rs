@@ -66,28 +66,37 @@ impl Snapshot {
 
     /// The newest `limit` commits up to this version, newest first; all without a limit.
     pub async fn history(&self, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
-        let mut names = commits(list_from(self.store(), 0).await?);
-        names.retain(|n| n.version <= self.version());
-        let times = monotone_times(&names);
-        let skip = limit.map_or(0, |l| names.len().saturating_sub(l));
-        let wanted = names.get(skip..).unwrap_or_default();
-        let read = commit_reader::read(self.store(), wanted).await?;
-        let own_from = in_commit_timestamp::enabled_from(self.state().metadata());
+        let (names, times): (Vec<LogName>, Vec<i64>) = self.newest_commits(limit).await?.into_iter().unzip();
+        let read = commit_reader::read(self.store(), &names).await?;
         let mut entries = Vec::with_capacity(read.len());
-        for (c, (version, file_time)) in read.iter().zip(times.iter().skip(skip)) {
+        for ((c, name), file_time) in read.iter().zip(&names).zip(times) {
             let info = info_of(c);
-            let timestamp_ms = match own_from {
-                Some(from) if from <= *version => in_commit_timestamp::time_of(&info, *version)?,
-                _ => *file_time,
-            };
             entries.push(HistoryEntry {
-                version: *version,
-                timestamp_ms,
+                version: name.version,
+                timestamp_ms: self.commit_time(&info, name.version, file_time)?,
                 info,
             });
         }
         entries.reverse();
         Ok(entries)
+    }
+
+    /// The newest `limit` commits up to this version that the log holds, ascending, each with the time that its file tells.
+    pub(crate) async fn newest_commits(&self, limit: Option<usize>) -> Result<Vec<(LogName, i64)>> {
+        let mut names = commits(list_from(self.store(), 0).await?);
+        names.retain(|n| n.version <= self.version());
+        let times = monotone_times(&names);
+        let skip = limit.map_or(0, |l| names.len().saturating_sub(l));
+        let dated = names.into_iter().zip(times).map(|(n, (_, time))| (n, time));
+        Ok(dated.skip(skip).collect())
+    }
+
+    /// The time of a commit: its own where it carries one, else its file's.
+    pub(crate) fn commit_time(&self, info: &CommitInfo, version: u64, file_time: i64) -> Result<i64> {
+        match in_commit_timestamp::enabled_from(self.state().metadata()) {
+            Some(from) if from <= version => in_commit_timestamp::time_of(info, version),
+            _ => Ok(file_time),
+        }
     }
 
     /// The time of this version's commit in ms, if its file is still there.

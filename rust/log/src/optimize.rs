@@ -43,6 +43,9 @@ pub struct LayoutRequest {
     /// Only partitions that this version wrote to and that have so many small files: compaction after a commit.
     #[serde(default)]
     pub auto_min_files: Option<usize>,
+    /// At most so many bytes of old files, those groups first that save most files for their bytes.
+    #[serde(default)]
+    pub most_bytes: Option<i64>,
 }
 
 /// What is to be done, checked against one version.
@@ -128,6 +131,9 @@ impl LayoutPlan {
             bins.retain(|bin| {
                 small.get(&bin.partition_values).is_some_and(|n| *n >= least) && written.contains(&bin.partition_values)
             });
+        }
+        if let Some(most) = request.most_bytes {
+            bins = affordable(bins, most);
         }
         Ok(LayoutPlan {
             rewrite,
@@ -336,6 +342,19 @@ impl Considered {
         }
         Ok(Considered { files, count, bytes })
     }
+}
+
+/// Groups whose files have at most so many bytes together, those with the smallest files first.
+fn affordable(mut bins: Vec<Bin>, most: i64) -> Vec<Bin> {
+    let file_bytes = |bin: &Bin| bin.bytes() / i64::try_from(bin.files.len()).unwrap_or(i64::MAX).max(1);
+    bins.sort_by_key(file_bytes);
+    let mut left = most;
+    bins.retain(|bin| {
+        let fits = bin.bytes() <= left;
+        left -= if fits { bin.bytes() } else { 0 };
+        fits
+    });
+    bins
 }
 
 fn small_files(bins: &[Bin]) -> BTreeMap<PartitionValues, usize> {

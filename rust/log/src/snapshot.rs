@@ -65,6 +65,19 @@ pub(crate) struct Tail {
     pub replay: Replay,
 }
 
+/// What opening a version reads of its log, but for sidecars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSize {
+    /// The checkpoint's version.
+    pub checkpoint: Option<u64>,
+    /// Bytes of its files.
+    pub checkpoint_bytes: u64,
+    /// Files with the commits after it: a compaction stands for several.
+    pub commits: usize,
+    /// Their bytes.
+    pub commit_bytes: u64,
+}
+
 impl Snapshot {
     /// Opens a version, or the newest one.
     ///
@@ -292,6 +305,21 @@ impl Snapshot {
         self.inner.segment.commits.len()
     }
 
+    /// What opening it reads.
+    pub fn log_size(&self) -> LogSize {
+        let segment = &self.inner.segment;
+        let checkpoint_bytes = segment
+            .checkpoint
+            .as_ref()
+            .map_or(0, |c| c.files.iter().map(|n| n.size_bytes).fold(0, u64::saturating_add));
+        LogSize {
+            checkpoint: segment.checkpoint.as_ref().map(|c| c.version),
+            checkpoint_bytes,
+            commits: segment.pieces.len(),
+            commit_bytes: segment.size_bytes().saturating_sub(checkpoint_bytes),
+        }
+    }
+
     /// Bytes of the log's files that it was made from, but for sidecars.
     pub(crate) fn log_bytes(&self) -> u64 {
         self.inner.segment.size_bytes()
@@ -402,28 +430,44 @@ impl Snapshot {
     /// The tombstones that a checkpoint of this version must carry: removed after `cutoff_ms` (P044, P050). Those in
     /// `kept` parts of the checkpoint are left out.
     pub(crate) async fn tombstones(&self, cutoff_ms: i64, kept: &[usize]) -> Result<Vec<RecordBatch>> {
+        let mut out = self.tombstones_as(cutoff_ms, kept, &Ok).await?;
+        out.retain(|b| b.num_rows() > 0);
+        Ok(out)
+    }
+
+    /// The same, each batch as what is made of it.
+    pub(crate) async fn tombstones_as<T: Send>(
+        &self,
+        cutoff_ms: i64,
+        kept: &[usize],
+        of: &(impl Fn(RecordBatch) -> Result<T> + Sync),
+    ) -> Result<Vec<T>> {
         let (mut out, mut walk) = (Vec::new(), Tombstones::default());
         for c in self.inner.commits.iter().rev() {
             let files = c.files()?;
             let mask = walk.commit(&files.adds, &files.removes)?;
-            out.push(unexpired(&filter(&files.removes, &mask)?, cutoff_ms)?);
+            out.push(of(unexpired(&filter(&files.removes, &mask)?, cutoff_ms)?)?);
         }
         if let Some(checkpoint) = &self.inner.checkpoint {
             let replay = &self.tail()?.replay;
             let mut batches = checkpoint.files_beside(kept, FileActions::Removes, PlanColumns::Logged);
             loop {
                 match batches.try_next().await {
-                    Ok(Some(batch)) => out.push(unexpired(&filter(&batch, &replay.checkpoint(&batch)?)?, cutoff_ms)?),
+                    Ok(Some(batch)) => {
+                        out.push(of(unexpired(
+                            &filter(&batch, &replay.checkpoint(&batch)?)?,
+                            cutoff_ms,
+                        )?)?);
+                    }
                     Ok(None) => break,
                     Err(e) if is_damage(&e) && kept.is_empty() => {
                         let other = self.beside_checkpoint(e).await?;
-                        return Box::pin(other.tombstones(cutoff_ms, &[])).await;
+                        return Box::pin(other.tombstones_as(cutoff_ms, &[], of)).await;
                     }
                     Err(e) => return Err(e),
                 }
             }
         }
-        out.retain(|b| b.num_rows() > 0);
         Ok(out)
     }
 

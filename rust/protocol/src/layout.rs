@@ -35,6 +35,13 @@ pub fn automatic_target(table_bytes: i64) -> i64 {
     SMALLEST_TARGET + i64::try_from(share).unwrap_or_default()
 }
 
+/// From how many bytes on a file is large enough, where files of `target` bytes are aimed at.
+pub fn large_enough(target: i64) -> f64 {
+    #[allow(clippy::cast_precision_loss)]
+    let target = target as f64;
+    LARGE_ENOUGH * target
+}
+
 /// By what rows of a file are ordered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ordering {
@@ -110,7 +117,7 @@ impl Rules {
     /// Whether a file is to be looked at when small files are put together.
     pub fn is_compacted(&self, file: &Candidate) -> bool {
         #[allow(clippy::cast_precision_loss)]
-        let small = (file.add.size as f64) < LARGE_ENOUGH * self.target as f64;
+        let small = (file.add.size as f64) < large_enough(self.target);
         small || self.is_outdated(file)
     }
 

@@ -37,14 +37,15 @@ fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
     serde_json::from_str(request).map_err(|e| Error::invalid_argument(format!("not {what}: {e}")))
 }
 
-/// Deletes files that nothing needs; returns their keys and a report as JSON.
+/// Deletes files that nothing needs; returns their keys, if they are wanted, and a report as JSON.
 #[pyfunction]
-#[pyo3(signature = (snapshot, request, inventory = None))]
+#[pyo3(signature = (snapshot, request, inventory = None, keys = true))]
 pub(crate) fn vacuum(
     py: Python<'_>,
     snapshot: &Snapshot,
     request: &str,
     inventory: Option<&Bound<'_, PyAny>>,
+    keys: bool,
 ) -> PyResult<(Vec<String>, String)> {
     let inventory = inventory.map(reader_of).transpose()?;
     run(py, || {
@@ -53,8 +54,9 @@ pub(crate) fn vacuum(
         let done = block_on(deltaplane_log::vacuum(store, &request, inventory.map(objects)))?;
         let report = json!({
             "size_bytes": done.size_bytes, "directories": done.directories, "version": done.version,
+            "files": done.files.len(),
         });
-        Ok((done.files, report.to_string()))
+        Ok((if keys { done.files } else { Vec::new() }, report.to_string()))
     })
 }
 

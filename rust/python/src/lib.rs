@@ -7,6 +7,7 @@ mod arrow_bridge;
 mod cache;
 mod care;
 mod changes;
+mod chosen_files;
 mod errors;
 mod events;
 mod log_store;

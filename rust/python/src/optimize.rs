@@ -1,14 +1,15 @@
 //! OPTIMIZE, step by step: a plan, groups of files one after the other, several at a time, and commits of what is done.
 //! What to write anew is the log's matter, how rows move the data crate's. Boundary.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deltaplane_data::{Arrangement, FileRead, Order};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{LayoutPlan, LayoutRequest, Moved};
+use deltaplane_log::{LayoutPlan, LayoutRequest, Moved, PlanColumns};
 use deltaplane_protocol::actions::{Add, claimed_sum};
+use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::layout::Bin;
 use deltaplane_protocol::zorder::Curve;
 use deltaplane_store::block_on;
@@ -22,7 +23,7 @@ use serde_json::json;
 use crate::errors::run;
 use crate::rewrite::all_columns;
 use crate::rewrite_tasks::TaskSpec;
-use crate::scan::read_spec;
+use crate::scan::{bind, read_spec};
 use crate::snapshot::{Snapshot, store};
 use crate::write::{Spec, delete_paths};
 
@@ -82,6 +83,42 @@ impl Layout {
             "strategy": self.plan.order().map_or("preserveLocality", |(_, curve)| strategy(curve)),
         })
         .to_string()
+    }
+
+    /// Files and bytes that a scan would read if each group were one file: one that may match makes its whole group match.
+    #[pyo3(signature = (predicate = None))]
+    fn read_after(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<(u64, i64)> {
+        run(py, || {
+            let base = self.plan.rewrite().base();
+            let pruner = bind(base, predicate)?.map(|(_, pruner)| pruner);
+            let bins = self.plan.bins();
+            let of_bin = |(n, bin): (usize, &Bin)| {
+                bin.files
+                    .iter()
+                    .map(move |f| (f.add.path.clone(), n))
+                    .collect::<Vec<_>>()
+            };
+            let group: HashMap<String, usize> = bins.iter().enumerate().flat_map(of_bin).collect();
+            let (mut met, mut files, mut bytes) = (HashSet::new(), 0_u64, 0_i64);
+            let mut batches = base.plan(pruner, PlanColumns::Files);
+            block_on(async {
+                while let Some(batch) = batches.try_next().await? {
+                    let rows = FileRows::new(&batch);
+                    for row in 0..batch.num_rows() {
+                        match group.get(rows.path(row)?) {
+                            Some(n) => drop(met.insert(*n)),
+                            None => {
+                                files += 1;
+                                bytes = bytes.saturating_add(rows.size(row));
+                            }
+                        }
+                    }
+                }
+                Ok::<_, Error>(())
+            })?;
+            let merged = met.iter().filter_map(|n| bins.get(*n)).map(Bin::bytes);
+            Ok((files + met.len() as u64, merged.fold(bytes, i64::saturating_add)))
+        })
     }
 
     /// Begins: so many groups at a time, which hold so many bytes of rows while they are sorted.

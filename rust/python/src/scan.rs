@@ -8,8 +8,6 @@ use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::features::row_tracking;
-use deltaplane_protocol::files::FileRows;
-use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::state::TableState;
 use futures::stream::{self, BoxStream};
@@ -18,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_bridge::{LastError, raise_last, schema_capsule, stream_capsule};
+use crate::chosen_files::{Others, file_reads};
 use crate::errors::run;
 
 /// Rows of one version; each reader starts anew.
@@ -35,6 +34,8 @@ enum Files {
     Planned(Option<Arc<Pruner>>),
     /// These.
     Listed(Vec<FileRead>),
+    /// Of a version, that may be another one than the columns', what these files lack.
+    Lacked(Snapshot, Arc<Others>),
 }
 
 /// All rows of a version with these columns.
@@ -61,22 +62,12 @@ pub(crate) fn bind_to(state: &TableState, predicate: Option<&str>) -> Result<Opt
     Ok(Some((predicate, Arc::new(pruner))))
 }
 
-/// The files of a batch of adds, as the data crate wants them.
-pub(crate) fn file_reads(batch: &RecordBatch) -> Result<Vec<FileRead>> {
-    let rows = FileRows::new(batch);
-    (0..batch.num_rows())
-        .map(|row| {
-            Ok(FileRead {
-                path: paths::decode(rows.path(row)?)?,
-                size_bytes: u64::try_from(rows.size(row)).unwrap_or(0),
-                partition_values: rows.partition_values(row),
-                deletion_vector: rows.deletion_vector(row),
-                base_row_id: rows.base_row_id(row),
-                default_row_commit_version: rows.default_row_commit_version(row),
-                ..FileRead::default()
-            })
-        })
-        .collect()
+/// The names that one state's schema has for the columns by which another one is partitioned.
+fn partition_columns_of(state: &TableState, named_by: &TableState) -> Vec<String> {
+    let key = |of: &TableState, column: &str| of.mapping().partition_key(of.schema(), column).to_owned();
+    let keys: Vec<String> = state.partition_columns().iter().map(|c| key(state, c)).collect();
+    let fields = named_by.schema().fields().iter().map(|f| f.name.clone());
+    fields.filter(|name| keys.contains(&key(named_by, name))).collect()
 }
 
 /// Row ids are asked for only of tables that have them (P143).
@@ -130,9 +121,33 @@ impl Scan {
         })
     }
 
+    /// The rows that a version has in files, or has left in files, which another version hasn't; as this snapshot's columns.
+    pub(crate) fn of_lacked(snapshot: &Snapshot, of: &Snapshot, others: Others, columns: Vec<String>) -> Result<Self> {
+        let mut spec = read_spec(snapshot, Some(columns))?;
+        spec.partition_columns = partition_columns_of(of.state(), snapshot.state());
+        spec.output_schema()?;
+        Ok(Scan {
+            snapshot: snapshot.clone(),
+            spec: Arc::new(spec),
+            files: Files::Lacked(of.clone(), Arc::new(others)),
+            error: LastError::default(),
+        })
+    }
+
     fn file_stream(&self) -> BoxStream<'static, Result<FileRead>> {
         match &self.files {
             Files::Listed(files) => stream::iter(files.clone().into_iter().map(Ok)).boxed(),
+            Files::Lacked(of, others) => {
+                let others = others.clone();
+                of.plan(None, PlanColumns::Logged)
+                    .map(|b| file_reads(&b?))
+                    .map_ok(move |files| {
+                        let lacked: Vec<_> = files.into_iter().filter_map(|f| others.lack(f)).map(Ok).collect();
+                        stream::iter(lacked)
+                    })
+                    .try_flatten()
+                    .boxed()
+            }
             Files::Planned(pruner) => self
                 .snapshot
                 .plan(pruner.clone(), PlanColumns::Logged)

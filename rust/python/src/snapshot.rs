@@ -20,6 +20,7 @@ use std::sync::Arc;
 use crate::add_view::AddView;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::changes::Changes;
+use crate::chosen_files::{Others, sampled};
 use crate::errors::run;
 use crate::scan::{Scan, bind};
 use crate::vectors::masks;
@@ -144,6 +145,29 @@ impl Snapshot {
         Ok(Value::Array(entries.collect()).to_string())
     }
 
+    /// What stands in the log folder.
+    fn log_folder_json(&self, py: Python<'_>) -> PyResult<String> {
+        let folder = run(py, || block_on(self.inner.log_folder()))?;
+        Ok(json!(folder).to_string())
+    }
+
+    /// What each of the newest commits did to the table's files.
+    fn commit_totals_json(&self, py: Python<'_>, limit: usize) -> PyResult<String> {
+        let totals = run(py, || block_on(self.inner.commit_totals(limit)))?;
+        Ok(json!(totals).to_string())
+    }
+
+    /// The size at which OPTIMIZE aims, and from which on it leaves a file alone.
+    fn aimed_file_size(&self, table_bytes: i64) -> (i64, f64) {
+        self.inner.aimed_file_size(table_bytes)
+    }
+
+    /// Removed files that the log still names.
+    fn tombstone_totals_json(&self, py: Python<'_>) -> PyResult<String> {
+        let totals = run(py, || block_on(self.inner.tombstone_totals()))?;
+        Ok(json!(totals).to_string())
+    }
+
     fn transaction_version(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
         let all = run(py, || block_on(self.inner.transactions(now_ms())))?;
         Ok(all.into_iter().find(|t| t.app_id == app_id).map(|t| t.version))
@@ -257,6 +281,34 @@ impl Snapshot {
         run(py, || {
             Scan::new(&self.inner, columns, predicate, batch_rows, encoded_files)
         })
+    }
+
+    /// Rows of a version that other files than those of another version hold, or that only its deletion vectors leave: what
+    /// is new in this version since `base`, or with `gone` what went. Both come as this version's columns.
+    fn unlike(&self, py: Python<'_>, base: &Snapshot, columns: Vec<String>, gone: bool) -> PyResult<Scan> {
+        let (of, other) = if gone { (base, self) } else { (self, base) };
+        run(py, || {
+            let others = block_on(Others::of(&other.inner))?;
+            Scan::of_lacked(&self.inner, &of.inner, others, columns)
+        })
+    }
+
+    /// About so many rows, of at most so many files.
+    fn sample(&self, py: Python<'_>, columns: Vec<String>, files: usize, rows: u64, seed: u64) -> PyResult<Scan> {
+        run(py, || {
+            let files = block_on(sampled(&self.inner, files, rows, seed))?;
+            Scan::of_files(&self.inner, files, columns)
+        })
+    }
+
+    /// What opening the version reads of the log, as JSON; without sidecars.
+    fn log_json(&self) -> String {
+        let log = self.inner.log_size();
+        json!({
+            "checkpoint": log.checkpoint, "checkpoint_bytes": log.checkpoint_bytes, "commits": log.commits,
+            "commit_bytes": log.commit_bytes,
+        })
+        .to_string()
     }
 
     /// What the versions from `first` up to this one changed, as rows.

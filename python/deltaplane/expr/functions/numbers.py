@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import as_decimal, common_of
-from deltaplane.expr.registry import ENTRIES, Form, admit, forms, trying
+from deltaplane.expr.functions import intervals
+from deltaplane.expr.registry import Form, admit, forms, trying
 from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
 from deltaplane.expr.types import (
-    DATE,
     DOUBLE,
     INT,
     LONG,
@@ -65,8 +65,8 @@ def _sum(name: str) -> None:
     @admit(_FAMILY, name)
     def lower(context: Context, args: list[Typed]) -> Typed:
         a, b = _pair(name, args)
-        if DATE in (a.type, b.type):
-            return _moved_date(context, name, a, b)
+        if (moved := intervals.sum_of(context, name, a, b)) is not None:
+            return moved
         if _decimals(a, b):
             a, b = _as_decimals(context, a, b)
             scale = max(a.type.scale, b.type.scale)
@@ -78,14 +78,6 @@ def _sum(name: str) -> None:
         return made(a.type, f"({a.sql} {name} {b.sql})", a, b, throws=a.type.integral)
 
 
-def _moved_date(context: Context, name: str, a: Typed, b: Typed) -> Typed:
-    if name == "+" and b.type == DATE:
-        a, b = b, a
-    if b.type.name not in ("byte", "short", "integer"):
-        refuse(f"`{name}` on {a.type} and {b.type}")
-    return ENTRIES["date_add" if name == "+" else "date_sub"].lower(context, [a, b])
-
-
 _sum("+")
 _sum("-")
 
@@ -93,6 +85,8 @@ _sum("-")
 @admit(_FAMILY, "*")
 def _product(context: Context, args: list[Typed]) -> Typed:
     a, b = _pair("*", args)
+    if a.type.interval or b.type.interval:
+        return intervals.product(context, a, b)
     if _decimals(a, b):
         a, b = _as_decimals(context, a, b)
         to = _sized(a.type.precision + b.type.precision + 1, a.type.scale + b.type.scale, "*")
@@ -214,16 +208,16 @@ def _least(of: SparkType) -> str:
 @admit(_FAMILY, "negative")
 def _negative(_: Context, args: list[Typed]) -> Typed:
     (value,) = args
-    if not value.type.numeric:
+    if not value.type.numeric and not value.type.interval:
         mistyped("negative", args)
-    if value.type.integral:
+    if value.type.integral or value.type.interval:
         return made(value.type, f"(CAST(0 AS {value.type.duck}) - {value.sql})", value, throws=True)
     return made(value.type, f"CAST(-({value.sql}) AS {value.type.duck})", value)
 
 
 @admit(_FAMILY, "positive")
 def _positive(_: Context, args: list[Typed]) -> Typed:
-    if len(args) != 1 or not args[0].type.numeric:
+    if len(args) != 1 or not (args[0].type.numeric or args[0].type.interval):
         mistyped("positive", args)
     return args[0]
 

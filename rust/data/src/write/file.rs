@@ -16,6 +16,8 @@ use parquet::basic::{Compression as Codec, GzipLevel, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::TypePtr;
+use uuid::Uuid;
 
 use super::{Compression, FileKind, WriteSpec, logged_path};
 use crate::stats::{self, ColumnStats};
@@ -24,9 +26,14 @@ use crate::types::file_schema;
 /// An encoded row group of this many bytes is ended, however few its rows.
 const ROW_GROUP_BYTES: usize = 128 << 20;
 
+/// A row group of at most this many values is encoded by one thread: a second would cost more than it brings.
+const ALONE_VALUES: usize = 65_536;
+
 /// What all files of one writer have in common.
 pub(super) struct FileSpec {
     schema: SchemaRef,
+    /// The same as Parquet has it.
+    root: TypePtr,
     stats: Vec<Option<ColumnStats>>,
     properties: WriterPropertiesPtr,
     kind: FileKind,
@@ -47,8 +54,14 @@ impl FileSpec {
             .set_created_by(concat!("deltaplane version ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(codec(spec.compression)?)
             .build();
+        let schema = file_schema(&stored, spec.mapping);
+        let converted = ArrowSchemaConverter::new().schema_root("spark_schema").convert(&schema);
+        let root = converted
+            .map_err(|e| Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")))?
+            .root_schema_ptr();
         Ok(FileSpec {
-            schema: file_schema(&stored, spec.mapping),
+            schema,
+            root,
             stats: stats::new_columns(
                 &stored,
                 &without_stats(partition_columns, spec),
@@ -63,13 +76,14 @@ impl FileSpec {
         })
     }
 
-    /// What the files are for.
-    pub(super) fn kind(&self) -> FileKind {
-        self.kind
+    /// The decoded path of a new file in this directory of a partition.
+    pub(super) fn new_path(&self, dir: &str, number: usize) -> String {
+        let (kind, id, extension) = (self.kind, Uuid::new_v4(), self.extension());
+        format!("{}{dir}{}-{number:05}-{id}.c000{extension}", kind.dir(), kind.name())
     }
 
     /// How the names of the files end.
-    pub(super) fn extension(&self) -> &'static str {
+    fn extension(&self) -> &'static str {
         match self.compression {
             Compression::Uncompressed => ".parquet",
             Compression::Snappy => ".snappy.parquet",
@@ -153,15 +167,8 @@ impl OpenFile {
         path: String,
         partition_values: PartitionValues,
     ) -> Result<Self> {
-        let wrap = |e: ParquetError| {
-            Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")).with_path(path.clone())
-        };
-        let schema = ArrowSchemaConverter::new()
-            .schema_root("spark_schema")
-            .convert(&spec.schema)
-            .map_err(wrap)?;
-        let writer =
-            SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties.clone()).map_err(wrap)?;
+        let writer = SerializedFileWriter::new(Vec::new(), spec.root.clone(), spec.properties.clone())
+            .map_err(|e| Error::internal(format!("beginning a data file failed: {e}")).with_path(path.clone()))?;
         let factory = ArrowRowGroupWriterFactory::new(&writer, spec.schema.clone());
         let columns = spec.schema.fields().iter().zip(&spec.stats);
         let columns = columns
@@ -237,7 +244,9 @@ impl OpenFile {
         let n = columns.len();
         let rows = rows.map(Arc::new);
         let queue = Arc::new(Mutex::new(columns.into_iter().enumerate()));
-        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(n);
+        let values = n * (self.group_rows + rows.as_ref().map_or(0, |rows| rows.num_rows()));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = if values <= ALONE_VALUES { 1 } else { cores.min(n) };
         let tasks: Vec<_> = (0..workers)
             .map(|_| {
                 let (queue, rows) = (queue.clone(), rows.clone());

@@ -21,7 +21,6 @@ use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{DataType, Primitive, StructType};
 use deltaplane_store::Store;
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 use crate::stats::StatsConfig;
 use crate::types::{row_schema, without_void};
@@ -40,8 +39,8 @@ const MAX_CHUNK_ROWS: usize = 131_072;
 const PENDING_BYTES: usize = 256 << 20;
 /// Encoded but unfinished row groups of all open files, in bytes, before the largest is ended.
 const ENCODED_BYTES: usize = 512 << 20;
-/// Files whose last bytes may be on their way to the store at once.
-const MAX_CLOSING: usize = 8;
+/// Files whose last bytes may be on their way to the store at once: their waits for the disk overlap.
+const MAX_CLOSING: usize = 16;
 
 /// How the pages of data files are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,8 +232,12 @@ impl FileWriter {
                 .map_or(usize::MAX, OpenFile::number)
         });
         for key in keys {
-            self.encode(&key).await?;
-            self.close(&key).await?;
+            if self.is_one_small_file(&key) {
+                self.write_whole(&key).await?;
+            } else {
+                self.encode(&key).await?;
+                self.close(&key).await?;
+            }
         }
         while !self.closing.is_empty() {
             self.collect_one().await?;
@@ -285,15 +288,8 @@ impl FileWriter {
             Some(file) => file,
             slot => {
                 let number = self.files_started;
+                let path = self.spec.new_path(&p.dir, number);
                 self.files_started += 1;
-                let kind = self.spec.kind();
-                let name = format!(
-                    "{}-{number:05}-{}.c000{}",
-                    kind.name(),
-                    Uuid::new_v4(),
-                    self.spec.extension()
-                );
-                let path = format!("{}{}{name}", kind.dir(), p.dir);
                 self.keys.push(path.clone());
                 self.open_files += 1;
                 slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, p.values.clone()).await?)
@@ -312,11 +308,51 @@ impl FileWriter {
             return Ok(());
         };
         self.open_files -= 1;
+        self.room_for_closing().await?;
+        let closing = file.close().await?;
+        self.closing.push(tokio::spawn(closing.finish()));
+        Ok(())
+    }
+
+    /// Whether all that a partition has yet to write is one file that is encoded at once.
+    fn is_one_small_file(&self, key: &[Option<String>]) -> bool {
+        self.partitions.get(key).is_some_and(|p| {
+            p.file.is_none()
+                && (1..=CHUNK_ROWS).contains(&p.pending_rows)
+                && u64::try_from(p.pending_bytes).is_ok_and(|bytes| bytes < self.target_file_size_bytes)
+        })
+    }
+
+    /// Writes a partition's pending rows as a file, from its first byte to its last in the background: many small files
+    /// are encoded side by side, where the columns of each alone would not keep the cores busy.
+    async fn write_whole(&mut self, key: &[Option<String>]) -> Result<()> {
+        self.room_for_closing().await?;
+        let Some(p) = self.partitions.get_mut(key) else {
+            return Ok(());
+        };
+        let number = self.files_started;
+        let path = self.spec.new_path(&p.dir, number);
+        self.files_started += 1;
+        self.keys.push(path.clone());
+        let rows = p.take_pending()?;
+        let (store, spec, values) = (self.store.clone(), self.spec.clone(), p.values.clone());
+        self.closing.push(tokio::spawn(async move {
+            let mut file = OpenFile::create(&store, spec, number, path, values).await?;
+            for batch in rows {
+                if let Err(e) = file.encode(batch).await {
+                    file.abort().await;
+                    return Err(e);
+                }
+            }
+            file.close().await?.finish().await
+        }));
+        Ok(())
+    }
+
+    async fn room_for_closing(&mut self) -> Result<()> {
         while self.closing.len() >= MAX_CLOSING {
             self.collect_one().await?;
         }
-        let closing = file.close().await?;
-        self.closing.push(tokio::spawn(closing.finish()));
         Ok(())
     }
 

@@ -11,7 +11,8 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::{Part, parts};
-use crate::scan::{bind, file_reads};
+use crate::chosen_files::file_reads;
+use crate::scan::bind;
 
 /// What opening a file costs a reader, in bytes it could have read instead: keeps splits of tiny files short.
 const OPEN_COST: u64 = 4 << 20;

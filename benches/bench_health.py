@@ -1,0 +1,43 @@
+"""The facts of a health report, without the page: all files' statistics, the newest commits, the log's folder.
+
+The bar is the stream of all files with their statistics alone, from which the report's figures are made.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import sizes
+from harness import Case, Task, main
+from logs import NAMES, Log
+
+
+def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import DeltaTable
+
+    return Task(lambda: DeltaTable(case["path"]).report(), lambda report: report.facts.files.count)
+
+
+def stream_alone(case: Mapping[str, Any], scratch: Path) -> Task:
+    from deltaplane import DeltaTable
+
+    return Task(lambda: sum(batch.num_rows for batch in DeltaTable(case["path"]).plan()))
+
+
+CONTESTANTS = {"deltaplane": deltaplane, "deltaplane, the stream alone": stream_alone}
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    found = []
+    for kind, files in sizes.logs(options, ["own"], ["json", "structs"]):
+        log = Log(files, kind)
+        series = f"health report, {NAMES[kind]}"
+        found.append(Case(log.name, list(CONTESTANTS), log.given(), expected=files, series=series, size=files))
+    return found
+
+
+if __name__ == "__main__":
+    main("health", CONTESTANTS, cases, sizes.arguments)

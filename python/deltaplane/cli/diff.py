@@ -1,0 +1,44 @@
+"""`deltaplane diff`: in which files, or by keys in which rows, two versions differ. Called by `app`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deltaplane.cli import render
+from deltaplane.cli.arguments import AsJson, Limit, Location, StoreOptions, open_table
+
+__all__ = ["diff"]
+
+
+def diff(
+    location: Location,
+    from_version: Annotated[int, typer.Argument(min=0, metavar="FROM", help="A version number.", show_default=False)],
+    to_version: Annotated[
+        int | None, typer.Argument(min=0, metavar="TO", help="A version number.", show_default="newest")
+    ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option("--keys", "-k", help="A column that tells rows apart; may be given again.", show_default=False),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", "-c", help="With --keys a column to show before and after; may be given again."),
+    ] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(help="With --keys, such as 500MB.", show_default="80 % of the memory")
+    ] = None,
+    limit: Limit = None,
+    option: StoreOptions = None,
+    json: AsJson = False,
+) -> None:
+    """The files in which two versions differ; with --keys the rows: inserts, updates and deletes."""
+    table = open_table(location, None, option)
+    if not keys:
+        if column or memory_limit:
+            raise typer.BadParameter("--column and --memory-limit are for --keys")
+        render.rows(table.diff(from_version, to_version)[:limit], as_json=json)
+        return
+    found = table.diff(from_version, to_version, keys=keys, columns=column, memory_limit=memory_limit)
+    render.stream(found, limit, as_json=json)

@@ -1,0 +1,182 @@
+"""Which rows two versions differ in, told by their keys: the files that only one of them has are read, DuckDB compares.
+
+Called by `deltaplane.care`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.arrow_io import Scan
+from deltaplane.engine.local import LocalEngine, Memory
+from deltaplane.exceptions import CorruptFileError, InvalidArgumentError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane import _native
+
+__all__ = ["KeyDiff"]
+
+_SHOWN = ("change", "before", "after")
+
+
+@dataclass(frozen=True)
+class KeyDiff:
+    """Two versions, the columns that tell rows apart, and those that are shown as they were and as they are.
+
+    Rows are those of `after`'s columns; what was added since is null in `before`, and what went until then isn't compared: files
+    that both versions share would say something else of it than those that were written anew. Equal rows of both versions stand for each other, however
+    often there are some: what is left is what only one version has. A key with one row left on each side was updated.
+    """
+
+    before: _native.Snapshot
+    after: _native.Snapshot
+    keys: Sequence[str]
+    columns: Sequence[str] | None = None
+    memory: Memory | None = None
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The changes, read as they are asked for.
+
+        Raises:
+            InvalidArgumentError: columns that aren't there, or that can't be keys.
+            SchemaMismatchError: a column that has a wider type in `before`.
+        """
+        import pyarrow as pa
+
+        fields = self._fields()
+        keys, shown = _named(fields, self.keys, "key"), _named(fields, self.columns or (), "column")
+        if not keys:
+            raise InvalidArgumentError("keys are the columns that tell a row apart: give one at least")
+        for one in keys:
+            kind = fields[one]["type"]
+            if kind == "variant" or (isinstance(kind, dict) and kind["type"] == "map"):
+                raise InvalidArgumentError(f"`{fields[one]['name']}` can't be a key: its type can't be compared")
+        taken = [fields[one]["name"] for one in keys if fields[one]["name"] in _SHOWN]
+        if taken:
+            raise InvalidArgumentError(f"the key `{taken[0]}` has the name of a column of the result: rename it first")
+        rows = self._rows(fields)
+        told = [rows.field(one) for one in keys] + [pa.field("change", pa.string(), nullable=False)]
+        if self.columns is not None:
+            told += [pa.field(name, pa.struct([rows.field(one) for one in shown])) for name in ("before", "after")]
+        schema = pa.schema(told)
+        sql = _sql(len(rows), keys, shown if self.columns is not None else [])
+        return pa.RecordBatchReader.from_batches(schema, self._batches(sql, rows.names, schema, len(keys), len(shown)))
+
+    def _fields(self) -> list[dict[str, Any]]:
+        """The columns that are compared."""
+        fields: list[dict[str, Any]] = json.loads(self.after.schema_json())["fields"]
+        if self.before.version <= self.after.version:
+            return fields
+        if (changed := self._changed_type()) is not None:
+            raise SchemaMismatchError(f"{changed}: compare from the older version to the newer one")
+        known = {_identity(one) for one in json.loads(self.before.schema_json())["fields"]}
+        return [one for one in fields if _identity(one) in known]
+
+    def _changed_type(self) -> str | None:
+        """Says which column has another type, if there is one."""
+        before, after = self.before, self.after
+        types = {_identity(one): one["type"] for one in json.loads(before.schema_json())["fields"]}
+        for one in json.loads(after.schema_json())["fields"]:
+            was, now = types.get(_identity(one)), one["type"]
+            if isinstance(was, str) and isinstance(now, str) and was != now:
+                return f"`{one['name']}` is {was} in version {before.version} and {now} in version {after.version}"
+        return None
+
+    def _rows(self, fields: list[dict[str, Any]]) -> pa.Schema:
+        import pyarrow as pa
+
+        whole = pa.schema(self.after.arrow_schema())
+        return pa.schema([whole.field(one["name"]) for one in fields])
+
+    def _batches(
+        self, sql: str, names: list[str], schema: pa.Schema, keys: int, shown: int
+    ) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        with LocalEngine(self.memory) as engine:
+            for name, gone in (("gone", True), ("come", False)):
+                scan = Scan(self.after.unlike(self.before, names, gone))
+                engine.stream(name, scan.batches(), scan.schema)
+            for batch in self._compared(engine, sql):
+                found = [
+                    column.cast(field.type) for column, field in zip(batch.columns[: keys + 1], schema, strict=False)
+                ]
+                for n, lacking in enumerate(("insert", "delete")):
+                    if len(schema) == keys + 1:
+                        break
+                    of = schema.field(keys + 1 + n).type
+                    start = keys + 1 + n * shown
+                    values = [
+                        column.cast(f.type) for column, f in zip(batch.columns[start : start + shown], of, strict=True)
+                    ]
+                    found.append(_struct(values, of, pc.equal(found[keys], lacking)))
+                yield pa.RecordBatch.from_arrays(found, schema=schema)
+
+    def _compared(self, engine: LocalEngine, sql: str) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from engine.batches(sql)
+        except CorruptFileError as e:
+            if (changed := self._changed_type()) is None:
+                raise
+            raise SchemaMismatchError(f"{changed}, which doesn't hold all older values") from e
+
+
+def _identity(field: dict[str, Any]) -> str:
+    """What a column is called in files, whatever its name is."""
+    name: str = field["metadata"].get("delta.columnMapping.physicalName", field["name"])
+    return name
+
+
+def _struct(values: list[pa.Array], of: pa.DataType, absent: pa.BooleanArray) -> pa.Array:
+    import pyarrow as pa
+
+    if not values:
+        # A struct without fields has no length of its own.
+        return pa.array([None if gone else {} for gone in absent.to_pylist()], of)
+    return pa.StructArray.from_arrays(values, fields=list(of), mask=absent)
+
+
+def _named(fields: list[dict[str, Any]], names: Sequence[str], what: str) -> list[int]:
+    """The places of columns, whose names' case doesn't matter."""
+    if isinstance(names, str):
+        raise InvalidArgumentError(f"{what}s are a list of columns, not the text {names!r}")
+    places = {one["name"].lower(): place for place, one in enumerate(fields)}
+    found: list[int] = []
+    for name in names:
+        place = places.get(name.lower())
+        if place is None:
+            known = ", ".join(one["name"] for one in fields)
+            raise InvalidArgumentError(f"the {what} `{name}` isn't a column that can be compared, which are {known}")
+        if place in found:
+            raise InvalidArgumentError(f"the {what} `{name}` is given twice")
+        found.append(place)
+    return found
+
+
+def _sql(columns: int, keys: Sequence[int], shown: Sequence[int]) -> str:
+    """Rows of each side cancel each other; of each key the numbers of those that are left say what happened."""
+    row = ", ".join(f"c{i}" for i in range(columns))
+    key = ", ".join(f"c{i}" for i in keys)
+    is_update = "gone = 1 AND come = 1"
+    before = "".join(f", CASE WHEN n < 0 THEN c{i} WHEN {is_update} THEN b{i} END" for i in shown)
+    after = "".join(f", CASE WHEN n > 0 THEN c{i} END" for i in shown)
+    earlier = "".join(f", lag(c{i}) OVER (PARTITION BY {key} ORDER BY n) AS b{i}" for i in shown)
+    return f"""
+        WITH net AS (
+            SELECT {row}, sum(side)::BIGINT AS n
+            FROM (SELECT *, -1 AS side FROM gone UNION ALL SELECT *, 1 AS side FROM come)
+            GROUP BY {row} HAVING sum(side) <> 0
+        ), told AS (
+            SELECT *, sum(greatest(-n, 0)) OVER (PARTITION BY {key}) AS gone,
+                sum(greatest(n, 0)) OVER (PARTITION BY {key}) AS come{earlier}
+            FROM net
+        )
+        SELECT {key}, CASE WHEN {is_update} THEN 'update' WHEN n < 0 THEN 'delete' ELSE 'insert' END{before}{after},
+            unnest(range(abs(n)))
+        FROM told WHERE NOT (n < 0 AND {is_update})"""

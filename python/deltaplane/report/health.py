@@ -1,0 +1,256 @@
+"""What a health report says, as plain data, gathered from a table's log; no data file is read.
+
+Knows a table's own questions and the figures of this package, no page. Called by `deltaplane.report`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.report.advice import Advice, advice
+from deltaplane.report.bins import Bin, by_powers, by_share
+from deltaplane.report.columns import Leaf, LiveFiles, live_files
+from deltaplane.report.growth import Commits, Point, commits, growth
+from deltaplane.report.overlap import Bounds, Depth, sound
+from deltaplane.report.partitions import Partitions, partitions
+from deltaplane.table_facts import clustering_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane.compat import Compatibility
+    from deltaplane.table import DeltaTable
+    from deltaplane.table_facts import Metadata
+
+__all__ = ["Column", "Files", "Health", "Vectors", "gather"]
+
+# What is looked at and listed, however large the table is: the page stays small and so does memory.
+_MOST_COLUMNS = 32
+_MOST_PARTITIONS = 12
+_MOST_POINTS = 240
+# From which share of deleted rows on OPTIMIZE writes a file anew unless it is told otherwise.
+_DELETED_RATIO = 0.05
+_SHARE_STEPS = 10
+
+
+@dataclass(frozen=True)
+class Files:
+    """The live files. `rows` are those that deletion vectors leave, None where a file's statistics don't say. OPTIMIZE aims
+    at `target_bytes` and puts files below `large_enough_bytes` together."""
+
+    count: int
+    size_bytes: int
+    rows: int | None
+    smallest_bytes: int
+    median_bytes: float
+    largest_bytes: int
+    target_bytes: int
+    large_enough_bytes: float
+    small_files: int
+    small_bytes: int
+    without_rows: int
+    bins: tuple[Bin, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's statistics and how well they tell files apart. Of all files `empty` hold nothing but null in it, and of
+    `unknown` there are no bounds, so that every query reads them. `within` is the depth inside of a partition, None where
+    there are no partitions."""
+
+    name: str
+    type: str
+    is_key: bool
+    empty: int
+    unknown: int
+    overall: Depth
+    within: Depth | None
+
+    @property
+    def depth(self) -> Depth:
+        """What a query meets that says its partition, if there are any."""
+        return self.overall if self.within is None else self.within
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What deletion vectors owe: `above` files (of `above_bytes`) have more than the share `ratio` of their rows deleted.
+    `bins` are the shares of files whose number of rows is known."""
+
+    files: int
+    deleted_rows: int
+    ratio: float
+    above: int
+    above_bytes: int
+    bins: tuple[Bin, ...]
+
+
+@dataclass(frozen=True)
+class Health:
+    """All that a report says. Times are ms since 1970-01-01 UTC; `log` and `tombstones` are sums of the log's files and of
+    files that were taken out, as their keys name them."""
+
+    table: str
+    name: str | None
+    description: str | None
+    id: str
+    created_ms: int | None
+    version: int
+    timestamp_ms: int | None
+    made_ms: int
+    made_by: str
+    partition_columns: tuple[str, ...]
+    clustering_columns: tuple[str, ...]
+    configuration: dict[str, str]
+    compatibility: Compatibility
+    files: Files
+    vectors: Vectors
+    partitions: Partitions | None
+    columns: tuple[Column, ...]
+    more_columns: int
+    growth: tuple[Point, ...]
+    commits: Commits | None
+    log: dict[str, Any]
+    tombstones: dict[str, int]
+    advice: tuple[Advice, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        plain = {name: value for name, value in vars(self).items() if name != "compatibility"}
+        shown = {name: _plain(value) for name, value in plain.items()}
+        return {**shown, "compatibility": self.compatibility.to_dict()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return asdict(value) if hasattr(value, "__dataclass_fields__") else value
+
+
+def gather(table: DeltaTable, most_commits: int) -> Health:
+    """Gathers what is to be said of the version that the table shows."""
+    snapshot, metadata = table._snapshot, table.metadata()
+    keys = clustering_of(table.domain_metadata(), table.schema().to_json())
+    with live_files(snapshot, keys, _MOST_COLUMNS) as live:
+        files = _files(snapshot, live)
+        vectors = _vectors(live)
+        spread = _partitions(metadata, live)
+        columns = tuple(_column(live, leaf, keys, spread is not None) for leaf in live.leaves)
+        more = live.more_leaves
+    totals = json.loads(snapshot.commit_totals_json(most_commits))
+    reached = totals and totals[-1]["version"] == snapshot.version
+    facts: dict[str, Any] = {
+        "table": snapshot.uri,
+        "name": metadata.name,
+        "description": metadata.description,
+        "id": metadata.id,
+        "created_ms": metadata.created_time,
+        "version": snapshot.version,
+        "timestamp_ms": snapshot.timestamp_ms,
+        "made_ms": int(time.time() * 1000),
+        "made_by": f"deltaplane {_native.__version__}",
+        "partition_columns": tuple(metadata.partition_columns),
+        "clustering_columns": tuple(keys),
+        "configuration": metadata.configuration,
+        "compatibility": table.compatibility(),
+        "files": files,
+        "vectors": vectors,
+        "partitions": spread,
+        "columns": columns,
+        "more_columns": more,
+        "growth": _thinned(growth(totals, files.count, files.size_bytes)) if reached else (),
+        "commits": commits(totals),
+        "log": json.loads(snapshot.log_folder_json()),
+        "tombstones": json.loads(snapshot.tombstone_totals_json()),
+    }
+    return Health(**facts, advice=advice(Health(**facts, advice=())))
+
+
+def _files(snapshot: _native.Snapshot, live: LiveFiles) -> Files:
+    import pyarrow.compute as pc
+
+    sizes, records, deleted = live.column("size"), live.column("records"), live.column("deleted")
+    total = _sum(sizes)
+    target, enough = snapshot.aimed_file_size(total)
+    small = pc.less(sizes, enough)
+    bounds = pc.min_max(sizes).as_py()
+    return Files(
+        live.count,
+        total,
+        None if records.null_count else _sum(pc.subtract(records, deleted)),
+        bounds["min"] or 0,
+        pc.quantile(sizes, 0.5)[0].as_py() or 0.0,
+        bounds["max"] or 0,
+        target,
+        enough,
+        _sum(small),
+        _sum(sizes.filter(small)),
+        records.null_count,
+        by_powers(sizes),
+    )
+
+
+def _vectors(live: LiveFiles) -> Vectors:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    deleted = live.column("deleted")
+    marked = pc.greater(deleted, 0)
+    records, sizes = live.column("records").filter(marked), live.column("size").filter(marked)
+    deleted = deleted.filter(marked)
+    # A file without rows has none to delete.
+    known = pc.fill_null(pc.greater(records, 0), False)
+    shares = pc.divide(pc.cast(deleted.filter(known), pa.float64()), pc.cast(records.filter(known), pa.float64()))
+    above = pc.greater(shares, _DELETED_RATIO)
+    bins = by_share(pc.min_element_wise(shares, 1.0), _SHARE_STEPS)
+    above_bytes = _sum(sizes.filter(known).filter(above))
+    return Vectors(len(deleted), _sum(deleted), _DELETED_RATIO, _sum(above), above_bytes, bins)
+
+
+def _partitions(metadata: Metadata, live: LiveFiles) -> Partitions | None:
+    import pyarrow.compute as pc
+
+    if not metadata.partition_columns:
+        return None
+    rows = pc.subtract(live.column("records"), live.column("deleted"))
+    columns = tuple(metadata.partition_columns)
+    return partitions(columns, live.column("partition"), live.column("size"), rows, _MOST_PARTITIONS)
+
+
+def _column(live: LiveFiles, leaf: Leaf, keys: Sequence[str], partitioned: bool) -> Column:
+    import pyarrow.compute as pc
+
+    lows, highs, nulls = live.bounds(leaf)
+    mask = sound(lows, highs)
+    empty = pc.and_(pc.invert(mask), pc.fill_null(pc.equal(nulls, live.column("records")), False))
+    bounded, void = _sum(mask), _sum(empty)
+    bounds = Bounds(lows.filter(mask), highs.filter(mask))
+    # The values themselves may be long texts: they aren't needed any more.
+    del lows, highs, nulls
+    within = bounds.depth(_numbers(live.column("partition")).filter(mask)) if partitioned else None
+    unknown = live.count - bounded - void
+    return Column(leaf.name, leaf.type, leaf.name in keys, void, unknown, bounds.depth(), within)
+
+
+def _numbers(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A number for each partition's key: shorter than the key, and no dictionary."""
+    import pyarrow as pa
+
+    return pa.chunked_array([chunk.indices for chunk in keys.chunks], pa.int32())
+
+
+def _sum(values: pa.ChunkedArray) -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.sum(values).as_py() or 0)
+
+
+def _thinned(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    """Not more of them than a chart can show; the first and the last stay."""
+    step = -(-len(points) // _MOST_POINTS)
+    return points if step <= 1 else (*points[:-1:step], points[-1])

@@ -1,0 +1,277 @@
+"""The predicates that a layout is judged by: those of a file or a list, with weights, or look-ups drawn from a sample.
+
+Knows schemas and trees of predicates, no file of a table. Called by `advising`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import expr
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.expr import tree
+from deltaplane.expr.tuples import value_node
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane import _native
+
+__all__ = ["Columns", "Lookup", "Predicates", "Workload", "drawn", "given", "quoted"]
+
+# Of more different predicates only the heaviest are judged by: each costs a plan for each layout.
+MOST_PREDICATES = 200
+# Different texts that are held while a file is read, and predicates that are named as left out.
+_MOST_TEXTS = 100_000
+_MOST_NAMED = 20
+_UNORDERED = {"void", "variant"}
+
+# A list of predicates, each alone, as `{"predicate": …, "weight": …}`, or a file of them.
+Predicates = Iterable[Any] | os.PathLike[str]
+Path_ = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A table's columns by paths, as far as rows can be ordered by them: lower-case paths to those of the schema."""
+
+    partitions: frozenset[str]
+    leaves: Mapping[Path_, Path_]
+
+    @classmethod
+    def of(cls, snapshot: _native.Snapshot) -> Columns:
+        """Of a version."""
+        partitions = json.loads(snapshot.metadata_json())["partition_columns"]
+        fields = json.loads(snapshot.schema_json())["fields"]
+        leaves = {tuple(part.lower() for part in path): path for path in _leaves(fields, ())}
+        return cls(frozenset(name.lower() for name in partitions), leaves)
+
+
+def _leaves(fields: list[dict[str, Any]], above: Path_) -> Iterator[Path_]:
+    for one in fields:
+        path, kind = (*above, one["name"]), one["type"]
+        if isinstance(kind, str):
+            if kind not in _UNORDERED:
+                yield path
+        elif kind["type"] == "struct":
+            yield from _leaves(kind["fields"], path)
+
+
+def quoted(path: Path_) -> str:
+    """A path as text, with backticks where a name needs them.
+
+    >>> quoted(("a", "odd name"))
+    'a.`odd name`'
+    """
+    return ".".join(part if re.fullmatch(r"\w+", part) else f"`{part.replace('`', '``')}`" for part in path)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One predicate: all of it, the parts on partition columns alone, and those on other columns with these columns' paths."""
+
+    weight: float = 1.0
+    whole: str | None = None
+    on_partitions: str | None = None
+    parts: tuple[tuple[str, frozenset[Path_]], ...] = ()
+
+    @classmethod
+    def of(cls, trees: list[tree.Node], columns: Columns, weight: float = 1.0) -> Lookup:
+        """From trees that are all met."""
+        conjuncts = [part for one in trees for part in _conjuncts(one)]
+        on_partitions, parts = [], []
+        for part in conjuncts:
+            paths = frozenset(tuple(name.lower() for name in path) for path in _paths(part))
+            if all(path[0] in columns.partitions for path in paths):
+                on_partitions.append(part)
+            elif all(path in columns.leaves for path in paths):
+                parts.append((json.dumps(part), frozenset(columns.leaves[path] for path in paths)))
+        return cls(weight, _all(conjuncts), _all(on_partitions), tuple(parts))
+
+    def on(self, columns: frozenset[Path_]) -> str | None:
+        """The parts that these columns decide."""
+        return _all([json.loads(part) for part, paths in self.parts if paths <= columns])
+
+    @property
+    def columns(self) -> frozenset[Path_]:
+        """All columns but partitions'."""
+        return frozenset(path for _, paths in self.parts for path in paths)
+
+
+def _all(nodes: list[tree.Node]) -> str | None:
+    return json.dumps(tree.all_of(nodes)) if nodes else None
+
+
+def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
+    if node["op"] == "and":
+        for part in node["args"]:
+            yield from _conjuncts(part)
+    else:
+        yield node
+
+
+def _paths(node: Any) -> Iterator[list[str]]:
+    """The columns in a tree."""
+    if isinstance(node, dict):
+        if node.get("op") == "column":
+            yield node["name"]
+        else:
+            for part in node.values():
+                yield from _paths(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from _paths(part)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What layouts are judged by; `kind` is `given` or `drawn`."""
+
+    kind: str
+    lookups: tuple[Lookup, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class _Reading:
+    """Predicates on their way: equal ones are one, with their weights' sum."""
+
+    snapshot: _native.Snapshot
+    columns: Columns
+    found: dict[str | None, Lookup] = field(default_factory=dict)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+    def take(self, predicate: Any, weight: float) -> None:
+        try:
+            lookup = Lookup.of(self._trees(predicate), self.columns, weight)
+        except DeltaError as e:
+            self.leave(str(predicate), str(e))
+            return
+        before = self.found.get(lookup.whole)
+        self.found[lookup.whole] = Lookup(
+            weight + (before.weight if before else 0), lookup.whole, lookup.on_partitions, lookup.parts
+        )
+
+    def leave(self, text: str, why: str) -> None:
+        if len(self.left_out) < _MOST_NAMED:
+            self.left_out.append((text[:200], why))
+
+    def _trees(self, predicate: Any) -> list[tree.Node]:
+        """What every row meets that meets the predicate, as far as plans can use it."""
+        if isinstance(predicate, str):
+            texts, _ = expr.necessary(predicate)
+        else:
+            text = expr.parse(predicate)
+            texts = [] if text is None else [text]
+        for text in texts:
+            self.snapshot.scan([], text)
+        return [json.loads(text) for text in texts]
+
+
+def given(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) -> Workload:
+    """The workload of a file or a list.
+
+    Raises:
+        InvalidArgumentError: neither; a weight that is none; or no predicate that this table's plans can judge by.
+    """
+    weights: dict[str, float] = {}
+    reading = _Reading(snapshot, columns)
+    for predicate, weight in _listed(predicates):
+        if not isinstance(predicate, str):
+            reading.take(predicate, weight)
+        elif predicate in weights or len(weights) < _MOST_TEXTS:
+            weights[predicate] = weights.get(predicate, 0) + weight
+        else:
+            reading.leave(predicate, f"more than {_MOST_TEXTS:,} different predicates")
+    for text, weight in weights.items():
+        reading.take(text, weight)
+    if not reading.found:
+        why = f": {reading.left_out[0][1]}" if reading.left_out else ""
+        raise InvalidArgumentError(f"no predicate of the workload can be judged by{why}")
+    heaviest = sorted(reading.found.values(), key=lambda one: -one.weight)
+    for one in heaviest[MOST_PREDICATES:]:
+        reading.leave(one.whole or "", f"of more than {MOST_PREDICATES} different predicates the lightest")
+    return Workload("given", tuple(heaviest[:MOST_PREDICATES]), tuple(reading.left_out))
+
+
+def _listed(predicates: Predicates) -> Iterator[tuple[Any, float]]:
+    if isinstance(predicates, str):
+        raise InvalidArgumentError(
+            "predicates is a list of predicates or a pathlib.Path to a file of them, not one text"
+        )
+    if not isinstance(predicates, os.PathLike):
+        for one in predicates:
+            yield _weighted(one, repr(one)[:100])
+        return
+    try:
+        with Path(predicates).open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                text = line.strip()
+                if text and not text.startswith(("--", "#")):
+                    yield _weighted(_read(text, number), f"line {number}")
+    except (OSError, UnicodeDecodeError) as e:
+        raise InvalidArgumentError(f"the file of predicates can't be read: {e}") from e
+
+
+def _read(line: str, number: int) -> Any:
+    """A line is a predicate in Spark SQL, or JSON: a text, or an object with `predicate` and perhaps `weight`."""
+    if line[0] not in '{"':
+        return line.removesuffix(";")
+    try:
+        return json.loads(line)
+    except ValueError as e:
+        raise InvalidArgumentError(f"line {number} of the predicates isn't JSON: {e}") from e
+
+
+def _weighted(one: Any, where: str) -> tuple[Any, float]:
+    if not isinstance(one, Mapping):
+        return one, 1.0
+    weight = one.get("weight", 1)
+    sound = isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 < weight < float("inf")
+    if "predicate" not in one or not sound or set(one) - {"predicate", "weight"}:
+        raise InvalidArgumentError(
+            f'a predicate with a weight is {{"predicate": "x = 1", "weight": 2}}: {where} isn\'t'
+        )
+    return one["predicate"], float(weight)
+
+
+def drawn(sample: Mapping[Path_, pa.ChunkedArray], columns: Columns) -> Workload:
+    """A look at all rows, and for each column look-ups of values and ranges that are in the sample."""
+    lookups = [Lookup()]
+    for path, values in sample.items():
+        # A predicate has the schema's names, which parse to this path.
+        for node in _draws(tree.column(path), values):
+            lookups.append(Lookup.of([node], columns))
+    return Workload("drawn", tuple(lookups))
+
+
+_POINTS = 4
+_RANGES = 2
+# The share of rows in a range.
+_RANGE = 0.01
+
+
+def _draws(column: tree.Node, values: pa.ChunkedArray) -> Iterator[tree.Node]:
+    import pyarrow.compute as pc
+
+    ordered = values.drop_null()
+    ordered = ordered.take(pc.sort_indices(ordered))
+    rows = len(ordered)
+    if not rows:
+        return
+
+    def at(share: float) -> tree.Node:
+        return value_node(ordered[min(int(share * rows), rows - 1)].as_py(), ".".join(column["name"]))
+
+    for i in range(_POINTS):
+        yield tree.compare("=", column, at((i + 0.5) / _POINTS))
+    for i in range(_RANGES):
+        start = (i + 0.5) / _RANGES
+        bounds = tree.compare(">=", column, at(start)), tree.compare("<=", column, at(start + _RANGE))
+        yield tree.all_of(list(bounds))

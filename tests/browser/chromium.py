@@ -1,0 +1,216 @@
+"""One headless Chromium, spoken to in its DevTools protocol over two pipes: no port, no library, no other process.
+
+It ends when its pipe closes, so it can't outlive a test run, however that ends. `make browser` installs it; a missing one is an
+error that says so, never a skip. Called by tests of pages.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "browser"
+ANSWER_SECONDS = 120
+# Chromium takes its pipes as the descriptors 3 and 4.
+_AS_3_AND_4 = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for end, number in zip(ends, (3, 4)):
+    os.dup2(end, number)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+# Nothing is looked up, nobody is called: a page that wants a network fails to get it.
+_FLAGS = (
+    "--remote-debugging-pipe",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+    "--font-render-hinting=none",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
+# The one font that was installed with it: pages look alike on every machine.
+_FONTS = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir>{fonts}</dir><cachedir>{cache}</cachedir></fontconfig>
+"""
+
+
+class Chromium:
+    """A running browser."""
+
+    def __init__(self, to: int, back: int) -> None:
+        self._to, self._back = to, back
+        self._number = 0
+        self._rest = b""
+        self.events: list[dict[str, Any]] = []
+
+    def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        """Runs one command of the protocol; events that come before its answer are kept in `events`."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
+        if session is not None:
+            message["sessionId"] = session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        until = time.monotonic() + ANSWER_SECONDS
+        while True:
+            got = self._next(until)
+            if got.get("id") != self._number:
+                self.events.append(got)
+            elif "error" in got:
+                raise AssertionError(f"{method}: {got['error']}")
+            else:
+                result: dict[str, Any] = got["result"]
+                return result
+
+    def wait_for(self, method: str, session: str) -> None:
+        """Waits for an event that may have come already."""
+        until = time.monotonic() + ANSWER_SECONDS
+        while not any(e.get("method") == method and e.get("sessionId") == session for e in self.events):
+            self.events.append(self._next(until))
+
+    def _next(self, until: float) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._back], [], [], max(0.0, until - time.monotonic()))
+            more = os.read(self._back, 1 << 20) if ready else b""
+            if not more:
+                raise AssertionError("the browser ended" if ready else "the browser doesn't answer")
+            self._rest += more
+        first, self._rest = self._rest.split(b"\0", 1)
+        message: dict[str, Any] = json.loads(first)
+        return message
+
+    @contextmanager
+    def page(
+        self,
+        path: Path,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        scripts: bool = True,
+    ) -> Iterator[Page]:
+        """A file as a page that has been loaded; it is closed afterwards."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        session: str = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable", session)
+        page = Page(self, session)
+        page.resize(width, height)
+        page.theme(dark)
+        self.call("Emulation.setScriptExecutionDisabled", session, value=not scripts)
+        self.call("Page.navigate", session, url=path.resolve().as_uri())
+        self.wait_for("Page.loadEventFired", session)
+        try:
+            yield page
+        finally:
+            self.call("Target.closeTarget", targetId=target)
+            self.events.clear()
+
+
+class Page:
+    """A loaded page."""
+
+    def __init__(self, browser: Chromium, session: str) -> None:
+        self._browser, self._session = browser, session
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Runs one command of the protocol on the page."""
+        return self._browser.call(method, self._session, **parameters)
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Gives the window another size, in CSS pixels."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def theme(self, dark: bool) -> None:
+        """What the page is told that its reader prefers."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+
+    def value(self, script: str) -> Any:
+        """What an expression gives, which must be plain JSON."""
+        got = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in got, got["exceptionDetails"]
+        return got["result"].get("value")
+
+    def screenshot(self, path: Path) -> bytes:
+        """The whole page as a PNG, kept as a file too."""
+        return _kept(path, self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True))
+
+    def printed(self, path: Path) -> bytes:
+        """The page as a PDF, on A4, kept as a file too."""
+        return _kept(path, self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False))
+
+    def complaints(self) -> list[Mapping[str, Any]]:
+        """What went wrong in it: exceptions, and whatever stands in the console."""
+        wrong = {"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"}
+        return [e["params"] for e in self._events() if e["method"] in wrong]
+
+    def requests(self) -> list[str]:
+        """The addresses that it asked for, its own among them."""
+        return [e["params"]["request"]["url"] for e in self._events() if e["method"] == "Network.requestWillBeSent"]
+
+    def _events(self) -> list[dict[str, Any]]:
+        # An answer comes after all events before it.
+        self.value("0")
+        return [e for e in self._browser.events if e.get("sessionId") == self._session]
+
+
+def _kept(path: Path, made: dict[str, Any]) -> bytes:
+    data = base64.b64decode(made["data"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return data
+
+
+@contextmanager
+def chromium(scratch: Path) -> Iterator[Chromium]:
+    """A browser that keeps what it writes in a directory of the caller's."""
+    program = CACHE / "chromium"
+    if not program.exists():
+        raise FileNotFoundError(f"no {program}: run `make browser`")
+    fonts = scratch / "fonts.conf"
+    fonts.write_text(_FONTS.format(fonts=CACHE / "fonts", cache=scratch / "fonts"))
+    environment = {
+        "FONTCONFIG_FILE": str(fonts),
+        "HOME": str(scratch),
+        "LD_LIBRARY_PATH": str(CACHE / "lib"),
+        "PATH": os.environ["PATH"],
+        "TZ": "UTC",
+    }
+    its_end, to = os.pipe()
+    back, its_other_end = os.pipe()
+    flags = [*_FLAGS, f"--user-data-dir={scratch / 'profile'}"]
+    with (scratch / "chromium.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _AS_3_AND_4, str(its_end), str(its_other_end), str(program), *flags],
+            pass_fds=(its_end, its_other_end),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+        )
+    os.close(its_end)
+    os.close(its_other_end)
+    try:
+        yield Chromium(to, back)
+    finally:
+        os.close(to)
+        os.close(back)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=10)
