@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-PEERS = ("deltalake", "pyarrow", "duckdb", "polars")
+PEERS = ("deltalake", "pyarrow", "duckdb", "polars", "pyspark")
 
 
 @dataclass(frozen=True)
