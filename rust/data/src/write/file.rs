@@ -14,9 +14,11 @@ use parquet::arrow::ArrowSchemaConverter;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression as Codec, GzipLevel, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnPath;
 
+use super::repeats::hardly_repeats;
 use super::{Compression, FileKind, WriteSpec, logged_path};
 use crate::stats::{self, ColumnStats};
 use crate::types::file_schema;
@@ -66,6 +68,23 @@ impl FileSpec {
     /// What the files are for.
     pub(super) fn kind(&self) -> FileKind {
         self.kind
+    }
+
+    /// How the columns of a file that begins with these rows are encoded.
+    fn properties(&self, rows: &RecordBatch) -> WriterPropertiesPtr {
+        let columns = self.schema.fields().iter().zip(rows.columns());
+        let unique: Vec<_> = columns
+            .filter(|(_, c)| hardly_repeats(c))
+            .map(|(f, _)| f.name().clone())
+            .collect();
+        if unique.is_empty() {
+            return self.properties.clone();
+        }
+        let properties = self.properties.as_ref().clone().into_builder();
+        let without = |made: WriterPropertiesBuilder, name| {
+            made.set_column_dictionary_enabled(ColumnPath::new(vec![name]), false)
+        };
+        Arc::new(unique.into_iter().fold(properties, without).build())
     }
 
     /// How the names of the files end.
@@ -145,13 +164,14 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Begins a file at this decoded path below the table's root.
+    /// Begins a file at this decoded path below the table's root, which will begin with these rows.
     pub(super) async fn create(
         store: &Store,
         spec: Arc<FileSpec>,
         number: usize,
         path: String,
         partition_values: PartitionValues,
+        rows: &RecordBatch,
     ) -> Result<Self> {
         let wrap = |e: ParquetError| {
             Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")).with_path(path.clone())
@@ -161,7 +181,7 @@ impl OpenFile {
             .convert(&spec.schema)
             .map_err(wrap)?;
         let writer =
-            SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties.clone()).map_err(wrap)?;
+            SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties(rows)).map_err(wrap)?;
         let factory = ArrowRowGroupWriterFactory::new(&writer, spec.schema.clone());
         let columns = spec.schema.fields().iter().zip(&spec.stats);
         let columns = columns

@@ -5,6 +5,7 @@
 mod file;
 mod kinds;
 mod marks;
+mod repeats;
 mod sink;
 mod split;
 
@@ -296,7 +297,8 @@ impl FileWriter {
                 let path = format!("{}{}{name}", kind.dir(), p.dir);
                 self.keys.push(path.clone());
                 self.open_files += 1;
-                slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, p.values.clone()).await?)
+                let values = p.values.clone();
+                slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, values, &rows).await?)
             }
         };
         file.encode(rows).await?;
