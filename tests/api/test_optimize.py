@@ -269,15 +269,15 @@ def test_only_new_files_are_ordered_again(tmp_path: Path) -> None:
         ),
     )
     table = DeltaTable(path)
-    first = table.optimize.z_order(["x", "y"], target_size=10_000)
+    first = table.optimize.z_order(["x", "y"], target_size=5_000)
     assert first["numFilesAdded"] > 1
     assert {json.loads(t["ZCUBE_ZORDER_BY"])[0] for t in tags(table)} == {"x"}
     assert {t["ZCUBE_ZORDER_CURVE"] for t in tags(table)} == {"zorder"}
     assert len({t["ZCUBE_ID"] for t in tags(table)}) == 1
-    assert table.optimize.z_order(["x", "y"], target_size=10_000)["versions"] == []
+    assert table.optimize.z_order(["x", "y"], target_size=5_000)["versions"] == []
     write_deltalake(path, pa.table({"x": [7], "y": [7]}), mode="append")
     table.update_incremental()
-    more = table.optimize.z_order(["x", "y"], target_size=10_000)
+    more = table.optimize.z_order(["x", "y"], target_size=5_000)
     assert (more["numFilesRemoved"], more["totalFilesSkipped"]) == (1, first["numFilesAdded"])
     assert len({t["ZCUBE_ID"] for t in tags(table)}) == 2
     assert table.optimize.z_order(["x", "y"], full=True)["totalFilesSkipped"] == 0

@@ -266,6 +266,27 @@ def test_codec_and_row_groups_reach_the_files(tmp_table: Callable[[], str]) -> N
     assert (footer.num_row_groups, footer.row_group(0).column(0).compression) == (3, "SNAPPY")
 
 
+def test_columns_whose_values_hardly_repeat_have_no_dictionary(tmp_table: Callable[[], str]) -> None:
+    import pyarrow.parquet as pq
+
+    path, rows = tmp_table(), 20_000
+    data = pa.table(
+        {
+            "id": list(range(rows)),
+            "name": [f"name {i}" for i in range(rows)],
+            "kind": [i % 7 for i in range(rows)],
+            "said": [f"word {i % 7}" for i in range(rows)],
+            "some": [[i] for i in range(rows)],
+        }
+    )
+    write_deltalake(path, data)
+    (file,) = DeltaTable(path).file_uris()
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    has = {group.column(i).path_in_schema: group.column(i).has_dictionary_page for i in range(group.num_columns)}
+    assert has == {"id": False, "name": False, "kind": True, "said": True, "some.list.element": True}
+    assert DeltaTable(path).to_pyarrow_table().sort_by("id").equals(data)
+
+
 @pytest.mark.parametrize(
     "properties",
     [

@@ -14,10 +14,12 @@ use parquet::arrow::ArrowSchemaConverter;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression as Codec, GzipLevel, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnPath;
 use uuid::Uuid;
 
+use super::repeats::hardly_repeats;
 use super::{Compression, FileKind, WriteSpec, logged_path};
 use crate::shred::Layout;
 use crate::stats::{self, ColumnStats};
@@ -86,6 +88,23 @@ impl FileSpec {
                 columns.map(|(f, c)| Layout::choose(&f.data_type, c)).collect()
             }
         }
+    }
+
+    /// How the columns of a file that begins with these rows are encoded.
+    fn properties(&self, rows: &RecordBatch) -> WriterPropertiesPtr {
+        let columns = self.schema.fields().iter().zip(rows.columns());
+        let unique: Vec<_> = columns
+            .filter(|(_, c)| hardly_repeats(c))
+            .map(|(f, _)| f.name().clone())
+            .collect();
+        if unique.is_empty() {
+            return self.properties.clone();
+        }
+        let properties = self.properties.as_ref().clone().into_builder();
+        let without = |made: WriterPropertiesBuilder, name| {
+            made.set_column_dictionary_enabled(ColumnPath::new(vec![name]), false)
+        };
+        Arc::new(unique.into_iter().fold(properties, without).build())
     }
 
     /// How the names of the files end.
@@ -187,7 +206,7 @@ impl OpenFile {
             .convert(&arrow)
             .map_err(wrap)?;
         let writer =
-            SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties.clone()).map_err(wrap)?;
+            SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties(rows)).map_err(wrap)?;
         let factory = ArrowRowGroupWriterFactory::new(&writer, arrow.clone());
         let columns = arrow.fields().iter().zip(&spec.stats).zip(layouts);
         let columns = columns

@@ -5,6 +5,7 @@
 mod file;
 mod kinds;
 mod marks;
+mod repeats;
 mod sink;
 mod split;
 
