@@ -63,8 +63,11 @@ pub fn set_credential_source(source: Arc<dyn CredentialSource>) {
     }
 }
 
-/// The providers that were asked in this process: a forked child asks anew, since another thread may have been asking when it began.
-static ASKED: LazyLock<Mutex<HashMap<(u32, String), Arc<Kept>>>> = LazyLock::new(Mutex::default);
+/// Providers that were asked, by process and name: a forked child asks anew, since another thread may have been asking when it
+/// began.
+type Asked = HashMap<(u32, String), Arc<Kept>>;
+
+static ASKED: LazyLock<Mutex<Asked>> = LazyLock::new(Mutex::default);
 
 /// What a provider gave last, for all stores that name it.
 pub(crate) fn of(provider: &str) -> Result<Arc<Kept>> {

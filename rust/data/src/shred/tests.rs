@@ -100,19 +100,15 @@ fn column(rows: &[Option<Any>]) -> ArrayRef {
             })
         })
         .collect();
-    let part = |at: fn(&(Vec<u8>, Vec<u8>)) -> &Vec<u8>| -> ArrayRef {
-        let parts = built.iter().map(|b| b.as_ref().map(|b| at(b).as_slice()));
-        Arc::new(parts.collect::<BinaryArray>())
-    };
     let ArrowType::Struct(fields) = row_type(&Primitive::Variant.into()) else {
         unreachable!("a variant is a struct");
     };
-    let columns = fields.iter().map(|f| {
-        if f.name() == METADATA {
-            part(|b| &b.0)
-        } else {
-            part(|b| &b.1)
-        }
+    let columns = fields.iter().map(|f| -> ArrayRef {
+        let parts = built.iter().map(|row| {
+            let (metadata, value) = row.as_ref()?;
+            Some(if f.name() == METADATA { metadata } else { value }.as_slice())
+        });
+        Arc::new(parts.collect::<BinaryArray>())
     });
     let nulls = NullBuffer::from_iter(built.iter().map(Option::is_some));
     Arc::new(StructArray::try_new(fields.clone(), columns.collect(), Some(nulls)).unwrap())
