@@ -96,7 +96,7 @@ class Work:
         self._options, _ = split_options(target.options)
         self._spec, self._task_spec = job.native.spec, job.native.task_spec
         parsed = json.loads(self._task_spec)
-        self.stored_ids: str | None = parsed["ids"][0] if parsed["ids"] else None
+        self.stored_ids: str | None = parsed["ids"]["id"] if parsed["ids"] else None
         self.schema = relaxed(json.loads(self._spec)["schema"])
         self.fields: list[dict[str, Any]] = json.loads(json.loads(self._spec)["schema"])["fields"]
         self._generated = {rule["column"] for rule in json.loads(self._spec)["row_rules"]["generated"]}
