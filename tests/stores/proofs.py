@@ -9,9 +9,14 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reliability"
 
 
+def asked() -> bool:
+    """Whether this run is one that is to be kept."""
+    return os.environ.get("DELTAPLANE_PROOFS") == "1"
+
+
 def tell(name: str, *, title: str, claims: list[str], figures: dict[str, object], how: str) -> None:
     """Keeps a proof's claims and figures, if this run is one that is to be kept."""
-    if os.environ.get("DELTAPLANE_PROOFS") != "1":
+    if not asked():
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"title": title, "claims": claims, "figures": figures, "how": how}, indent=2, ensure_ascii=False)

@@ -84,8 +84,10 @@ def appending(table: str, options: dict[str, str], first: int, change: Callable[
     return acknowledged, left_open
 
 
+# It takes minutes, and what a client hears of a NameNode that just died is a matter of the machine's load.
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.skipif(not proofs.asked(), reason="a proof by itself: DELTAPLANE_PROOFS=1")
 def test_the_other_name_node_takes_over(tmp_path: Path) -> None:
     """P070: by the service's name the client finds the active one; what was acknowledged by either is there."""
     with name_service(tmp_path) as service:
