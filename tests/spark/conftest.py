@@ -25,3 +25,18 @@ def in_new_york(spark: SparkSession) -> Iterator[None]:
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     yield
     spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.fixture
+def conf(spark: SparkSession) -> Iterator[dict[str, str]]:
+    """Settings of the session, which end with the test."""
+    given: dict[str, str] = {}
+
+    class Settings(dict[str, str]):
+        def __setitem__(self, key: str, value: str) -> None:
+            given[key] = value
+            spark.conf.set(key, value)
+
+    yield Settings()
+    for key in given:
+        spark.conf.unset(key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,21 +29,6 @@ def table(tmp_path: Path) -> str:
         ids = range(1000 * n, 1000 * (n + 1))
         write_deltalake(location, pa.table({"id": ids, "k": [i % 10 for i in ids]}), mode="append")
     return location
-
-
-@pytest.fixture
-def conf(spark: SparkSession) -> Iterator[dict[str, str]]:
-    """Settings of the session, which end with the test."""
-    given: dict[str, str] = {}
-
-    class Settings(dict[str, str]):
-        def __setitem__(self, key: str, value: str) -> None:
-            given[key] = value
-            spark.conf.set(key, value)
-
-    yield Settings()
-    for key in given:
-        spark.conf.unset(key)
 
 
 def plan_of(df: DataFrame, mode: str = "simple") -> str:

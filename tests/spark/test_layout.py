@@ -142,7 +142,7 @@ def test_convert_names_a_file_that_is_none(spark: SparkSession, path: str) -> No
     assert not DeltaTable.is_deltatable(path)
 
 
-def test_directories_are_listed_by_tasks(spark: SparkSession, path: str) -> None:
+def test_directories_are_listed_by_tasks(spark: SparkSession, path: str, conf: dict[str, str]) -> None:
     days = range(20)
     write_deltalake(path, pa.table({"day": days, "x": days}), partition_by=["day"])
     for n in (3, 17):
@@ -152,11 +152,8 @@ def test_directories_are_listed_by_tasks(spark: SparkSession, path: str) -> None
     assert found is not None
     here = {str(p.relative_to(path)) for p in Path(path).rglob("*") if p.is_file() and "_delta_log" not in p.parts}
     assert {*found["path"].to_pylist()} == here
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    try:
-        SparkTable.forPath(spark, path).vacuum(0)
-    finally:
-        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    conf["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+    SparkTable.forPath(spark, path).vacuum(0)
     left = [p for p in Path(path).rglob("*") if p.is_file() and "_delta_log" not in p.parts]
     assert len(left) == 20
     assert DeltaTable(path).to_pyarrow_table().num_rows == 20

@@ -118,7 +118,7 @@ def test_versions_and_moments_are_restored(spark: SparkSession, path: str, in_ne
         table.restoreToTimestamp(12342323232)  # type: ignore[arg-type]
 
 
-def test_vacuum_looks_through_the_directory(spark: SparkSession, tmp_path: Path) -> None:
+def test_vacuum_looks_through_the_directory(spark: SparkSession, tmp_path: Path, conf: dict[str, str]) -> None:
     path = tmp_path / "t"
     table = written(spark, str(path), [("a", 1), ("b", 2)])
     (path / "abc.txt").write_text("abcde")
@@ -127,11 +127,8 @@ def test_vacuum_looks_through_the_directory(spark: SparkSession, tmp_path: Path)
     assert (path / "abc.txt").exists()
     with pytest.raises(AnalysisException, match="retention"):
         table.vacuum(0)
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    try:
-        assert table.vacuum(0.0).count() == 0
-    finally:
-        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    conf["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+    assert table.vacuum(0.0).count() == 0
     assert not (path / "abc.txt").exists()
     assert rows(table.toDF()) == [("a", 1), ("b", 2)]
 

@@ -113,7 +113,7 @@ def test_frames_follow_the_table_and_tell_of_it(spark: SparkSession, path: str) 
     assert (detail.format, detail.minWriterVersion, detail.partitionColumns) == ("delta", 2, [])
 
 
-def test_files_are_cared_for(spark: SparkSession, path: str) -> None:
+def test_files_are_cared_for(spark: SparkSession, path: str, conf: dict[str, str]) -> None:
     from deltaplane import spark as dp
 
     for n in range(3):
@@ -126,11 +126,8 @@ def test_files_are_cared_for(spark: SparkSession, path: str) -> None:
     assert table.optimize().executeZOrderBy("x").count() == 1
     with pytest.raises(InvalidArgumentError, match="retention"):
         table.vacuum(0)
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    try:
-        assert table.vacuum(0).count() == 0
-    finally:
-        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    conf["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+    assert table.vacuum(0).count() == 0
     assert table.toDF().count() == 3
     assert len(list(Path(path).glob("*.parquet"))) == 1
 

@@ -31,7 +31,6 @@ __all__ = ["in_bins", "rebalanced", "write"]
 # Settings of optimised writes, the session's and the table's.
 _OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite.enabled"
 _BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
-_AUTO_OPTIMIZE = ("delta.autoOptimize.optimizeWrite", "delta.autoOptimize")
 
 
 def write(
@@ -138,7 +137,7 @@ def write(
     check_declared(job.spec, location)
     df, broken = ruled(df, job.spec, location)
     partition_columns = json.loads(job.spec)["partition_columns"]
-    if _optimizes(df, job, optimize_write, configuration):
+    if _optimizes(df, job, optimize_write):
         df = in_bins(df, partition_columns)
     elif rebalance and partition_columns:
         df = rebalanced(df, partition_columns)
@@ -151,19 +150,12 @@ def write(
     return commit_files(job, adds)
 
 
-def _optimizes(
-    df: DataFrame, job: _native.WriteJob, asked: bool | None, configuration: Mapping[str, str | None] | None
-) -> bool:
+def _optimizes(df: DataFrame, job: _native.WriteJob, asked: bool | None) -> bool:
     """Whether rows are shuffled to files of a good size: the caller says it, or the session, or the table."""
     if asked is not None:
         return asked
     told = df.sparkSession.conf.get(_OPTIMIZE_WRITE, None)
-    if told is None:
-        of: Mapping[str, str | None] = configuration or {}
-        if job.version is not None:
-            of = json.loads(job.newest().metadata_json()).get("configuration", {})
-        told = next((of[name] for name in _AUTO_OPTIMIZE if of.get(name) is not None), None)
-    return str(told).lower() == "true"
+    return job.optimizes if told is None else told.lower() == "true"
 
 
 def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:

@@ -52,6 +52,8 @@ pub struct Properties {
     pub target_file_size_bytes: Option<u64>,
     /// Whether small files are put together after a commit.
     pub auto_compact: bool,
+    /// Whether rows are shuffled to files of a good size before they are written, where tasks write them.
+    pub optimize_write: bool,
     /// Codec of new files, when set.
     pub compression: Option<String>,
     /// Whether checkpoints hold statistics as JSON text (P051).
@@ -101,6 +103,9 @@ impl Properties {
             auto_compact: get("autoOptimize.autoCompact")
                 .or_else(|| get("autoOptimize"))
                 .is_some_and(|v| v.eq_ignore_ascii_case("true") || v.eq_ignore_ascii_case("auto")),
+            optimize_write: get("autoOptimize.optimizeWrite")
+                .or_else(|| get("autoOptimize"))
+                .is_some_and(|v| v.eq_ignore_ascii_case("true")),
             compression: get("parquet.compression.codec").map(str::to_lowercase),
             stats_as_json: get("checkpoint.writeStatsAsJson").is_none_or(|v| !v.eq_ignore_ascii_case("false")),
             stats_as_struct: !is("checkpoint.writeStatsAsStruct", "false"),

@@ -239,6 +239,12 @@ impl WriteJob {
         run(py, || Ok(self.planned()?.version()))
     }
 
+    /// Whether the table wants rows shuffled to files of a good size before tasks write them.
+    #[getter]
+    fn optimizes(&self, py: Python<'_>) -> PyResult<bool> {
+        run(py, || Ok(self.planned()?.target().properties.optimize_write))
+    }
+
     /// What the commit of these files would be, as JSON.
     fn rehearse(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
         run(py, || {

@@ -143,12 +143,29 @@ pub struct FileWriter {
     max_open: usize,
     /// Key: the partition's values as text, in the order of the partition columns.
     partitions: HashMap<Vec<Option<String>>, Partition>,
-    files_started: usize,
     open_files: usize,
     closing: Vec<JoinHandle<Result<Add>>>,
     adds: Vec<Add>,
-    /// Keys of every file begun, for `abort`.
+    begun: Begun,
+}
+
+/// The files that a writer has begun.
+struct Begun {
+    /// The number of the next one.
+    next: usize,
+    /// Their keys, for `abort`.
     keys: Vec<String>,
+}
+
+impl Begun {
+    /// The number and the decoded path of a new file in this directory of a partition.
+    fn new_file(&mut self, spec: &FileSpec, dir: &str) -> (usize, String) {
+        let number = self.next;
+        let path = spec.new_path(dir, number);
+        self.next += 1;
+        self.keys.push(path.clone());
+        (number, path)
+    }
 }
 
 impl FileWriter {
@@ -183,11 +200,13 @@ impl FileWriter {
             target_file_size_bytes: spec.target_file_size_bytes.max(1),
             max_open: spec.max_open_partitions.max(1),
             partitions: HashMap::new(),
-            files_started: spec.first_file,
             open_files: 0,
             closing: Vec::new(),
             adds: Vec::new(),
-            keys: Vec::new(),
+            begun: Begun {
+                next: spec.first_file,
+                keys: Vec::new(),
+            },
         })
     }
 
@@ -261,7 +280,7 @@ impl FileWriter {
         for handle in std::mem::take(&mut self.closing) {
             let _ = handle.await;
         }
-        for key in &self.keys {
+        for key in &self.begun.keys {
             if let Err(e) = self.store.delete(key).await {
                 tracing::warn!(file = %key, error = %e, "a data file of an aborted write is left behind: vacuum removes it");
             }
@@ -291,10 +310,7 @@ impl FileWriter {
         let file = match &mut p.file {
             Some(file) => file,
             slot => {
-                let number = self.files_started;
-                let path = self.spec.new_path(&p.dir, number);
-                self.files_started += 1;
-                self.keys.push(path.clone());
+                let (number, path) = self.begun.new_file(&self.spec, &p.dir);
                 self.open_files += 1;
                 let values = p.values.clone();
                 slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, values, &rows).await?)
@@ -335,10 +351,7 @@ impl FileWriter {
         let Some(p) = self.partitions.get_mut(key) else {
             return Ok(());
         };
-        let number = self.files_started;
-        let path = self.spec.new_path(&p.dir, number);
-        self.files_started += 1;
-        self.keys.push(path.clone());
+        let (number, path) = self.begun.new_file(&self.spec, &p.dir);
         let pending = p.take_pending()?;
         let (store, spec, values) = (self.store.clone(), self.spec.clone(), p.values.clone());
         self.closing.push(tokio::spawn(async move {
