@@ -44,8 +44,27 @@ TAGS = pa.table(
     {"id": [1, 2, 3], "tags": pa.array([[("a", 1), ("b", None)], [], None], pa.map_(pa.string(), pa.int32()))}
 )
 
+
+def listed(*columns: str) -> str:
+    """A list of VALUES that is long enough to be taken column by column; `columns` have their cells behind each `|`."""
+    cells = [column.split("|") for column in columns]
+    rows = ("(" + ", ".join(c[i % len(c)] for c in cells) + ")" for i in range(60))
+    return f"SELECT * FROM VALUES {', '.join(rows)} AS v"
+
+
+LISTED = [
+    listed("1|-2|NULL|2147483648", r"'a'|'it\'s'|NULL|''|r'\n'|'a' 'b'|'é😀'"),
+    listed("1|2.5|-0.125|NULL|12345.678", "1.5|2e0|-1e-300|3D", "true|false|NULL", "1Y|-3S|4L|1.5BD"),
+    listed("1.5F|2|1e308", "X'00ff'|X''|NULL", "DATE '2024-02-29'|NULL|date'0001-01-01'"),
+    listed("TIMESTAMP '2024-01-01 01:02:03.456'|NULL|timestamp'1969-12-31 23:59:59.999999+02:00'"),
+    listed("TIMESTAMP_NTZ '2024-01-01 01:02:03'", "DATE '2024-01-01'|TIMESTAMP '2024-01-01 00:00:01'", "NULL", "5"),
+    listed("1 + 1|-(3)|abs(-4)|7", "CAST('12' AS INT)|CAST(' 13 ' AS INT)|TRY_CAST('x' AS INT)|'14'::INT"),
+    listed("array(1, 2)|array(3)|NULL", "upper('a')|concat('b', 'c')|'d'"),
+]
+
 # Where a query has no order of its own its rows are compared as a bag.
 QUERIES = [
+    *LISTED,
     # projections
     "SELECT * FROM sales",
     "SELECT id, k FROM sales",
@@ -318,6 +337,10 @@ QUERIES = [
 
 # Both engines fail: by the statement, or by a row of it.
 FAILING = [
+    listed("1|2|'a'"),
+    listed("1|CAST('x' AS INT)"),
+    listed("1|DATE '2024-02-30'"),
+    listed("1|1 / 0"),
     "SELECT id + explode(l) AS x FROM sales",
     "SELECT explode(k) AS x FROM sales",
     "SELECT id, x FROM sales LATERAL VIEW explode(l) t AS x, y",

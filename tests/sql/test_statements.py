@@ -23,6 +23,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from sql.queries import LISTED
 
 Table = Callable[[], str]
 Run = Callable[..., list[dict[str, Any]]]
@@ -149,6 +150,35 @@ def test_a_wrong_insert_changes_nothing(path: str, run: Run, text: str, error: t
     with pytest.raises(error, match=said):
         run(text, u=pa.table({"x": [1]}))
     assert DeltaTable(path).version() == 0
+
+
+@pytest.mark.parametrize("query", LISTED)
+def test_long_lists_mean_what_short_ones_do(monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    by_columns = sql(query)
+    monkeypatch.setattr("deltaplane.queries.planning.MANY", 1 << 30)
+    assert by_columns.equals(sql(query))
+
+
+def test_a_long_list_is_inserted(tmp_table: Table) -> None:
+    where = tmp_table()
+    sql(f"CREATE TABLE delta.`{where}` (id BIGINT, k STRING DEFAULT 'none', m DECIMAL(9,2), day DATE)")
+    listed = ", ".join(f"({i}, {'DEFAULT' if i % 2 else 'NULL'}, {i}.5, DATE '2024-01-01')" for i in range(1000))
+    sql(f"INSERT INTO delta.`{where}` VALUES {listed}")
+    day = dt.date(2024, 1, 1)
+    assert rows(where)[:2] == [(0, None, Decimal("0.50"), day), (1, "none", Decimal("1.50"), day)]
+    assert DeltaTable(where).to_pyarrow_table().column("id").to_pylist() == list(range(1000))
+    wrong = listed.replace("(777, ", "(777 / 0, ").replace("(888, ", "('x', ")
+    for text, said in ((wrong, "don't go together"), (listed + ", ('1', NULL)", "expected 4 values in each row")):
+        with pytest.raises(InvalidArgumentError, match=said):
+            sql(f"INSERT INTO delta.`{where}` VALUES {text}")
+    assert DeltaTable(where).version() == 1
+
+
+def test_many_shapes_of_cells_are_taken_as_they_are() -> None:
+    listed = ", ".join(f"({i} + {i}, {i})" for i in range(60))
+    assert sql(f"SELECT sum(a) AS a, sum(b) AS b FROM VALUES {listed} AS v(a, b)").to_pylist() == [
+        {"a": 3540, "b": 1770}
+    ]
 
 
 def test_rows_are_replaced(tmp_table: Table) -> None:

@@ -16,7 +16,7 @@ from deltaplane.expr.syntax import Call, Cast, Lambda, Literal, Name, Syntax, Va
 from deltaplane.expr.typed import Context, Typed, attempted, refuse
 from deltaplane.expr.types import SparkType, text
 
-__all__ = ["SIGNS", "Binder", "below"]
+__all__ = ["SIGNS", "Binder", "below", "of_text"]
 
 # Operators that the text spells as signs or words; everything else is written as a function.
 SIGNS = ("and", "or", "not", "in", "between", "like", "div", "case", "[]", ".")
@@ -32,6 +32,13 @@ def below(column: str, of: SparkType | None, sql: str, fields: Sequence[str]) ->
             raise InvalidArgumentError(f"`{column}` is {of}, which has no field `{part}`")
         value = functions.collections.field_of(value, part)
     return value
+
+
+def of_text(to: SparkType, sql: str) -> str:
+    """A constant of a type from its text, which `sql` gives; a binary one's is hexadecimal."""
+    if to.name == "string":
+        return sql
+    return f"from_hex({sql})" if to.name == "binary" else f"CAST({sql} AS {to.duck})"
 
 
 class Binder:
@@ -95,9 +102,8 @@ class Binder:
             word = "true" if value else "false"
             return Typed(to, word, literal=word, constant=True)
         if isinstance(value, bytes):
-            return Typed(to, f"from_hex('{value.hex()}')", constant=True)
-        sql = text(value) if to.name == "string" else f"CAST('{value}' AS {to.duck})"
-        return Typed(to, sql, literal=value, constant=True)
+            return Typed(to, of_text(to, f"'{value.hex()}'"), constant=True)
+        return Typed(to, of_text(to, text(value)), literal=value, constant=True)
 
     def column(self, node: Name) -> Typed:
         """The typed form of a column or of a field below one."""

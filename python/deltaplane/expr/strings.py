@@ -51,6 +51,8 @@ def lower(text: str, found: list[str]) -> str:
 
 
 def unescape(body: str, quote: str) -> str:
+    if "\\" not in body and quote not in body:
+        return body
     # A doubled quote is one quote; an escaped one must not be taken for half of a pair.
     parts = re.split(r"(\\.)", body, flags=re.DOTALL)
     joined = "".join(p if p.startswith("\\") else p.replace(quote * 2, quote) for p in parts)

@@ -182,14 +182,14 @@ class Parser:
 
     def _tokens(self) -> list[Token]:
         found, position = [], 0
-        while position < len(self.sql):
-            match = self.pattern.match(self.sql, position)
-            if match is None:
-                self.wrong(f"unexpected {self.sql[position]!r}", position)
-            if match.lastgroup and match.lastgroup != "space":
-                kind = "op" if match.lastgroup == "sign" else match.lastgroup
-                found.append(Token(kind, match.group(), position))
-            position = match.end()
+        for match in self.pattern.finditer(self.sql):
+            if match.start() != position:
+                break
+            position, kind = match.end(), match.lastgroup
+            if kind is not None and kind != "space":
+                found.append(Token("op" if kind == "sign" else kind, match.group(), match.start()))
+        if position < len(self.sql):
+            self.wrong(f"unexpected {self.sql[position]!r}", position)
         return found
 
     def wrong(self, why: str, place: int | None = None) -> NoReturn:

@@ -201,11 +201,27 @@ class Grammar(Cursor):
             if defaults and self.peek() == "default" and self.peek(1) in (",", ")"):
                 self.at += 1
                 return None
-            # A literal alone needs none of the steps through the operators.
-            alone = self.kind() in ("number", "string") and self.peek(1) in (",", ")")
-            return self.primary() if alone else self.expression()
+            made = self.constant()
+            return self.expression() if made is None else made
 
         return tuple(self.listed(one)) if self.peek() == "(" else (one(),)
+
+    def constant(self) -> Syntax | None:
+        """The constant that is a whole cell, without the steps through the operators; None where there is more."""
+        tokens = self.tokens[self.at : self.at + 3]
+        if len(tokens) < 3:
+            return None
+        (kind, text, _), (then, after, _), _ = tokens
+        if after in (",", ")") and then == "op":
+            if kind in ("number", "string") or (kind == "name" and text.lower() in ("null", "true", "false")):
+                return self.primary()
+        elif tokens[2].text in (",", ")") and tokens[2].kind == "op":
+            if text == "-" and then == "number":
+                self.at += 1
+                return self.number("-")
+            if kind == "name" and then == "string" and text.lower() in ("date", "timestamp", "timestamp_ntz"):
+                return self.primary()
+        return None
 
     def select(self) -> Select:
         token = self.at

@@ -20,6 +20,7 @@ __all__ = [
     "Column",
     "Exploded",
     "Filter",
+    "Held",
     "Joined",
     "Node",
     "OneRow",
@@ -137,6 +138,19 @@ class Rows:
     def render(self, needed: Sequence[str]) -> str:
         listed = ", ".join(f"({', '.join(value.sql for value in row)})" for row in self.rows)
         return f"SELECT {_list(needed)} FROM (VALUES {listed}) AS v({', '.join(self.ids)})"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        pass
+
+
+@dataclass
+class Held:
+    """Columns in memory, under the name by which DuckDB knows them."""
+
+    name: str
+
+    def render(self, needed: Sequence[str]) -> str:
+        return f"SELECT {_list(needed)} FROM {self.name}"
 
     def narrow(self, conditions: list[Syntax]) -> None:
         pass

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Call, Cast, Name, Syntax
@@ -68,7 +68,11 @@ from deltaplane.queries.syntax import (
     View,
     Window,
 )
+from deltaplane.queries.tabulated import MANY, Cells, over_cells, tabulated
 from deltaplane.queries.windows import over
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Planned", "Planner", "Tables"]
 
@@ -100,7 +104,7 @@ Names = Mapping[str, tuple[Nested, "Names"]]
 
 
 class Planner:
-    """Plans one statement's queries. `sources` are the tables that they read, by DuckDB's names."""
+    """Plans one statement's queries. `sources` are the tables that they read, `held` the columns in memory, by DuckDB's names."""
 
     def __init__(self, cursor: Cursor, tables: Tables, context: Context) -> None:
         self._cursor = cursor
@@ -111,6 +115,7 @@ class Planner:
         self._outer: list[Column] = []
         self._correlated: set[str] = set()
         self.sources: list[Source] = []
+        self.held: list[tuple[str, pa.Table]] = []
         self.throws = False
 
     def plan(self, query: Query, names: Names | None = None) -> Planned:
@@ -170,17 +175,29 @@ class Planner:
         return self.plan(body, names)
 
     def _values(self, values: Values, names: Names) -> Planned:
-        scope = self._scope([], names)
         with self._cursor.located(values.token):
-            rows = []
+            given = []
             for row in values.rows:
                 if any(cell is None for cell in row):
                     raise InvalidArgumentError("DEFAULT stands for a column's value in INSERT alone")
-                rows.append([self._bound(scope, cell).typed for cell in row if cell is not None])
+                given.append([cell for cell in row if cell is not None])
+            columns = tabulated(given, self._id) if len(given) >= MANY else None
+            if columns is not None:
+                return self._held(columns, names)
+            scope = self._scope([], names)
+            rows = [[self._bound(scope, cell).typed for cell in row] for row in given]
             types = [together([row[i].type for row in rows], f"column {i + 1} of VALUES") for i in range(len(rows[0]))]
             cells = [[converted(self._context, v, to) for v, to in zip(row, types, strict=True)] for row in rows]
-        columns = [Column(self._id(), f"col{i + 1}", to) for i, to in enumerate(types)]
-        return Planned(Rows([c.id for c in columns], cells), columns)
+        made = [Column(self._id(), f"col{i + 1}", to) for i, to in enumerate(types)]
+        return Planned(Rows([c.id for c in made], cells), made)
+
+    def _held(self, given: Sequence[Cells], names: Names) -> Planned:
+        scope = self._scope([shape.constant for cells in given for shape in cells.shapes if shape.constant], names)
+        made = over_cells(given, f"v{len(self.held)}", self._context, self._id, lambda tree: self._bound(scope, tree))
+        for output in made.node.outputs:
+            self._note(output.value.typed)
+        self.held.append((made.name, made.table))
+        return Planned(made.node, made.columns)
 
     def _sets(self, body: SetOperation, names: Names) -> Planned:
         left, right = self._body(body.left, names), self._body(body.right, names)

@@ -80,7 +80,7 @@ class Prepared:
             disable_optimizers(connection, _unwanted(connection, self._planner.throws))
             for stream in streams:
                 connection.register(stream.name, stream)
-            for name, table in facts:
+            for name, table in (*facts, *self._planner.held):
                 connection.register(name, table)
             made = connection.sql(text).to_arrow_table()
         except Exception as e:
