@@ -23,8 +23,8 @@ unexport CARGO_TARGET_DIR
 
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 PYTEST_ARGS ?=
-# Two: each may have a JVM, which uses every core at times.
-PYTEST_WORKERS ?= 2
+# Two have a JVM each and wait for it at times; the third uses what they leave.
+PYTEST_WORKERS ?= 3
 BENCH_ARGS ?=
 SIM_ARGS ?=
 
@@ -65,7 +65,7 @@ $(STAMPS)/jars: tests/interop/jars.py | $(STAMPS)/venv
 jars: $(STAMPS)/jars ## the delta-spark jars that the interop tests compare with
 
 # Two toolchains and their downloads serve the build alone: some 2 minutes, once.
-$(STAMPS)/servers: tests/stores/install_servers.py requirements/servers.lock $(wildcard tests/stores/pinned/*) | $(STAMPS)/venv
+$(STAMPS)/servers: tests/stores/install_servers.py requirements/servers.lock requirements/locking.lock $(wildcard tests/stores/pinned/*) | $(STAMPS)/venv
 	rm -rf .cache/servers && $(BIN)/python tests/stores/install_servers.py
 	@mkdir -p $(@D) && touch $@
 
@@ -83,7 +83,11 @@ $(STAMPS)/browser: tests/browser/install_browser.py requirements/browser.lock $(
 browser: $(STAMPS)/browser ## the headless browser that pages are tested in
 
 .PHONY: servers
-servers: $(STAMPS)/servers $(STAMPS)/hadoop ## the stores' servers that tests run against: versitygw (S3), Azurite and HDFS
+servers: $(STAMPS)/servers $(STAMPS)/hadoop ## what tests of stores run against: versitygw (S3), Azurite, HDFS and an older delta-rs
+
+# With -j: what is fetched comes while the core is compiled.
+.PHONY: setup
+setup: develop jars servers browser ## all that the tests need
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
@@ -94,7 +98,7 @@ demo: develop ## set up from nothing, then load ten days of bank transactions th
 
 # The boundary crate has no Rust tests (rust/python/Cargo.toml says why); pytest runs it.
 .PHONY: test
-test: develop jars servers browser ## every test, Rust and Python
+test: setup ## every test, Rust and Python
 	cargo test --workspace --exclude deltaplane-python --locked --no-fail-fast
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
@@ -173,6 +177,8 @@ lock: ## requirements/*.lock from requirements/*.in
 		--no-emit-index-url requirements/servers.in --output-file requirements/servers.lock
 	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-emit-index-url requirements/browser.in --output-file requirements/browser.lock
+	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url requirements/locking.in --output-file requirements/locking.lock
 	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-emit-index-url requirements/benches.in --output-file requirements/benches.lock
 

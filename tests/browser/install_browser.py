@@ -15,7 +15,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from stores.install_servers import ROOT, npm_packages, run, toolchains
+from stores.install_servers import ROOT, npm_packages, run, wheels
 
 HERE = Path(__file__).resolve().parent
 CACHE = ROOT / ".cache" / "browser"
@@ -38,7 +38,7 @@ def install() -> None:
         packages, made = work / "packages", work / "browser"
         packages.mkdir()
         made.mkdir()
-        toolchains(work / "tools", "browser.lock")
+        wheels(work / "tools", "browser.lock")
         node = npm_packages(work / "tools", work, HERE / "pinned", packages)
         packed = packages / "node_modules" / "@sparticuz" / "chromium" / "bin"
         run([node, "-e", UNPACK, packed / "chromium.br", made / "chromium"], work)

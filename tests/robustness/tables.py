@@ -318,6 +318,51 @@ def bomb(column: str, member: str, size: int) -> Callable[[pa.Table], pa.Table]:
     return change
 
 
+def page_claims(file: bytes, size: int) -> bytes:
+    """The file whose pages of more than 2**27 bytes claim to have so many (an int) when they are decompressed."""
+    # From 2**27 on such a number has five bytes, as the largest one has: nothing else in the file moves.
+    number = varint((size << 1 ^ size >> 31) & (1 << 32) - 1)
+    number = number if len(number) == 5 else padded(number)
+    footer = pq.ParquetFile(pa.BufferReader(file)).metadata
+    groups = [footer.row_group(n) for n in range(footer.num_row_groups)]
+    starts = [group.column(n).data_page_offset for group in groups for n in range(group.num_columns)]
+    for start in starts:
+        # A page's kind, then this number, each behind a byte for the field.
+        at = start + 3
+        if file[start : start + 3 : 2] == b"\x15\x15" and min(file[at : at + 4]) > 127 and 0 < file[at + 4] < 128:
+            file = file[:at] + number + file[at + 5 :]
+    return file
+
+
+def padded(number: bytes) -> bytes:
+    """The same number of Thrift in five bytes."""
+    return bytes(b | 128 for b in number) + b"\x80" * (4 - len(number)) + b"\0"
+
+
+def long_page_claims(size: int) -> Callable[[bytes], bytes]:
+    """A data file of one long text whose page claims so many bytes."""
+
+    def change(_: bytes) -> bytes:
+        long = pa.table({"x": ["a" * (135 << 20)]})
+        return page_claims(parquet(long, compression="zstd", use_dictionary=False, write_statistics=False), size)
+
+    return change
+
+
+def checkpoint_page_claims(size: int) -> Spoil:
+    whole = with_checkpoint(bomb("add", "path", 135 << 20), commits=False)
+
+    def spoil(table: Path) -> None:
+        whole(table)
+        path = log_file(table, f"{0:020}.checkpoint.parquet")
+        before = path.read_bytes()
+        after = page_claims(before, size)
+        assert before != after
+        path.write_bytes(after)
+
+    return spoil
+
+
 def retyped(column: str) -> Callable[[pa.Table], pa.Table]:
     """A checkpoint in which every member of an action is a whole number."""
 
@@ -445,6 +490,7 @@ FILES: dict[str, Spoil] = {
     "a checkpoint with a long schema": with_checkpoint(bomb("metaData", "schemaString", 130 << 20), commits=False),
     "a checkpoint with a long path": with_checkpoint(bomb("add", "path", 130 << 20), commits=False),
     "a checkpoint with long statistics": with_checkpoint(bomb("add", "stats", 130 << 20), commits=True),
+    **{f"a checkpoint whose page claims {n} bytes": checkpoint_page_claims(n) for n in (2**31 - 1, -1)},
     **{
         f"a checkpoint whose {column} has other types": with_checkpoint(retyped(column), commits=False)
         for column in ("add", "metaData", "protocol", "domainMetadata")
@@ -454,6 +500,7 @@ FILES: dict[str, Spoil] = {
     "a data file that is cut": data(lambda file: file[: len(file) // 2]),
     "a data file with an endless footer": data(lambda file: file[:-8] + b"\xff\xff\xff\x7fPAR1"),
     **{f"a data file that claims {n} rows": data(claims(n)) for n in (2**31, 2**33 + 1, MOST, -1, LEAST)},
+    **{f"a data file whose page claims {n} bytes": data(long_page_claims(n)) for n in (2**31 - 1, -1)},
     "a data file of other columns": data(lambda _: parquet(pa.table({"y": [{"x": 1}]}))),
     "a data file that is a directory": data_as_directory,
 }
@@ -479,6 +526,8 @@ def tables(root: Path, files_in_a_log: int, zeros: int) -> Iterator[tuple[str, P
         "a log of files that mean nothing": many(lambda n: f"{n:020}.json.tmp", files_in_a_log),
         "a log of checksums": many(lambda n: f"{n + 1:020}.crc", files_in_a_log),
         "a commit of zeros": sparse(commit(1), zeros),
+        "a checksum of zeros": sparse(f"{0:020}.crc", zeros),
+        "a hint of zeros": sparse(HINT, zeros),
     }
     spoils = {name: by_commit(change) for name, change in COMMITS.items()} | FILES | of_many
     for number, (name, spoil) in enumerate((spoils | ESCAPES).items()):

@@ -78,18 +78,20 @@ def new_lock_table(server: S3Server) -> LockTable:
 class Cut:
     """Which request of a commit is the last: after it, or after it arrived but before its answer, the line is dead.
 
-    A commit's first request looks whether its name is free; those before it aren't counted.
+    A commit's first request (ours looks whether its name is free) begins the count.
     """
 
-    def __init__(self, after: int | None, *, answered: bool = True) -> None:
-        self.after, self.answered = after, answered
+    def __init__(self, after: int | None, *, answered: bool = True, first: str = "HEAD 0") -> None:
+        self.after, self.answered, self._first = after, answered, first
         self.seen: list[str] = []
+        # Set when the last request has done its work, or is lost.
+        self.reached = threading.Event()
         self._lock = threading.Lock()
 
     def count(self, what: str) -> tuple[bool, bool]:
         """Whether this request is passed on, and whether its answer is."""
         with self._lock:
-            if self.seen or what.startswith("HEAD 0"):
+            if self.seen or what.startswith(self._first):
                 self.seen.append(what)
             number = len(self.seen)
         if self.after is None or number < self.after:
@@ -106,6 +108,8 @@ def proxy(server: S3Server, cut: Cut) -> Iterator[str]:
         name = urlsplit(request.path).path.rpartition("/")[2]
         passed, answered = cut.count(f"{target or request.command} {name}")
         answer = ask() if passed else None
+        if cut.after is not None and len(cut.seen) >= cut.after:
+            cut.reached.set()
         return answer if answered else None
 
     with forwarding(server.endpoint, serve) as endpoint:

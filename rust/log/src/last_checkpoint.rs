@@ -34,11 +34,15 @@ pub(crate) struct TopFile {
     pub modification_time: i64,
 }
 
+/// A hint that is larger isn't read on: some writers put a checkpoint's schema into it, nobody more.
+const MOST_BYTES: u64 = 16 << 20;
+
 /// The hinted version; `None` when the hint is absent or unreadable: then the whole log is listed.
 pub(crate) async fn read(store: &Store) -> Result<Option<u64>> {
-    match store.read(&paths::last_checkpoint()).await {
+    // A hint that is cut off doesn't parse.
+    match store.read_range(&paths::last_checkpoint(), 0..MOST_BYTES).await {
         Ok(bytes) => Ok(parse(&bytes)),
-        Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
+        Err(e) if matches!(e.kind(), Kind::ObjectNotFound | Kind::InvalidArgument) => Ok(None),
         Err(e) => Err(e),
     }
 }

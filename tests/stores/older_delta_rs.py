@@ -1,0 +1,31 @@
+"""Appends by a delta-rs that takes locks in DynamoDB, for whoever asks on its standard input.
+
+A program of its own, since today's delta-rs, which doesn't, is in the tests' environment. Started by `test_lock_table_peer.py`;
+ends when its input does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+
+def main() -> None:
+    """One line in, `[table, first number, options]`; one out: the version that it made, or the error."""
+    import deltalake
+    from arro3.core import Array, DataType, Table
+
+    for line in sys.stdin:
+        location, number, options = json.loads(line)
+        rows = Table.from_arrays([Array([number], DataType.int64())], names=["id"])
+        try:
+            patient = deltalake.CommitProperties(max_commit_retries=100)
+            deltalake.write_deltalake(location, rows, mode="append", storage_options=options, commit_properties=patient)
+            answer = {"version": deltalake.DeltaTable(location, storage_options=options).version()}
+        except Exception as e:
+            answer = {"error": f"{type(e).__name__}: {e}"}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

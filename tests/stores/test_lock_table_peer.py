@@ -1,0 +1,180 @@
+"""A lock table shared with another implementation: the last delta-rs that has delta-spark's lock table."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import pytest
+
+from deltaplane import DeltaTable, write_deltalake
+from deltaplane.exceptions import DeltaError
+from stores.dynamo_server import Cut, LockTable, new_lock_table, proxy
+from stores.numbers import ids, rows
+from stores.servers import program
+
+if TYPE_CHECKING:
+    from tests.conftest import S3Server
+
+PROGRAM = Path(__file__).with_name("older_delta_rs.py")
+APPENDS = 6
+# The other one asks again for minutes where its line is dead; it is ended as a crash would.
+PATIENCE_SECONDS = 60
+THEIR_FIRST = "PUT _commit_"
+
+
+class Peer:
+    """The other implementation, in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def append(self, table: str, number: int, options: dict[str, str]) -> dict[str, Any]:
+        """One row; the answer has the table's version then, or the error."""
+        self.begin(table, number, options)
+        answer = cast(IO[str], self._process.stdout).readline()
+        return cast(dict[str, Any], json.loads(answer or '{"error": "its process ended"}'))
+
+    def begin(self, table: str, number: int, options: dict[str, str]) -> None:
+        """The same without waiting for an answer."""
+        to = cast(IO[str], self._process.stdin)
+        to.write(json.dumps([table, number, options]) + "\n")
+        to.flush()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+@contextmanager
+def peer() -> Iterator[Peer]:
+    with subprocess.Popen(
+        [sys.executable, PROGRAM],
+        env={**os.environ, "PYTHONPATH": program("locking")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield Peer(process)
+        cast(IO[str], process.stdin).close()
+        try:
+            process.wait(PATIENCE_SECONDS)
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def locks(moto_server: S3Server) -> LockTable:
+    return new_lock_table(moto_server)
+
+
+def options(locks: LockTable) -> dict[str, str]:
+    """Without conditional puts, so that the lock table alone decides."""
+    return {**locks.options, "aws_conditional_put": "disabled"}
+
+
+def append(table: str, number: int, locks: LockTable, **more: str) -> None:
+    write_deltalake(table, rows(number), mode="append", storage_options={**options(locks), **more})
+
+
+def found(table: str, locks: LockTable) -> list[int]:
+    return ids(DeltaTable(table, storage_options=options(locks)))
+
+
+def test_in_turn(locks: LockTable) -> None:
+    """Both see each other's commits and leave items of one shape."""
+    table = f"{locks.server.new_bucket()}/t"
+    with peer() as other:
+        for number in range(0, 6, 2):
+            append(table, number, locks)
+            assert other.append(table, number + 1, options(locks)) == {"version": number + 1}
+    assert found(table, locks) == list(range(6))
+    items = locks.items()
+    assert [(item["fileName"]["S"], item["complete"]["S"]) for item in items] == [(f"{v:020}.json", "true") for v in range(6)]
+    assert len({item["tablePath"]["S"] for item in items}) == 1
+    assert len({tuple(sorted((name, *value) for name, value in item.items())) for item in items}) == 1
+
+
+def test_racing(locks: LockTable) -> None:
+    table = f"{locks.server.new_bucket()}/t"
+    write_deltalake(table, rows(0, 0), storage_options=options(locks))
+
+    def ours(first: int) -> None:
+        for number in range(first, first + APPENDS):
+            append(table, number, locks)
+
+    def theirs(first: int) -> None:
+        with peer() as other:
+            for number in range(first, first + APPENDS):
+                assert "error" not in other.append(table, number, options(locks))
+
+    with ThreadPoolExecutor(4) as pool:
+        begun = [pool.submit(write, n * APPENDS) for n, write in enumerate((ours, theirs, ours, theirs))]
+        for one in begun:
+            one.result()
+    assert found(table, locks) == list(range(4 * APPENDS))
+    items = locks.items()
+    assert [(item["fileName"]["S"], item["complete"]["S"]) for item in items] == [
+        (f"{v:020}.json", "true") for v in range(4 * APPENDS + 1)
+    ]
+
+
+def test_theirs_crash_and_we_finish(locks: LockTable) -> None:
+    """Their line dies after each of a commit's requests: our next reader finds the commit whole or not at all."""
+    table = f"{locks.server.new_bucket()}/t"
+    append(table, 0, locks)
+    calm = Cut(None, first=THEIR_FIRST)
+    with proxy(locks.server, calm) as endpoint, peer() as other:
+        assert other.append(table, 1, options(locks.behind(endpoint))) == {"version": 1}
+    commit = [what.split()[0] for what in calm.seen]
+    points = commit.index("UpdateItem") + 1
+    assert commit[:points].count("PutItem") == 1
+    kept, whole = [0, 1], 0
+    for number, after in enumerate(range(1, points + 1), 2):
+        cut = Cut(after, first=THEIR_FIRST)
+        with proxy(locks.server, cut) as endpoint, peer() as other:
+            other.begin(table, number, options(locks.behind(endpoint)))
+            assert cut.reached.wait(PATIENCE_SECONDS), f"{after} requests never came: {cut.seen}"
+            other.kill()
+        now = found(table, locks)
+        assert now in (kept, sorted([*kept, number])), cut.seen
+        whole += now != kept
+        kept = now
+        append(table, 1000 + number, locks)
+        kept = sorted([*kept, 1000 + number])
+    assert found(table, locks) == kept
+    assert 0 < whole < points, "no crash point before the decision, or none behind it"
+    assert all(item["complete"]["S"] == "true" for item in locks.items())
+
+
+def test_ours_crash_and_they_finish(locks: LockTable) -> None:
+    """Our line dies after each of a commit's requests: their next append goes on from what was decided."""
+    table = f"{locks.server.new_bucket()}/t"
+    append(table, 0, locks)
+    calm = Cut(None)
+    with proxy(locks.server, calm) as endpoint:
+        append(table, 1, locks.behind(endpoint))
+    kept, whole = [0, 1], 0
+    with peer() as other:
+        for number, after in enumerate(range(1, len(calm.seen) + 1), 2):
+            cut, failed = Cut(after), False
+            with proxy(locks.server, cut) as endpoint:
+                try:
+                    append(table, number, locks.behind(endpoint), max_retries="0", retry_timeout="1s")
+                except DeltaError:
+                    failed = True
+            assert "error" not in other.append(table, 1000 + number, options(locks))
+            now = found(table, locks)
+            without = sorted([*kept, 1000 + number])
+            assert now == sorted([*without, number]) or (failed and now == without), cut.seen
+            whole += now != without
+            kept = now
+    assert 0 < whole < len(calm.seen)
+    history = DeltaTable(table, storage_options=options(locks)).history()
+    assert [entry["version"] for entry in history] == list(range(len(history) - 1, -1, -1))
