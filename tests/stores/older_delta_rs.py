@@ -12,7 +12,7 @@ import sys
 
 def main() -> None:
     """One line in, `[table, first number, options]`; one out: the version that it made, or the error."""
-    import deltalake
+    import deltalake.exceptions
     from arro3.core import Array, DataType, Table
 
     for line in sys.stdin:
@@ -22,7 +22,7 @@ def main() -> None:
             patient = deltalake.CommitProperties(max_commit_retries=100)
             deltalake.write_deltalake(location, rows, mode="append", storage_options=options, commit_properties=patient)
             answer = {"version": deltalake.DeltaTable(location, storage_options=options).version()}
-        except Exception as e:
+        except (deltalake.exceptions.DeltaError, OSError) as e:
             answer = {"error": f"{type(e).__name__}: {e}"}
         print(json.dumps(answer), flush=True)
 

@@ -87,6 +87,12 @@ def found(table: str, locks: LockTable) -> list[int]:
     return ids(DeltaTable(table, storage_options=options(locks)))
 
 
+def assert_complete(locks: LockTable, versions: int) -> None:
+    """Every version of the one table has its item, and is done."""
+    done = [(item["fileName"]["S"], item["complete"]["S"]) for item in locks.items()]
+    assert done == [(f"{version:020}.json", "true") for version in range(versions)]
+
+
 def test_in_turn(locks: LockTable) -> None:
     """Both see each other's commits and leave items of one shape."""
     table = f"{locks.server.new_bucket()}/t"
@@ -95,8 +101,8 @@ def test_in_turn(locks: LockTable) -> None:
             append(table, number, locks)
             assert other.append(table, number + 1, options(locks)) == {"version": number + 1}
     assert found(table, locks) == list(range(6))
+    assert_complete(locks, 6)
     items = locks.items()
-    assert [(item["fileName"]["S"], item["complete"]["S"]) for item in items] == [(f"{v:020}.json", "true") for v in range(6)]
     assert len({item["tablePath"]["S"] for item in items}) == 1
     assert len({tuple(sorted((name, *value) for name, value in item.items())) for item in items}) == 1
 
@@ -119,10 +125,7 @@ def test_racing(locks: LockTable) -> None:
         for one in begun:
             one.result()
     assert found(table, locks) == list(range(4 * APPENDS))
-    items = locks.items()
-    assert [(item["fileName"]["S"], item["complete"]["S"]) for item in items] == [
-        (f"{v:020}.json", "true") for v in range(4 * APPENDS + 1)
-    ]
+    assert_complete(locks, 4 * APPENDS + 1)
 
 
 def test_theirs_crash_and_we_finish(locks: LockTable) -> None:
