@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SECONDS = 120
+_LISTEN = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
 _QUICK = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 
@@ -77,24 +78,39 @@ class Cluster:
 
     url: str
     workers: list[Process]
+    _scratch: Path
+    _started: int = 0
+
+    def add_worker(self) -> None:
+        """One more."""
+        self._started += 1
+        place = ["--cores", "1", "--memory", "1g", "--work-dir", str(self._scratch / f"work-{self._started}")]
+        worker = _start(self._scratch / f"worker-{self._started}.log", "worker.Worker", *_LISTEN, *place, self.url)
+        self.workers.append(worker)
+
+    def lose(self, pid: int) -> None:
+        """Kills the worker with this process id, with its executors, and begins another."""
+        (lost,) = (worker for worker in self.workers if worker.popen.pid == pid)
+        lost.kill()
+        self.workers.remove(lost)
+        self.add_worker()
 
 
 @contextmanager
 def cluster(scratch: Path, workers: int) -> Iterator[Cluster]:
     """A cluster for a block."""
-    listen = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-    started = [_start(scratch / "master.log", "master.Master", *listen)]
+    master = _start(scratch / "master.log", "master.Master", *_LISTEN)
+    running = Cluster("", [], scratch)
     try:
-        url = started[0].said(r"Starting Spark master at (\S+)")
+        url = master.said(r"Starting Spark master at (\S+)")
         # Port 0 stands in that line; the one that the system chose follows.
-        port = started[0].said(r"Successfully started service 'sparkMaster' on port (\d+)")
-        url = re.sub(r":\d+$", f":{port}", url)
-        for n in range(workers):
-            place = ["--cores", "1", "--memory", "1g", "--work-dir", str(scratch / f"work-{n}")]
-            started.append(_start(scratch / f"worker-{n}.log", "worker.Worker", *listen, *place, url))
-        for worker in started[1:]:
+        port = master.said(r"Successfully started service 'sparkMaster' on port (\d+)")
+        running.url = re.sub(r":\d+$", f":{port}", url)
+        for _ in range(workers):
+            running.add_worker()
+        for worker in running.workers:
             worker.said(r"(Successfully registered) with master")
-        yield Cluster(url, started[1:])
+        yield running
     finally:
-        for process in started:
+        for process in [master, *running.workers]:
             process.kill()
