@@ -1,0 +1,33 @@
+"""What the tests of a query that copies a table share: rows for it to copy, and what it has copied.
+
+Used by `test_stream_kill.py` and `test_stream_steps.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+
+from deltaplane import DeltaTable, write_deltalake
+
+
+def batches(target: str) -> int:
+    """How many batches the query has planned."""
+    offsets = Path(f"{target}-query/offsets")
+    return sum(file.name.isdigit() for file in offsets.iterdir()) if offsets.exists() else 0
+
+
+def copied(target: str) -> Counter[int]:
+    """The ids that are in the copy, with how often they are."""
+    if not DeltaTable.is_deltatable(target):
+        return Counter()
+    return Counter(DeltaTable(target).to_pyarrow_table()["id"].to_pylist())
+
+
+def append(source: str, first: int, files: int) -> int:
+    """Files of two rows each; the next id."""
+    for n in range(first, first + 2 * files, 2):
+        write_deltalake(source, pa.table({"id": pa.array([n, n + 1], pa.int64())}), mode="append")
+    return first + 2 * files
