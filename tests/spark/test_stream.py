@@ -275,7 +275,6 @@ def test_an_upsert_of_each_batch_happens_once(spark: SparkSession, native: Reads
 def test_wrong_calls(spark: SparkSession, path: str) -> None:
     appends(spark, path, 1)
     for options, match in [
-        ({"schemaTrackingLocation": "x"}, "keeps no log of a stream's schemas"),
         ({"startingVersion": "x"}, "number or latest"),
         ({"startingVersion": 0, "startingTimestamp": "2024-01-01"}, "not both"),
         ({"maxFilesPerTrigger": 0}, "from 1 on"),
@@ -287,8 +286,6 @@ def test_wrong_calls(spark: SparkSession, path: str) -> None:
             dp.read_stream(spark, path, **options)
     with pytest.raises(exceptions.InvalidArgumentError, match="no option 'fast'"):
         dp.read_stream(spark, path, fast=True)
-    with pytest.raises(Exception, match="keeps no log"):
-        seen(spark.readStream.format("deltaplane").option("schemaTrackingLocation", "x").load(path))
     with pytest.raises(Exception, match="there is no version to start with yet"):
         seen(spark.readStream.format("deltaplane").option("startingVersion", 7).load(path))
     with pytest.raises(exceptions.InvalidArgumentError, match="isn't streaming"):

@@ -31,6 +31,7 @@ from deltaplane.spark._query_id import query_id
 from deltaplane.spark._schema import delta_schema_json, shown
 from deltaplane.spark._source_writers import BatchWriter, StreamWriter
 from deltaplane.spark._split_scan import SPLIT_BYTES, SplitScan
+from deltaplane.spark._stream_columns import FollowedTable
 from deltaplane.spark._stream_options import STREAM_OPTIONS, StreamOptions, flag
 from deltaplane.write import write_request
 
@@ -116,7 +117,11 @@ class DeltaplaneDataSource(DataSource):
     def schema(self) -> StructType:
         """The table's columns, or those of its changes."""
         own = self._own
-        if flag(own, "readchangefeed"):
+        if "schematrackinglocation" in own or "schemalocation" in own:
+            # Only a stream has them.
+            last = FollowedTable(self._location(), self._store, StreamOptions.of(own)).tail.snapshot
+            text = last.change_schema_json() if flag(own, "readchangefeed") else last.schema_json()
+        elif flag(own, "readchangefeed"):
             # A stream shares this; the range of a batch, if it is none, is refused where it is read.
             ends = "endingversion" in own or "endingtimestamp" in own
             changes = self._range() if ends else None

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.options import version_arguments
 from deltaplane.spark._location import size_of
 from deltaplane.tail import limits, tail_request
@@ -17,6 +17,8 @@ from deltaplane.tail import limits, tail_request
 __all__ = ["STREAM_OPTIONS", "StreamOptions", "flag"]
 
 _FLAGS = ("ignoredeletes", "ignorechanges", "skipchangecommits", "failondataloss", "readchangefeed")
+# Leave to go on where columns are renamed, dropped or changed their type, with `schemaTrackingLocation`.
+_LEAVES = ("allowsourcecolumnrename", "allowsourcecolumndrop", "allowsourcecolumntypechange")
 STREAM_OPTIONS = (
     *_FLAGS,
     "startingversion",
@@ -26,6 +28,8 @@ STREAM_OPTIONS = (
     "excluderegex",
     "schematrackinglocation",
     "schemalocation",
+    "streamingsourcetrackingid",
+    *_LEAVES,
 )
 # As in Spark's Delta source.
 _FILES = 1000
@@ -40,6 +44,11 @@ class StreamOptions:
     max_files: int | None
     max_bytes: int | None
     read_change_feed: bool
+    # Below which the columns are logged that rows have, and what tells the logs of one query's sources apart.
+    schema_location: str | None = None
+    tracking_id: str | None = None
+    # `always`, or the version whose columns may come, by the option's name.
+    allowed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def limits(self) -> str:
@@ -52,13 +61,7 @@ class StreamOptions:
 
         Raises:
             InvalidArgumentError: an option that isn't what its name says, or two that don't go together.
-            UnsupportedFeatureError: one that this version lacks, by name.
         """
-        if tracking := [name for name in ("schematrackinglocation", "schemalocation") if name in own]:
-            raise UnsupportedFeatureError(
-                f"{tracking[0]}: this version keeps no log of a stream's schemas; leave it out, and start the query again "
-                "where the table's columns changed"
-            )
         if batch := [
             name for name in ("versionasof", "timestampasof", "endingversion", "endingtimestamp") if name in own
         ]:
@@ -78,7 +81,19 @@ class StreamOptions:
             fail_on_data_loss=flag(own, "failondataloss", "true"),
             read_change_feed=fed,
         )
-        return cls(request, json.dumps(_start(own)), max_files, max_bytes, fed)
+        location = own.get("schematrackinglocation", own.get("schemalocation"))
+        allowed = {name: _leave(name, own[name]) for name in _LEAVES if name in own}
+        tracking_id = own.get("streamingsourcetrackingid")
+        if location is None and (without := [*allowed, *(["streamingsourcetrackingid"] if tracking_id else [])]):
+            raise InvalidArgumentError(f"{without[0]} goes with schemaTrackingLocation, which isn't given")
+        start = json.dumps(_start(own))
+        return cls(request, start, max_files, max_bytes, fed, location, tracking_id, allowed)
+
+
+def _leave(name: str, text: str) -> str:
+    if text.lower() != "always" and not text.isdecimal():
+        raise InvalidArgumentError(f"the option {name} is always, or the version with the new columns, not {text!r}")
+    return text.lower()
 
 
 def _start(own: Mapping[str, str]) -> str | dict[str, int | None]:

@@ -20,6 +20,7 @@ from deltaplane.spark._read import data_frame
 from deltaplane.spark._replay import Files
 from deltaplane.spark._schema import shown
 from deltaplane.spark._session import register
+from deltaplane.spark._stream_columns import FollowedTable
 from deltaplane.spark._stream_offsets import between, initial, moved, place
 from deltaplane.spark._stream_options import STREAM_OPTIONS, StreamOptions
 from deltaplane.tail import limits
@@ -47,16 +48,18 @@ def read_stream(
         options: how deltaplane reaches the store, as of `read`.
         stream_options: `startingVersion` (a number, or `latest`), `startingTimestamp`, `maxFilesPerTrigger` (1000 unless
             `maxBytesPerTrigger` is given), `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`, `readChangeFeed`,
-            `failOnDataLoss`, `excludeRegex`.
+            `failOnDataLoss`, `excludeRegex`, `schemaTrackingLocation` with `streamingSourceTrackingId`,
+            `allowSourceColumnRename`, `allowSourceColumnDrop` and `allowSourceColumnTypeChange`.
 
     Raises:
         TableNotFoundError: no table is there.
         InvalidArgumentError: an unknown option, or one that isn't what its name says.
-        UnsupportedFeatureError: `schemaTrackingLocation`.
+        CorruptLogError: the schema log below `schemaTrackingLocation` holds something else.
 
     A query ends with an error that names the commit where it deletes or changes rows, where the table's columns changed
     (define the stream anew and start the query again: it goes on where it was), where log cleanup took commits that weren't
-    read, and where the table was deleted or made anew.
+    read, and where the table was deleted or made anew. With `schemaTrackingLocation` it reads the rows before a change of
+    columns under their old ones first, and goes on over renamed and dropped columns too, with leave.
 
     >>> from deltaplane import spark as dp
     >>> for n in range(3):
@@ -82,8 +85,8 @@ def read_stream(
         register(spark)
         reader = spark.readStream.format("deltaplane").options(**(store_options or {}))
         return reader.options(**own).load(location)
-    tail = _native.Tail.open(location, store_options, given.request)
-    source = TableSource(spark, jvm, tail, given, spark_options)
+    table = FollowedTable(location, store_options, given, lambda name: spark.conf.get(name, None))
+    source = TableSource(spark, jvm, table, given, spark_options)
     frame: DataFrame = jvm.streaming_frame(spark, source)
     return frame
 
@@ -99,16 +102,16 @@ class TableSource:
         self,
         spark: Any,
         jvm: _internals.Jvm,
-        tail: _native.Tail,
+        table: FollowedTable,
         options: StreamOptions,
         spark_options: Mapping[str, str],
     ) -> None:
         self._spark = spark
         self._jvm = jvm
-        self._tail = tail
+        self._table = table
         self._options = options
         self._spark_options = spark_options
-        self._schema = jvm.struct(json.dumps(shown(json.loads(tail.snapshot.schema_json()))))
+        self._schema = jvm.struct(json.dumps(shown(json.loads(table.tail.snapshot.schema_json()))))
         # By query, since a frame may be started more than once: where it ends, and where it begins, which stays as it was
         # until there is a first batch.
         self._until: dict[str | None, int] = {}
@@ -126,18 +129,20 @@ class TableSource:
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The query ends with the version that is the newest one now."""
-        self._until[self._jvm.stream_id(self._spark)] = self._tail.newest_version()
+        self._until[self._jvm.stream_id(self._spark)] = self._table.tail.newest_version()
 
     def latestOffset(self, start: Any, limit: Any) -> Any:
         """Where the next micro-batch ends; where nothing came it is the start."""
         query = self._jvm.stream_id(self._spark)
         if start is None and query not in self._begins:
-            self._begins[query] = self._tail.start(self._options.start)
+            self._begins[query] = self._table.tail.start(self._options.start)
         offset = initial(self._begins[query]) if start is None else json.loads(start.json())
+        self._table.begin(query, place(offset))
         everything = str(limit.getClass().getSimpleName()) == "ReadAllAvailable"
         until = self._until.get(query)
-        end = self._tail.end(place(offset), limits() if everything else self._options.limits, until)
+        end = self._table.tail.end(place(offset), limits() if everything else self._options.limits, until)
         if end == place(offset):
+            self._table.stop_before_others(query, end, until)
             return start
         return self._jvm.offset(json.dumps(moved(offset, end)))
 
@@ -148,8 +153,9 @@ class TableSource:
     def getBatch(self, start: Any, end: Any) -> Any:
         """The rows between two offsets."""
         first, last = between(json.loads(start.get().json()) if start.isDefined() else None, json.loads(end.json()))
-        adds = self._tail.adds(first, last)
-        batch = _Batch(self._tail.snapshot, f"{first} {last}")
+        has_rows = self._table.begin_with(self._jvm.stream_id(self._spark), last)
+        adds = self._table.tail.adds(first, last) if has_rows else []
+        batch = _Batch(self._table.tail.snapshot, f"{first} {last}")
         frame = data_frame(self._spark, self._jvm, batch, _BatchPlans(adds), self._spark_options, streaming=True)
         return frame._jdf
 
@@ -161,10 +167,11 @@ class TableSource:
         query = self._jvm.stream_id(self._spark)
         self._until.pop(query, None)
         self._begins.pop(query, None)
+        self._table.end(query)
 
     def toString(self) -> str:
         """What plans and the query's progress show."""
-        return f"deltaplane {self._tail.snapshot.uri}"
+        return f"deltaplane {self._table.tail.snapshot.uri}"
 
     def hashCode(self) -> int:
         """That of the object."""

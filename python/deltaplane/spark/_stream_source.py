@@ -23,6 +23,7 @@ from deltaplane import _native
 from deltaplane.exceptions import SchemaMismatchError
 from deltaplane.spark._schema import shown
 from deltaplane.spark._split_scan import SPLIT_BYTES, SplitScan
+from deltaplane.spark._stream_columns import FollowedTable
 from deltaplane.spark._stream_offsets import between, initial, moved, place
 from deltaplane.spark._stream_options import StreamOptions
 from deltaplane.tail import limits
@@ -44,24 +45,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns = schema
         self._until: int | None = None
         self._begins: str | None = None
-        self._opened: _native.Tail | None = None
+        self._opened: FollowedTable | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_opened": None}
 
-    def _tail(self) -> _native.Tail:
+    def _table(self) -> FollowedTable:
         if self._opened is None:
-            tail = _native.Tail.open(self._location, self._store, self._options.request)
-            now = StructType.fromJson(shown(json.loads(self._table_schema(tail.snapshot))))
+            table = FollowedTable(self._location, self._store, self._options)
+            snapshot = table.tail.snapshot
+            now = StructType.fromJson(shown(json.loads(self._table_schema(snapshot))))
             # Text without nullability, of which Spark keeps less than the table.
             if now.simpleString() != self._columns.simpleString():
                 raise SchemaMismatchError(
                     "the table's columns changed since the query was defined: define and start it again to go on with "
                     "the new ones",
                     table=self._location,
-                    version=tail.snapshot.version,
+                    version=snapshot.version,
                 )
-            self._opened = tail
+            self._opened = table
         return self._opened
 
     def _table_schema(self, snapshot: _native.Snapshot) -> str:
@@ -70,7 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, str]:
         """Where a new query begins; stays as it was until there is a first batch."""
         if self._begins is None:
-            self._begins = self._tail().start(self._options.start)
+            self._begins = self._table().tail.start(self._options.start)
         return initial(self._begins)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -82,17 +84,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         """Where the next micro-batch ends."""
         taken = limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
-        return moved(start, self._tail().end(place(start), taken, self._until))
+        table = self._table()
+        table.begin(None, place(start))
+        end = table.tail.end(place(start), taken, self._until)
+        if end == place(start):
+            table.stop_before_others(None, end, self._until)
+        return moved(start, end)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The query ends with the version that is the newest one now."""
-        self._until = self._tail().newest_version()
+        self._until = self._table().tail.newest_version()
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """The files with the rows between two offsets, in splits."""
-        tail = self._tail()
+        table = self._table()
+        first, last = between(start, end)
+        if not table.begin_with(None, last):
+            return []
+        tail = table.tail
         scan = SplitScan.of(tail.snapshot, self._table_schema(tail.snapshot), self._store, self._columns)
-        splits = tail.splits(*between(start, end), SPLIT_BYTES)
+        splits = tail.splits(first, last, SPLIT_BYTES)
         return [InputPartition((scan, split)) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

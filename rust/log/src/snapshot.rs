@@ -186,6 +186,20 @@ impl Snapshot {
         }
     }
 
+    /// The same files under other columns, for a reader that keeps to them.
+    pub(crate) fn showing(&self, state: TableState) -> Self {
+        let inner = &self.inner;
+        let (checkpoint, commits) = (inner.checkpoint.clone(), inner.commits.clone());
+        let shown = Self::assemble(
+            &inner.store,
+            inner.segment.clone(),
+            checkpoint,
+            commits,
+            Arc::new(state),
+        );
+        shown.newest_until(self.newest_until_ms)
+    }
+
     /// The same, known to have been the newest version at this time.
     pub(crate) fn newest_until(mut self, ms: i64) -> Self {
         self.newest_until_ms = ms;

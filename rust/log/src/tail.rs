@@ -10,6 +10,7 @@ use deltaplane_protocol::features::View;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::segment::LogName;
+use deltaplane_protocol::state::TableState;
 use deltaplane_protocol::tail::{TailRules, new_files};
 use deltaplane_store::Store;
 use futures::TryStreamExt;
@@ -21,6 +22,7 @@ use crate::commit_reader::{self, Commit, FileLines};
 use crate::history::{commits, version_at};
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
+use crate::tail_columns::TrackedColumns;
 use crate::tail_offset::{TailLimits, TailOffset, Taken, place};
 use crate::tail_snapshot::{SnapshotFiles, slim};
 
@@ -36,6 +38,8 @@ pub struct TailRequest {
     pub allow_data_loss: bool,
     /// What happened to rows, from the change data feed, instead of new rows.
     pub changes: bool,
+    /// Rows are shown with these columns, and a reader stops before a commit with others.
+    pub columns: Option<TrackedColumns>,
 }
 
 /// Where a follower begins.
@@ -52,7 +56,7 @@ pub enum TailStart {
     Timestamp(i64),
 }
 
-/// One table, followed with the columns that it had when this was opened.
+/// One table, followed with the columns that it had when this was opened, or those of the request.
 pub struct Tail {
     store: Store,
     reading: Snapshot,
@@ -71,10 +75,15 @@ impl Tail {
         let exclude = request.exclude.as_deref().map(Regex::new).transpose();
         let exclude =
             exclude.map_err(|e| Error::invalid_argument(format!("excludeRegex is no regular expression: {e}")))?;
-        let reading = Snapshot::open(store, None).await?;
+        let newest = Snapshot::open(store, None).await?;
+        let reading = match &request.columns {
+            None => newest.clone(),
+            Some(kept) if kept.metadata.id != newest.state().metadata().id => return Err(replaced()),
+            Some(kept) => newest.showing(TableState::new(kept.protocol.clone(), kept.metadata.clone())?),
+        };
         Ok(Tail {
             store: store.clone(),
-            newest: Mutex::new(reading.clone()),
+            newest: Mutex::new(newest),
             reading,
             starting: Mutex::new(None),
             exclude,
@@ -172,6 +181,9 @@ impl Tail {
             && let Some(commit) = wanted.try_next().await?
         {
             let version = commit.version();
+            if self.changed(&commit)?.is_some() {
+                return Ok(at);
+            }
             let sizes = self.sizes(&commit)?;
             let before = if version == at.version { at.index } else { 0 };
             for (index, size) in (0_u64..).zip(sizes) {
@@ -210,6 +222,66 @@ impl Tail {
             if to_the_end {
                 return Ok(at.behind(at.version));
             }
+        }
+    }
+
+    /// The columns that the next rows have, for a reader that keeps to its columns and stands before a commit with others.
+    /// Commits in a row that change nothing else are taken together.
+    ///
+    /// # Errors
+    /// As [`Tail::end`].
+    pub async fn next_columns(&self, at: &TailOffset) -> Result<Option<TrackedColumns>> {
+        let next = self.find_next_columns(at).await;
+        next.map_err(|e| e.with_table(self.table()))
+    }
+
+    async fn find_next_columns(&self, at: &TailOffset) -> Result<Option<TrackedColumns>> {
+        self.check_table(at)?;
+        if at.is_starting_version {
+            return Ok(None);
+        }
+        let end = self.newest().await?.version() + 1;
+        let mut wanted = self.commits(at.version, end).await?;
+        let mut found: Option<TrackedColumns> = None;
+        while let Some(commit) = wanted.try_next().await? {
+            let next = match &found {
+                None => self.changed(&commit)?,
+                Some(found) => found.after(&commit)?,
+            };
+            let Some(next) = next else { break };
+            found = Some(next);
+            let is_file = |a: &Action| matches!(a, Action::Add(_) | Action::Remove(_) | Action::Cdc(_));
+            if commit.actions()?.iter().any(is_file) {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The columns of rows that are read at an offset, or of the newest version where there are none yet.
+    ///
+    /// # Errors
+    /// `VersionNotFound` where log cleanup took what tells them.
+    pub async fn columns_at(&self, at: &TailOffset) -> Result<TrackedColumns> {
+        let found = self.find_columns_at(at).await;
+        found.map_err(|e| e.with_table(self.table()))
+    }
+
+    async fn find_columns_at(&self, at: &TailOffset) -> Result<TrackedColumns> {
+        self.check_table(at)?;
+        let newest = self.newest().await?;
+        let snapshot = match at.version < newest.version() {
+            true => Snapshot::open(&self.store, Some(at.version)).await?,
+            false => newest,
+        };
+        Ok(TrackedColumns::of(snapshot.version(), snapshot.state()))
+    }
+
+    /// What a commit makes of the columns that this reader keeps to.
+    fn changed(&self, commit: &Commit) -> Result<Option<TrackedColumns>> {
+        match &self.request.columns {
+            Some(kept) if commit.version() > kept.version => kept.after(commit),
+            _ => Ok(None),
         }
     }
 
@@ -297,7 +369,7 @@ impl Tail {
         if let Some(known) = known.filter(|k| k.snapshot.version() == version) {
             return Ok(known);
         }
-        let snapshot = match self.reading.version() == version {
+        let snapshot = match self.reading.version() == version && self.request.columns.is_none() {
             true => self.reading.clone(),
             false => Snapshot::open(&self.store, Some(version)).await?,
         };
@@ -388,9 +460,23 @@ impl Tail {
         if metadata.id != self.table_id() {
             return Err(replaced().with_version(version));
         }
+        // The columns that a reader keeps to came after the last version that it read with others.
+        if self
+            .request
+            .columns
+            .as_ref()
+            .is_some_and(|kept| version <= kept.version)
+        {
+            return Ok(());
+        }
         let there = StructType::from_json(metadata.schema_string.as_deref().unwrap_or_default())?;
         let (state, shown) = (self.reading.state(), self.reading.schema());
-        let is_newer = version > self.reading.version();
+        let shown_of = self
+            .request
+            .columns
+            .as_ref()
+            .map_or(self.reading.version(), |c| c.version);
+        let is_newer = version > shown_of;
         let mut why = changes::incompatibility(&there, shown, state.mapping());
         let ended = if is_newer {
             why = why.or_else(|| changes::incompatibility(shown, &there, state.mapping()));
@@ -414,8 +500,7 @@ impl Tail {
         Err(Error::new(
             Kind::SchemaMismatch,
             format!(
-                "the table's columns in version {version} aren't those of version {}, which rows are shown with ({why}): {advice}",
-                self.reading.version()
+                "the table's columns in version {version} aren't those of version {shown_of}, which rows are shown with ({why}): {advice}"
             ),
         )
         .with_version(version))

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{Tail as Inner, TailLimits, TailOffset, TailRequest, TailStart};
+use deltaplane_log::{Tail as Inner, TailLimits, TailOffset, TailRequest, TailStart, TrackedColumns};
 use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
@@ -65,6 +65,38 @@ impl Tail {
         run(py, || {
             let (start, limits) = (TailOffset::parse(start)?, parsed::<TailLimits>(limits)?);
             Ok(block_on(self.inner.end(&start, limits, until))?.to_text())
+        })
+    }
+
+    /// The columns that the next rows have, as a request takes them, where a reader that keeps to its columns stands before a
+    /// commit with others.
+    fn next_columns(&self, py: Python<'_>, at: &str) -> PyResult<Option<String>> {
+        run(py, || {
+            let next = block_on(self.inner.next_columns(&TailOffset::parse(at)?))?;
+            Ok(next.map(|columns| json!(columns).to_string()))
+        })
+    }
+
+    /// The columns of rows that are read at an offset, and whether this reader shows rows with them.
+    fn columns_at(&self, py: Python<'_>, at: &str) -> PyResult<(String, bool)> {
+        run(py, || {
+            let columns = block_on(self.inner.columns_at(&TailOffset::parse(at)?))?;
+            let state = self.inner.reading().state();
+            let shown = TrackedColumns {
+                version: columns.version,
+                metadata: state.metadata().clone(),
+                protocol: state.protocol().clone(),
+            };
+            Ok((json!(columns).to_string(), columns.shows_as(&shown)?))
+        })
+    }
+
+    /// How columns differ from older ones, both as a request takes them.
+    #[staticmethod]
+    fn column_steps_json(py: Python<'_>, older: &str, newer: &str) -> PyResult<String> {
+        run(py, || {
+            let (older, newer): (TrackedColumns, TrackedColumns) = (parsed(older)?, parsed(newer)?);
+            Ok(json!(newer.steps_from(&older)?).to_string())
         })
     }
 
