@@ -158,3 +158,40 @@ def test_directories_are_listed_by_tasks(spark: SparkSession, path: str, conf: d
     assert len(left) == 20
     assert DeltaTable(path).to_pyarrow_table().num_rows == 20
     assert _layout.files_by_tasks(spark, path + "/day=1", None) is None
+
+
+def test_many_files_are_deleted_by_tasks(
+    spark: SparkSession, path: str, conf: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(4):
+        write_deltalake(path, pa.table({"x": [n]}), mode="overwrite")
+    requests: list[int] = []
+    run_tasks = _layout.run_tasks
+
+    def counted(frame: Any, task: Any) -> Any:
+        requests.append(frame.count())
+        if len(requests) == 1:
+            raise RuntimeError("no executor is left")
+        return run_tasks(frame, task)
+
+    monkeypatch.setattr(_layout, "run_tasks", counted)
+    monkeypatch.setattr(_layout, "_REQUEST", 2)
+    conf["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+    conf["spark.deltaplane.distributedDeleteFiles"] = "3"
+    with pytest.raises(exceptions.DeltaError, match="vacuum again to go on: no executor is left"):
+        SparkTable.forPath(spark, path).vacuum(0)
+    SparkTable.forPath(spark, path).vacuum(0)
+    assert requests == [2, 2]
+    assert len(list(Path(path).glob("*.parquet"))) == 1
+    assert DeltaTable(path).to_pyarrow_table()["x"].to_pylist() == [3]
+    ends = [e for e in DeltaTable(path).history() if e["operation"] == "VACUUM END"]
+    told = [(e["operationParameters"]["status"], e["operationMetrics"]["numDeletedFiles"]) for e in ends]
+    assert told == [("COMPLETED", "3"), ("FAILED", "0")]
+    # Few are the driver's.
+    write_deltalake(path, pa.table({"x": [5]}), mode="overwrite")
+    SparkTable.forPath(spark, path).vacuum(0)
+    assert requests == [2, 2]
+    assert len(list(Path(path).glob("*.parquet"))) == 1
+    conf["spark.deltaplane.distributedDeleteFiles"] = "many"
+    with pytest.raises(exceptions.InvalidArgumentError, match="is a number of files"):
+        SparkTable.forPath(spark, path).vacuum(0)

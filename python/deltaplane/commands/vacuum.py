@@ -6,7 +6,7 @@ Called by `deltaplane.care`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +34,17 @@ class Vacuum:
 
 
 def vacuum(
-    table: _native.Snapshot, what: Vacuum, inventory: Any, commit: dict[str, Any]
+    table: _native.Snapshot,
+    what: Vacuum,
+    inventory: Any,
+    commit: dict[str, Any],
+    deletes: Callable[[list[str]], bool] | None = None,
 ) -> tuple[list[str], dict[str, Any]]:
-    """The files' paths below the table's root, and the report: bytes, directories, and the version of the last commit."""
+    """The files' paths below the table's root, and the report: bytes, directories, and the version of the last commit.
+    `deletes` is asked first to delete files, many at once, and says whether it did."""
     rows = None if inventory is None else _inventory(inventory)
-    files, report = _native.vacuum(table, json.dumps(_request(what, rows is not None, commit)), rows)
+    request = json.dumps(_request(what, rows is not None, commit))
+    files, report = _native.vacuum(table, request, rows, deletes=deletes)
     return files, json.loads(report)
 
 

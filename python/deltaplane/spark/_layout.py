@@ -1,5 +1,5 @@
-"""OPTIMIZE, CONVERT and VACUUM by Spark's tasks: each group of files is moved in one task, footers and directories are read in
-many. Plans and commits are the core's, as without Spark.
+"""OPTIMIZE, CONVERT and VACUUM by Spark's tasks: each group of files is moved in one task, footers and directories are read, and
+files deleted, in many. Plans and commits are the core's, as without Spark.
 
 Called by `deltaplane.spark.tables` and the statements.
 """
@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native
 from deltaplane.commands.optimize import Layout, optimize
 from deltaplane.commands.rewriting import Settings
+from deltaplane.commands.vacuum import Vacuum, vacuum
 from deltaplane.convert import Conversion
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.properties import commit_request
 from deltaplane.spark import _internals
 from deltaplane.spark._jobs import run_tasks
 from deltaplane.spark._location import absolute_location, split_options
@@ -30,10 +33,13 @@ if TYPE_CHECKING:
 
     from deltaplane import DeltaTable
 
-__all__ = ["convert_by_tasks", "files_by_tasks", "optimize_by_tasks", "optimize_table"]
+__all__ = ["convert_by_tasks", "files_by_tasks", "optimize_by_tasks", "optimize_table", "vacuum_by_tasks"]
 
 # So many files' footers, or directories, are a task's at least.
 _LEAST = 16
+# From so many files that go at once on, tasks delete them, so many by one request.
+_DISTRIBUTED_DELETE, _MANY = "spark.deltaplane.distributedDeleteFiles", 20_000
+_REQUEST = 1_000
 _LISTED = "path string, length long, isDir boolean, modificationTime long"
 
 
@@ -116,6 +122,41 @@ class _FilesByTasks:
 
 
 # --- VACUUM -------------------------------------------------------------------------------------------------------------
+
+
+def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, inventory: Any = None) -> list[str]:
+    """As `DeltaTable.vacuum`, with directories listed by tasks, and files deleted by them where there are many.
+
+    Raises:
+        ImportError: the workers' Python is another one, or doesn't have deltaplane.
+        InvalidArgumentError: the session's setting is no number.
+    """
+    location, options = absolute_location(table.location), table.storage_options
+    if inventory is None and what.full:
+        inventory = files_by_tasks(spark, location, options)
+    text = spark.conf.get(_DISTRIBUTED_DELETE, str(_MANY)) or str(_MANY)
+    if not text.isdecimal():
+        raise InvalidArgumentError(f"{_DISTRIBUTED_DELETE} is a number of files, not {text!r}: set it anew")
+    least = int(text)
+
+    def deletes(keys: list[str]) -> bool:
+        if len(keys) < least:
+            return False
+        requests = [json.dumps(keys[at : at + _REQUEST]) for at in range(0, len(keys), _REQUEST)]
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from deltaplane.spark._tasks import delete
+
+            yield from delete(location, options, batches)
+
+        run_tasks(_spread(spark, requests), task)
+        return True
+
+    snapshot = _native.Snapshot.open(location, options)
+    files, report = vacuum(snapshot, what, inventory, commit_request(None, None), deletes)
+    if report["version"] is not None:
+        table.update_incremental()
+    return files
 
 
 def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str] | None) -> pa.Table | None:

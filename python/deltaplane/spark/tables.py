@@ -21,6 +21,7 @@ from deltaplane import _native
 from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
 from deltaplane.commands.optimize import Layout
 from deltaplane.commands.rewriting import Settings
+from deltaplane.commands.vacuum import Vacuum
 from deltaplane.convert import Conversion
 from deltaplane.described import RESTORED, clustering_columns, detail_row, history_rows
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
@@ -29,7 +30,7 @@ from deltaplane.schema import Schema
 from deltaplane.spark._delete import delete
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._internals import Jvm
-from deltaplane.spark._layout import convert_by_tasks, files_by_tasks, optimize_by_tasks
+from deltaplane.spark._layout import convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._merge import SparkMerge, merge
 from deltaplane.spark._moments import moment
@@ -264,8 +265,7 @@ class DeltaTable:
         """
         table = self._table()
         enforced = self._spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true"
-        inventory = files_by_tasks(self._spark, self._location, table.storage_options)
-        table.vacuum(retentionHours, False, enforced, full=True, inventory=inventory)
+        vacuum_by_tasks(self._spark, table, Vacuum(retentionHours, enforced, full=True, dry_run=False))
         return self._spark.createDataFrame([], "path string")
 
     def optimize(self) -> DeltaOptimizeBuilder:

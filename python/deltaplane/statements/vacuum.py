@@ -34,11 +34,14 @@ class Vacuum:
         if self.lite and self.inventory is not None:
             raise InvalidArgumentError("an inventory stands in for a listing, which LITE doesn't make: leave one out")
         inventory = None if self.inventory is None else self._rows(session, self.inventory)
-        if inventory is None and not self.lite and session.spark is not None and runs_tasks(session.spark):
-            from deltaplane.spark._layout import files_by_tasks
+        if session.spark is not None and runs_tasks(session.spark):
+            from deltaplane.commands.vacuum import Vacuum as What
+            from deltaplane.spark._layout import vacuum_by_tasks
 
-            inventory = files_by_tasks(session.spark, table.location, table.storage_options)
-        found = table.vacuum(self.hours, self.dry_run, full=not self.lite, inventory=inventory)
+            what = What(self.hours, full=not self.lite, dry_run=self.dry_run)
+            found = vacuum_by_tasks(session.spark, table, what, inventory)
+        else:
+            found = table.vacuum(self.hours, self.dry_run, full=not self.lite, inventory=inventory)
         root = table.table_uri.rstrip("/")
         return listed("path", [f"{root}/{name}" for name in found] if self.dry_run else [root])
 

@@ -81,7 +81,7 @@ pub use tail_columns::{ColumnSteps, TrackedColumns};
 pub use tail_offset::{TailLimits, TailOffset};
 pub use traces::RewriteFirst;
 pub use transaction::{Committed, Marks, Operation, Staged, commit};
-pub use vacuum::{VacuumRequest, Vacuumed, vacuum, visible_files};
+pub use vacuum::{Deletes, VacuumRequest, Vacuumed, vacuum, visible_files};
 pub use write_plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write};
 pub use write_request::{CommitRequest, FileRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest};
 

@@ -1,13 +1,14 @@
 //! Care for a table across the boundary: VACUUM, RESTORE, FSCK, CLONE, and what CONVERT reads. Requests and reports are JSON, lists of paths are lists.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch, RecordBatchReader};
 use arrow::datatypes::Int64Type;
 use deltaplane_data::{Vectors, WriteSpec, footer_schema, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    CloneRequest, FileRequest, FileTarget, Finding, PlanColumns, RepairRequest, RestoreRequest, VacuumRequest,
+    CloneRequest, Deletes, FileRequest, FileTarget, Finding, PlanColumns, RepairRequest, RestoreRequest, VacuumRequest,
 };
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{FileForm, RowRules};
@@ -23,7 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::arrow_bridge::reader_of;
-use crate::errors::run;
+use crate::errors::{kind_of, run};
 use crate::snapshot::{Snapshot, store};
 use crate::write::Spec;
 
@@ -37,26 +38,50 @@ fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
     serde_json::from_str(request).map_err(|e| Error::invalid_argument(format!("not {what}: {e}")))
 }
 
-/// Deletes files that nothing needs; returns their keys, if they are wanted, and a report as JSON.
+/// Deletes files that nothing needs; returns their keys, if they are wanted, and a report as JSON. `deletes` is asked first to
+/// delete files by their keys, many at once, and says whether it did.
 #[pyfunction]
-#[pyo3(signature = (snapshot, request, inventory = None, keys = true))]
+#[pyo3(signature = (snapshot, request, inventory = None, keys = true, deletes = None))]
 pub(crate) fn vacuum(
     py: Python<'_>,
     snapshot: &Snapshot,
     request: &str,
     inventory: Option<&Bound<'_, PyAny>>,
     keys: bool,
+    deletes: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<String>, String)> {
     let inventory = inventory.map(reader_of).transpose()?;
+    let elsewhere = deletes.map(deleting);
     run(py, || {
         let request: VacuumRequest = parse(request, "a vacuum")?;
         let store = snapshot.inner.store();
-        let done = block_on(deltaplane_log::vacuum(store, &request, inventory.map(objects)))?;
+        let done = block_on(deltaplane_log::vacuum(
+            store,
+            &request,
+            inventory.map(objects),
+            elsewhere,
+        ))?;
         let report = json!({
             "size_bytes": done.size_bytes, "directories": done.directories, "version": done.version,
             "files": done.files.len(),
         });
         Ok((if keys { done.files } else { Vec::new() }, report.to_string()))
+    })
+}
+
+/// A function of the caller's that deletes; an error of ours stays what it is.
+fn deleting(function: Py<PyAny>) -> Deletes {
+    Arc::new(move |keys| {
+        Python::attach(|py| {
+            let done = function.call1(py, (keys,)).and_then(|done| done.extract::<bool>(py));
+            done.map_err(|e| {
+                let kind = kind_of(py, &e).unwrap_or(Kind::StoreUnavailable);
+                Error::new(
+                    kind,
+                    format!("deleting by tasks failed, vacuum again to go on: {}", e.value(py)),
+                )
+            })
+        })
     })
 }
 

@@ -77,4 +77,8 @@ impl RawStore {
     fn delete(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         run(py, || block_on(self.0.delete(path)))
     }
+
+    fn delete_all(&self, py: Python<'_>, paths: Vec<String>) -> PyResult<()> {
+        run(py, || block_on(self.0.delete_all(&paths)))
+    }
 }

@@ -6,10 +6,11 @@ pub(crate) mod kept;
 pub(crate) mod unfinished;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::paths;
-use deltaplane_store::{ObjectInfo, Store};
+use deltaplane_store::{ObjectInfo, Store, handle};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
@@ -25,6 +26,8 @@ use unfinished::{END, LONGEST_MS, START, START_VERSION};
 
 /// Files of one request to delete, as far as the store has such requests.
 const DELETED_AT_ONCE: usize = 5_000;
+/// Files that are handed to whoever deletes in the store's place.
+const HANDED_ON_AT_ONCE: usize = 100_000;
 /// What a retention is compared in.
 const HOUR_MS: i64 = 3_600_000;
 
@@ -59,8 +62,12 @@ pub struct Vacuumed {
     pub version: Option<u64>,
 }
 
+/// Deletes files by their keys in the store's place, such as by tasks on other machines; called where waiting is allowed.
+/// False leaves them to the store.
+pub type Deletes = Arc<dyn Fn(Vec<String>) -> Result<bool> + Send + Sync>;
+
 /// Deletes what the newest version's retention doesn't protect. `inventory` stands in for listing the directory; its keys
-/// are decoded paths or URIs, of which those elsewhere are passed over.
+/// are decoded paths or URIs, of which those elsewhere are passed over. `elsewhere` is asked to delete first.
 ///
 /// # Errors
 /// `InvalidArgument` for a retention below the table's, `UnsupportedFeature` for a table that this build may not write
@@ -69,10 +76,11 @@ pub async fn vacuum(
     store: &Store,
     request: &VacuumRequest,
     inventory: Option<BoxStream<'static, Result<ObjectInfo>>>,
+    elsewhere: Option<Deletes>,
 ) -> Result<Vacuumed> {
     // What goes can't be had back: nothing is believed of a cache.
     let store = store.without_cache()?;
-    let done = run(&store, request, inventory).await;
+    let done = run(&store, request, inventory, elsewhere).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
@@ -80,6 +88,7 @@ async fn run(
     store: &Store,
     request: &VacuumRequest,
     inventory: Option<BoxStream<'static, Result<ObjectInfo>>>,
+    elsewhere: Option<Deletes>,
 ) -> Result<Vacuumed> {
     let base = Snapshot::open(store, None).await?;
     base.state().check_write()?;
@@ -112,7 +121,7 @@ async fn run(
     if request.dry_run || garbage.files.is_empty() {
         return Ok(garbage.vacuumed(None));
     }
-    let version = delete(&base, request, &mut garbage).await?;
+    let version = delete(&base, request, &mut garbage, elsewhere).await?;
     if let Some(until) = looked_until {
         write_note(store, until).await;
     }
@@ -229,9 +238,10 @@ impl Garbage {
     }
 
     /// Deletes for as long as whoever brings files back waits for.
-    async fn delete(&mut self, store: &Store) -> Result<()> {
+    async fn delete(&mut self, store: &Store, elsewhere: Option<Deletes>) -> Result<()> {
         let (mut deleted, began_ms) = (0, now_ms());
-        for some in self.files.chunks(DELETED_AT_ONCE) {
+        let at_once = elsewhere.as_ref().map_or(DELETED_AT_ONCE, |_| HANDED_ON_AT_ONCE);
+        for some in self.files.chunks(at_once) {
             if now_ms().saturating_sub(began_ms) > LONGEST_MS {
                 return Err(Error::new(
                     Kind::StoreUnavailable,
@@ -239,7 +249,7 @@ impl Garbage {
                 ));
             }
             let keys: Vec<String> = some.iter().map(|f| f.key.clone()).collect();
-            let done = store.delete_all(&keys).await;
+            let done = delete_some(store, &keys, elsewhere.clone()).await;
             deleted += done.as_ref().map_or(0, |()| keys.len());
             self.deleted = deleted;
             done?;
@@ -248,8 +258,27 @@ impl Garbage {
     }
 }
 
+async fn delete_some(store: &Store, keys: &[String], elsewhere: Option<Deletes>) -> Result<()> {
+    if let Some(delete) = elsewhere {
+        let handed_on = keys.to_vec();
+        let done = handle().spawn_blocking(move || delete(handed_on)).await;
+        if done.map_err(|e| Error::internal(format!("deleting was cut short: {e}")))?? {
+            return Ok(());
+        }
+    }
+    for some in keys.chunks(DELETED_AT_ONCE) {
+        store.delete_all(some).await?;
+    }
+    Ok(())
+}
+
 /// Deletes between two commits that tell of it; returns the version of the second.
-async fn delete(base: &Snapshot, request: &VacuumRequest, garbage: &mut Garbage) -> Result<u64> {
+async fn delete(
+    base: &Snapshot,
+    request: &VacuumRequest,
+    garbage: &mut Garbage,
+    elsewhere: Option<Deletes>,
+) -> Result<u64> {
     let store = base.store();
     let promised = base.state().properties().deleted_file_retention_ms;
     let mut parameters = vec![
@@ -265,7 +294,7 @@ async fn delete(base: &Snapshot, request: &VacuumRequest, garbage: &mut Garbage)
     ];
     let begun = audit(base, request, START, parameters, metrics).await?;
     spare_restored(base, &begun, garbage).await?;
-    let deleted = garbage.delete(store).await;
+    let deleted = garbage.delete(store, elsewhere).await;
     let status = if deleted.is_ok() { "COMPLETED" } else { "FAILED" };
     let metrics = vec![
         ("numDeletedFiles", json!(garbage.deleted.to_string())),
