@@ -26,6 +26,7 @@ from deltaplane.spark._moments import moment
 from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
 from deltaplane.spark._stream_options import STREAM_OPTIONS
 from deltaplane.spark._writer_v2 import WriterV2
+from deltaplane.spark_created import CreatedTable, is_path, name_at
 from deltaplane.statements import command_of
 from deltaplane.statements.on_spark import on_spark
 from deltaplane.statements.select import Selection
@@ -118,8 +119,9 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     """Runs a statement in Spark SQL: one that names Delta tables natively, any other one by Spark.
 
     Delta tables are written as delta.`their location`, with `VERSION AS OF` or `TIMESTAMP AS OF` behind them, or by a name of
-    Spark's catalog, in up to three parts, under which `saveAsTable` made one. Of such tables every statement of
-    `deltaplane.sql` runs: queries are Spark's, others give what `deltaplane.sql` gives, as a frame.
+    Spark's catalog, in up to three parts, under which `saveAsTable` or CREATE TABLE … USING delta made one. Of such tables every
+    statement of `deltaplane.sql` runs: queries are Spark's, others give what `deltaplane.sql` gives, as a frame. A new table
+    without a LOCATION is where Spark puts tables of its database; one with nothing else takes the table that is there.
 
     Raises:
         UnsupportedFeatureError: a statement on a Delta table that this version doesn't have, by name; a Spark Connect session.
@@ -143,7 +145,13 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
         # Spark analyses the text at once: the views behind it may go.
         with on_spark(_Original(spark), command.cursor, 0, catalog) as frame:
             return frame
-    return spark.createDataFrame(command.run(Session(catalog, spark)))
+    made = CreatedTable.of(spark, Grammar(text, own_queries=False))
+    if made is None:
+        return spark.createDataFrame(command.run(Session(catalog, spark)))
+    made.check(spark, command)
+    done = command.run(Session(catalog, spark))
+    made.hold(spark, command)
+    return spark.createDataFrame(done)
 
 
 class _Original:
@@ -180,14 +188,16 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
         named = words[at - 1] in _BEFORE_NAMES or (words[at - 1] in (",", "(") and at > begins)
         if not named or tokens[at].kind not in ("name", "quoted"):
             continue
-        parts, end = [tokens[at].text], at
-        while end + 2 < len(tokens) and words[end + 1] == "." and tokens[end + 2].kind in ("name", "quoted"):
-            end += 2
-            parts.append(tokens[end].text)
-        if len(parts) == 2 and parts[0].lower() in FORMATS and parts[1].startswith("`"):
+        parts = name_at(cursor, at)
+        if is_path(parts):
             by_path = True
         elif (location := held_location(spark, ".".join(parts))) is not None:
             found[".".join(part.strip("`") for part in parts)] = location
+    if words[:1] == ["drop"] and not by_path:
+        # The name is the catalog's; the table stays.
+        return None
+    if (made := CreatedTable.of(spark, cursor)) is not None:
+        found[made.key] = made.location
     return found if found or by_path else None
 
 

@@ -179,6 +179,45 @@ def test_names_in_sparks_catalog(enabled: SparkSession, name: str) -> None:
         enabled.range(3).write.format("delta").saveAsTable(name)
 
 
+@pytest.mark.parametrize("enables", [True, False])
+def test_tables_are_created_by_name(spark: SparkSession, name: str, path: str, enables: bool) -> None:
+    copies = [f"{name}_{n}" for n in range(3)]
+    if enables:
+        dp.enable(spark)
+
+    def run(text: str) -> DataFrame:
+        return spark.sql(text) if enables else dp.sql(spark, text)
+
+    try:
+        run(f"CREATE TABLE {name} (id BIGINT NOT NULL, p INT DEFAULT 7) USING DELTA PARTITIONED BY (p) COMMENT 'c'")
+        run(f"INSERT INTO default.{name} (id) VALUES (1), (2)")
+        assert ids(run(f"SELECT * FROM spark_catalog.default.`{name}` WHERE p = 7")) == [1, 2]
+        with pytest.raises(exceptions.TableAlreadyExistsError):
+            run(f"CREATE TABLE {name} (id BIGINT) USING deltaplane")
+        run(f"CREATE TABLE IF NOT EXISTS {name} (other STRING) USING delta")
+        run(f"CREATE OR REPLACE TABLE {name} USING delta COMMENT 'c' AS SELECT id + 1 AS id FROM {name}")
+        assert ids(run(f"SELECT * FROM {name}")) == [2, 3]
+        run(f"CREATE TABLE default.{copies[0]} USING delta LOCATION '{path}' AS SELECT * FROM {name} WHERE id = 2")
+        assert DeltaTable(path).count() == 1
+        run(f"CREATE TABLE {copies[1]} USING delta LOCATION '{path}'")
+        assert ids(run(f"SELECT a.id FROM {copies[0]} a JOIN {copies[1]} b ON a.id = b.id")) == [2]
+        run(f"CREATE TABLE {copies[2]} DEEP CLONE {name}")
+        assert ids(run(f"SELECT id FROM {copies[2]} VERSION AS OF 0")) == [2, 3]
+        with pytest.raises(exceptions.InvalidArgumentError, match="the statement says"):
+            run(f"CREATE OR REPLACE TABLE {name} (id BIGINT) USING delta LOCATION '{path}'")
+        with pytest.raises(exceptions.UnsupportedFeatureError, match=rf"spark_catalog\.default\.{name}"):
+            run(f"CREATE TABLE lake.default.{name} (id BIGINT) USING delta")
+        # What isn't ours is Spark's.
+        run(f"DROP TABLE {copies[2]}")
+        run(f"CREATE TABLE {copies[2]} (id BIGINT) USING parquet LOCATION '{path} plain'")
+        with pytest.raises(exceptions.TableAlreadyExistsError, match="parquet"):
+            run(f"CREATE TABLE {copies[2]} (id BIGINT) USING delta")
+    finally:
+        dp.disable(spark)
+        for held in copies:
+            spark.sql(f"DROP TABLE IF EXISTS {held}")
+
+
 def test_streams(enabled: SparkSession, path: str, name: str) -> None:
     enabled.range(3).write.format("delta").save(path)
 

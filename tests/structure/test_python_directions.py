@@ -39,6 +39,7 @@ LAYERS = (
     ("spark",),
     ("queries",),
     ("statements",),
+    ("spark_created",),
     ("spark_names",),
     ("demo",),
     ("cli",),
@@ -47,7 +48,7 @@ LAYERS = (
 # Loaded where they are used, inside a function: a user of one must not pay for the others.
 HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "jinja2", "numpy"}
 # Nobody gets into these rooms without wanting what they load.
-MAY_LOAD = {"spark", "spark_names", "cli", "demo"}
+MAY_LOAD = {"spark", "spark_created", "spark_names", "cli", "demo"}
 
 PREFIX = "python/deltaplane/"
 

@@ -13,23 +13,22 @@ from typing import TYPE_CHECKING, Any
 if importlib.util.find_spec("pyspark") is None:
     raise ImportError("deltaplane.spark needs PySpark: pip install 'deltaplane[spark]'")
 
-from deltaplane.spark._plan import plan
-from deltaplane.spark._read import create_or_replace_temp_view, read, read_changes
-from deltaplane.spark._session import register, session
-from deltaplane.spark._stream_read import read_stream
-from deltaplane.spark._stream_write import foreach_batch, write_stream
-from deltaplane.spark._write import write
-from deltaplane.spark.tables import (
-    DeltaMergeBuilder,
-    DeltaOptimizeBuilder,
-    DeltaTable,
-    DeltaTableBuilder,
-    IdentityGenerator,
-)
-from deltaplane.write import WriteResult
-
 if TYPE_CHECKING:
+    from deltaplane.spark._plan import plan
+    from deltaplane.spark._read import create_or_replace_temp_view, read, read_changes
+    from deltaplane.spark._session import register, session
+    from deltaplane.spark._stream_read import read_stream
+    from deltaplane.spark._stream_write import foreach_batch, write_stream
+    from deltaplane.spark._write import write
+    from deltaplane.spark.tables import (
+        DeltaMergeBuilder,
+        DeltaOptimizeBuilder,
+        DeltaTable,
+        DeltaTableBuilder,
+        IdentityGenerator,
+    )
     from deltaplane.spark_names import disable, enable, sql
+    from deltaplane.write import WriteResult
 
 __all__ = [
     "DeltaMergeBuilder",
@@ -53,10 +52,37 @@ __all__ = [
     "write_stream",
 ]
 
+# Where the names are, which come in when they are used: tasks import this room too, and need next to nothing of it.
+_ROOMS = {
+    "DeltaMergeBuilder": "spark.tables",
+    "DeltaOptimizeBuilder": "spark.tables",
+    "DeltaTable": "spark.tables",
+    "DeltaTableBuilder": "spark.tables",
+    "IdentityGenerator": "spark.tables",
+    "WriteResult": "write",
+    "create_or_replace_temp_view": "spark._read",
+    "foreach_batch": "spark._stream_write",
+    "plan": "spark._plan",
+    "read": "spark._read",
+    "read_changes": "spark._read",
+    "read_stream": "spark._stream_read",
+    "register": "spark._session",
+    "session": "spark._session",
+    "write": "spark._write",
+    "write_stream": "spark._stream_write",
+    # They stand above statements, which stand above this room.
+    "disable": "spark_names",
+    "enable": "spark_names",
+    "sql": "spark_names",
+}
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        # They stand above statements, which stand above this room.
-        if name not in ("disable", "enable", "sql"):
+        if name not in _ROOMS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module("deltaplane.spark_names"), name)
+        found = globals()[name] = getattr(import_module(f"deltaplane.{_ROOMS[name]}"), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

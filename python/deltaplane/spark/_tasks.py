@@ -18,15 +18,17 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
-from deltaplane.row_rules import RuledRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from deltaplane.row_rules import RuledRows
 
 __all__ = [
     "REFUSED",
     "TaskResult",
     "arrange",
+    "delete",
     "listed",
     "raise_refusal",
     "take_out",
@@ -157,6 +159,17 @@ def listed(
             )
 
 
+def delete(
+    location: str, options: dict[str, str] | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Deletes files by lists of their keys; a task that runs again finds some of them gone."""
+    store = _native.RawStore.open(location, options)
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            store.delete_all(json.loads(text))
+            yield _reported([], None)
+
+
 def _reported(adds: list[str], refusal: str | None) -> pa.RecordBatch:
     import pyarrow as pa
 
@@ -171,6 +184,9 @@ def write_unjudged(
     """Writes one task's rows as they came; the table's rules are evaluated here, at the session's time zone as far as
     the rows tell it. `now_us` is the time of the whole write."""
     import pyarrow as pa
+
+    # Most tasks have no rules to evaluate.
+    from deltaplane.row_rules import RuledRows
 
     def rows(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> RuledRows:
         reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], others))

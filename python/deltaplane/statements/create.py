@@ -1,4 +1,4 @@
-"""CREATE [OR REPLACE] TABLE [IF NOT EXISTS], and REPLACE TABLE: with columns, or with the rows of a query."""
+"""CREATE [OR REPLACE] TABLE [IF NOT EXISTS], and REPLACE TABLE: with columns, with the rows of a query, or with a LOCATION alone."""
 
 from __future__ import annotations
 
@@ -54,6 +54,9 @@ class Create:
         if self.must_exist and not there:
             raise TableNotFoundError("REPLACE TABLE needs a table: use CREATE OR REPLACE TABLE", table=location)
         operation = "CREATE TABLE" if self.rows is None else "CREATE TABLE AS SELECT"
+        if self.rows is None and not self.columns:
+            # A name for the table that is there.
+            return one_row(operation=operation, version=DeltaTable(location, storage_options=options).version())
         if there and self.mode == "ignore":
             return one_row(operation=operation, version=None)
         with self.cursor.located(self.table.token):
@@ -151,7 +154,8 @@ def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone:
         if any(key.startswith("delta.constraints.") for key in made.properties):
             cursor.wrong("expected the end: add constraints with ALTER TABLE")
         return replace(made, rows=cursor.last_query(), rows_token=token)
-    if not made.columns:
+    takes = made.location is not None and made.table.path is None and mode != "overwrite"
+    if not made.columns and not (takes and made == Create(made.table, cursor, mode, location=made.location)):
         cursor.expected("columns in parentheses, or AS and a query")
     return made
 

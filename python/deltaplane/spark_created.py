@@ -1,0 +1,112 @@
+"""Tables that statements make by a name: the rows are a table of ours at a location, the name is held by Spark's own catalog.
+
+Called by `deltaplane.spark_names`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, UnsupportedFeatureError
+from deltaplane.queries.grammar import Grammar
+from deltaplane.spark._internals import held_table
+from deltaplane.spark._location import absolute_location
+from deltaplane.spark._names import FORMATS, default_location, held_location, register_name
+from deltaplane.statements.clone import Clone
+from deltaplane.statements.create import Create
+from deltaplane.statements.statement import Command
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["CreatedTable", "is_path", "name_at"]
+
+_BEGINNINGS = (["create", "or", "replace", "table"], ["create", "table"], ["replace", "table"])
+_IF_NOT_EXISTS = ["if", "not", "exists"]
+
+
+@dataclass(frozen=True)
+class CreatedTable:
+    """The name of a new table, as Spark's catalog takes it, and where Spark would put it or has it."""
+
+    name: str
+    location: str
+
+    @classmethod
+    def of(cls, spark: SparkSession, cursor: Grammar) -> CreatedTable | None:
+        """What CREATE or REPLACE TABLE … USING delta (or deltaplane), or … CLONE, makes by a name; None for other statements.
+
+        Raises:
+            UnsupportedFeatureError: a name of another catalog than Spark's own.
+            TableAlreadyExistsError: the name is a table's of another format.
+        """
+        words = [token.text.lower() for token in cursor.tokens]
+        begins = next((len(b) for b in _BEGINNINGS if words[: len(b)] == b), None)
+        if begins is None:
+            return None
+        at = begins + (len(_IF_NOT_EXISTS) if words[begins : begins + len(_IF_NOT_EXISTS)] == _IF_NOT_EXISTS else 0)
+        parts = name_at(cursor, at)
+        behind = words[at + 2 * len(parts) - 1 :]
+        ours = any(a == "using" and b in FORMATS for a, b in pairwise(behind))
+        clones = behind[1:2] == ["clone"]
+        if not parts or not (ours or clones) or is_path(parts):
+            return None
+        name = ".".join(parts)
+        if len(parts) > 3 or (len(parts) == 3 and parts[0].strip("`").lower() != "spark_catalog"):
+            raise UnsupportedFeatureError(
+                f"{name}: without a plug-in in the JVM only Spark's own catalog holds names of Delta tables: call it "
+                f"spark_catalog.{'.'.join(parts[-2:])}, or use delta.`its location`"
+            )
+        held = held_table(spark, name)
+        if held is not None and held[0].lower() not in FORMATS:
+            raise TableAlreadyExistsError(
+                f"the session's catalog has a table {name}, of the format {held[0]}: take another name"
+            )
+        return cls(name, held_location(spark, name) or default_location(spark, name))
+
+    @property
+    def key(self) -> str:
+        """The name as a statement's catalog knows it."""
+        return self.name.replace("`", "")
+
+    def hold(self, spark: SparkSession, command: Command) -> None:
+        """Has Spark's catalog hold the name, once the statement has run."""
+        register_name(spark, self.name, absolute_location(_told(command) or self.location))
+
+    def check(self, spark: SparkSession, command: Command) -> None:
+        """Before the statement runs.
+
+        Raises:
+            InvalidArgumentError: it gives a location to a name that is held with another one.
+        """
+        told = _told(command)
+        held = held_location(spark, self.name)
+        if told is not None and held is not None and absolute_location(told) != absolute_location(held):
+            raise InvalidArgumentError(
+                f"the table {self.name} is at {held}, and the statement says {told}: leave LOCATION out, or drop the name first"
+            )
+
+
+def _told(command: Command) -> str | None:
+    """The location that a statement gives."""
+    if isinstance(command, Create):
+        return command.location
+    return command.place if isinstance(command, Clone) else None
+
+
+def name_at(cursor: Grammar, at: int) -> list[str]:
+    """The parts of a name, with their quotes; none where no name is."""
+    tokens, parts = cursor.tokens, list[str]()
+    while at < len(tokens) and tokens[at].kind in ("name", "quoted"):
+        parts.append(tokens[at].text)
+        if at + 1 == len(tokens) or tokens[at + 1].text != ".":
+            break
+        at += 2
+    return parts
+
+
+def is_path(parts: list[str]) -> bool:
+    """Whether a name is a location."""
+    return len(parts) == 2 and parts[0].lower() in FORMATS and parts[1].startswith("`")
