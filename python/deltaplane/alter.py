@@ -17,9 +17,9 @@ from deltaplane.commands.purge import purge
 from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.commands.unmap import unmap
 from deltaplane.compat import Protocol, newly_excluded
-from deltaplane.declarations import check_default
+from deltaplane.declarations import check_constraint, check_default
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
-from deltaplane.expr.program import compile_boolean, violations
+from deltaplane.expr.program import violations
 from deltaplane.expr.types import of_json
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Field, PrimitiveType, StructType
@@ -599,7 +599,7 @@ class TableAlterer:
     def _judged(self, name: str, expression: str) -> int:
         """The newest version, whose rows all meet the condition."""
         newest = self._newest()
-        check = compile_boolean(expression, newest.schema_json())
+        check = check_constraint(expression, newest.schema_json())
         rows = Scan(newest.scan(check.columns))
         for broken in violations(check, rows.batches()):
             raise ConstraintViolationError(

@@ -13,6 +13,7 @@ import pytest
 
 from deltaplane import DeltaTable, Field, Schema, write_deltalake
 from deltaplane.schema import ArrayType, StructType
+from interop.variant_bounds import bounds
 from interop.verifier import verify
 
 PARTS = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
@@ -77,6 +78,10 @@ def test_the_property_says_how_new_files_are(path: str) -> None:
     commit = Path(path, "_delta_log", f"{table.version():020d}.json").read_text().splitlines()
     (add,) = (json.loads(line)["add"] for line in commit if line.startswith('{"add"'))
     assert json.loads(add["stats"])["nullCount"] == {"i": 0, "v": 1}
+    # P169: of both fields, whose values stand in typed columns; the rows that are no objects don't have them.
+    there = (1, {"$['a']": 0, "$['b']": "text"}, {"$['a']": 4, "$['b']": "text"})
+    assert bounds(path)[-1] == there
+    assert bounds(path)[0] == (1, {}, {})
     verify(path)
 
     table.alter.set_table_properties({"delta.enableVariantShredding": "false"})
@@ -104,6 +109,23 @@ def test_each_file_has_the_columns_of_its_own_rows(path: str) -> None:
     table.update(updates={"i": "9"}, predicate="i = 0")
     assert column(DeltaTable(path).to_pyarrow_table()) == before
     verify(path)
+
+
+def test_bounds_stay_through_checkpoints_and_marked_rows(path: str) -> None:
+    """P169, P166: another's bounds mean nothing to a plan either, whatever they are."""
+    DeltaTable(path).alter.set_table_properties(ON | {"delta.enableDeletionVectors": "true"})
+    write_deltalake(path, variants(number(3), number(-5), None), mode="append")
+    table = DeltaTable(path)
+    table.delete("i = 0")
+    low, high = {"$": -5}, {"$": 3}
+    assert bounds(path) == [(1, low, high)] * 2
+    table.create_checkpoint()
+    Path(path, "_delta_log", f"{table.version():020d}.json").unlink()
+    table = DeltaTable(path)
+    assert column(table.to_pyarrow_table()) == column(variants(None, number(-5)))
+    assert table.scan(predicate="v IS NULL").to_arrow().num_rows == 1
+    assert table.scan(predicate="v IS NOT NULL AND i > 0").to_arrow().num_rows == 1
+    assert table.get_add_actions().num_rows == 1
 
 
 def test_variants_in_structs_have_columns_too(tmp_table: Callable[[], str]) -> None:

@@ -171,6 +171,7 @@ EXPRESSIONS: list[str] = [
     *(f"try_{f}({a}, {b})" for f in ("add", "subtract", "multiply") for a, b in zip(_NUMBERS, _OTHERS, strict=True)),
     *(f"try_divide({a}, {b})" for a, b in zip(_NUMBERS, _OTHERS, strict=True)),
     *(f"try_mod({a}, {b})" for a, b in zip(_NUMBERS[:6], _OTHERS[:6], strict=True)),
+    *(f"round({a})" for a in ("d1, 2", "d1", "d2, 5", "f1, 1", "f1", "d1 / 7, 3", "d1, 18", "k / 8, 2", "n / 1000, 2")),
     # --- bits ---
     *(f"{a} {o} {b}" for o in ("&", "|", "^") for a, b in zip(_WHOLE, _OTHER_WHOLE, strict=True)),
     "i1 & l1",
@@ -249,7 +250,52 @@ EXPRESSIONS: list[str] = [
     "substring_index(t1, ',', k)",
     "substring_index(t1, 'a', 1)",
     "elt(k, t1, c, t2)",
+    "initcap(t1)",
+    "initcap(concat('o', coalesce(c, ''), 'NEIL-jean ab_c x.y a1b (z'))",
+    "overlay(t1, c, 2)",
+    "overlay(t1, 'XY', k, 1)",
+    "overlay(t1, c, n, k)",
+    # --- values as text ---
+    *(
+        f"format_string('{f}', {a})"
+        for f, a in (
+            ("%s-%05d|%d%%", "t1, i1, l1"),
+            ("%5d|%-6d|%03d", "k, n, b1"),
+            ("%x %08x", "i1, l1"),
+            ("%x", "b1"),
+            ("%x", "s1"),
+            ("%s %s", "i1, o1"),
+            ("%10s|%-4s|", "t1, c"),
+            ("%s", "m1"),
+            ("%s", "d1"),
+            ("%s", "f1"),
+            ("a%nb", "t1"),
+            ("%10d", "k"),
+            ("%s %d", "to_json(st), k"),
+        )
+    ),
+    "printf('no format')",
+    *(
+        f"to_json({value})"
+        for value in (
+            *("st", "ai", "at", "ad", "mp", "struct(tl, tn)", "struct(m2, m4)", "struct(ai, mp)", "struct(b1, s1, l1)"),
+            "named_struct('a', i1, 'b', t1, 'c', named_struct('d', d1, 'e', f1), 'g', m1, 'h', o1)",
+            "named_struct('x', x, 'd', dt1, 't', ts1, 'n', nz1)",
+            "named_struct('a\"b', t1, 'é', c)",
+            "array(st, null)",
+            "array(array(k), null)",
+            "array(dt1, dt2)",
+            "map('a', st, 'b', null)",
+        )
+    ),
     # --- hashes ---
+    *(
+        f"hash({a})"
+        for a in ("o1", "b1", "s1", "i1", "l1", "t1", "t2", "x", "dt1", "ts1", "nz1", "m1", "m4", "tn", "null")
+    ),
+    "hash(i1, t1, null, dt1, l1)",
+    "pmod(hash(t1), 16)",
+    "hash(concat(t1, t2, tt))",
     *(f"{f}({a})" for f in ("md5", "sha1", "sha", "hex") for a in ("t1", "x")),
     "hex(l1)",
     "hex(i1)",
@@ -289,6 +335,14 @@ EXPRESSIONS: list[str] = [
     "date_format(ts1, 'h.m.s.SSS EEE MMMM')",
     "from_unixtime(i1)",
     "from_unixtime(l1, 'yyyy')",
+    "make_timestamp(y, n, n, n, n, m2)",
+    "make_timestamp(2024, 2, 29, n, 59, 60)",
+    "make_timestamp(2024, 2, n, 1, n, 1.5)",
+    "make_timestamp_ntz(y, 2, n, 3, n, n)",
+    "make_timestamp_ltz(2023, 12, 31, 23, 59, 59.999999)",
+    *(f"months_between({a})" for a in ("ts1, ts2", "dt1, dt2", "dt1, ts1", "nz1, ts1", "ts1, ts2, false")),
+    "months_between(dt1, add_months(dt1, k))",
+    "months_between('2024-02-29', dt1)",
     # --- patterns ---
     *(f"t1 {w} '{p}'" for w in ("like", "not like") for p in ("a%", "%b%", "_", "a\\\\%b%", "", "%", "__a%")),
     "t1 like 'a!%b%' escape '!'",
@@ -317,6 +371,26 @@ EXPRESSIONS: list[str] = [
     "regexp_like(tl, '^[a-z0-9]+@[a-z]+\\\\.(com|org)$')",
     "split(t1, ',')",
     "split(t1, 'a')",
+    "ilike(t1, 'A%')",
+    *(f"{t} ilike '{p}'" for t, p in (("t1", "%B_c"), ("tl", "x@Y%"), ("t1", "a\\\\_%"))),
+    "t1 ilike 'a!%%' escape '!'",
+    *(
+        f"regexp_extract({t}, r'{p}', {group})"
+        for t, p, group in (
+            *(("t1", "(a)(b)?", 1), ("t1", "(a)(b)?", 2), ("t1", "([a-z]+)", 0), ("tl", r"^(.)@(.+)[.](\w+)$", 2)),
+            *(("tl", r"^(.)@(.+)[.](\w+)$", 3), ("tt", r"(\d+)-(\d+)-(\d+)", 2), ("tt", r"(\d+?)(\d*)-", 2)),
+            *(("tn", r"((\d)+)", 2), ("t1", "(?:(a)|(b))+", 1), ("t1", "(?:(a)|(b))+", 2), ("t1", "((a)|b)+", 2)),
+        )
+    ),
+    "regexp_extract(t1, '([a-z]+)')",
+    *(
+        f"regexp_replace({t}, r'{p}', r'{by}')"
+        for t, p, by in (
+            *(("t1", "a+", "-"), ("t1", "([ab])(c)?", "<$1|$2>"), ("tn", "[^0-9]", ""), ("t1", r"\s+", " ")),
+            *(("tl", "^a", "X"), ("tl", "b$", "X"), ("tt", r"(\d{4})-(\d{2})", "$2/$1"), ("t1", "b", r"\\\$0")),
+            *(("t1", "(b)", "[$0]"), ("t1", "a|ab", "x"), ("t1", "a{1,2}?", "x")),
+        )
+    ),
     # --- intervals ---
     *(
         f"{value} {sign} interval {count} {unit}"
@@ -477,4 +551,33 @@ EXPRESSIONS: list[str] = [
     "map_keys(mp)",
     "map_values(mp)",
     "map_contains_key(mp, 'a')",
+    # Maps of keys that are there once: Spark's own builder keeps what it has when a row fails.
+    "map(concat('x', coalesce(c, '')), k, 'a', n)",
+    "map(1, t1, 2, c)",
+    "map_from_arrays(array_distinct(array_compact(ai)), array_distinct(array_compact(ai)))",
+    "map_from_arrays(array('p', 'q'), array(k, n))",
+    "map_entries(mp)",
+    "map_concat(mp, map('z', k))",
+    "map_concat(mp)",
+    "struct(i1, t1)",
+    "struct(I1, st.x, k + 1)",
+    "struct(named_struct('p', i1).p, st.Y)",
+    "array_distinct(ai)",
+    "array_distinct(at)",
+    "array_distinct(transform(ai, x -> dt1))",
+    *(
+        f"{f}({a})"
+        for f in ("array_union", "array_intersect", "array_except", "arrays_overlap")
+        for a in ("ai, array(1, null, k)", "at, array(c)", "at, array(c, t1)", "at, at", "ai, array(1, k)")
+    ),
+    "array_append(ai, k)",
+    "array_append(at, null)",
+    "array_prepend(at, c)",
+    "array_compact(ai)",
+    "array_compact(at)",
+    "array_repeat(t1, k)",
+    "array_repeat(k, 2)",
+    "flatten(array(ai, ai))",
+    "flatten(array(ai, null))",
+    "flatten(transform(ai, x -> array(x, k)))",
 ]

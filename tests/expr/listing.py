@@ -22,6 +22,11 @@ else is refused by name before a row is written.
 - The text of a float or double, and a decimal of one, have the digits that Java writes. Java 17 and Java 19 or newer, which
   Spark runs on alike, write some numbers differently: mostly whole ones above 2^53 (of a float above 2^24), small and large
   powers of two, and the smallest subnormal ones. A row with such a number is refused.
+- Regular expressions are constants, of what Java and RE2 share; `regexp_replace` doesn't look for what may be nothing, and a row
+  whose text ends a line is refused where `$` is looked for in `regexp_extract` and `regexp_replace`. Formats of `format_string` are
+  constants of `%s`, `%d`, `%x`, `%n` and `%%`. `to_json` takes no options, `initcap` and `ilike`'s pattern ASCII alone.
+- Generated columns can't have lambda functions, intervals and some other functions, as in delta-spark. Constraints can; a column in
+  a lambda function is refused there, since delta-spark fails with it at every write.
 - A condition of `exists` or `forall` that fails for an element is an error, also behind the one that decides.
 - Intervals are literals, differences of dates and times, or made of columns (`make_ym_interval`, `make_dt_interval`), and move
   dates and times. One that mixes months with days (`make_interval`) has no type here, and none is a result by itself.

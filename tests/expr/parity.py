@@ -27,6 +27,9 @@ def by_spark(spark: SparkSession, rows: pa.Table, expressions: Sequence[str]) ->
     Spark's own TryEval gives null for a row that raises; the array around the value tells it from a null value.
     """
     frame = spark.createDataFrame(rows)
+    # Spark takes all times of Arrow for instants; at UTC the clock's time is the same.
+    clocks = {f.name: frame[f.name].cast("timestamp_ntz") for f in rows.schema if _is_clock(f.type)}
+    frame = frame.withColumns(clocks)
     found: dict[str, list[Any] | str] = {}
     waiting = [list(expressions[i : i + AT_ONCE]) for i in range(0, len(expressions), AT_ONCE)]
     while waiting:
@@ -42,6 +45,10 @@ def by_spark(spark: SparkSession, rows: pa.Table, expressions: Sequence[str]) ->
         made = query.toArrow()
         found.update((text, _unwrapped(made.column(i))) for i, text in enumerate(part))
     return found
+
+
+def _is_clock(of: pa.DataType) -> bool:
+    return pa.types.is_timestamp(of) and of.tz is None
 
 
 def _tried(spark: SparkSession, text: str) -> Any:

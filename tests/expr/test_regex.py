@@ -43,6 +43,16 @@ def test_what_java_refuses_too(pattern: str) -> None:
 
 
 def test_what_is_written_otherwise() -> None:
-    assert translated(r"\s[\s]$") == Pattern(r"[\t\n\x0B\f\r ][\t\n\x0B\f\r ]\z", True)
-    assert translated("a.b") == Pattern(r"a[^\n\r\x{85}\x{2028}\x{2029}]b", False)
-    assert translated(r"[^a-c\-^]") == Pattern(r"[^a-c\-\^]", False)
+    assert translated(r"\s[\s]$") == Pattern(r"[\t\n\x0B\f\r ][\t\n\x0B\f\r ]\z", True, empty=False)
+    assert translated("a.b") == Pattern(r"a[^\n\r\x{85}\x{2028}\x{2029}]b", False, empty=False)
+    assert translated(r"[^a-c\-^]") == Pattern(r"[^a-c\-\^]", False, empty=False)
+
+
+def test_what_captures_keeps_its_groups_and_its_greed() -> None:
+    assert translated("(a+?)(?:b|(c))", captures=True) == Pattern("(a+?)(?:b|(c))", False, 2, empty=False)
+    assert translated("(a+?)(b)") == Pattern("(?:a+)(?:b)", False, empty=False)
+    for pattern in ("a*", "a?", "a{0,2}", "^", "$", "a|", "(b*)", ""):
+        assert translated(pattern, captures=True).empty, pattern
+    for pattern in ("(a*)*", "(?:a|b?)+", "(^a*){2}"):
+        with pytest.raises(UnsupportedExpressionError, match="may be nothing"):
+            translated(pattern, captures=True)

@@ -12,7 +12,7 @@ import pytest
 
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.schema import Field, Schema
+from deltaplane.schema import ArrayType, Field, Schema
 from interop.delta_spark import DeltaSpark, DeltaSparkError
 from interop.verifier import verify
 
@@ -107,6 +107,16 @@ DECLARED = [
     ("g DATE GENERATED ALWAYS AS (current_date())", False),
     ("g BOOLEAN GENERATED ALWAYS AS (startswith(s, 'x'))", False),
     ("g STRING GENERATED ALWAYS AS (upper(s))", True),
+    ("g STRING GENERATED ALWAYS AS (concat(regexp_replace(initcap(s), 'A+', 'x'), to_json(struct(a)), hash(s)))", True),
+    ("g BOOLEAN GENERATED ALWAYS AS (ilike(s, 'a%'))", False),
+    ("g BOOLEAN GENERATED ALWAYS AS (exists(array(a), x -> x > 1))", False),
+    ("g INT GENERATED ALWAYS AS (size(array_compact(array(a))))", False),
+    ("g DATE GENERATED ALWAYS AS (CAST(s AS DATE) + INTERVAL 1 DAY)", False),
+    ("g DATE GENERATED ALWAYS AS (CAST(s AS DATE) + 1)", True),
+    ("g TIMESTAMP GENERATED ALWAYS AS (timestampadd(MONTH, a, CAST(s AS TIMESTAMP)))", True),
+    ("g BIGINT GENERATED ALWAYS AS (timestampdiff(DAY, CAST(s AS TIMESTAMP), CAST(s AS TIMESTAMP)))", True),
+    ("g BOOLEAN GENERATED ALWAYS AS ((CAST(s AS DATE) - DATE'2024-01-01') IS NULL)", False),
+    ("g BOOLEAN GENERATED ALWAYS AS ((CAST(s AS TIMESTAMP) - TIMESTAMP'2024-01-01') IS NULL)", False),
     ("g DATE DEFAULT current_date()", True),
     ("g INT DEFAULT '1'", True),
     ("g TINYINT DEFAULT 300", False),
@@ -136,3 +146,78 @@ def test_both_declare_the_same(delta_spark: DeltaSpark, tmp_path: Path) -> None:
             delta_spark.execute(sql)
         with pytest.raises((InvalidArgumentError, UnsupportedExpressionError)):
             DeltaTable.create(str(tmp_path / f"{i}-ours"), Schema(fields))
+
+
+# Constraints with intervals and lambda functions, a row that meets it and one that doesn't.
+_AT = dt.datetime(2024, 1, 31, 10, tzinfo=UTC)
+TIMED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("at <= day + INTERVAL '1 12:00' DAY TO MINUTE", {"day": _AT.date()}, {"day": dt.date(2024, 1, 29)}),
+    ("day + INTERVAL '0-1' YEAR TO MONTH > at", {"day": _AT.date()}, {"day": dt.date(2023, 12, 31)}),
+    ("at - day < INTERVAL 1 DAY", {"day": _AT.date()}, {"day": dt.date(2024, 1, 30)}),
+    ("day + make_ym_interval(0, id) > at", {"day": _AT.date(), "id": 1}, {"day": _AT.date(), "id": 0}),
+    ("timestampadd(HOUR, id, at) > at", {"id": 1}, {"id": -1}),
+    ("forall(list, x -> x > 0)", {"list": [1, 2]}, {"list": [1, -2]}),
+    ("aggregate(list, 0, (a, x) -> a + x) = id", {"list": [1, 2], "id": 3}, {"list": [1, 2], "id": 2}),
+    ("exists(transform(list, (x, i) -> x * i), y -> y = 7)", {"list": [5, 7]}, {"list": [7, 5]}),
+]
+_TIMED_TYPES = {
+    "id": pa.int32(),
+    "at": pa.timestamp("us", "UTC"),
+    "day": pa.date32(),
+    "list": pa.list_(pa.int32()),
+}
+
+
+# With a column in a lambda function, also in one inside of it.
+CAPTURED = ["exists(list, y -> y = id)", "forall(list, x -> exists(list, y -> y >= x))"]
+
+
+@pytest.mark.parametrize(("check", "good", "bad"), TIMED, ids=[check for check, *_ in TIMED])
+def test_both_hold_constraints_with_intervals_and_lambdas(
+    delta_spark: DeltaSpark, tmp_path: Path, check: str, good: dict[str, Any], bad: dict[str, Any]
+) -> None:
+    """P103: delta-spark's own ALTER TABLE can't read a lambda function, but it holds a constraint with one."""
+    path = str(tmp_path)
+    fields = [("id", "integer"), ("at", "timestamp"), ("day", "date")]
+    DeltaTable.create(
+        path,
+        Schema([*(Field(n, t) for n, t in fields), Field("list", ArrayType("integer"))]),
+        configuration={"delta.constraints.timed": check},
+    )
+
+    def one(values: dict[str, Any]) -> pa.Table:
+        found = {"id": 1, "at": _AT, "day": None, "list": None} | values
+        return pa.table({name: pa.array([found[name]], kind) for name, kind in _TIMED_TYPES.items()})
+
+    for write in (lambda rows: write_deltalake(path, rows, mode="append"), lambda rows: delta_spark.write(path, rows)):
+        write(one(good))
+        with pytest.raises((ConstraintViolationError, DeltaSparkError), match="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"):
+            write(one(bad))
+    assert DeltaTable(path).to_pyarrow_table().num_rows == 2
+
+
+@pytest.mark.parametrize("check", CAPTURED)
+def test_columns_in_lambdas_are_refused_since_delta_spark_fails_with_them(
+    delta_spark: DeltaSpark, tmp_path: Path, check: str
+) -> None:
+    """P103: a table that has such a constraint all the same is held to it here."""
+    path = str(tmp_path)
+    schema = Schema([Field("id", "integer"), Field("list", ArrayType("integer"))])
+    with pytest.raises(UnsupportedExpressionError, match="names the column"):
+        DeltaTable.create(path, schema, configuration={"delta.constraints.c": check})
+    DeltaTable.create(path, schema, configuration={"delta.constraints.c": "id = 7"})
+    with pytest.raises(UnsupportedExpressionError, match="names the column"):
+        DeltaTable(path).alter.add_constraint({"d": check})
+    log = tmp_path / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text().replace("id = 7", check))
+    for checksum in log.parent.glob("*.crc"):
+        checksum.unlink()
+    good, bad = (
+        pa.table({"id": pa.array([7], pa.int32()), "list": pa.array([items], pa.list_(pa.int32()))})
+        for items in ([5, 7], [None])
+    )
+    with pytest.raises(DeltaSparkError, match="INTERNAL_ERROR"):
+        delta_spark.write(path, good)
+    write_deltalake(path, good, mode="append")
+    with pytest.raises(ConstraintViolationError):
+        write_deltalake(path, bad, mode="append")

@@ -23,7 +23,7 @@ CRATES = {
 
 # The rooms of `protocol`, lowest first: each may use its own layer and those before it.
 PROTOCOL = (
-    ("error", "types"),
+    ("error", "types", "z85"),
     ("arrow_types", "curves", "expr", "schema"),
     ("actions", "deletion_vectors", "hint", "mapping", "partition_values", "paths", "properties"),
     ("schema_edit", "schema_merge", "stats"),

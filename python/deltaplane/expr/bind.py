@@ -6,6 +6,7 @@ Resolves names ignoring case, gives literals their types and hands calls to the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError
@@ -113,7 +114,7 @@ class Binder:
             self._unknown(first, found)
         (name,) = found
         given = self.used.setdefault(name, f"c{len(self.used)}")
-        return below(name, self._columns[name], given, rest)
+        return replace(below(name, self._columns[name], given, rest), name=node.parts[-1])
 
     def _unknown(self, name: str, found: list[str]) -> NoReturn:
         if found:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedExpressionError
@@ -61,7 +61,7 @@ class JoinedBinder(Binder):
         """The typed form of a column or of a field below one."""
         side, number, fields = self.place(node)
         name = list(side.columns)[number]
-        return below(name, side.columns[name], side.sql_of(number), fields)
+        return replace(below(name, side.columns[name], side.sql_of(number), fields), name=node.parts[-1])
 
     def place(self, node: Name) -> tuple[Side, int, Sequence[str]]:
         """The side, the column's number there, and the fields below it.

@@ -46,11 +46,15 @@ def context_at(zone: str, now_us: int | None) -> Context:
 
 @dataclass
 class Program:
-    """Expressions over one schema. `columns` are those that they name; `types` those of their values."""
+    """Expressions over one schema. `columns` are those that they name; `types` those of their values.
+
+    `intervals` tells whether one of them takes an interval between two dates or times.
+    """
 
     expressions: Sequence[Typed]
     columns: dict[str, str]
     schema_json: str
+    intervals: bool = False
     _connection: Any = None
 
     @property
@@ -141,7 +145,7 @@ def compile_expressions(
             raise UnsupportedExpressionError(
                 f"the expression is nested too deeply for the embedded engine: use the Spark engine for it ({shown(sql)})"
             ) from e
-    return Program(bound, binder.used, schema_json)
+    return Program(bound, binder.used, schema_json, binder.context.intervals)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
 """A regular expression of Java in the words of RE2, where the two mean the same; what they don't share is refused by name.
 
-Answers whether a text matches somewhere, so it needs no groups and no greediness. Used by `functions.patterns`.
+Whether a text matches somewhere needs no groups and no greediness; what matches does, as far as both find the same.
+Used by `functions.patterns`.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.typed import refuse
@@ -27,14 +28,27 @@ _COUNT = re.compile(r"\{(\d{1,4})(,(\d{1,4})?)?\}")
 
 @dataclass(frozen=True)
 class Pattern:
-    """`text` for RE2. `at_end`: it ends with Java's `$`, so that a last line terminator may follow the match."""
+    """`text` for RE2. `at_end`: it ends with Java's `$`, so that a last line terminator may follow the match.
+
+    `groups` are counted and `empty` is known (whether nothing at all may match) of patterns that capture.
+    """
 
     text: str
     at_end: bool
+    groups: int = 0
+    empty: bool = True
 
 
-def translated(pattern: str) -> Pattern:
-    """The pattern for RE2.
+class _Part(NamedTuple):
+    """A part's text, how many repetitions stand in each other at most, whether it may match nothing."""
+
+    text: str
+    repeats: int
+    empty: bool
+
+
+def translated(pattern: str, captures: bool = False) -> Pattern:
+    """The pattern for RE2; only one that `captures` finds what Java finds, others whether it finds something.
 
     Raises:
         InvalidArgumentError: not a regular expression.
@@ -45,16 +59,18 @@ def translated(pattern: str) -> Pattern:
     """
     if "\0" in pattern:
         refuse("a zero byte in a regular expression")
-    parser = _Parser(pattern)
-    text, _ = parser.alternatives(depth=0)
+    parser = _Parser(pattern, captures)
+    whole = parser.alternatives(depth=0)
     if parser.at < len(pattern):
         parser.wrong("a parenthesis is closed that isn't open")
-    return Pattern(text, parser.ends)
+    return Pattern(whole.text, parser.ends, parser.groups, whole.empty)
 
 
 class _Parser:
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, captures: bool) -> None:
         self.pattern = pattern
+        self.captures = captures
+        self.groups = 0
         self.at = 0
         self.ends = False
 
@@ -74,30 +90,33 @@ class _Parser:
         self.at += 1
         return found
 
-    def alternatives(self, depth: int) -> tuple[str, int]:
-        """The text, and how many repetitions stand in each other at most."""
+    def alternatives(self, depth: int) -> _Part:
         if depth > 20:
             self.unfit("parentheses nested too deeply")
         parts = [self.sequence(depth)]
         while self.peek() == "|":
             self.at += 1
             parts.append(self.sequence(depth))
-        return "|".join(text for text, _ in parts), max(repeats for _, repeats in parts)
+        return _Part("|".join(p.text for p in parts), max(p.repeats for p in parts), any(p.empty for p in parts))
 
-    def sequence(self, depth: int) -> tuple[str, int]:
-        made, most = "", 1
+    def sequence(self, depth: int) -> _Part:
+        made, most, empty = "", 1, True
         while self.peek() not in ("", "|", ")"):
             if self.peek() == "$":
                 made += self.end(depth)
                 continue
-            text, repeats = self.atom(depth)
+            text, repeats, nothing = self.atom(depth)
             quantifier, count = self.quantifier()
             if quantifier and text == "^":
                 self.unfit("a repeated `^`")
+            if self.captures and quantifier and nothing:
+                # What a round that matches nothing leaves in a group isn't the same.
+                self.unfit("a repetition of what may be nothing")
             if count * repeats > _MOST_REPEATS:
                 self.unfit(f"more than {_MOST_REPEATS} repetitions")
             made, most = made + text + quantifier, max(most, count * repeats)
-        return made, most
+            empty &= nothing or quantifier.startswith(("*", "?", "{0"))
+        return _Part(made, most, empty)
 
     def end(self, depth: int) -> str:
         self.at += 1
@@ -106,29 +125,31 @@ class _Parser:
         self.ends = True
         return r"\z"
 
-    def atom(self, depth: int) -> tuple[str, int]:
+    def atom(self, depth: int) -> _Part:
         char = self.next()
         if char == "(":
             if self.peek() == "?" and self.peek(1) != ":":
                 self.unfit(f"`(?{self.peek(1)}`")
+            opened = "(" if self.captures and self.peek() != "?" else "(?:"
+            self.groups += opened == "("
             self.at += 2 if self.peek() == "?" else 0
-            text, repeats = self.alternatives(depth + 1)
+            inner = self.alternatives(depth + 1)
             if self.next() != ")":
                 self.wrong("a parenthesis isn't closed")
-            return f"(?:{text})", repeats
+            return inner._replace(text=f"{opened}{inner.text})")
         if char == "[":
-            return self.one_of(), 1
+            return _Part(self.one_of(), 1, False)
         if char == ".":
-            return f"[^{_TERMINATORS}]", 1
+            return _Part(f"[^{_TERMINATORS}]", 1, False)
         if char == "^":
-            return char, 1
+            return _Part(char, 1, True)
         if char == "\\":
-            return self.escaped(inside=False), 1
+            return _Part(self.escaped(inside=False), 1, False)
         if char in "*+?":
             self.wrong(f"nothing is repeated by `{char}`")
         if char in "{}]":
             self.unfit(f"a bare `{char}`")
-        return _literal(char), 1
+        return _Part(_literal(char), 1, False)
 
     def escaped(self, inside: bool) -> str:
         char = self.next()
@@ -190,6 +211,7 @@ class _Parser:
             self.at = match.end()
         if found and self.peek() == "?":
             self.at += 1
+            found += "?" if self.captures else ""
         if found and self.peek() in ("*", "+", "?", "{"):
             self.unfit(f"`{self.peek()}` behind a quantifier")
         return found, count

@@ -159,6 +159,21 @@ def called(node: Syntax) -> set[str]:
     return found
 
 
+def captured(node: Syntax) -> list[str]:
+    """The columns that lambda functions of a tree name."""
+    found, left = [], [(node, False)]
+    while left:
+        here, inside = left.pop()
+        match here:
+            case Name(parts) if inside:
+                found.append(".".join(parts))
+            case Call(_, args):
+                left.extend((arg, inside or isinstance(here, Lambda)) for arg in args)
+            case Cast(arg):
+                left.append((arg, inside))
+    return sorted(found)
+
+
 def shown(sql: str) -> str:
     """A text as errors show it."""
     return sql if len(sql) <= 200 else sql[:200] + "…"

@@ -5,7 +5,7 @@ Knows no function. Used by `casts`, `coerce`, `registry`, `functions` and `bind`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
@@ -21,7 +21,8 @@ class Typed:
     """A value: its Spark type and the DuckDB text that computes it.
 
     `throws`: a row may raise Spark's error, so whatever guards it must be evaluated first. `partial`: a row may be
-    refused although Spark has a value for it. `literal`: the text of a constant as it was written.
+    refused although Spark has a value for it. `literal`: the text of a constant as it was written. `name`: what a column or
+    field is called.
     """
 
     type: SparkType
@@ -30,6 +31,7 @@ class Typed:
     partial: bool = False
     literal: str | None = None
     constant: bool = False
+    name: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.sql) > MAX_SQL:
@@ -38,12 +40,15 @@ class Typed:
 
 @dataclass
 class Context:
-    """What lowerings know of the session. `offset_us`: the zone's distance from UTC, None for a zone with rules."""
+    """What lowerings know of the session. `offset_us`: the zone's distance from UTC, None for a zone with rules.
+
+    `intervals` tells whether some interval between two dates or times was taken.
+    """
 
     zone: str = "UTC"
     offset_us: int | None = 0
     now_us: int | None = None
-    notes: list[str] = field(default_factory=list)
+    intervals: bool = False
 
     def shifted(self, sql: str, to_local: bool) -> str:
         """A UTC timestamp as the session's local one, or back."""

@@ -186,6 +186,9 @@ class Scope(Binder):
             raise InvalidArgumentError(f"`{node.name}` stands alone as a column or in LATERAL VIEW")
         if isinstance(node, Subquery):
             return self._subqueries(node, self)
+        if node.name == "struct":
+            # Its fields are called as the names were written, which are resolved by now.
+            refuse("`struct` in a query, where `named_struct` says what fields are called,")
         if node.name == ".":
             # A field of a struct, as below a name.
             value, name = self.bind(node.args[0]), node.args[1]

@@ -28,6 +28,7 @@ pub mod segment;
 pub mod state;
 pub mod stats_columns;
 pub mod tail;
+pub mod z85;
 pub mod zorder;
 
 pub use deltaplane_error::{Error, Kind, Result};

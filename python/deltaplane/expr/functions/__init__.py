@@ -1,6 +1,7 @@
 """The admitted functions and operators, one module for each family; importing this fills `registry.ENTRIES`."""
 
 from deltaplane.expr.functions import (
+    arrays,
     bits,
     casting,
     collections,
@@ -13,11 +14,13 @@ from deltaplane.expr.functions import (
     logic,
     numbers,
     patterns,
+    rendering,
     text,
     times,
 )
 
 __all__ = [
+    "arrays",
     "bits",
     "casting",
     "collections",
@@ -30,6 +33,7 @@ __all__ = [
     "logic",
     "numbers",
     "patterns",
+    "rendering",
     "text",
     "times",
 ]

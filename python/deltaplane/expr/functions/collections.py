@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import convert, takes, unified
 from deltaplane.expr.registry import admit
@@ -104,7 +106,8 @@ def _element_at(context: Context, args: list[Typed]) -> Typed:
 
 @admit(_FAMILY, ".")
 def _field(_: Context, args: list[Typed]) -> Typed:
-    return field_of(args[0], args[1].literal or "")
+    name = args[1].literal or ""
+    return replace(field_of(args[0], name), name=name)
 
 
 def field_of(of: Typed, name: str) -> Typed:
@@ -121,10 +124,11 @@ def _named_struct(_: Context, args: list[Typed]) -> Typed:
     names = [a.literal for a in args[::2]]
     if not args or len(args) % 2 or any(n is None for n in names):
         mistyped("named_struct", args)
-    return _struct_of([n or "" for n in names], args[1::2])
+    return struct_of([n or "" for n in names], args[1::2])
 
 
-def _struct_of(names: list[str], values: list[Typed]) -> Typed:
+def struct_of(names: list[str], values: list[Typed]) -> Typed:
+    """A struct of these fields."""
     if len({n.lower() for n in names}) != len(names):
         refuse("a struct with two fields of one name")
     to = SparkType("struct", parts=tuple(v.type for v in values), fields=tuple(names))

@@ -1,11 +1,11 @@
-"""Digests and encodings of bytes."""
+"""Digests and encodings of bytes, and Spark's own hash, Murmur 3 of 32 bits with 42 as its seed."""
 
 from __future__ import annotations
 
 from deltaplane.expr.casts import cast
 from deltaplane.expr.registry import Form, admit, forms
 from deltaplane.expr.typed import Context, Typed, made, mistyped, refuse
-from deltaplane.expr.types import BINARY, INT, LONG, STRING
+from deltaplane.expr.types import BINARY, INT, LONG, STRING, VOID
 
 _FAMILY = "hashes"
 
@@ -28,3 +28,83 @@ def _sha2(context: Context, args: list[Typed]) -> Typed:
         refuse("`sha2` of another length than 256 bits")
     value = cast(context, args[0], BINARY)
     return made(STRING, f"sha256({value.sql})", value)
+
+
+# --- Murmur 3: on whole numbers below 2^32, as their products fit into 64 bits ---
+
+_MASK = 0xFFFFFFFF
+_SMALL = ("boolean", "byte", "short", "integer", "date")
+_LARGE = ("long", "timestamp", "timestamp_ntz", "decimal")
+# Digits of a decimal that Spark holds in 64 bits.
+_MOST_DIGITS = 18
+
+
+def _whole(number: int) -> str:
+    return f"CAST('{number}' AS UBIGINT)"
+
+
+def _rotated(value: str, by: int) -> str:
+    moved = f"(({value}) * {_whole(1 << by)})"
+    return f"(({moved} & {_whole(_MASK)}) | ({moved} >> 32))"
+
+
+def _times(value: str, factor: int) -> str:
+    return f"((({value}) * {_whole(factor)}) & {_whole(_MASK)})"
+
+
+def _mixed(so_far: str, word: str) -> str:
+    one = _times(_rotated(_times(word, 0xCC9E2D51), 15), 0x1B873593)
+    return f"((({_rotated(f'xor({so_far}, {one})', 13)}) * {_whole(5)} + {_whole(0xE6546B64)}) & {_whole(_MASK)})"
+
+
+def _ended(so_far: str, length: str) -> str:
+    """The last steps, each of which looks at what is before it twice."""
+    found = f"xor({so_far}, CAST({length} AS UBIGINT))"
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        found = f"list_transform([{found}], lambda h: {_times(f'xor(h, h >> {shift})', factor)})[1]"
+    return found
+
+
+def _words(value: Typed) -> tuple[str, str]:
+    """The words of 32 bits that a value is hashed by, and how many bytes it has."""
+    of, x = value.type, value.sql
+    if of.name in _SMALL:
+        number = f"({x} - DATE '1970-01-01')" if of.name == "date" else x
+        return f"[CAST(CAST({number} AS BIGINT) & {_MASK} AS UBIGINT)]", "4"
+    if of.name in _LARGE and (of.name != "decimal" or of.precision <= _MOST_DIGITS):
+        number = f"epoch_us({x})" if of.name.startswith("timestamp") else x
+        if of.name == "decimal":
+            number = f"replace(CAST({x} AS VARCHAR), '.', '')"
+        bits = f"(CAST({number} AS HUGEINT) & CAST('{(1 << 64) - 1}' AS HUGEINT))"
+        return f"[CAST({bits} & {_MASK} AS UBIGINT), CAST({bits} >> 32 AS UBIGINT)]", "8"
+    if of not in (STRING, BINARY):
+        refuse(f"`hash` of {of}")
+    digits = f"hex({f'encode({x})' if of == STRING else x})"
+    length = f"(length({digits}) // 2)"
+
+    def byte(at: str) -> str:
+        return f"CAST('0x' || substring({digits}, CAST(({at}) * 2 + 1 AS BIGINT), 2) AS UBIGINT)"
+
+    four = " + ".join(f"{byte(f'i * 4 + {n}')} * {_whole(1 << (8 * n))}" for n in range(4))
+    # What is left are single bytes with a sign.
+    left = f"({byte('i')} + CASE WHEN {byte('i')} > 127 THEN {_whole(_MASK - 255)} ELSE {_whole(0)} END)"
+    aligned = f"list_transform(range({length} // 4), lambda i: {four})"
+    rest = f"list_transform(range({length} // 4 * 4, {length}), lambda i: {left})"
+    return f"list_concat({aligned}, {rest})", length
+
+
+@admit(_FAMILY, "hash")
+def _hash(_: Context, args: list[Typed]) -> Typed:
+    if not args:
+        mistyped("hash", args)
+    found = _whole(42)
+    for arg in args:
+        if arg.type == VOID:
+            continue
+        words, length = _words(arg)
+        so_far = f"list_reduce(list_concat([before], {words}), lambda a, w: {_mixed('a', 'w')})"
+        # A null leaves the hash as it is.
+        after = f"CASE WHEN {arg.sql} IS NULL THEN before ELSE {_ended(so_far, length)} END"
+        found = f"list_transform([{found}], lambda before: {after})[1]"
+    signed = f"CAST(h AS BIGINT) - CASE WHEN h > {(1 << 31) - 1} THEN {1 << 32} ELSE 0 END"
+    return made(INT, f"list_transform([{found}], lambda h: CAST({signed} AS INTEGER))[1]", *args)

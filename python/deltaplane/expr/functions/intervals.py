@@ -85,6 +85,7 @@ def _by_calendar(context: Context, value: Typed, step: str, *args: Typed) -> Typ
 
 
 def _between(context: Context, a: Typed, b: Typed) -> Typed:
+    context.intervals = True
     if a.type == b.type == DATE:
         return made(_DAYS, f"(CAST(({a.sql} - {b.sql}) AS BIGINT) * {_DAY})", a, b)
     a, b = (cast(context, x, TIMESTAMP) if x.type == DATE else x for x in (a, b))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import as_decimal, common_of
 from deltaplane.expr.functions import intervals
+from deltaplane.expr.java_text import over_digits, plain
 from deltaplane.expr.registry import Form, admit, forms, trying
 from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
 from deltaplane.expr.types import (
@@ -281,6 +282,21 @@ def _bround(context: Context, args: list[Typed]) -> Typed:
     return _rounded(context, "bround", args)
 
 
+# Behind the point of a binary floating-point number that is rounded; before it are 16 at most.
+_MOST_DIGITS = 18
+
+
+def _half_up(value: Typed, digits: int) -> Typed:
+    """The digits that Java writes, rounded half up, as a number again; one without a fraction is what it is."""
+    of = value.type
+    # Where versions of Java write other digits, there is no fraction, or no digit that is left.
+    number = f"CAST(CAST(CAST({plain()} AS DECIMAL(38,{digits})) AS VARCHAR) AS {of.duck})"
+    whole = f"n IS NULL OR NOT isfinite(n) OR abs(n) >= CAST({1 << 52} AS DOUBLE)"
+    nothing = "abs(n) < CAST(1e-20 AS DOUBLE)"
+    body = f"CASE WHEN {whole} THEN CAST(n AS {of.duck}) WHEN {nothing} THEN CAST(0 AS {of.duck}) ELSE {number} END"
+    return made(of, over_digits(f"CAST({value.sql} AS DOUBLE)", DOUBLE, body), value)
+
+
 def _rounded(context: Context, name: str, args: list[Typed]) -> Typed:
     if len(args) not in (1, 2) or not args[0].type.numeric:
         mistyped(name, args)
@@ -292,6 +308,8 @@ def _rounded(context: Context, name: str, args: list[Typed]) -> Typed:
     value = args[0]
     if value.type.integral and digits >= 0:
         return value
+    if name == "round" and value.type.fractional and 0 <= digits <= _MOST_DIGITS:
+        return _half_up(value, digits)
     if value.type.name != "decimal" or digits < 0:
         refuse(f"`{name}` of {value.type} to {digits} digits")
     if digits >= value.type.scale:

@@ -1,14 +1,15 @@
-"""LIKE and RLIKE with a constant pattern, and splitting at a constant text without the signs of regular expressions."""
+"""LIKE and RLIKE with a constant pattern, what a regular expression finds, and splitting at a constant text without the
+signs of regular expressions."""
 
 from __future__ import annotations
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import takes
-from deltaplane.expr.regex import LAST_TERMINATOR, translated
-from deltaplane.expr.registry import admit
-from deltaplane.expr.typed import Context, Typed, made, mistyped, refuse
-from deltaplane.expr.types import BOOLEAN, STRING, array, text
+from deltaplane.expr.regex import LAST_TERMINATOR, Pattern, translated
+from deltaplane.expr.registry import ENTRIES, admit
+from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
+from deltaplane.expr.types import BOOLEAN, INT, STRING, array, text
 
 _FAMILY = "patterns"
 
@@ -25,6 +26,19 @@ def _like(context: Context, args: list[Typed]) -> Typed:
     subject = cast(context, value, STRING)
     quoted = "'" + escape.replace("'", "''") + "'"
     return made(BOOLEAN, f"({subject.sql} LIKE {pattern.sql} ESCAPE {quoted})", subject)
+
+
+@admit(_FAMILY, "ilike")
+def _ilike(context: Context, args: list[Typed]) -> Typed:
+    value, pattern, *escape = args
+    written = pattern.literal
+    if not takes(STRING, value.type):
+        mistyped("ilike", args)
+    if written is None or not written.isascii() or any((e.literal or "a").isalpha() for e in escape):
+        refuse("ILIKE with a pattern that isn't a constant of ASCII's letters")
+    small = written.lower()
+    lowered = ENTRIES["lower"].lower(context, [value])
+    return _like(context, [lowered, Typed(STRING, text(small), literal=small, constant=True), *escape])
 
 
 def _check(pattern: str, escape: str) -> None:
@@ -58,3 +72,68 @@ def _rlike(context: Context, args: list[Typed]) -> Typed:
         before = f"regexp_replace({subject.sql}, {text(LAST_TERMINATOR)}, '')"
         sql = f"({sql} OR regexp_matches({before}, {found}))"
     return made(BOOLEAN, sql, subject)
+
+
+def _finding(context: Context, name: str, args: list[Typed]) -> tuple[Typed, Pattern]:
+    """The text that is looked through, and what is looked for."""
+    if not takes(STRING, args[0].type):
+        mistyped(name, args)
+    if args[1].literal is None or args[1].type != STRING:
+        refuse(f"`{name}` with a pattern that isn't a constant")
+    return cast(context, args[0], STRING), translated(args[1].literal, captures=True)
+
+
+def _found(subject: Typed, pattern: Pattern, sql: str) -> Typed:
+    """What is found; a row whose text ends a line is refused where that decides what `$` means."""
+    if not pattern.at_end:
+        return made(STRING, sql, subject)
+    ends = f"regexp_matches({subject.sql}, {text(LAST_TERMINATOR)})"
+    sql = guarded(ends, "UNSUPPORTED_VALUE", "a text with a line's end, where `$` is looked for,", sql, STRING)
+    return made(STRING, sql, subject, partial=True)
+
+
+@admit(_FAMILY, "regexp_extract")
+def _extract(context: Context, args: list[Typed]) -> Typed:
+    if len(args) not in (2, 3):
+        mistyped("regexp_extract", args)
+    subject, pattern = _finding(context, "regexp_extract", args)
+    group = args[2].literal if len(args) == 3 else "1"
+    if group is None or args[-1].type not in (INT, STRING) or not group.isdigit():
+        refuse("`regexp_extract` of a group that isn't a constant")
+    if int(group) > pattern.groups:
+        raise InvalidArgumentError(f"`regexp_extract` of group {group}, but the pattern has {pattern.groups}")
+    return _found(subject, pattern, f"regexp_extract({subject.sql}, {text(pattern.text)}, {int(group)})")
+
+
+@admit(_FAMILY, "regexp_replace")
+def _replace(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 3:
+        refuse("`regexp_replace` from a place on")
+    subject, pattern = _finding(context, "regexp_replace", args)
+    if pattern.empty:
+        refuse("`regexp_replace` of what may be nothing")
+    if args[2].literal is None or args[2].type != STRING:
+        refuse("`regexp_replace` with a replacement that isn't a constant")
+    by = text(_replacement(args[2].literal, pattern.groups))
+    return _found(subject, pattern, f"regexp_replace({subject.sql}, {text(pattern.text)}, {by}, 'g')")
+
+
+def _replacement(java: str, groups: int) -> str:
+    """A replacement in Java's words in those of RE2."""
+    made, at = "", 0
+    while at < len(java):
+        char, after = java[at], java[at + 1 : at + 2]
+        at += 1
+        if char in "\\$" and not after:
+            raise InvalidArgumentError(f"the replacement {java!r} ends with {char!r}")
+        if char == "$":
+            if not (after.isascii() and after.isdigit()):
+                refuse(f"`${after}` in the replacement {java!r}")
+            if int(after) > groups or java[at + 1 : at + 2].isdigit():
+                refuse(f"the group `$` of the replacement {java!r}")
+            made, at = made + "\\" + after, at + 1
+            continue
+        if char == "\\":
+            char, at = after, at + 1
+        made += "\\\\" if char == "\\" else char
+    return made

@@ -207,3 +207,35 @@ def _cased(names: str, odd: str, sql: str) -> None:
 
 _cased("upper ucase", _ODD_LOWER, "upper(replace({0}, 'ß', 'SS'))")
 _cased("lower lcase", _ODD_UPPER, "lower({0})")
+
+
+@admit(_FAMILY, "initcap")
+def _initcap(context: Context, args: list[Typed]) -> Typed:
+    (value,) = _strings(context, "initcap", args, 1)
+    # Words are what blanks part; which letter begins one, and how it is written there, is known of ASCII's.
+    odd = f"NOT regexp_full_match({value.sql}, '[ -~]*')"
+    words = f"list_transform(string_split(lower({value.sql}), ' '), lambda w: upper(left(w, 1)) || substring(w, 2))"
+    why = "a letter beyond ASCII in `initcap`"
+    return made(
+        STRING, guarded(odd, "UNSUPPORTED_VALUE", why, f"array_to_string({words}, ' ')", STRING), value, partial=True
+    )
+
+
+@admit(_FAMILY, "overlay")
+def _overlay(context: Context, args: list[Typed]) -> Typed:
+    if len(args) not in (3, 4) or BINARY in (args[0].type, args[1].type):
+        mistyped("overlay", args)
+    s, by = _strings(context, "overlay", args[:2])
+    if not all(takes(INT, a.type) for a in args[2:]):
+        mistyped("overlay", args)
+    at, *count = (cast(context, a, INT) for a in args[2:])
+    nulls = " OR ".join(f"{x.sql} IS NULL" for x in (s, by, at, *count))
+    # Before the first character Spark counts from the end.
+    bad = f"{at.sql} < 1"
+    length = f"length({by.sql})"
+    if count:
+        length = f"CASE WHEN {count[0].sql} < 0 THEN length({by.sql}) ELSE {count[0].sql} END"
+    rest = f"substring({s.sql}, CAST({at.sql} AS BIGINT) + {length})"
+    sql = f"substring({s.sql}, 1, {at.sql} - 1) || {by.sql} || {rest}"
+    sql = guarded(bad, "UNSUPPORTED_VALUE", "a place below 1 in `overlay`", sql, STRING)
+    return made(STRING, f"CASE WHEN {nulls} THEN NULL ELSE {sql} END", s, by, at, *count, partial=True)

@@ -8,7 +8,7 @@ from deltaplane.expr.casts import cast, in_calendar, seconds
 from deltaplane.expr.coerce import takes
 from deltaplane.expr.registry import ENTRIES, Form, admit, forms
 from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
-from deltaplane.expr.types import DATE, INT, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, decimal, text
+from deltaplane.expr.types import DATE, DOUBLE, INT, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, decimal, text
 
 _FAMILY = "times"
 
@@ -206,3 +206,49 @@ def _today(context: Context, args: list[Typed]) -> Typed:
 @admit(_FAMILY, "localtimestamp")
 def _local_now(context: Context, args: list[Typed]) -> Typed:
     return cast(context, _now(context, args), TIMESTAMP_NTZ)
+
+
+def _made_of_parts(name: str, to: SparkType) -> None:
+    @admit(_FAMILY, name)
+    def lower(context: Context, args: list[Typed]) -> Typed:
+        parts = (INT, INT, INT, INT, INT, decimal(16, 6))
+        if len(args) != 6 or not all(
+            takes(p, a.type) or (p.name == a.type.name == "decimal") for p, a in zip(parts, args, strict=True)
+        ):
+            refuse(f"`{name}` of other than six numbers")
+        year, month, day, hour, minute, second = (cast(context, a, p) for a, p in zip(args, parts, strict=True))
+        us = f"CAST({second.sql} * CAST(1000000 AS DECIMAL(7,0)) AS BIGINT)"
+        late = f"{hour.sql} NOT BETWEEN 0 AND 23 OR {minute.sql} NOT BETWEEN 0 AND 59 OR {us} < 0 OR {us} > 60000000"
+        clock = f"(({hour.sql} * 60 + {minute.sql}) * CAST(60000000 AS BIGINT) + {us})"
+        at = f"(CAST(make_date({year.sql}, {month.sql}, {day.sql}) AS TIMESTAMP) + to_microseconds({clock}))"
+        at = context.shifted(at, to_local=False) if to == TIMESTAMP else at
+        checked = guarded(late, "DATETIME_FIELD_OUT_OF_BOUNDS", "a part of the time is out of its range", at, to)
+        values = (year, month, day, hour, minute, second)
+        nulls = " OR ".join(f"{v.sql} IS NULL" for v in values)
+        return made(to, f"CASE WHEN {nulls} THEN NULL ELSE {checked} END", *values, throws=True)
+
+
+_made_of_parts("make_timestamp", TIMESTAMP)
+_made_of_parts("make_timestamp_ltz", TIMESTAMP)
+_made_of_parts("make_timestamp_ntz", TIMESTAMP_NTZ)
+
+
+@admit(_FAMILY, "months_between")
+def _months_between(context: Context, args: list[Typed]) -> Typed:
+    if len(args) not in (2, 3) or not all(takes(TIMESTAMP, a.type) for a in args[:2]):
+        mistyped("months_between", args)
+    if len(args) == 3 and args[2].literal not in ("true", "false"):
+        refuse("`months_between` that rounds or not by a row")
+    a, b = (cast(context, x, TIMESTAMP) for x in args[:2])
+    # Both are named once: dates, months and seconds of them are looked at.
+    p, q = (context.shifted(f"pair.{x}", to_local=True) for x in "pq")
+    months = f"CAST((year({p}) - year({q})) * 12 + month({p}) - month({q}) AS DOUBLE)"
+    ends = " AND ".join(f"CAST({x} AS DATE) = last_day({x})" for x in (p, q))
+    clock = [f"(epoch_us({x}) - epoch_us(date_trunc('day', {x}))) // 1000000" for x in (p, q)]
+    seconds = f"CAST((day({p}) - day({q})) * 86400 + {clock[0]} - {clock[1]} AS DOUBLE)"
+    parted = f"({months} + {seconds} / CAST(2678400 AS DOUBLE))"
+    if len(args) == 2 or args[2].literal == "true":
+        parted = f"(floor({parted} * CAST(100000000 AS DOUBLE) + CAST('0.5' AS DOUBLE)) / CAST(100000000 AS DOUBLE))"
+    between = f"CASE WHEN day({p}) = day({q}) OR ({ends}) THEN {months} ELSE {parted} END"
+    sql = f"list_transform([{{'p': {a.sql}, 'q': {b.sql}}}], lambda pair: {between})[1]"
+    return made(DOUBLE, f"CASE WHEN {a.sql} IS NULL OR {b.sql} IS NULL THEN NULL ELSE {sql} END", a, b)

@@ -394,4 +394,4 @@ impl<'a> Column<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

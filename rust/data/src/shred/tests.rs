@@ -14,7 +14,7 @@ use crate::variant::unshred;
 
 /// A value that owns what is in it.
 #[derive(Debug, Clone)]
-enum Any {
+pub(crate) enum Any {
     Plain(Variant<'static, 'static>),
     Text(String),
     Bytes(Vec<u8>),
@@ -53,7 +53,7 @@ fn plain() -> impl Strategy<Value = Any> {
     .prop_map(Any::Plain)
 }
 
-fn value() -> impl Strategy<Value = Any> {
+pub(crate) fn value() -> impl Strategy<Value = Any> {
     let leaf = prop_oneof![
         plain(),
         "[a-zé]{0,3}".prop_map(Any::Text),
@@ -89,7 +89,7 @@ fn build(v: &Any, out: &mut impl VariantBuilderExt) {
     }
 }
 
-fn column(rows: &[Option<Any>]) -> ArrayRef {
+pub(crate) fn column(rows: &[Option<Any>]) -> ArrayRef {
     let built: Vec<_> = rows
         .iter()
         .map(|row| {
@@ -114,7 +114,7 @@ fn column(rows: &[Option<Any>]) -> ArrayRef {
     Arc::new(StructArray::try_new(fields.clone(), columns.collect(), Some(nulls)).unwrap())
 }
 
-fn values(array: &ArrayRef) -> Vec<Option<Variant<'_, '_>>> {
+pub(crate) fn values(array: &ArrayRef) -> Vec<Option<Variant<'_, '_>>> {
     let s = array.as_struct();
     let of = |row| s.is_valid(row).then(|| parts(s, row)).flatten();
     (0..s.len())
@@ -129,7 +129,7 @@ fn back(array: &ArrayRef, plain: &ArrayRef) -> ArrayRef {
     unshred(array, fields).unwrap()
 }
 
-fn choose(rows: &ArrayRef) -> Layout {
+pub(crate) fn choose(rows: &ArrayRef) -> Layout {
     Layout::choose(&Primitive::Variant.into(), rows)
 }
 
@@ -141,11 +141,11 @@ fn chosen(rows: &[Option<Any>]) -> Option<Shape> {
     }
 }
 
-fn int(i: i8) -> Any {
+pub(crate) fn int(i: i8) -> Any {
     Any::Plain(Variant::Int8(i))
 }
 
-fn object(fields: &[(&str, Any)]) -> Option<Any> {
+pub(crate) fn object(fields: &[(&str, Any)]) -> Option<Any> {
     Some(Any::Object(
         fields.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect(),
     ))

@@ -1,6 +1,8 @@
 //! The statistics of one leaf column: null count, smallest and largest value by Spark's order.
 //! Knows the rules for NaN, zero signs and truncation (P160, P162, P163, P168); knows no other column.
 
+use std::borrow::Cow;
+
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, StringArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{max, max_string, min, min_string, nullif};
@@ -21,6 +23,17 @@ pub(super) struct Leaf {
     prefix: usize,
     nulls: u64,
     bounds: Bounds,
+}
+
+/// A smallest or largest value, as far as statistics say it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Bound<'a> {
+    /// Whole numbers, days and microseconds.
+    Int(i64),
+    Decimal(i128),
+    /// NaN is above everything.
+    Float(f64),
+    Text(Cow<'a, str>),
 }
 
 #[derive(Debug, Clone)]
@@ -87,28 +100,38 @@ impl Leaf {
         self.nulls
     }
 
-    /// JSON text of the lower bound; `None` if there is none.
-    pub(super) fn min_text(&self) -> Option<String> {
+    /// The lower bound; `None` if there is none.
+    pub(super) fn min(&self) -> Option<Bound<'_>> {
         match &self.bounds {
             Bounds::Empty => None,
-            Bounds::Int(min, _) => self.int_text(*min),
-            Bounds::Decimal(min, _) => self.decimal_text(*min),
-            Bounds::Float(Some((min, _)), _) => Some(self.float_text(if *min == 0.0 { -0.0 } else { *min })),
-            Bounds::Float(None, _) => Some(text::string("NaN")),
-            Bounds::Text(min, _) => Some(text::string(text::lower_prefix(min, self.prefix))),
+            Bounds::Int(min, _) => Some(Bound::Int(*min)),
+            Bounds::Decimal(min, _) => Some(Bound::Decimal(*min)),
+            Bounds::Float(Some((min, _)), _) => Some(Bound::Float(if *min == 0.0 { -0.0 } else { *min })),
+            Bounds::Float(None, _) => Some(Bound::Float(f64::NAN)),
+            Bounds::Text(min, _) => Some(Bound::Text(text::lower_prefix(min, self.prefix).into())),
         }
     }
 
-    /// JSON text of the upper bound; `None` if there is none.
-    pub(super) fn max_text(&self) -> Option<String> {
+    /// The upper bound; `None` if there is none.
+    pub(super) fn max(&self) -> Option<Bound<'_>> {
         match &self.bounds {
             Bounds::Empty => None,
-            Bounds::Int(_, max) => self.int_text(*max),
-            Bounds::Decimal(_, max) => self.decimal_text(*max),
+            Bounds::Int(_, max) => Some(Bound::Int(*max)),
+            Bounds::Decimal(_, max) => Some(Bound::Decimal(*max)),
             // NaN is above everything (P168).
-            Bounds::Float(_, true) | Bounds::Float(None, false) => Some(text::string("NaN")),
-            Bounds::Float(Some((_, max)), false) => Some(self.float_text(if *max == 0.0 { 0.0 } else { *max })),
-            Bounds::Text(_, max) => text::upper_prefix(max, self.prefix).map(|t| text::string(&t)),
+            Bounds::Float(_, true) | Bounds::Float(None, false) => Some(Bound::Float(f64::NAN)),
+            Bounds::Float(Some((_, max)), false) => Some(Bound::Float(if *max == 0.0 { 0.0 } else { *max })),
+            Bounds::Text(_, max) => text::upper_prefix(max, self.prefix).map(|t| Bound::Text(t.into())),
+        }
+    }
+
+    /// A bound as JSON; `None` if it can't be said.
+    pub(super) fn json(&self, bound: &Bound<'_>) -> Option<String> {
+        match bound {
+            Bound::Int(v) => self.int_text(*v),
+            Bound::Decimal(v) => self.decimal_text(*v),
+            Bound::Float(v) => Some(self.float_text(*v)),
+            Bound::Text(t) => Some(text::string(t)),
         }
     }
 

@@ -1,18 +1,20 @@
 //! Statistics of a data file, made while its rows stream through (protocol section 8, P160 to P168).
-//! Owns the JSON text; `leaf` owns one leaf's numbers, `text` their form.
+//! Owns the JSON text; `leaf` owns one leaf's numbers, `text` their form, `variant` the bounds inside of variants.
 //! Knows neither files nor Parquet; called by the file writer and by `footer`.
 
 mod leaf;
 mod text;
+mod variant;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use deltaplane_error::Result;
 use deltaplane_protocol::mapping::Mapping;
-use deltaplane_protocol::schema::{DataType, Field, StructType};
+use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType};
 use deltaplane_protocol::stats_columns::{Chosen, StatsColumns};
 
 use leaf::Leaf;
+use variant::Paths;
 
 /// What statistics are collected for a table's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +45,18 @@ pub(crate) struct ColumnStats {
 #[derive(Debug, Clone)]
 enum Node {
     Leaf(Leaf),
+    /// Null counts of the column, bounds of what its values hold.
+    Variant(Leaf, Paths),
     /// Measured children with their position in the struct.
     Struct(Vec<(usize, ColumnStats)>),
+}
+
+/// The parts of a file's statistics that have a value for each leaf.
+#[derive(Debug, Clone, Copy)]
+enum Section {
+    Min,
+    Max,
+    Nulls,
 }
 
 /// Empty statistics for each column of `schema` in order, by physical names; `None` for one that isn't measured.
@@ -89,9 +101,13 @@ fn choose(
                 .collect();
             (!children.is_empty()).then_some(Node::Struct(children))
         }
-        other => chosen
-            .takes(path)
-            .then(|| Node::Leaf(Leaf::new(other, config.string_prefix_length))),
+        other => chosen.takes(path).then(|| {
+            let leaf = Leaf::new(other, config.string_prefix_length);
+            match other {
+                DataType::Primitive(Primitive::Variant) => Node::Variant(leaf, Paths::new(config.string_prefix_length)),
+                _ => Node::Leaf(leaf),
+            }
+        }),
     };
     path.pop();
     node.map(|node| ColumnStats {
@@ -108,7 +124,7 @@ impl ColumnStats {
 
     fn update_below(&mut self, array: &ArrayRef, parent: Option<&NullBuffer>) -> Result<()> {
         match &mut self.node {
-            Node::Leaf(leaf) => leaf.update(array, parent),
+            Node::Leaf(leaf) | Node::Variant(leaf, _) => leaf.update(array, parent),
             Node::Struct(children) => {
                 let Some(structs) = array.as_struct_opt() else {
                     return Ok(());
@@ -124,12 +140,40 @@ impl ColumnStats {
         }
     }
 
-    /// Appends `"name":value` to an object, if this column has such a value.
-    fn write(&self, out: &mut String, value: &dyn Fn(&Leaf) -> Option<String>) {
-        let text = match &self.node {
-            Node::Leaf(leaf) => value(leaf),
+    /// Takes in the same rows as they stand in the file, where variants may have typed columns (P169).
+    pub(crate) fn update_typed(&mut self, stored: &ArrayRef) -> Result<()> {
+        self.update_typed_below(stored, None)
+    }
+
+    fn update_typed_below(&mut self, stored: &ArrayRef, parent: Option<&NullBuffer>) -> Result<()> {
+        let Some(structs) = stored.as_struct_opt() else {
+            return Ok(());
+        };
+        match &mut self.node {
+            Node::Leaf(_) => Ok(()),
+            Node::Variant(_, paths) => paths.update(structs, parent),
             Node::Struct(children) => {
-                let text = object(children.iter().map(|(_, c)| c), value);
+                let nulls = NullBuffer::union(parent, structs.nulls());
+                for (i, child) in children {
+                    if let Some(column) = structs.columns().get(*i) {
+                        child.update_typed_below(column, nulls.as_ref())?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends `"name":value` to an object, if this column has such a value.
+    fn write(&self, out: &mut String, section: Section) {
+        let text = match (&self.node, section) {
+            (Node::Leaf(leaf) | Node::Variant(leaf, _), Section::Nulls) => Some(leaf.null_count().to_string()),
+            (Node::Leaf(leaf), Section::Min) => leaf.min().and_then(|b| leaf.json(&b)),
+            (Node::Leaf(leaf), Section::Max) => leaf.max().and_then(|b| leaf.json(&b)),
+            (Node::Variant(_, paths), Section::Min) => paths.text(Leaf::min),
+            (Node::Variant(_, paths), Section::Max) => paths.text(Leaf::max),
+            (Node::Struct(children), _) => {
+                let text = object(children.iter().map(|(_, c)| c), section);
                 (text != "{}").then_some(text)
             }
         };
@@ -144,10 +188,10 @@ impl ColumnStats {
     }
 }
 
-fn object<'a>(columns: impl Iterator<Item = &'a ColumnStats>, value: &dyn Fn(&Leaf) -> Option<String>) -> String {
+fn object<'a>(columns: impl Iterator<Item = &'a ColumnStats>, section: Section) -> String {
     let mut out = String::from("{");
     for c in columns {
-        c.write(&mut out, value);
+        c.write(&mut out, section);
     }
     out.push('}');
     out
@@ -155,12 +199,12 @@ fn object<'a>(columns: impl Iterator<Item = &'a ColumnStats>, value: &dyn Fn(&Le
 
 /// The text of `add.stats` for a file of this many rows.
 pub(crate) fn to_json(rows: u64, columns: &[Option<ColumnStats>]) -> String {
-    let part = |value: &dyn Fn(&Leaf) -> Option<String>| object(columns.iter().flatten(), value);
+    let part = |section| object(columns.iter().flatten(), section);
     format!(
         r#"{{"numRecords":{rows},"minValues":{},"maxValues":{},"nullCount":{},"tightBounds":true}}"#,
-        part(&Leaf::min_text),
-        part(&Leaf::max_text),
-        part(&|l| Some(l.null_count().to_string())),
+        part(Section::Min),
+        part(Section::Max),
+        part(Section::Nulls),
     )
 }
 

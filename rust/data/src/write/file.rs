@@ -148,6 +148,9 @@ impl Column {
             stats.update(array)?;
         }
         let array = self.layout.lay_out(array)?;
+        if let Some(stats) = &mut self.stats {
+            stats.update_typed(&array)?;
+        }
         let leaves = compute_leaves(&self.field, &array).map_err(|e| encoding(self.field.name(), &e))?;
         for (writer, leaf) in self.writers.iter_mut().zip(&leaves) {
             writer.write(leaf).map_err(|e| encoding(self.field.name(), &e))?;

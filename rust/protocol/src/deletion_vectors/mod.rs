@@ -6,7 +6,6 @@ mod bitmap;
 mod change;
 mod file;
 mod place;
-mod z85;
 
 pub use bitmap::{MOST_ROWS, Positions};
 pub use change::{Marking, mark, num_records, replace};

@@ -3,9 +3,9 @@
 
 use uuid::Uuid;
 
-use super::{corrupt, z85};
+use super::corrupt;
 use crate::actions::DeletionVector;
-use crate::{Error, Result, paths};
+use crate::{Error, Result, paths, z85};
 
 /// Characters of a file's name in Z85.
 const NAME_CHARS: usize = 20;
@@ -39,7 +39,7 @@ impl Place {
         let text = &dv.path_or_inline_dv;
         let path = match dv.storage_type.as_str() {
             "i" => {
-                let mut bytes = z85::decode(text)?;
+                let mut bytes = z85::decode(text).map_err(corrupt)?;
                 if bytes.len() < size_bytes || bytes.len() - size_bytes >= 4 {
                     return Err(corrupt(format_args!(
                         "size mismatch: the log says {size_bytes} bytes and holds {}",
@@ -81,7 +81,7 @@ fn relative(text: &str) -> Result<String> {
             "the name of its file, {text:?}, is shorter than {NAME_CHARS} characters"
         ))
     })?;
-    let id = Uuid::from_slice(&z85::decode(name)?)
+    let id = Uuid::from_slice(&z85::decode(name).map_err(corrupt)?)
         .map_err(|e| corrupt(format_args!("the name of its file, {text:?}, is no id: {e}")))?;
     Ok(match prefix {
         "" => file_name(id),

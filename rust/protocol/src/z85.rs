@@ -1,13 +1,10 @@
-//! Z85 (ZeroMQ RFC 32): four bytes, big-endian, as five printable characters. What inline vectors and the
-//! names of vector files are written in. Called by `place`.
-
-use super::corrupt;
-use crate::Result;
+//! Z85 (ZeroMQ RFC 32): four bytes, big-endian, as five printable characters. What inline deletion vectors, the names of
+//! their files (P042) and the bounds of variants (P169) are written in. Knows neither.
 
 const ALPHABET: &[u8; 85] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 
 /// The text of these bytes, padded with zeros to a multiple of four.
-pub(super) fn encode(bytes: &[u8]) -> String {
+pub fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(4) * 5);
     for chunk in bytes.chunks(4) {
         let mut rest = (0..4).fold(0_u32, |v, i| v << 8 | u32::from(chunk.get(i).copied().unwrap_or(0)));
@@ -22,23 +19,24 @@ pub(super) fn encode(bytes: &[u8]) -> String {
 }
 
 /// The bytes of a text; their number is a multiple of four.
-pub(super) fn decode(text: &str) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// What is wrong with a text that is no Z85.
+pub fn decode(text: &str) -> Result<Vec<u8>, String> {
     if !text.len().is_multiple_of(5) {
-        return Err(corrupt(format_args!(
+        return Err(format!(
             "its Z85 text has {} characters, which isn't a multiple of 5",
             text.len()
-        )));
+        ));
     }
     let mut out = Vec::with_capacity(text.len() / 5 * 4);
     for group in text.as_bytes().chunks(5) {
         let mut value = 0_u64;
         for c in group {
-            let digit = ALPHABET.iter().position(|a| a == c).ok_or_else(|| {
-                corrupt(format_args!(
-                    "its Z85 text holds {:?}, which is no digit of it",
-                    char::from(*c)
-                ))
-            })?;
+            let digit = ALPHABET
+                .iter()
+                .position(|a| a == c)
+                .ok_or_else(|| format!("its Z85 text holds {:?}, which is no digit of it", char::from(*c)))?;
             value = value * 85 + digit as u64;
         }
         // Writers exist whose last group, cut off anyway, exceeds four bytes; the reference engine drops the excess.
