@@ -94,6 +94,18 @@ print(sorted({HEAVY!r} & set(sys.modules)), len(os.listdir("/proc/self/task")) i
     assert (done.stdout.strip(), done.stderr) == ("[] 1", "")
 
 
+def test_a_task_of_spark_imports_little() -> None:
+    pytest.importorskip("deltaplane._native", reason="needs the built module: make develop")
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    script = f"""
+import sys, deltaplane.spark._tasks
+rooms = ("deltaplane.spark.", "deltaplane.row_rules", "deltaplane.commands")
+print(sorted({HEAVY!r} & set(sys.modules)), [m for m in sys.modules if m.startswith(rooms)])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("[] ['deltaplane.spark._tasks']", "")
+
+
 # --- the checks can fail ---
 
 
