@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -61,3 +61,27 @@ def test_missing_classes_are_named(spark: SparkSession, monkeypatch: pytest.Monk
         _internals.NativeScanUnavailable, match=r"no class org\.apache\.spark\.sql\.execution\.NoSuchRelation"
     ):
         _internals.Jvm(spark)
+
+
+def test_planning_takes_few_calls_into_the_jvm(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from py4j.clientserver import JavaClient
+
+    dp.write(spark.range(20).selectExpr("id", "id % 3 AS p"), path, partition_by="p")
+    frame = dp.read(spark, path)
+    calls: list[str] = []
+    send = JavaClient.send_command
+
+    def counted(self: JavaClient, command: str, *arguments: Any, **named: Any) -> Any:
+        # References that are let go of are told when Python gets to it.
+        if not command.startswith("m"):
+            calls.append(command)
+        return send(self, command, *arguments, **named)
+
+    def query() -> None:
+        assert [row.id for row in frame.where("id < 5 AND p = 1").collect()] == [1, 4]
+
+    # What is asked of a JVM once.
+    query()
+    monkeypatch.setattr(JavaClient, "send_command", counted)
+    query()
+    assert 20 < len(calls) < 150

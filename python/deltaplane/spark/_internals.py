@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from deltaplane.spark import _java, _template
@@ -161,6 +161,11 @@ def spark_schema(schema: Any) -> Any:
     return from_arrow_schema(pa.schema(schema), prefer_timestamp_ntz=True)
 
 
+def _items(seq: Any) -> Iterator[Any]:
+    """The elements of a Scala sequence. Iterating costs an exception in the JVM at its end, which takes eighty calls to tell."""
+    return map(seq.apply, range(seq.size()))
+
+
 class Jvm:
     """Handles to one JVM's classes: a handle costs a twentieth of a look-up by name at each call."""
 
@@ -174,6 +179,7 @@ class Jvm:
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
         self._evaluator, self._values = self._handles()
         self._index_class, self._rule = self._compiled()
+        self._defaults: list[Any] | None = None
         self.template = _template.cut({sizes: self._serialised(sizes) for sizes in _template.SHAPES})
 
     @classmethod
@@ -286,12 +292,19 @@ class Jvm:
             4: schema,
             13: self.some(statistics),
         }
-        apply = next(m for m in self.catalog_table.getClass().getMethods() if m.getName() == "apply")
-        count = apply.getParameterCount()
-        arguments = [
-            given[i] if i in given else getattr(self.catalog_table, f"apply$default${i}")() for i in range(1, count + 1)
-        ]
+        arguments = [given.get(i, default) for i, default in enumerate(self._table_defaults(given), 1)]
         return self.catalog_table.apply(*arguments)
+
+    def _table_defaults(self, given: Iterable[int]) -> list[Any]:
+        """The arguments of a catalog's table that aren't given: as many as this Spark has, asked for once."""
+        if self._defaults is None:
+            methods = self.catalog_table.getClass().getMethods()
+            apply = next(m for m in methods if m.getName() == "apply")
+            numbers = range(1, apply.getParameterCount() + 1)
+            self._defaults = [
+                None if i in given else getattr(self.catalog_table, f"apply$default${i}")() for i in numbers
+            ]
+        return self._defaults
 
     @staticmethod
     def _copied(product: Any, **changes: Any) -> Any:
@@ -345,9 +358,8 @@ class Jvm:
         conjunction = filters.apply(0)
         for i in range(1, filters.size()):
             conjunction = self.and_(conjunction, filters.apply(i))
-        referenced = self.converters.asJava(conjunction.references().toSeq())
-        by_name = {attribute.name(): attribute for attribute in referenced}
-        in_row = self.converters.asJava(self.data_type_utils.toAttributes(partition_schema))
+        by_name = {attribute.name(): attribute for attribute in _items(conjunction.references().toSeq())}
+        in_row = _items(self.data_type_utils.toAttributes(partition_schema))
         row = self.seq([by_name.get(attribute.name(), attribute) for attribute in in_row])
         predicate = self.predicates.create(conjunction, row)
         test = self.method_handles.filterArguments(self._evaluator.bindTo(predicate), 0, self._values)
@@ -486,7 +498,7 @@ class Jvm:
 
     def alias_of(self, frame: Any) -> str | None:
         """The name that a frame goes by in expressions, if it has one."""
-        for attribute in self.converters.asJava(frame._jdf.queryExecution().analyzed().output()):
+        for attribute in _items(frame._jdf.queryExecution().analyzed().output()):
             qualifier = attribute.qualifier()
             return str(qualifier.last()) if qualifier.nonEmpty() else None
         return None
@@ -499,22 +511,20 @@ class Jvm:
         if self._rule is None:
             return None
         plan = frame.select("*")._jdf.queryExecution().analyzed()
-        named = (
-            self.converters.asJava(frame.select(*columns)._jdf.queryExecution().analyzed().output()) if columns else []
-        )
+        named = self._output(frame.select(*columns)) if columns else []
         session = frame.sparkSession
-        made = self._rule.rebalanced(self.seq(list(named)), plan, size_bytes)
+        made = self._rule.rebalanced(self.seq(named), plan, size_bytes)
         return DataFrame(self.dataset.ofRows(session._jsparkSession, made), session)
 
     def names_in(self, filtered: Any) -> list[str]:
         """The columns in the condition by which a frame was filtered last."""
         references = filtered._jdf.queryExecution().analyzed().condition().references().toSeq()
-        return [str(attribute.name()) for attribute in self.converters.asJava(references)]
+        return [str(attribute.name()) for attribute in _items(references)]
 
     def mentions(self, expression: Any, frame: Any) -> bool:
         """Whether a Spark expression has columns of this very frame."""
         ids = {attribute.exprId().id() for attribute in self._output(frame)}
-        leaves = self.converters.asJava(self.node_converter.apply(expression._jc.node()).collectLeaves())
+        leaves = _items(self.node_converter.apply(expression._jc.node()).collectLeaves())
         named = (leaf for leaf in leaves if leaf.getClass().getSimpleName() == "AttributeReference")
         return any(leaf.exprId().id() in ids for leaf in named)
 
@@ -533,7 +543,7 @@ class Jvm:
         return frame.select(*columns)
 
     def _output(self, frame: Any) -> list[Any]:
-        return list(self.converters.asJava(frame._jdf.queryExecution().analyzed().output()))
+        return list(_items(frame._jdf.queryExecution().analyzed().output()))
 
     def text_of(self, expression: Any) -> str:
         """A Spark expression as text: SQL where it was given so."""
