@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from deltaplane import DeltaTable, write_deltalake
+from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
 from deltaplane.options import storage_options_text, version_arguments
 
@@ -180,6 +181,34 @@ def test_a_checkpoint_can_be_asked_for_and_is_used(path: str) -> None:
     assert values(DeltaTable(path, version=2)) == [0, 1, 2]
     with pytest.raises(VersionNotFoundError):
         DeltaTable(path, version=1)
+
+
+def test_applications_are_forgotten_after_their_time(tmp_table: Callable[[], str]) -> None:
+    """P045: by those who read, and by the next checkpoint; one without a time counts as past."""
+    where = tmp_table()
+    retention = {"delta.setTransactionRetentionDuration": "interval 1 day"}
+    for app in ("old", "timeless", "new"):
+        once = CommitProperties(app_transactions=[Transaction(app, 5)])
+        write_deltalake(where, pa.table({"x": [1]}), mode="append", configuration=retention, commit_properties=once)
+    log = Path(where) / "_delta_log"
+    for version, app, said in ((0, "old", time.time_ns() // 1_000_000 - 86_400_000), (1, "timeless", None)):
+        commit = log / f"{version:020}.json"
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        (txn,) = (a["txn"] for a in actions if "txn" in a)
+        assert txn["appId"] == app
+        del txn["lastUpdated"]
+        if said is not None:
+            txn["lastUpdated"] = said
+        commit.write_text("".join(json.dumps(a) + "\n" for a in actions))
+    for checksum in log.glob("*.crc"):
+        checksum.unlink()
+    table = DeltaTable(where)
+    known = {app: table.transaction_version(app) for app in ("old", "timeless", "new")}
+    assert known == {"old": None, "timeless": None, "new": 5}
+    table.create_checkpoint()
+    rows = pq.read_table(log / f"{2:020}.checkpoint.parquet")["txn"].to_pylist()
+    assert [row["appId"] for row in rows if row] == ["new"]
+    assert values(DeltaTable(where)) == [1, 1, 1]
 
 
 def test_a_forked_child_reads_and_writes(path: str) -> None:
