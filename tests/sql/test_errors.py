@@ -180,6 +180,7 @@ def test_place_and_expectation(text: str, line: int, column: int, said: str) -> 
         ("SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN x PRECEDING AND CURRENT ROW) FROM VALUES (1) AS v(x)", UnsupportedExpressionError, "a frame's bound"),
         ("SELECT sum(x) OVER w FROM VALUES (1) AS v(x)", InvalidArgumentError, "no window is called `w`"),
         ("SELECT x FROM VALUES (1) AS v(x) QUALIFY x > 1", InvalidArgumentError, "QUALIFY needs a window function"),
+        ("SELECT struct(x) FROM VALUES (1) AS v(x)", UnsupportedExpressionError, "`struct` in a query, where `named_struct`"),
         ("SELECT collect_list(x) FROM VALUES (1) AS v(x)", UnsupportedExpressionError, "`collect_list`"),
         ("SELECT rand()", UnsupportedExpressionError, "`rand`"),
         ("SELECT 1 GROUP BY ALL", UnsupportedExpressionError, "GROUP BY ALL"),
