@@ -38,6 +38,8 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.files.openCostInBytes": "0",
     "spark.sql.files.minPartitionNum": "1",
+    # VACUUM lists by so many tasks, however few directories there are; the default is 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
 
