@@ -101,6 +101,11 @@ class BatchRules:
             (rule, compile_boolean(rule[2], rules.schema_json, zone=zone)) for rule in rules.checks
         ]
 
+    @property
+    def checked_columns(self) -> set[str]:
+        """The columns that the checks name."""
+        return {column for _, check in self._checks for column in check.columns}
+
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with all columns that the rules give.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -339,6 +340,37 @@ def test_new_rows_that_the_command_would_have_read_are_a_conflict(
     Between(monkeypatch, lambda: write_deltalake(path, pa.table({"id": [900], "n": [1]}), mode="append"))
     merge.execute()
     assert [row["id"] for row in rows(path)] == [1, 900]
+
+
+@VECTORS_OR_NOT
+def test_a_dry_run_writes_nothing_and_foretells_the_commit(
+    spark: SparkSession, path: str, properties: dict[str, str]
+) -> None:
+    table = made(spark, path, pa.table({"id": list(range(8)), "n": [0] * 8}), configuration=properties)
+    write_deltalake(path, pa.table({"id": [100], "n": [1]}), mode="append")
+    source = spark.createDataFrame([(3, 9), (200, 9)], "id long, n long").alias("s")
+    merge = table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    commands: list[Callable[..., Any]] = [
+        lambda **how: table.delete("id = 1 AND length(string(n)) = 1", **how),
+        lambda **how: table.update("id = 2", {"n": "n + 1"}, **how),
+        lambda **how: merge.execute(**how),
+        lambda **how: table.delete("id >= 100", **how),
+    ]
+    for version, command in enumerate(commands, 2):
+        before = sorted(Path(path).rglob("*"))
+        told = command(dry_run=True)
+        assert told.changed
+        assert told.version == version - 1
+        assert told.files_read >= 1
+        assert sorted(Path(path).rglob("*")) == before
+        command()
+        text = (Path(path) / "_delta_log" / f"{version:020}.json").read_text()
+        foretold(told, [json.loads(line) for line in text.splitlines()])
+    nothing = table.delete("id = 12345", dry_run=True)
+    assert nothing is not None
+    assert not nothing.changed
+    with pytest.raises(SchemaMismatchError):
+        table.update(set={"n": "array(1)"}, dry_run=True)
 
 
 def test_only_files_that_can_match_are_read(spark: SparkSession, path: str) -> None:

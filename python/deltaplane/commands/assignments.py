@@ -150,6 +150,12 @@ class Assignments:
         """The columns that get new values, in whole or in part."""
         return self._assigned.columns
 
+    @property
+    def reads(self) -> set[str]:
+        """The columns whose old values are needed."""
+        of_values = set(self._program.columns) if self._program is not None else set()
+        return of_values | {name for name, node in self._assigned.tree.items() if node.value is None}
+
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the new values.
 

@@ -14,7 +14,9 @@ from deltaplane.row_rules import BatchRules, RowRules
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ChangedRows"]
+    from deltaplane.commands.assignments import Assignments
+
+__all__ = ["ChangedRows", "PatchedRows"]
 
 
 class ChangedRows:
@@ -37,3 +39,24 @@ class ChangedRows:
         if self._rules is None:
             self._rules = BatchRules(RowRules.of_spec(self._spec, kept))
         return self._rules(rows.select(kept))
+
+
+class PatchedRows:
+    """New values for some columns of rows whose other columns stay, unread unless `reads` has them.
+
+    For tables without generated columns, which might follow from any other one.
+    """
+
+    def __init__(self, spec: str, assignments: Assignments) -> None:
+        self._assignments = assignments
+        every = [field["name"] for field in json.loads(json.loads(spec)["schema"])["fields"]]
+        self._rules = BatchRules(RowRules.of_spec(spec, every))
+        self.reads = sorted(assignments.reads | self._rules.checked_columns)
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the new values.
+
+        Raises:
+            ConstraintViolationError: a row that breaks a rule.
+        """
+        return self._rules(self._assignments.apply(rows))

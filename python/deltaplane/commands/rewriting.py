@@ -165,6 +165,10 @@ class Rewriting:
         """Writes rows that come instead of picked ones, recorded as this change."""
         self._streamed(rows, lambda reader: self.native.write(reader, change))
 
+    def patch(self, rows: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        """Writes the files that were chosen for it with new values in columns of picked rows, the other columns as they are."""
+        self._streamed(rows, self.native.patch)
+
     def finish(self) -> dict[str, int]:
         """Ends the files; returns what was done to files and how long it took, under delta-spark's names."""
         with self.phase("files"):

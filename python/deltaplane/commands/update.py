@@ -1,7 +1,7 @@
 """UPDATE: gives columns new values in the rows for which a condition is true.
 
 Old rows are marked in deletion vectors, or their files' other rows written anew, as `delta.enableDeletionVectors`
-says; changed rows keep their ids (P142). Called by `deltaplane.table`.
+says; where it suffices only the assigned columns are. Changed rows keep their ids (P142). Called by `deltaplane.table`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from deltaplane.arrow_io import Scan
 from deltaplane.commands.assignments import Assignments
-from deltaplane.commands.changed_rows import ChangedRows
+from deltaplane.commands.changed_rows import ChangedRows, PatchedRows
 from deltaplane.commands.condition import Condition
 from deltaplane.commands.rewriting import Done, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
@@ -31,10 +31,16 @@ def update(target: Target, assignments: Assignments, predicate: Predicate | None
         if job.native.picked_files == 0:
             return None
         job.reads_picked()
+        # A caller who says how files are to be written means all of them.
+        free = settings.writer is None and settings.target_file_size is None
+        patched = job.native.patch_columns(sorted(assignments.columns)) if free else 0
         job.native.record_picked("update_preimage")
         job.copy_others()
         with job.phase("change"):
-            job.write(lambda: _changed(job, assignments), "update_postimage")
+            if patched < job.native.picked_files:
+                job.write(lambda: _changed(job, assignments), "update_postimage")
+            if patched:
+                job.patch(lambda: _patched(job, assignments))
         return job.commit({**job.finish(), "numUpdatedRows": job.native.written_rows})
 
     return rewriting(target, condition.operation("UPDATE"), settings, run)
@@ -46,3 +52,10 @@ def _changed(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatc
     ruled = ChangedRows(job.native.spec, assignments.columns)
     for batch in old:
         yield ruled(assignments.apply(batch))
+
+
+def _patched(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatch]:
+    """The new values of the picked rows in files that keep their other columns, and where the rows stand."""
+    patched = PatchedRows(job.native.spec, assignments)
+    for batch in Scan(job.native.patched_places(patched.reads)):
+        yield patched(batch)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from deltaplane.commands.condition import Condition
 from deltaplane.commands.delete import delete_rows
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewritten
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
 from deltaplane.spark._conditions import SparkCondition
 from deltaplane.spark._places import FILE, ROW
 from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work
@@ -17,13 +17,14 @@ from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work
 __all__ = ["delete"]
 
 
-def delete(target: SparkTarget, condition: Expression | None, settings: Settings) -> dict[str, int]:
+def delete(target: SparkTarget, condition: Expression | None, settings: Settings) -> Done:
     """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
     which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         if which.is_exact and job.native.selects_files:
             return delete_rows(job, Condition(target.snapshot, which.text))
+        job.reads(which.tree)
         rows = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
         try:
             counts = Work(job, target).take_out(rows, [0], always_recorded=False)
@@ -33,4 +34,5 @@ def delete(target: SparkTarget, condition: Expression | None, settings: Settings
             return None
         return job.commit({**job.finish(), "numDeletedRows": counts[0]})
 
-    return rewritten(target, Operation("DELETE", which.parameters, which.tree), settings, run)
+    operation = Operation("DELETE", which.parameters, which.tree, condition=which.text)
+    return rewriting(target, operation, settings, run)

@@ -19,7 +19,7 @@ from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.merge_clauses import Clause, said
 from deltaplane.commands.merge_columns import MergeColumns, is_default
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewritten
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.tree import all_of
 from deltaplane.spark._conditions import bound
@@ -55,7 +55,7 @@ class SparkMerge:
     merge_schema: bool = False
 
 
-def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str, int]:
+def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
     """Merges in one commit; returns its metrics under delta-spark's names, without any if nothing was to do.
 
     Where an executor is lost with its part of the kept source, all begins anew: nothing was committed by then.
@@ -75,7 +75,7 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str
     return _merged(target, what, settings)
 
 
-def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[str, int]:
+def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
     jvm = target.jvm
     fields = json.loads(delta_schema_json(what.source.schema))["fields"]
     # Numbered and kept: a source need not give the same rows twice.
@@ -93,8 +93,8 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> dict[s
     text = _text(jvm, what.condition)
     keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
-    operation = Operation("MERGE", _said(jvm, what, text), run.reads, columns.incoming)
-    return rewritten(target, operation, settings, run)
+    operation = Operation("MERGE", _said(jvm, what, text), run.reads, columns.incoming, condition=text)
+    return rewriting(target, operation, settings, run)
 
 
 def _said(jvm: Jvm, what: SparkMerge, text: str) -> dict[str, str]:
@@ -137,6 +137,7 @@ class _Run:
     def __call__(self, job: Rewriting) -> dict[str, int] | None:
         """The steps, in order; returns the commit's metrics, None where there is nothing to commit."""
         work = Work(job, self._target)
+        job.reads(self.reads)
         # One frame for all: expressions find its columns by what they are, not by their names alone.
         self._table = self._target.frame(work.stored_ids)
         pairs = self._pairs().persist()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltaplane.commands.assignments import AssignedColumns
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewritten
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.spark._conditions import SparkCondition
 from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column
@@ -19,7 +19,7 @@ __all__ = ["update"]
 
 def update(
     target: SparkTarget, values: Mapping[str, Expression], condition: Expression | None, settings: Settings
-) -> dict[str, int]:
+) -> Done:
     """Updates rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
     if not values:
         raise InvalidArgumentError("nothing is assigned: give at least one column a value")
@@ -33,6 +33,7 @@ def update(
         assigned = AssignedColumns(work.fields)
         for number, name in enumerate(values):
             assigned.add(name, number)
+        job.reads(which.tree)
         rows = which.met(table).persist()
         try:
             counts = work.take_out(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
@@ -45,4 +46,5 @@ def update(
             rows.unpersist()
         return job.commit({**job.finish(), "numUpdatedRows": written})
 
-    return rewritten(target, Operation("UPDATE", which.parameters, which.tree), settings, run)
+    operation = Operation("UPDATE", which.parameters, which.tree, condition=which.text)
+    return rewriting(target, operation, settings, run)

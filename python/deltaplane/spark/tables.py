@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyspark.sql.types import StructType
 
@@ -20,10 +20,11 @@ import deltaplane
 from deltaplane import _native
 from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
 from deltaplane.commands.optimize import Layout
-from deltaplane.commands.rewriting import Settings
+from deltaplane.commands.rewriting import Done, Settings
 from deltaplane.commands.vacuum import Vacuum
 from deltaplane.convert import Conversion
 from deltaplane.described import RESTORED, clustering_columns, detail_row, history_rows
+from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.properties import CommitProperties
 from deltaplane.schema import Schema
@@ -178,22 +179,31 @@ class DeltaTable:
         frame = self._frames[columns].select("*")
         return frame if self._alias is None else frame.alias(self._alias)
 
-    def delete(self, condition: Expression | None = None) -> None:
+    def delete(self, condition: Expression | None = None, *, dry_run: bool = False) -> DryRun | None:
         """Deletes the rows for which a condition is true, all rows without one.
+
+        With `dry_run` nothing is written; returns what would be, which takes Spark's jobs as well.
 
         Raises:
             InvalidArgumentError: an append-only table (P100), or a condition that isn't the same each time.
             DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
         """
         _check_expression(condition, "'condition'")
-        delete(self._target([condition]), condition, self._settings())
+        return _rehearsed(delete(self._target([condition]), condition, self._settings(dry_run)))
 
-    def update(self, condition: Expression | None = None, set: Mapping[str, Expression] | None = None) -> None:
+    def update(
+        self,
+        condition: Expression | None = None,
+        set: Mapping[str, Expression] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> DryRun | None:
         """Gives columns new values in the rows for which a condition is true, in all rows without one.
 
         Args:
             condition: which rows.
             set: column, or field of a struct by its path → its value, over the row's old values.
+            dry_run: as `delete`.
 
         Raises:
             SchemaMismatchError: a value of a type that the column doesn't take.
@@ -202,7 +212,8 @@ class DeltaTable:
         """
         values = _values(set, "'set'")
         _check_expression(condition, "'condition'")
-        update(self._target([condition, *values.values()]), values, condition, self._settings())
+        target = self._target([condition, *values.values()])
+        return _rehearsed(update(target, values, condition, self._settings(dry_run)))
 
     def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
         """Begins a merge of a source's rows into the table; the source is evaluated once."""
@@ -353,10 +364,10 @@ class DeltaTable:
         frames = reversed(self._frames.values())
         return next((frame for frame in frames if any(jvm.mentions(one, frame) for one in columns)), None)
 
-    def _settings(self) -> Settings:
+    def _settings(self, dry_run: bool = False) -> Settings:
         text = self._spark.conf.get(_USER_METADATA, None)
         custom = None if text is None else CommitProperties(custom_metadata={"userMetadata": text})
-        return Settings(commit=custom)
+        return Settings(commit=custom, dry_run=dry_run)
 
     def _frame(self, rows: pa.Table) -> DataFrame:
         return self._spark.createDataFrame(rows)
@@ -419,8 +430,17 @@ class DeltaMergeBuilder:
         """Adds columns that only the source has to the table, where a clause uses them."""
         return DeltaMergeBuilder(self._table, replace(self._what, merge_schema=True))
 
-    def execute(self) -> DataFrame:
+    @overload
+    def execute(self, *, dry_run: Literal[False] = False) -> DataFrame: ...
+
+    @overload
+    def execute(self, *, dry_run: Literal[True]) -> DryRun: ...
+
+    def execute(self, *, dry_run: bool = False) -> DataFrame | DryRun:
         """Runs the merge as one commit.
+
+        Args:
+            dry_run: as `DeltaTable.delete`; the source is evaluated for it.
 
         Returns:
             One row: `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`.
@@ -439,7 +459,10 @@ class DeltaMergeBuilder:
         expressions = [self._what.condition]
         for clause in self._what.clauses:
             expressions += [clause.condition, *(clause.values or {}).values()]
-        metrics = merge(table._target(expressions), replace(self._what, merge_schema=evolves), table._settings())
+        what = replace(self._what, merge_schema=evolves)
+        metrics = merge(table._target(expressions), what, table._settings(dry_run))
+        if isinstance(metrics, DryRun):
+            return metrics
         done = [metrics.get(f"numTargetRows{what}", 0) for what in ("Updated", "Deleted", "Inserted")]
         columns = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
         return session.createDataFrame([(sum(done), *done)], ", ".join(f"{name} long" for name in columns))
@@ -516,6 +539,11 @@ class DeltaOptimizeBuilder:
                     f"[{', '.join(partitions)}]",
                     table=target.snapshot.uri,
                 )
+
+
+def _rehearsed(done: Done) -> DryRun | None:
+    """What a command would do; delta-spark's commands return nothing."""
+    return done if isinstance(done, DryRun) else None
 
 
 def _now_ms() -> int:

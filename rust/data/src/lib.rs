@@ -28,4 +28,4 @@ pub use read::{
 };
 pub use rewrite::{PickedFile, take_out, take_out_again};
 pub use stats::StatsConfig;
-pub use write::{Compression, FileKind, FileWriter, Marked, RowSink, WriteSpec, Written, mark_rows};
+pub use write::{Compression, FileKind, FileWriter, Marked, Patcher, RowSink, WriteSpec, Written, mark_rows};

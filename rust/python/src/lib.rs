@@ -13,6 +13,7 @@ mod errors;
 mod events;
 mod log_store;
 mod optimize;
+mod patches;
 mod raw_store;
 mod rewrite;
 mod rewrite_tasks;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use deltaplane_data::{
-    FILE, FileRead, IdentityValues, Marked, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, RowSink, Vectors, Written,
-    is_outdated, take_out, take_out_again,
+    FILE, FileRead, IdentityValues, Marked, Patcher, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, RowSink, Vectors,
+    Written, is_outdated, take_out, take_out_again,
 };
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{Marks, Rewrite as Plan, RewriteRequest, Rewritten, now_ms};
@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 use crate::arrow_bridge::reader_of;
 use crate::errors::run;
+use crate::patches::Patches;
 use crate::rewrite_tasks::{Outcome, TaskSpec};
 use crate::scan::{Scan, read_spec};
 use crate::snapshot::Snapshot;
@@ -50,10 +51,25 @@ struct State {
     /// Files of vectors that tasks wrote, or that were written for later attempts of the commit.
     vector_files: Vec<String>,
     copied_rows: usize,
+    /// What gives columns of some of the files new values, which these are, by their paths in the log.
+    patcher: Option<Arc<Patcher>>,
+    patched: HashSet<String>,
     /// Of a rehearsal: the rows that would be copied, as files of their bytes.
     copies: Vec<Add>,
     added_rows: usize,
     identity: Option<IdentityValues>,
+}
+
+impl State {
+    /// Whether columns of the file get new values where they are.
+    fn is_patched(&self, file: &PickedFile) -> bool {
+        self.patched.contains(&file.add.path)
+    }
+
+    /// The files of which rows are read and written.
+    fn rewritten(&self) -> impl Iterator<Item = &PickedFile> {
+        self.files.iter().filter(|f| !self.is_patched(f))
+    }
 }
 
 /// The rows that a command deletes by vectors.
@@ -108,6 +124,8 @@ impl Marks for MarkedRows {
     }
 }
 
+/// Smaller files are written whole, several of them as one.
+const PATCHED_BYTES: i64 = 1 << 20;
 /// Footers that are read at once.
 const PARALLEL_FOOTERS: usize = 16;
 
@@ -154,7 +172,7 @@ impl Rewrite {
     /// Whether other rows of the picked rows' files have to be written anew.
     #[getter]
     fn copies_rows(&self) -> bool {
-        self.locked().files.iter().any(|f| self.is_rewritten(f))
+        self.locked().rewritten().any(|f| self.is_rewritten(f))
     }
 
     /// The rows that were written, without copied ones.
@@ -236,6 +254,7 @@ impl Rewrite {
                 state.written.cdc.extend(done.cdc);
                 state.vector_files.extend(done.vector_file);
                 state.copied_rows += done.copied_rows;
+                state.copies.extend(done.copies);
                 state.added_rows += done.written_rows;
                 for new in &done.marked {
                     if let Some(before) = done.removes.iter().find(|r| r.path == new.path) {
@@ -358,7 +377,7 @@ impl Rewrite {
                 return self.count_others(&mut state);
             }
             let mut copied = 0;
-            let rewritten = state.files.iter().filter(|f| self.is_rewritten(f));
+            let rewritten = state.rewritten().filter(|f| self.is_rewritten(f));
             let reads = rewritten.map(PickedFile::others);
             let reads = reads.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
             let mut rows = Scan::of_files(self.plan.base(), reads, all_columns(&self.plan)?)?.stream();
@@ -371,6 +390,65 @@ impl Rewrite {
             })?;
             state.copied_rows = copied;
             Ok(())
+        })
+    }
+
+    /// Chooses the files of picked rows that keep their other columns as they are, byte for byte, where these get new
+    /// values; returns how many. Their rows are no more among those of `picked`, `copy_others` and `write`.
+    fn patch_columns(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<usize> {
+        run(py, || {
+            let plain = self.plan.stored_ids()?.is_none()
+                && !self.plan.records_changes()
+                && !self.plan.is_dry_run()
+                && self.plan.row_rules().generated.is_empty();
+            let mut state = self.locked();
+            if !plain {
+                return Ok(0);
+            }
+            let Some(patcher) = Patcher::new(self.plan.store(), &self.spec_of().write_spec()?, &columns)? else {
+                return Ok(0);
+            };
+            let worth = |f: &&PickedFile| f.add.size >= PATCHED_BYTES && (f.rows.is_none() || self.is_rewritten(f));
+            let files: Vec<_> = state.files.iter().filter(worth).cloned().collect();
+            let patcher = Arc::new(patcher);
+            let judged =
+                stream::iter(files).map(async |f| Result::Ok(patcher.takes(&f.add).await?.then_some(f.add.path)));
+            let found: Vec<_> = block_on(judged.buffered(PARALLEL_FOOTERS).try_collect())?;
+            state.patched = found.into_iter().flatten().collect();
+            state.patcher = Some(patcher);
+            Ok(state.patched.len())
+        })
+    }
+
+    /// The picked rows of the chosen files, with these columns and where they stand.
+    fn patched_places(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<Scan> {
+        run(py, || {
+            let state = self.locked();
+            let files = state.files.iter().filter(|f| state.is_patched(f));
+            let reads = files.map(PickedFile::picked).collect::<Result<_>>()?;
+            let places = [FILE, ROW].map(str::to_owned);
+            Scan::of_files(self.plan.base(), reads, columns.into_iter().chain(places).collect())
+        })
+    }
+
+    /// Writes the chosen files with new values in their picked rows, which come in the files' order, named as
+    /// `patched_places` does; returns how many rows.
+    fn patch(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let reader = reader_of(rows)?;
+        run(py, || {
+            let patches = {
+                let state = self.locked();
+                let Some(patcher) = state.patcher.clone() else {
+                    return Ok(0);
+                };
+                Patches::of(patcher, state.files.iter().filter(|f| state.is_patched(f)))?
+            };
+            let (done, written) = patches.write(reader.into_iter().map(|batch| batch.map_err(|e| stream_failed(&e))));
+            let mut state = self.locked();
+            state.written.adds.extend(done.adds);
+            state.copied_rows += done.copied_rows;
+            state.added_rows += done.rows;
+            written.map(|()| done.rows)
         })
     }
 
@@ -563,8 +641,7 @@ impl Rewrite {
     fn picked_with(&self, more: &[&str]) -> Result<Scan> {
         let reads = self
             .locked()
-            .files
-            .iter()
+            .rewritten()
             .map(PickedFile::picked)
             .collect::<Result<_>>()?;
         let columns = all_columns(&self.plan)?

@@ -39,6 +39,8 @@ pub(crate) struct TaskSpec {
     pub(crate) ids: Option<StoredIds>,
     pub(crate) records_changes: bool,
     pub(crate) by_vector: bool,
+    /// Whether the files that are made are kept nowhere.
+    pub(crate) dry_run: bool,
 }
 
 /// What a task did.
@@ -52,6 +54,9 @@ pub(crate) struct Outcome {
     pub(crate) removes: Vec<Remove>,
     pub(crate) vector_file: Option<String>,
     pub(crate) copied_rows: usize,
+    /// Of a rehearsal: the rows that would be copied, as files of their bytes.
+    #[serde(default)]
+    pub(crate) copies: Vec<Add>,
     pub(crate) written_rows: usize,
     /// Rows that were taken out, by the number of the clause.
     pub(crate) taken_out: BTreeMap<i32, u64>,
@@ -73,6 +78,7 @@ impl TaskSpec {
             ids: command.stored_ids()?,
             records_changes: command.records_changes(),
             by_vector,
+            dry_run: command.is_dry_run(),
         })
     }
 
@@ -82,6 +88,12 @@ impl TaskSpec {
 
     fn parse(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a task: {e}")))
+    }
+
+    /// The table's store, which keeps nothing of a rehearsal.
+    fn store(&self, location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
+        let store = store(location, options)?;
+        if self.dry_run { store.unwritten() } else { Ok(store) }
     }
 
     fn sink(&self, store: &Store) -> Result<RowSink> {
@@ -136,7 +148,8 @@ pub(crate) fn write_rows(
 ) -> PyResult<String> {
     let reader = reader_of(data)?;
     run(py, || {
-        let (store, spec) = (store(location, options)?, TaskSpec::parse(spec)?);
+        let spec = TaskSpec::parse(spec)?;
+        let store = spec.store(location, options)?;
         let fills = if inserts { spec.write.fills() } else { Vec::new() };
         let mut identity = IdentityValues::new(fills, task);
         let mut sink = spec.sink(&store)?;
@@ -189,7 +202,8 @@ pub(crate) fn take_out_rows(
 ) -> PyResult<String> {
     let reader = reader_of(data)?;
     run(py, || {
-        let (store, spec) = (store(location, options)?, TaskSpec::parse(spec)?);
+        let spec = TaskSpec::parse(spec)?;
+        let store = spec.store(location, options)?;
         let mut named = Named::new(deletes);
         for batch in reader {
             named.collect(&batch.map_err(|e| Error::invalid_argument(format!("the stream of rows failed: {e}")))?)?;
@@ -305,7 +319,7 @@ impl Going {
 async fn take(store: &Store, spec: &TaskSpec, going: Vec<Going>, records: bool) -> Result<Outcome> {
     let mut sink = spec.sink(store)?;
     match write_others(store, spec, &going, records, &mut sink).await {
-        Ok((files, copied_rows)) => {
+        Ok((files, outcome)) => {
             let written = sink.finish().await?;
             let out = take_out(store, &files, spec.by_vector, now_ms()).await?;
             Ok(Outcome {
@@ -314,8 +328,7 @@ async fn take(store: &Store, spec: &TaskSpec, going: Vec<Going>, records: bool) 
                 marked: out.adds,
                 removes: out.removes,
                 vector_file: out.vector_file,
-                copied_rows,
-                ..Outcome::default()
+                ..outcome
             })
         }
         Err(e) => {
@@ -325,17 +338,17 @@ async fn take(store: &Store, spec: &TaskSpec, going: Vec<Going>, records: bool) 
     }
 }
 
-/// Records the rows that go, and writes those that stay in files that go.
+/// Records the rows that go, and writes those that stay in files that go; a rehearsal doesn't read these.
 async fn write_others(
     store: &Store,
     spec: &TaskSpec,
     going: &[Going],
     records: bool,
     sink: &mut RowSink,
-) -> Result<(Vec<PickedFile>, usize)> {
+) -> Result<(Vec<PickedFile>, Outcome)> {
     let read = Arc::new(spec.read_spec()?);
     let rows_of = |file: FileRead| scan(store.clone(), stream::iter([Ok(file)]).boxed(), read.clone(), 1);
-    let (mut files, mut copied_rows) = (Vec::with_capacity(going.len()), 0);
+    let (mut files, mut outcome) = (Vec::with_capacity(going.len()), Outcome::default());
     for of in going {
         let file = of.picked()?;
         for (rows, change) in [(&of.updated, "update_preimage"), (&of.deleted, "delete")] {
@@ -354,13 +367,22 @@ async fn write_others(
         if !(spec.by_vector && file.takes_vector())
             && let Some(others) = file.others()?
         {
-            let mut others = rows_of(others);
-            while let Some(batch) = others.try_next().await? {
-                copied_rows += batch.num_rows();
-                sink.write(&batch).await?;
+            match file.others_by_the_log() {
+                (Some(rows), size) if spec.dry_run => {
+                    outcome.copied_rows += usize::try_from(rows).unwrap_or(usize::MAX);
+                    let add = file.add.clone();
+                    outcome.copies.extend((rows > 0).then_some(Add { size, ..add }));
+                }
+                _ => {
+                    let mut others = rows_of(others);
+                    while let Some(batch) = others.try_next().await? {
+                        outcome.copied_rows += batch.num_rows();
+                        sink.write(&batch).await?;
+                    }
+                }
             }
         }
         files.push(file);
     }
-    Ok((files, copied_rows))
+    Ok((files, outcome))
 }

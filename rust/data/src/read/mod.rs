@@ -14,6 +14,7 @@ mod source;
 mod vectors;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -30,12 +31,37 @@ use parquet::file::metadata::ParquetMetaData;
 pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
 pub use outdated::is_outdated;
 pub use scan::{read_file, scan};
+pub(crate) use source::Input;
 pub use vectors::Vectors;
 
 /// A file's footer, without its page index.
 pub(crate) async fn read_footer(store: &Store, file: &FileRead) -> Result<ParquetMetaData> {
     let opened = source::open(store, file).await?;
     opened.footer(false).await.map_err(|e| e.with_path(file.path.clone()))
+}
+
+/// A file whose bytes are taken over.
+pub(crate) struct RawFile {
+    source: source::Source,
+    /// The footer, with the page index that it has.
+    pub(crate) footer: Arc<ParquetMetaData>,
+}
+
+impl RawFile {
+    /// Opens a file and reads its footer.
+    pub(crate) async fn open(store: &Store, file: &FileRead) -> Result<Self> {
+        let opened = async {
+            let source = source::open(store, file).await?;
+            let footer = Arc::new(source.footer(true).await?);
+            Ok(RawFile { source, footer })
+        };
+        opened.await.map_err(|e: Error| e.with_path(file.path.clone()))
+    }
+
+    /// What reads these bytes, by their places in the file.
+    pub(crate) async fn fetch(&self, range: Range<u64>) -> Result<Input> {
+        self.source.fetch(vec![range]).await
+    }
 }
 
 /// Rows per batch that scans are quick with; wide rows get fewer.

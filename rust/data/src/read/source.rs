@@ -185,7 +185,7 @@ fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// A local file read by position, so that threads can share it.
-pub(super) struct LocalFile {
+pub(crate) struct LocalFile {
     file: File,
     size_bytes: u64,
 }
@@ -270,7 +270,7 @@ const HEADER_BYTES: u64 = 4 << 10;
 
 /// What a decoder reads from.
 #[derive(Clone)]
-pub(super) enum Input {
+pub(crate) enum Input {
     /// A local file.
     Local(Arc<LocalFile>),
     /// Fetched parts by position, and the file's size.

@@ -16,7 +16,7 @@ use parquet::basic::{Compression as Codec, GzipLevel, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::ColumnPath;
+use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 use uuid::Uuid;
 
 use super::repeats::hardly_repeats;
@@ -92,10 +92,17 @@ impl FileSpec {
 
     /// How the columns of a file that begins with these rows are encoded.
     fn properties(&self, rows: &RecordBatch) -> WriterPropertiesPtr {
-        let columns = self.schema.fields().iter().zip(rows.columns());
-        let unique: Vec<_> = columns
+        let names: Vec<_> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
+        self.properties_of(&names, rows.columns())
+    }
+
+    /// How columns that begin with these values are encoded.
+    pub(super) fn properties_of(&self, names: &[&str], columns: &[ArrayRef]) -> WriterPropertiesPtr {
+        let unique: Vec<_> = names
+            .iter()
+            .zip(columns)
             .filter(|(_, c)| hardly_repeats(c))
-            .map(|(f, _)| f.name().clone())
+            .map(|(name, _)| (*name).to_owned())
             .collect();
         if unique.is_empty() {
             return self.properties.clone();
@@ -105,6 +112,32 @@ impl FileSpec {
             made.set_column_dictionary_enabled(ColumnPath::new(vec![name]), false)
         };
         Arc::new(unique.into_iter().fold(properties, without).build())
+    }
+
+    /// The columns of a file.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The same as Parquet has them.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` for what Parquet doesn't hold.
+    pub(super) fn in_parquet(schema: &Schema) -> Result<SchemaDescriptor> {
+        let converter = ArrowSchemaConverter::new().schema_root("spark_schema");
+        converter
+            .convert(schema)
+            .map_err(|e| Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")))
+    }
+
+    /// What is measured of the column at this position.
+    pub(super) fn stats_of(&self, column: usize) -> Option<ColumnStats> {
+        self.stats.get(column).cloned().flatten()
+    }
+
+    /// `modificationTime` of the adds.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.now_ms
     }
 
     /// How the names of the files end.
@@ -168,7 +201,7 @@ impl Column {
     }
 }
 
-fn encoding(column: &str, e: &ParquetError) -> Error {
+pub(super) fn encoding(column: &str, e: &ParquetError) -> Error {
     Error::internal(format!("encoding the column `{column}` as Parquet failed: {e}"))
 }
 
@@ -204,10 +237,7 @@ impl OpenFile {
         let layouts = spec.layouts(rows);
         let fields = spec.schema.fields().iter().zip(&layouts).map(|(f, l)| l.field(f));
         let arrow = Arc::new(Schema::new(fields.collect::<Fields>()));
-        let schema = ArrowSchemaConverter::new()
-            .schema_root("spark_schema")
-            .convert(&arrow)
-            .map_err(wrap)?;
+        let schema = FileSpec::in_parquet(&arrow).map_err(|e| e.with_path(path.clone()))?;
         let writer =
             SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties(rows)).map_err(wrap)?;
         let factory = ArrowRowGroupWriterFactory::new(&writer, arrow.clone());
@@ -419,7 +449,7 @@ fn encode_columns(
     }
 }
 
-fn leaf_count(t: &ArrowType) -> usize {
+pub(super) fn leaf_count(t: &ArrowType) -> usize {
     match t {
         ArrowType::Struct(fields) => fields.iter().map(|f| leaf_count(f.data_type())).sum(),
         ArrowType::List(f) | ArrowType::Map(f, _) => leaf_count(f.data_type()),

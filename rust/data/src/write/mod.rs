@@ -5,6 +5,7 @@
 mod file;
 mod kinds;
 mod marks;
+mod patch;
 mod repeats;
 mod sink;
 mod split;
@@ -29,6 +30,7 @@ use file::{FileSpec, OpenFile};
 pub use kinds::FileKind;
 use kinds::{as_change, change_file, name_ids};
 pub use marks::{Marked, mark_rows};
+pub use patch::Patcher;
 pub use sink::{RowSink, Written};
 use split::Splitter;
 
@@ -120,6 +122,21 @@ impl WriteSpec {
     }
 }
 
+/// The partition columns, and the columns of files: no void (P181).
+fn of_files(spec: &WriteSpec) -> Result<(Vec<String>, StructType)> {
+    let partition_columns = check_partition_columns(spec)?;
+    let stored = spec.schema.fields().iter();
+    let stored = stored.filter(|f| !partition_columns.contains(&f.name));
+    let stored = StructType::new(stored.cloned().collect());
+    check_storable(&stored)?;
+    let mut stored = without_void(&stored);
+    if spec.partition_columns_in_files {
+        let values = partition_columns.iter().filter_map(|c| spec.schema.field(c));
+        stored = StructType::new(stored.fields().iter().chain(values).cloned().collect());
+    }
+    Ok((partition_columns, stored))
+}
+
 /// Rows of one partition on their way into a file.
 struct Partition {
     values: PartitionValues,
@@ -175,21 +192,7 @@ impl FileWriter {
     /// `InvalidArgument` for partition columns that are unknown, all columns, or of a nested or void type (P173);
     /// `SchemaMismatch` for a schema that can't be stored (P181).
     pub fn new(store: Store, spec: WriteSpec) -> Result<Self> {
-        let partition_columns = check_partition_columns(&spec)?;
-        let stored: Vec<_> = spec
-            .schema
-            .fields()
-            .iter()
-            .filter(|f| !partition_columns.contains(&f.name))
-            .cloned()
-            .collect();
-        let stored = StructType::new(stored);
-        check_storable(&stored)?;
-        let mut stored = without_void(&stored);
-        if spec.partition_columns_in_files {
-            let values = partition_columns.iter().filter_map(|c| spec.schema.field(c));
-            stored = StructType::new(stored.fields().iter().chain(values).cloned().collect());
-        }
+        let (partition_columns, stored) = of_files(&spec)?;
         let splitter = Splitter::new(&spec, &partition_columns, &stored)?;
         let file_spec = FileSpec::new(stored, &partition_columns, &spec)?;
         Ok(FileWriter {
