@@ -427,6 +427,9 @@ fn range_of(footer: &ParquetMetaData, group: usize) -> Range<u64> {
     from.min(to)..to
 }
 
+/// What Spark says in a footer of dates and times in the calendar of before 1582.
+const LEGACY: &str = "org.apache.spark.legacy";
+
 /// Whether chunks may be taken over as bytes: all that belongs to them is known, and means the same in a new file.
 fn is_whole(footer: &ParquetMetaData) -> bool {
     let about = footer.file_metadata();
@@ -434,9 +437,12 @@ fn is_whole(footer: &ParquetMetaData) -> bool {
         let now = ColumnOrder::column_order_for_type(c.logical_type_ref(), c.converted_type(), c.physical_type());
         about.column_orders().is_some() && about.column_order(i) == now
     });
+    // Such a mark is of all dates and times of a file, and the new ones are in today's calendar.
+    let marks = about.key_value_metadata().into_iter().flatten();
+    let of_today = marks.into_iter().all(|m| !m.key.starts_with(LEGACY));
     let groups = footer.row_groups();
     let rows: i64 = groups.iter().map(|g| g.num_rows().max(0)).fold(0, i64::saturating_add);
-    orders && rows == about.num_rows() && groups.iter().flat_map(|g| g.columns()).all(takes_over)
+    orders && of_today && rows == about.num_rows() && groups.iter().flat_map(|g| g.columns()).all(takes_over)
 }
 
 fn takes_over(chunk: &ColumnChunkMetaData) -> bool {
