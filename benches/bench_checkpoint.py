@@ -118,7 +118,7 @@ def _v2_again(options: argparse.Namespace) -> list[Case]:
     for touches, name in TAILS.items():
         for kind, files in sizes.logs(options, [], ["v2"]):
             log = Log(files, kind, tail=SMALL_COMMITS, replaced_per_commit=1, touches=touches)
-            found.append(_case(log, name, ["deltaplane", "deltaplane, anew"], "T7 V2" if touches == "nothing" else ""))
+            found.append(_case(log, name, ["deltaplane", "deltaplane, anew"], f"T7 V2 {touches}"))
     return found
 
 

@@ -2,7 +2,8 @@
 
     python benches/summary.py [--results FOLDER ...] [--output FILE]
 
-The figures are those of report.py. Run by `make bench-summary`, after the measures.
+The figures are those of report.py. What the page says of measures without results here stays: some take hours, or another
+machine. Run by `make bench-summary`, after the measures.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from charts import exponent, last_step
 from harness import CACHE
 from report import amount, described, measured_on, newest, ordered
 from results import Facts, Line, load
@@ -25,6 +27,11 @@ of its own, and their answers are compared. Ratios are of one run; below 1, delt
 those of all processes: the JVM, Python's workers and the driver. The machine was shared with other work, which shows in times
 more than in CPU.
 """
+JUDGED = (
+    "Judged at the largest size that was measured. Where the target speaks of a larger one, the last column says so. "
+    "Without figures here: "
+)
+MEASURED = "Measured on "
 
 
 def main() -> None:
@@ -35,29 +42,90 @@ def main() -> None:
     found = load(sorted(file for folder in options.results for file in folder.glob("*.jsonl")))
     if not found:
         sys.exit(f"{options.results} hold no results: run a measure first")
-    options.output.write_text(summary(found))
+    before = options.output.read_text() if options.output.exists() else ""
+    options.output.write_text(summary(found, before))
     print(options.output)
 
 
-def summary(found: Sequence[tuple[Line, Facts]]) -> str:
-    """The page of these lines, in the order they were written."""
-    chosen = newest(found)
+def summary(found: Sequence[tuple[Line, Facts]], before: str = "") -> str:
+    """The page of these lines; of what they don't tell, what the page `before` said."""
+    chosen, older = newest(found), Page(before)
     lines = [line for line, _ in chosen]
-    parts = [HEAD, f"Measured on {'; '.join(measured_on([facts for _, facts in chosen]))}.\n", "## Targets\n"]
-    seen = [(goal, seen) for goal in ordered(GOALS) if (seen := goal.seen(lines)) is not None]
-    others = sorted({goal.id for goal in GOALS} - {goal.id for goal, _ in seen})
-    parts += [
-        "Judged at the largest size that was measured. Where the target speaks of a larger one, the last column says so. "
-        f"Without figures here: {', '.join(others) or 'none'} (benches/targets.py says what they are).\n",
-        _table(["", "target", "at most", "seen", ""], [_target(*pair) for pair in seen]),
+    rows = []
+    for goal in ordered(GOALS):
+        seen = goal.seen(lines)
+        if row := older.targets.get(goal.says) if seen is None else _target(goal, seen):
+            rows.append(row)
+    others = sorted({goal.id for goal in GOALS} - {row[0] for row in rows}, key=lambda id: (id[0], int(id[1:])))
+    parts = [
+        HEAD,
+        "## Targets\n",
+        f"{JUDGED}{', '.join(others) or 'none'} (benches/targets.py says what they are).\n",
+        _table(["", "target", "at most", "seen", ""], rows),
     ]
     tags = {goal.tag for goal in GOALS}
+    sections = dict(older.sections)
     for measure in dict.fromkeys(line.measure for line in lines):
-        judged = [line for line in lines if line.measure == measure and line.target in tags]
+        judged = [pair for pair in chosen if pair[0].measure == measure and pair[0].target in tags]
         if judged:
-            parts += [f"## {measure[:1].upper()}{measure[1:]}\n", *(f"{text}\n" for text in described(measure)[:1])]
-            parts.append(_figures(judged))
+            sections[_title(measure)] = _section(measure, judged)
+    return "\n".join([*parts, *(sections[title] for title in sorted(sections))])
+
+
+class Page:
+    """What a page of this kind says: the targets' rows by what they say, and each measure's section by its title."""
+
+    def __init__(self, text: str) -> None:
+        head, *sections = text.split("\n## ")
+        titled = {section.split("\n", 1)[0]: section for section in sections}
+        rows = [_cells(line) for line in titled.pop("Targets", "").splitlines() if line.startswith("| ")]
+        self.targets = {row[1]: row for row in rows}
+        # Pages had one such line for all.
+        measured = [line for line in head.splitlines() if line.startswith(MEASURED)]
+        self.sections = {title: self._section(section, measured) for title, section in titled.items()}
+
+    def _section(self, text: str, measured: Sequence[str]) -> str:
+        if not any(line.startswith(MEASURED) for line in text.splitlines()):
+            about, table = text.split("\n\n| ", 1)
+            text = "\n\n".join([about, *measured, f"| {table}"])
+        return f"## {text.rstrip()}\n"
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _title(measure: str) -> str:
+    return f"{measure[:1].upper()}{measure[1:]}"
+
+
+def _section(measure: str, judged: Sequence[tuple[Line, Facts]]) -> str:
+    """A measure's figures, and how they grow."""
+    lines = [line for line, _ in judged]
+    parts = [f"## {_title(measure)}\n", *(f"{text}\n" for text in described(measure)[:1])]
+    parts.append(f"{MEASURED}{'; '.join(measured_on([facts for _, facts in judged]))}.\n")
+    parts.append(_figures(lines))
+    grown = [row for series in dict.fromkeys(line.series for line in lines) for row in _growth(series, lines)]
+    if grown:
+        parts.append("Fitted growth with the size n, where there are three sizes at least:\n")
+        parts.append(_table(["series", "contestant", "sizes", "time", "CPU", "CPU, last step", "memory"], grown))
     return "\n".join(parts)
+
+
+def _growth(series: str, lines: Sequence[Line]) -> list[list[str]]:
+    rows = []
+    for contestant in dict.fromkeys(line.contestant for line in lines):
+        own = [line for line in lines if line.contestant == contestant and line.series == series and line.size]
+
+        def points(figure: str, own: Sequence[Line] = own) -> list[tuple[float, float]]:
+            return [(line.size or 0, getattr(line, figure)) for line in own]
+
+        if exponent(points("cpu_s")) is not None:
+            sizes = [line.size or 0 for line in own]
+            ks = [exponent(points("median_s")), exponent(points("cpu_s")), last_step(points("cpu_s"))]
+            powers = ["" if k is None else f"n^{k:.2f}" for k in [*ks, exponent(points("peak_mb"))]]
+            rows.append(["" if rows else series, contestant, f"{min(sizes):,} to {max(sizes):,}", *powers])
+    return rows
 
 
 def _target(goal: Goal, seen: Seen) -> list[str]:

@@ -151,13 +151,14 @@ SIZES: Mapping[str, int] = {
     **dict.fromkeys(("T1", "T2", "T3", "T4", "T5", "T6", "T7"), 1_000_000),
     **dict.fromkeys(("T8", "T9"), 10_000),
     "T10": 100_000,
+    "P1": 1_000_000,
     "S1": 10_000_000,
     "S2": 10_000_000,
     "S3": 100_000,
     "S5": 2_880_404,
     "S7": 100_000,
 }
-PARQUET, PEER = "Spark's Parquet", "delta-spark"
+PARQUET, PEER, ANEW = "Spark's Parquet", "delta-spark", "deltaplane, anew"
 
 
 def _on_spark(figure: Figure, clock: str) -> Iterator[Goal]:
@@ -257,7 +258,14 @@ GOALS: Sequence[Goal] = (
     Ratio("T7", "T7 classic", "checkpoint: at most 1.3x the bare re-encode", "cpu_s", 1.3, "pyarrow re-encode"),
     Ratio("T7", "T7 classic", "checkpoint: a quarter of deltalake's bytes", "size_mb", 0.25, "deltalake"),
     Goal("T7", "T7 classic", "checkpoint: 200 MB of memory added", "added_mb", 200),
-    Ratio("T7", "T7 V2", "V2 after 10 small commits: 2 % of the bytes", "size_mb", 0.02, "deltaplane, anew"),
+    *(
+        Ratio("T7", f"T7 V2 {touches}", f"V2 after 10 commits, {what}: 2 % of the bytes", "size_mb", 0.02, ANEW)
+        for touches, what in (
+            ("nothing", "files appended"),
+            ("newest", "newest files replaced"),
+            ("anywhere", "files all over replaced"),
+        )
+    ),
     Ratio("T8", "T8", "10,000 JSON commits: 15x deltalake", "cpu_s", 1 / 15, "deltalake"),
     Ratio("T8", "T8", "10,000 JSON commits: at most json.loads alone", "cpu_s", 1.0, "json.loads alone"),
     Ratio("T9", "T9", "history(10) of 10,000 commits: 100x deltalake", "cpu_s", 0.01, "deltalake"),
@@ -266,6 +274,17 @@ GOALS: Sequence[Goal] = (
     Ratio("T11", "T11", "durable commits: 0.7x the rate of the disk alone", "median_s", 1 / 0.7, "disk alone"),
     Goal("T12", "T12 8", "8 writers: no failed commit", "failed", 0),
     Ratio("T12", "T12 8", "8 writers: 0.5x the rate of the bare race", "median_s", 2.0, "disk alone"),
+    *(
+        Goal(
+            "P1",
+            f"paper 6.1 {kind} {how}",
+            f"one of a million partitions, {how}, {name}: the paper's",
+            "median_s",
+            most,
+        )
+        for kind, name in (("json", "foreign checkpoint"), ("own", "own checkpoint"))
+        for how, most in (("cold", 108), ("warm", 17))
+    ),
     Difference("T13", "T13 import", "import: 30 ms above bare Python", "cpu_s", 0.03, "bare Python"),
     Goal("T13", "T13 wheel", "wheel: 15 MB", "size_mb", 15),
     *(

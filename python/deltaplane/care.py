@@ -248,6 +248,7 @@ class TableCare:
         storage_options: StorageOptions | None = None,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: bool = False,
     ) -> dict[str, int]:
         """Makes another table of the version that this object shows: with this one's files, or with copies of them.
 
@@ -262,6 +263,7 @@ class TableCare:
             properties: properties of the clone beside this table's.
             storage_options: how to reach the target's store; None is as this table's.
             commit_properties, post_commithook_properties: see these classes.
+            dry_run: copy and commit nothing; what refuses the clone refuses this, too. Metrics are by the sizes in the log.
 
         Returns:
             The commit's metrics under delta-spark's names: `sourceNumOfFiles`, `sourceTableSize`, `numCopiedFiles`,
@@ -287,6 +289,7 @@ class TableCare:
             "shallow": shallow,
             "replace": replace,
             "properties": dict(properties or {}),
+            "dry_run": dry_run,
             "commit": commit_request(commit_properties, post_commithook_properties),
         }
         done = _native.clone_table(self._snapshot, location_text(target), options, json.dumps(request))

@@ -6,8 +6,9 @@ Called by users and by the statement CONVERT.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import unquote
 
@@ -21,8 +22,10 @@ from deltaplane.write import write_request
 if TYPE_CHECKING:
     from deltaplane.options import TableUri
 
-__all__ = ["Conversion", "Files", "FilesHere", "convert_to_deltalake"]
+__all__ = ["Conversion", "ConvertProgress", "Files", "FilesHere", "WouldConvert", "convert_to_deltalake"]
 
+# Files whose footers are read between two looks at the progress.
+_TOGETHER = 1_000
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 # Values of types that aren't in this list can't be told wrong from their text.
 _CHECKED = {"byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz"}
@@ -41,7 +44,9 @@ def convert_to_deltalake(
     collect_stats: bool = True,
     commit_properties: CommitProperties | None = None,
     post_commithook_properties: PostCommitHookProperties | None = None,
-) -> None:
+    dry_run: bool = False,
+    progress: Callable[[ConvertProgress], object] | None = None,
+) -> WouldConvert | None:
     """Makes a table of the Parquet files in a directory, by one commit that names them all.
 
     The table's columns are those of all files together, as their footers (or Spark's own note there) tell them; a column
@@ -57,6 +62,14 @@ def convert_to_deltalake(
         storage_options: how to reach the store.
         collect_stats: off, files have no statistics: quicker now, and no query skips a file.
         commit_properties, post_commithook_properties: see these classes.
+        dry_run: only look at the directory, its files' footers and all that would refuse the table.
+        progress: called in this thread while files' statistics are taken; what it raises ends the command, and no table is
+            there.
+
+    Returns:
+        For a dry run what the table would be, None where `mode` leaves one that is there; else None.
+
+    Cost: a text for each file in memory, those of the commit.
 
     Raises:
         InvalidArgumentError: no files, directories that don't fit the partition columns, a value that isn't of its
@@ -68,7 +81,10 @@ def convert_to_deltalake(
     >>> import pyarrow as pa, pyarrow.parquet as pq
     >>> from deltaplane import DeltaTable
     >>> pq.write_to_dataset(pa.table({"day": [1, 2], "x": [5, 6]}), "days", partition_cols=["day"])
-    >>> convert_to_deltalake("days", partition_by=pa.schema({"day": pa.int32()}), partition_strategy="hive")
+    >>> how = {"partition_by": pa.schema({"day": pa.int32()}), "partition_strategy": "hive"}
+    >>> convert_to_deltalake("days", dry_run=True, **how).files
+    2
+    >>> convert_to_deltalake("days", **how)
     >>> DeltaTable("days").to_pyarrow_table(filters="day = 2").to_pylist()
     [{'x': 6, 'day': 2}]
     """
@@ -76,7 +92,25 @@ def convert_to_deltalake(
         location_text(uri), storage_options_text(storage_options), mode, partition_by, partition_strategy, collect_stats
     )
     commit = {"commit_properties": commit_properties, "post_commithook_properties": post_commithook_properties}
-    made.run(FilesHere(made), name=name, description=description, configuration=configuration, **commit)
+    said = {"name": name, "description": description, "configuration": configuration, **commit}
+    return made.run(FilesHere(made, progress), dry_run=dry_run, **said)
+
+
+@dataclass(frozen=True)
+class WouldConvert:
+    """What a dry run found: the number of files, and the table's columns and partition columns."""
+
+    files: int
+    schema: Schema
+    partition_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ConvertProgress:
+    """Of how many files the statistics are known, and of how many they will be."""
+
+    files_done: int
+    files: int
 
 
 @dataclass(frozen=True)
@@ -90,7 +124,7 @@ class Conversion:
     partition_strategy: str | None = None
     collect_stats: bool = True
 
-    def run(self, reader: Files, **said: Any) -> None:
+    def run(self, reader: Files, *, dry_run: bool = False, **said: Any) -> WouldConvert | None:
         """Commits the files that are there, as `reader` finds them; `said` is what the commit and the metadata say."""
         if self.mode not in ("error", "ignore"):
             raise InvalidArgumentError(f"mode is error or ignore, not {self.mode!r}")
@@ -108,7 +142,7 @@ class Conversion:
             )
         if _native.is_table(self.location, self.options):
             if self.mode == "ignore":
-                return
+                return None
             raise TableAlreadyExistsError("a table is here already: there is nothing to convert", table=self.location)
         partitions = [] if self.partition_by is None else json.loads(_schema_json(self.partition_by))["fields"]
         files = _native.visible_files(self.location, self.options, [field["name"] for field in partitions])
@@ -116,8 +150,8 @@ class Conversion:
             raise InvalidArgumentError(
                 "no Parquet files are in the directory: there is nothing to convert", table=self.location
             )
-        adopted = _with_values(files, partitions, hive=self.partition_strategy == "hive")
-        _check_values(adopted, partitions)
+        directories = _values(files, partitions, hive=self.partition_strategy == "hive")
+        _check_values(directories.values(), partitions)
         names = {field["name"].lower() for field in partitions}
         found = json.loads(reader.schema(files))["fields"]
         fields = [field for field in found if field["name"].lower() not in names]
@@ -138,13 +172,16 @@ class Conversion:
             "sourceFormat": "parquet",
         }
         job = _native.WriteJob.begin(self.location, self.options, schema, json.dumps(request))
-        adds = reader.adopt(job.spec, [json.dumps(f) for f in adopted])
+        if dry_run:
+            return WouldConvert(len(files), schema, tuple(field["name"] for field in partitions))
+        adds = reader.adopt(job.spec, _described(files, directories), len(files))
         # A job that fails is never aborted here: that would delete its files, which are the user's.
         try:
             job.commit(adds)
         except TableAlreadyExistsError:
             if self.mode == "error":
                 raise
+        return None
 
 
 class Files(Protocol):
@@ -153,8 +190,8 @@ class Files(Protocol):
     def schema(self, files: list[str]) -> str:
         """The columns of all files together, as `_native.parquet_schema`."""
 
-    def adopt(self, spec: str, files: list[str]) -> list[str]:
-        """The files' add actions, as `_native.adopt_files`."""
+    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
+        """The add actions of so many files, as `_native.adopt_files`."""
 
 
 @dataclass(frozen=True)
@@ -162,14 +199,20 @@ class FilesHere:
     """This process."""
 
     of: Conversion
+    progress: Callable[[ConvertProgress], object] | None = None
 
     def schema(self, files: list[str]) -> str:
         """Several files at a time."""
         return _native.parquet_schema(self.of.location, self.of.options, files)
 
-    def adopt(self, spec: str, files: list[str]) -> list[str]:
+    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
         """Several files at a time."""
-        return _native.adopt_files(self.of.location, self.of.options, spec, files, self.of.collect_stats)
+        adds: list[str] = []
+        while some := list(islice(files, _TOGETHER)):
+            adds += _native.adopt_files(self.of.location, self.of.options, spec, some, self.of.collect_stats)
+            if self.progress is not None:
+                self.progress(ConvertProgress(len(adds), count))
+        return adds
 
 
 def _schema_json(columns: Any) -> str:
@@ -182,38 +225,51 @@ def _schema_json(columns: Any) -> str:
     return _native.schema_from_arrow(columns)
 
 
-def _with_values(files: list[str], partitions: list[dict[str, Any]], *, hive: bool) -> list[dict[str, Any]]:
-    """Each file with the partition values that its directories tell."""
-    adopted = []
+def _values(files: list[str], partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, dict[str, str | None]]:
+    """The partition values that each directory with files tells."""
+    found: dict[str, dict[str, str | None]] = {}
     for path in files:
-        directories = path.split("/")[:-1]
-        if len(directories) != len(partitions):
-            told = f"partitioned by {', '.join(f['name'] for f in partitions)}" if partitions else "without partitions"
+        directory = path.rpartition("/")[0]
+        if directory not in found:
+            found[directory] = _values_of(path, partitions, hive=hive)
+    return found
+
+
+def _values_of(path: str, partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, str | None]:
+    directories = path.split("/")[:-1]
+    if len(directories) != len(partitions):
+        told = f"partitioned by {', '.join(f['name'] for f in partitions)}" if partitions else "without partitions"
+        raise InvalidArgumentError(
+            f"the file `{path}` lies {len(directories)} directories deep, which a table {told} doesn't have: say by "
+            "which columns it is partitioned (partition_by)"
+        )
+    values = {}
+    for field, directory in zip(partitions, directories, strict=True):
+        column, equals, text = directory.partition("=") if hive else (field["name"], "=", directory)
+        if not equals or unquote(column) != field["name"]:
             raise InvalidArgumentError(
-                f"the file `{path}` lies {len(directories)} directories deep, which a table {told} doesn't have: say by "
-                "which columns it is partitioned (partition_by)"
+                f"the directory `{directory}` of the file `{path}` tells no value of the column {field['name']}"
             )
-        values = {}
-        for field, directory in zip(partitions, directories, strict=True):
-            column, equals, text = directory.partition("=") if hive else (field["name"], "=", directory)
-            if not equals or unquote(column) != field["name"]:
-                raise InvalidArgumentError(
-                    f"the directory `{directory}` of the file `{path}` tells no value of the column {field['name']}"
-                )
-            value = unquote(text)
-            values[field["name"]] = None if value in ("", _NULL) else value
-        adopted.append({"path": path, "partitionValues": values})
-    return adopted
+        value = unquote(text)
+        values[field["name"]] = None if value in ("", _NULL) else value
+    return values
 
 
-def _check_values(adopted: list[dict[str, Any]], partitions: list[dict[str, Any]]) -> None:
+def _described(files: list[str], directories: Mapping[str, Mapping[str, str | None]]) -> Iterator[str]:
+    """Each file with its partition values, as `_native.adopt_files` takes it."""
+    texts = {directory: json.dumps(values) for directory, values in directories.items()}
+    for path in files:
+        yield f'{{"path": {json.dumps(path)}, "partitionValues": {texts[path.rpartition("/")[0]]}}}'
+
+
+def _check_values(directories: Collection[Mapping[str, str | None]], partitions: list[dict[str, Any]]) -> None:
     """Refuses a value that isn't of its column's type."""
     import pyarrow as pa
 
     for field in partitions:
         if field["type"] not in _CHECKED and not str(field["type"]).startswith("decimal"):
             continue
-        texts = {one["partitionValues"][field["name"]] for one in adopted} - {None}
+        texts = {text for values in directories if (text := values[field["name"]]) is not None}
         one_column = json.dumps({"type": "struct", "fields": [{**field, "nullable": True}]})
         of = pa.schema(_native.schema_to_arrow(one_column)).field(0).type
         for text in sorted(texts):

@@ -124,3 +124,23 @@ def test_the_statements(source: DeltaTable, tmp_path: Path) -> None:
     assert done["num_copied_files"] is None
     with pytest.raises(exceptions.TableNotFoundError):
         sql(f"REPLACE TABLE delta.`{tmp_path}/none` SHALLOW CLONE t", tables={"t": source})
+
+
+@pytest.mark.parametrize("shallow", [False, True])
+def test_a_dry_run_tells_what_the_clone_would_take(source: DeltaTable, tmp_path: Path, shallow: bool) -> None:
+    would = source.clone(tmp_path / "clone", shallow, dry_run=True)
+    assert not (tmp_path / "clone").exists()
+    done = source.clone(tmp_path / "clone", shallow)
+    files = {"copiedFilesSize"}
+    assert {k: v for k, v in would.items() if k not in files} == {k: v for k, v in done.items() if k not in files}
+    # Of a file of vectors only those that the table has are counted.
+    assert 0 <= done["copiedFilesSize"] - would["copiedFilesSize"] < 1_000
+    with pytest.raises(exceptions.TableAlreadyExistsError):
+        source.clone(tmp_path / "clone", shallow, dry_run=True)
+    source.delete("x = 1")
+    again = source.clone(tmp_path / "clone", shallow, replace=True, dry_run=True)
+    assert again["numRemovedFiles"] == 1
+    assert opened(tmp_path / "clone", source).version() == 0
+    text = f"CREATE OR REPLACE TABLE delta.`{tmp_path}/clone` {'SHALLOW' if shallow else 'DEEP'} CLONE t DRY RUN"
+    (told,) = sql(text, tables={"t": source}).to_pylist()
+    assert (told["num_removed_files"], opened(tmp_path / "clone", source).version()) == (1, 0)

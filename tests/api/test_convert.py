@@ -161,3 +161,33 @@ def test_the_statement(tmp_path: Path) -> None:
     done = sql(f"CONVERT TO DELTA parquet.`{tmp_path}` PARTITIONED BY (day DATE, p STRING)").to_pylist()
     assert done == [{"operation": "CONVERT", "version": 0}]
     assert DeltaTable(tmp_path).count() == 4
+
+
+def test_a_dry_run_finds_what_the_table_would_be(tmp_path: Path) -> None:
+    hive(tmp_path / "t")
+    told: list[Any] = []
+    how: dict[str, Any] = {"partition_by": PARTITIONS, "partition_strategy": "hive", "progress": told.append}
+    would = convert_to_deltalake(tmp_path / "t", dry_run=True, **how)
+    assert would is not None
+    assert (would.files, would.partition_columns) == (4, ("day", "p"))
+    assert [field.name for field in would.schema.fields] == ["x", "day", "p"]
+    with pytest.raises(exceptions.InvalidArgumentError, match="directories deep"):
+        convert_to_deltalake(tmp_path / "t", dry_run=True)
+    text = f"CONVERT TO DELTA parquet.`{tmp_path}/t` PARTITIONED BY (day DATE, p STRING) DRY RUN"
+    assert sql(text).to_pylist() == [{"operation": "CONVERT", "files": 4, "columns": "x, day, p"}]
+    assert not DeltaTable.is_deltatable(tmp_path / "t")
+    assert told == []
+    assert convert_to_deltalake(tmp_path / "t", **how) is None
+    assert [(p.files_done, p.files) for p in told] == [(4, 4)]
+
+
+def test_who_stops_it_leaves_no_table(tmp_path: Path) -> None:
+    hive(tmp_path)
+    before = contents(tmp_path)
+
+    def stop(progress: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convert_to_deltalake(tmp_path, partition_by=PARTITIONS, partition_strategy="hive", progress=stop)
+    assert (DeltaTable.is_deltatable(tmp_path), contents(tmp_path)) == (False, before)

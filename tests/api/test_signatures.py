@@ -25,6 +25,7 @@ _MORE = {
     "inventory",
     "memory_limit",
     "partition_overwrite_mode",
+    "progress",
     "replace_on",
     "replace_using",
     "source_alias",

@@ -213,6 +213,39 @@ def test_the_summary_has_the_targets_and_the_figures_that_are_judged() -> None:
     assert "A <fast> one, 2 CPUs" in text
 
 
+def test_the_summary_keeps_what_nobody_measured_again() -> None:
+    from summary import summary
+
+    def measured(measure: str, target: str, case: str, ours: float) -> list[tuple[Line, Facts]]:
+        of = ((name, s) for name, s in (("deltaplane", ours), ("delta-spark", 1.0)))
+        lines = [line(name, s, measure=measure, case=case, size=10, target=target) for name, s in of]
+        return [(one, facts(at=f"2026-03-0{len(case)}T10:00:00+00:00")) for one in lines]
+
+    first = summary(
+        [*measured("spark merge", "spark merge", "a", 0.5), *measured("spark load", "spark load", "b", 0.5)]
+    )
+    again = summary(measured("spark merge", "spark merge", "cc", 2.0), first)
+    assert "| S6 | MERGE on Spark: no slower than delta-spark (CPU) | 1x | 2x | missed |" in again
+    assert "| S4 | loading store_sales: no slower than delta-spark (CPU) | 1x | 0.5x | met |" in again
+    assert again.count("## Spark load") == again.count("## Spark merge") == 1
+    assert "Measured on 2026-03-01;" in again
+    assert "Measured on 2026-03-02;" in again
+    assert "| a | deltaplane |" not in again
+    assert "| b | deltaplane |" in again
+    assert summary(measured("spark merge", "spark merge", "cc", 2.0), again) == again
+
+
+def test_the_summary_fits_the_growth_of_a_series() -> None:
+    from summary import summary
+
+    lines = [
+        line(seconds=n / 1000, cpu_s=0.1, measure="open", case=f"{n}", series="open", size=n, target="T1 own")
+        for n in (1_000, 10_000, 100_000)
+    ]
+    text = summary([(one, facts()) for one in lines])
+    assert "| open | deltaplane | 1,000 to 100,000 | n^1.00 | n^0.00 | n^0.00 | n^0.00 |" in text
+
+
 def test_lines_are_kept_and_loaded_again(tmp_path: Path) -> None:
     from results import keep, load
 

@@ -67,6 +67,8 @@ class Operation:
     base: Base | None = Base()
     commits: bool = True
     steps: bool = False
+    # It mends a table of which a live file is missing.
+    mends: bool = False
 
 
 def on_table(call: Callable[[DeltaTable], object]) -> Callable[[str, Options], object]:
@@ -107,6 +109,11 @@ def lose_files(table: DeltaTable) -> None:
     store = _native.RawStore.open(table.location, table.storage_options)
     for name in ("lost.parquet", "p=a/lost.parquet"):
         store.put(name, b"lost")
+
+
+def lose_a_live_file(table: DeltaTable) -> None:
+    """Deletes a file that the newest version names."""
+    _native.RawStore.open(table.location, table.storage_options).delete(sorted(table.files())[0])
 
 
 OPERATIONS = [
@@ -156,6 +163,8 @@ OPERATIONS = [
     ),
     # its files
     Operation("vacuum", on_table(lambda t: t.vacuum(0, False, False, full=True)), Base(after=lose_files), steps=True),
+    Operation("repair", on_table(lambda t: t.repair()), Base(after=lose_a_live_file), mends=True),
+    Operation("generate manifests", on_table(lambda t: t.generate()), commits=False),
     Operation("restore", on_table(lambda t: t.restore(0))),
     Operation(
         "restore rows that vectors delete",

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from deltaplane.cli import render
-from deltaplane.cli.arguments import AsJson, Location, StoreOptions, Version, open_table
+from deltaplane.cli.arguments import AsJson, DryRun, Location, StoreOptions, Version, open_table
 
 __all__ = ["clone"]
 
@@ -21,10 +21,11 @@ def clone(
     shallow: Annotated[bool, typer.Option("--shallow", help="Name the table's files instead of copying them.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Take the place of a table that is there.")] = False,
     version: Version = None,
+    dry_run: DryRun = False,
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
     """Makes another table with this one's rows; made again with --replace it takes only what is new."""
     table = open_table(location, version, option)
-    metrics = table.clone(target, shallow, replace=replace)
+    metrics = table.clone(target, shallow, replace=replace, dry_run=dry_run)
     render.facts({"table": table.table_uri, "clone": target, **metrics}, as_json=json)

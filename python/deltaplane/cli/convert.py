@@ -11,7 +11,7 @@ import typer
 
 from deltaplane import DeltaTable, convert_to_deltalake
 from deltaplane.cli import render
-from deltaplane.cli.arguments import AsJson, Location, StoreOptions, store_options
+from deltaplane.cli.arguments import AsJson, DryRun, Location, StoreOptions, store_options
 from deltaplane.schema import Field, PrimitiveType, Schema
 
 __all__ = ["convert"]
@@ -30,6 +30,7 @@ def convert(
         ),
     ] = None,
     no_statistics: Annotated[bool, typer.Option("--no-statistics", help="Read footers only.")] = False,
+    dry_run: DryRun = False,
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
@@ -39,13 +40,24 @@ def convert(
         raise typer.BadParameter("give partition columns as -p column:type")
     options = store_options(option)
     columns = Schema([Field(column, PrimitiveType(kind)) for column, _, kind in pairs]) if pairs else None
-    convert_to_deltalake(
+    would = convert_to_deltalake(
         location,
         partition_by=columns,
         partition_strategy="hive" if pairs else None,
         storage_options=options,
         collect_stats=not no_statistics,
+        dry_run=dry_run,
     )
+    if would is not None:
+        names = [field.name for field in would.schema.fields]
+        told = {
+            "table": location,
+            "files": would.files,
+            "columns": names,
+            "partition_columns": list(would.partition_columns),
+        }
+        render.facts(told, as_json=json)
+        return
     table = DeltaTable(location, storage_options=options)
     files = table.history(1)[0]["operationParameters"]["numFiles"]
     render.facts({"table": table.table_uri, "version": table.version(), "files": int(files)}, as_json=json)

@@ -15,7 +15,7 @@ from deltaplane import _native
 from deltaplane.commands.optimize import Layout, optimize
 from deltaplane.commands.rewriting import Settings
 from deltaplane.commands.vacuum import Vacuum, vacuum
-from deltaplane.convert import Conversion
+from deltaplane.convert import Conversion, WouldConvert
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.properties import commit_request
 from deltaplane.spark import _internals
@@ -85,9 +85,9 @@ def optimize_table(spark: SparkSession, table: DeltaTable, what: Layout) -> dict
 # --- CONVERT ------------------------------------------------------------------------------------------------------------
 
 
-def convert_by_tasks(spark: SparkSession, what: Conversion) -> None:
+def convert_by_tasks(spark: SparkSession, what: Conversion, *, dry_run: bool = False) -> WouldConvert | None:
     """As `convert_to_deltalake`, with footers read by tasks."""
-    what.run(_FilesByTasks(spark, what))
+    return what.run(_FilesByTasks(spark, what), dry_run=dry_run)
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,11 @@ class _FilesByTasks:
         kinds = dict(json.loads(text) for text in self._texts(files, found))
         return _native.parquet_schema(location, options, list(kinds.values()))
 
-    def adopt(self, spec: str, files: list[str]) -> list[str]:
+    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
         """A task for some files."""
+        del count
         location, options, statistics = self.of.location, self.of.options, self.of.collect_stats
-        return self._texts(files, lambda file: _native.adopt_files(location, options, spec, [file], statistics))
+        return self._texts(list(files), lambda file: _native.adopt_files(location, options, spec, [file], statistics))
 
     def _texts(self, files: list[str], of: Callable[[str], list[str]]) -> list[str]:
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,5 +1,5 @@
 """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table SHALLOW | DEEP CLONE source [VERSION | TIMESTAMP AS OF …]
-[TBLPROPERTIES (…)] [LOCATION …]: `create` reads what comes before SHALLOW or DEEP.
+[TBLPROPERTIES (…)] [LOCATION …] [DRY RUN]: `create` reads what comes before SHALLOW or DEEP.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Clone:
     location: Callable[[Catalog], str]
     properties: dict[str, str] = field(default_factory=dict)
     place: str | None = None
+    dry_run: bool = False
 
     def run(self, session: Session) -> pa.Table:
         """One row with delta-spark's columns."""
@@ -49,6 +50,7 @@ class Clone:
             replace=self.mode == "overwrite",
             properties=self.properties,
             storage_options=options,
+            dry_run=self.dry_run,
         )
         return one_row(**{name: metrics[metric] for name, metric in _COLUMNS.items()})
 
@@ -79,4 +81,7 @@ def read_clone(cursor: Grammar, mode: str, must_exist: bool, location: Callable[
         made.properties = properties(cursor)
     if cursor.take("location"):
         made.place = cursor.text("a location")
+    if cursor.take("dry"):
+        cursor.expect("run")
+        made.dry_run = True
     return made

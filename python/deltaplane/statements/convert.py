@@ -1,4 +1,4 @@
-"""CONVERT TO DELTA parquet.`directory` [NO STATISTICS] [PARTITIONED BY (column type, …)]."""
+"""CONVERT TO DELTA parquet.`directory` [NO STATISTICS] [PARTITIONED BY (column type, …)] [DRY RUN]."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class Convert:
     path: str
     columns: list[Declaration] = field(default_factory=list)
     statistics: bool = True
+    dry_run: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """Commits the files that are there."""
+        """Commits the files that are there; a dry run tells how many they are, and the table's columns."""
         options = session.catalog.storage_options
         columns = Schema([column.field for column in self.columns]) if self.columns else None
         strategy: Literal["hive"] | None = None if columns is None else "hive"
@@ -37,15 +38,19 @@ class Convert:
 
             location = absolute_location(self.path)
             what = Conversion(location, dict(options or {}) or None, "error", columns, strategy, self.statistics)
-            convert_by_tasks(session.spark, what)
+            would = convert_by_tasks(session.spark, what, dry_run=self.dry_run)
         else:
-            convert_to_deltalake(
+            would = convert_to_deltalake(
                 self.path,
                 partition_by=columns,
                 partition_strategy=strategy,
                 storage_options=options,
                 collect_stats=self.statistics,
+                dry_run=self.dry_run,
             )
+        if would is not None:
+            columns_text = ", ".join(field.name for field in would.schema.fields)
+            return one_row(operation="CONVERT", files=would.files, columns=columns_text)
         return one_row(operation="CONVERT", version=DeltaTable(self.path, storage_options=options).version())
 
 
@@ -64,6 +69,9 @@ def _read(cursor: Grammar) -> Convert:
     if cursor.take("partitioned"):
         cursor.expect("by")
         made.columns = cursor.listed(lambda: declaration(cursor))
+    if cursor.take("dry"):
+        cursor.expect("run")
+        made.dry_run = True
     return made
 
 

@@ -24,10 +24,11 @@ use crate::checkpoint_runs::{self, Chosen, is_sound, mark};
 use crate::parquet_file::ParquetFile;
 use crate::sidecar_ranges::{SidecarFile, SidecarRange};
 
-/// Rows of a batch of file actions: large enough for columnar speed, small enough to stream.
-const BATCH_ROWS: usize = 32 * 1024;
+/// Rows of a batch of file actions: large enough for columnar speed, small enough that what is made of one on its way takes
+/// a few megabytes.
+const BATCH_ROWS: usize = 8 * 1024;
 /// Bytes of a batch, where rows are long.
-const BATCH_BYTES: usize = 64 << 20;
+const BATCH_BYTES: usize = 16 << 20;
 /// A column's values in one row group take no more, or this much for each row: longer ones are no actions, and decoding
 /// holds each several times.
 const COLUMN_BYTES: i64 = 128 << 20;

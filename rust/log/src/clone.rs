@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::rehearsal::rehearse;
 use crate::surroundings::new_id;
 use crate::transaction::{Operation, Staged, commit};
 use crate::write_request::CommitRequest;
@@ -36,13 +37,15 @@ pub struct CloneRequest {
     pub replace: bool,
     /// Properties beside the source's.
     pub properties: BTreeMap<String, String>,
+    /// Whether it is a rehearsal: no file is copied, and nothing is committed.
+    pub dry_run: bool,
     /// What the commit carries.
     pub commit: CommitRequest,
 }
 
 /// What a clone did.
 pub struct Cloned {
-    /// The version that it made; absent where the clone was as the source already.
+    /// The version that it made; absent where the clone was as the source already, and in a rehearsal.
     pub version: Option<u64>,
     /// Metrics under delta-spark's names.
     pub metrics: BTreeMap<String, i64>,
@@ -80,11 +83,6 @@ async fn run(source: &Snapshot, target: &Store, request: &CloneRequest) -> Resul
     for file in &files.new {
         cloned::check_numbered(&domains, file.add.base_row_id, &file.add.path)?;
     }
-    let copied = match request.shallow {
-        true => (0, 0),
-        false => files.copy(source.store(), target).await?,
-    };
-    let metrics = files.metrics(copied);
     let (state, now) = (source.state(), now_ms());
     let replaced = base.as_ref().map(Snapshot::state);
     let metadata = cloned::metadata(
@@ -102,8 +100,14 @@ async fn run(source: &Snapshot, target: &Store, request: &CloneRequest) -> Resul
     )?;
     let as_before = replaced.is_some_and(|r| *r.metadata() == metadata && *r.protocol() == protocol);
     if as_before && files.new.is_empty() && files.gone.is_empty() {
+        let metrics = files.metrics((0, 0));
         return Ok(Cloned { version: None, metrics });
     }
+    let copied = match request.dry_run {
+        true => files.wanted(),
+        false => files.copy(source.store(), target).await?,
+    };
+    let metrics = files.metrics(copied);
     let operation = Operation {
         name: "CLONE".to_owned(),
         parameters: BTreeMap::from([
@@ -124,6 +128,10 @@ async fn run(source: &Snapshot, target: &Store, request: &CloneRequest) -> Resul
         max_attempts: Some(1),
         ..request.commit.staged(now)
     };
+    if request.dry_run {
+        rehearse(target, base.as_ref(), &staged).await?;
+        return Ok(Cloned { version: None, metrics });
+    }
     let done = commit(target, base, &staged).await?;
     Ok(Cloned {
         version: Some(done.version),
@@ -189,6 +197,23 @@ impl Files {
         let sizes: Vec<u64> = copies.buffer_unordered(COPIES).try_collect().await?;
         let bytes = sizes.iter().map(|s| i64::try_from(*s).unwrap_or(i64::MAX));
         Ok((count(sizes.len()), claimed_sum(bytes)))
+    }
+
+    /// What would be copied, by the sizes in the log: of a file of vectors those that the table has.
+    fn wanted(&self) -> (i64, i64) {
+        let mut wanted: BTreeMap<&String, i64> = BTreeMap::new();
+        for file in &self.new {
+            let vector = file
+                .add
+                .deletion_vector
+                .as_ref()
+                .map_or(0, |v| i64::from(v.size_in_bytes));
+            for ((path, _), size) in file.copies.iter().zip([file.add.size, vector]) {
+                let known = wanted.entry(path).or_default();
+                *known = known.saturating_add(size);
+            }
+        }
+        (count(wanted.len()), claimed_sum(wanted.into_values()))
     }
 
     fn metrics(&self, (copied, copied_bytes): (i64, i64)) -> BTreeMap<String, i64> {

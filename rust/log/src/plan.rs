@@ -115,6 +115,8 @@ impl Snapshot {
                         let untouched = filter(&batch, &tail.replay.checkpoint(&batch)?)?;
                         trace.inspect(|t| t.replaced(batch.num_rows() - untouched.num_rows()));
                         let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
+                        // Whoever takes the rows then has them alone.
+                        drop((batch, untouched));
                         if !emit(send, prune(unsent, skipping)?).await {
                             return Ok(());
                         }
@@ -139,13 +141,14 @@ impl Snapshot {
     }
 }
 
-/// A stream of what a future sends, and of its error last. Driven by whoever polls the stream: no task outlives its reader.
+/// A stream of what a future sends, and of its error last. Driven by whoever polls the stream: no task outlives its reader,
+/// and what was sent is taken before more is made.
 pub(crate) fn fed<T, Feeding>(feed: impl FnOnce(Sender<Result<T>>) -> Feeding) -> BoxStream<'static, Result<T>>
 where
     T: Send + 'static,
     Feeding: Future<Output = Result<()>> + Send + 'static,
 {
-    let (send, receive) = channel(2);
+    let (send, receive) = channel(0);
     let mut last = send.clone();
     let feeding = feed(send);
     let task = async move {

@@ -24,12 +24,13 @@ pub(crate) struct Anew {
     pub small: Vec<usize>,
 }
 
-/// How many files a sidecar of a table with so many live files should have: a commit to any place of the table then makes
-/// about as many bytes be written as the table has sidecars to be listed.
+/// How many files a sidecar of a table with so many live files should have. A removed file has its sidecar written anew, since
+/// nothing else can say that it is gone; each sidecar has to be named by every checkpoint, in about the bytes of three files.
+/// Ten removals anywhere then make about as much be written as naming all sidecars does.
 pub(crate) fn sidecar_files(live: u64) -> u64 {
-    const FEWEST: u64 = 2_048;
+    const FEWEST: u64 = 1_024;
     const MOST: u64 = 50_000;
-    (live.isqrt() * 5).clamp(FEWEST, MOST)
+    (live.isqrt() * 5 / 4).clamp(FEWEST, MOST)
 }
 
 /// Chooses for `new` files, where a sidecar should have `full` ones.
@@ -159,6 +160,10 @@ mod tests {
     #[test]
     fn sidecars_grow_slower_than_the_table() {
         let of = [1, 100_000, 1_000_000, 10_000_000, u64::MAX].map(sidecar_files);
-        assert_eq!(of, [2_048, 2_048, 5_000, 15_810, 50_000]);
+        assert_eq!(of, [1_024, 1_024, 1_250, 3_952, 50_000]);
+        for live in [1_000_000, 10_000_000] {
+            let (touched, named) = (10 * sidecar_files(live), 3 * live / sidecar_files(live));
+            assert!((touched + named) * 50 < live, "ten removals anywhere write 2 % at most");
+        }
     }
 }

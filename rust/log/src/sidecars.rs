@@ -8,7 +8,9 @@ use deltaplane_protocol::file_order::FileOrder;
 use deltaplane_protocol::paths;
 use deltaplane_sorting::{Keyed, Run};
 use deltaplane_store::Store;
-use futures::TryStreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt, TryStreamExt};
 use parquet::basic::Compression;
 
 use crate::checkpoint_file::{CheckpointFile, Pages};
@@ -18,6 +20,11 @@ use crate::surroundings::new_id;
 /// Tombstones of one sidecar, as many file actions as the reference writes.
 const TOMBSTONES: u64 = 50_000;
 
+/// Files that are ended at a time, so that a store's answers are awaited together; fewer where each holds more actions than
+/// memory should.
+const ENDED_TOGETHER: u64 = 8;
+const HELD_ACTIONS: u64 = 16 * 1024;
+
 /// Streams file actions into sidecars.
 pub(crate) struct SidecarWriter {
     store: Store,
@@ -26,6 +33,8 @@ pub(crate) struct SidecarWriter {
     /// Live files of a sidecar.
     full: u64,
     open: Option<Open>,
+    /// Files that are being ended, in their order.
+    ending: FuturesOrdered<BoxFuture<'static, Result<SidecarFile>>>,
     done: Vec<SidecarFile>,
     adds: u64,
     removes: u64,
@@ -54,6 +63,7 @@ impl SidecarWriter {
             compression,
             full: TOMBSTONES,
             open: None,
+            ending: FuturesOrdered::new(),
             done: Vec::new(),
             adds: 0,
             removes: 0,
@@ -130,12 +140,38 @@ impl SidecarWriter {
         })
     }
 
+    /// Ends the open file, beside others that are being ended.
     async fn end_file(&mut self) -> Result<()> {
-        let Some(Open { file, path, sorted }) = self.open.take() else {
-            return Ok(());
-        };
+        if let Some(open) = self.open.take() {
+            self.ending.push_back(open.ended(self.store.clone()).boxed());
+            let most = (HELD_ACTIONS / self.full).clamp(1, ENDED_TOGETHER);
+            while self.ending.len() as u64 >= most {
+                self.done.extend(self.ending.try_next().await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The files, and how much they hold.
+    pub(crate) async fn finish(mut self) -> Result<WrittenSidecars> {
+        self.end_file().await?;
+        while let Some(file) = self.ending.try_next().await? {
+            self.done.push(file);
+        }
+        Ok(WrittenSidecars {
+            files: self.done,
+            adds: self.adds,
+            removes: self.removes,
+        })
+    }
+}
+
+impl Open {
+    /// What the finished file is called, and what it holds.
+    async fn ended(self, store: Store) -> Result<SidecarFile> {
+        let Open { file, path, sorted } = self;
         let written = file.finish().await?;
-        let info = self.store.head(&paths::sidecar(&path)).await?;
+        let info = store.head(&paths::sidecar(&path)).await?;
         let mut named = SidecarFile {
             path,
             size_in_bytes: i64::try_from(written.size_bytes).unwrap_or(i64::MAX),
@@ -150,17 +186,6 @@ impl SidecarWriter {
             let sorted = sorted.as_ref().map(|(order, span)| (order, span));
             named.tags = Some(SidecarRange::of(&named, footer, held, sorted)?.tags()?);
         }
-        self.done.push(named);
-        Ok(())
-    }
-
-    /// The files, and how much they hold.
-    pub(crate) async fn finish(mut self) -> Result<WrittenSidecars> {
-        self.end_file().await?;
-        Ok(WrittenSidecars {
-            files: self.done,
-            adds: self.adds,
-            removes: self.removes,
-        })
+        Ok(named)
     }
 }

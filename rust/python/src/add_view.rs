@@ -3,10 +3,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StructArray, TimestampMillisecondArray,
-};
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StructArray};
+use arrow::datatypes::{DataType, Field, Fields, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMillisecondType};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::PlanColumns;
 use deltaplane_protocol::arrow_types::primitive_to_arrow;
@@ -116,15 +114,23 @@ impl AddView {
         }
     }
 
-    /// The rows of a batch of adds.
-    pub(crate) fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// The rows of a batch of adds, in no more memory than they need.
+    pub(crate) fn rows(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let mut columns = self.columns(&batch)?;
+        drop(batch);
+        // Decoders leave room behind the last value, which a table of all files would keep.
+        columns.iter_mut().for_each(Array::shrink_to_fit);
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(layout)
+    }
+
+    fn columns(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let rows = FileRows::new(batch);
         let n = batch.num_rows();
-        let times: Vec<i64> = (0..n).map(|r| rows.modification_time(r)).collect();
+        let times = longs(batch, "modificationTime", |r| rows.modification_time(r));
         let mut columns: Vec<ArrayRef> = vec![
             decoded_paths(batch, &rows)?,
-            Arc::new(Int64Array::from_iter_values((0..n).map(|r| rows.size(r)))),
-            Arc::new(TimestampMillisecondArray::from(times)),
+            Arc::new(longs(batch, "size", |r| rows.size(r))),
+            Arc::new(times.reinterpret_cast::<TimestampMillisecondType>()),
         ];
         match &self.statistics {
             Some(statistics) => {
@@ -146,7 +152,7 @@ impl AddView {
         if self.vectors {
             columns.extend(batch.column_by_name("deletionVector").cloned());
         }
-        RecordBatch::try_new(self.schema.clone(), columns).map_err(layout)
+        Ok(columns)
     }
 }
 
@@ -182,6 +188,15 @@ impl Partition {
         }
         let texts = (0..batch.num_rows()).map(|row| maps.and_then(|m| map_value(m, row, &self.physical)));
         partition_array(texts, &self.name, self.ty)
+    }
+}
+
+/// A number of each of these adds: the column as it stands where it has all of them.
+fn longs(batch: &RecordBatch, column: &str, of: impl Fn(usize) -> i64) -> Int64Array {
+    let found = batch.column_by_name(column).filter(|c| c.null_count() == 0);
+    match found.and_then(|c| c.as_primitive_opt::<Int64Type>()) {
+        Some(numbers) => numbers.clone(),
+        None => Int64Array::from_iter_values((0..batch.num_rows()).map(of)),
     }
 }
 

@@ -369,7 +369,7 @@ impl Snapshot {
         let schema = view.schema().clone();
         ArrowStream::new(
             schema,
-            self.inner.plan(pruner, columns).map(move |b| view.rows(&b?)).boxed(),
+            self.inner.plan(pruner, columns).map(move |b| view.rows(b?)).boxed(),
         )
     }
 

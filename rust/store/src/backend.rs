@@ -12,8 +12,15 @@ use futures::stream::BoxStream;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
+use crate::error::OUT_OF_RANGE;
+
 /// Deletes that are under way at once where a store takes one object a request: enough to hide its latency.
 const DELETES_AT_ONCE: usize = 32;
+
+/// Parts of an object that lie so close are one request: what is read between them takes less time than another one.
+const CLOSE: u64 = 64 << 10;
+/// One that is longer than this is no longer anybody's neighbour: requests for long parts run side by side.
+const LONGEST_RUN: u64 = 8 << 20;
 
 /// An object of a store, as a listing or `head` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,8 +112,10 @@ pub trait Backend: Send + Sync {
     }
     /// Several parts of it, each like `read_part`'s.
     async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let reads = ranges.iter().map(|range| self.read_part(of, range.clone()));
-        futures::future::try_join_all(reads).await
+        let runs = runs(ranges);
+        let reads = runs.iter().map(|run| self.read_part(of, run.clone()));
+        let read = futures::future::try_join_all(reads).await?;
+        ranges.iter().map(|range| part(&runs, &read, range)).collect()
     }
     /// Size and time of an object; `ObjectNotFound` if there is none.
     async fn head(&self, key: &str) -> Result<ObjectInfo>;
@@ -154,5 +163,70 @@ pub(crate) fn join_key(dir: &str, name: &str) -> String {
     match dir.trim_matches('/') {
         "" => name.to_owned(),
         dir => format!("{dir}/{name}"),
+    }
+}
+
+/// Ranges to read that hold all of these, in order: neighbours are one.
+fn runs(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut sorted: Vec<&Range<u64>> = ranges.iter().filter(|r| !r.is_empty()).collect();
+    sorted.sort_by_key(|r| (r.start, r.end));
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for range in sorted {
+        match runs.last_mut() {
+            Some(run) if range.end <= run.end => {}
+            Some(run)
+                if range.start <= run.end.saturating_add(CLOSE)
+                    && range.end.saturating_sub(run.start) <= LONGEST_RUN =>
+            {
+                run.end = range.end;
+            }
+            _ => runs.push(range.clone()),
+        }
+    }
+    runs
+}
+
+/// A range of what was read.
+fn part(runs: &[Range<u64>], read: &[Bytes], range: &Range<u64>) -> Result<Bytes> {
+    if range.is_empty() {
+        return Ok(Bytes::new());
+    }
+    let holding = runs
+        .iter()
+        .zip(read)
+        .find(|(r, _)| r.start <= range.start && range.end <= r.end);
+    let (run, bytes) = holding.ok_or_else(|| Error::internal("a range was left out; please report this"))?;
+    let at = |place: u64| usize::try_from(place - run.start).map_or(bytes.len(), |n| n.min(bytes.len()));
+    match at(range.start)..at(range.end) {
+        found if found.is_empty() => Err(Error::invalid_argument(OUT_OF_RANGE)),
+        found => Ok(bytes.slice(found)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::single_range_in_vec_init)]
+    use super::*;
+
+    #[test]
+    fn neighbours_are_read_at_once() {
+        let far = 10 + CLOSE;
+        assert_eq!(
+            runs(&[far + 20..far + 30, 0..5, 5..10, 3..3]),
+            [0..10, far + 20..far + 30]
+        );
+        assert_eq!(runs(&[0..10, far..far + 1, 2..4]), [0..far + 1]);
+        assert_eq!(runs(&[0..LONGEST_RUN, LONGEST_RUN..LONGEST_RUN + 1]).len(), 2);
+        assert!(runs(&[]).is_empty());
+    }
+
+    #[test]
+    fn parts_end_where_the_object_does() {
+        let ranges = [4..8, 0..2, 5..5, 2..4];
+        let (runs, read) = (runs(&ranges), [Bytes::from_static(b"abcdef")]);
+        let of = |range: &Range<u64>| part(&runs, &read, range);
+        let found: Vec<Bytes> = ranges.iter().map(|r| of(r).unwrap()).collect();
+        assert_eq!(found, ["ef", "ab", "", "cd"]);
+        assert_eq!(of(&(6..8)).unwrap_err().kind(), Kind::InvalidArgument);
     }
 }

@@ -104,20 +104,20 @@ fn v2_checkpoints_name_untouched_sidecars_again() {
         let first = s.checkpoint().await.unwrap();
         assert_eq!(
             (first.kind, first.adds, first.sidecars, first.kept_sidecars),
-            ("v2", 80_000, 40, 0)
+            ("v2", 80_000, 79, 0)
         );
         let hint = std::fs::read_to_string(log(dir).join("_last_checkpoint")).unwrap();
         assert!(hint.contains("\"checksum\":\""), "{hint}");
         let sidecars = log(dir).join("_sidecars");
-        assert_eq!(names(&sidecars, ".parquet").len(), 40);
+        assert_eq!(names(&sidecars, ".parquet").len(), 79);
         append(&store, "tail").await;
         let s = Snapshot::open(&store, None).await.unwrap();
         assert_eq!(s.tail_length(), 1);
         let second = s.checkpoint().await.unwrap();
-        assert_eq!((second.adds, second.sidecars, second.kept_sidecars), (1, 41, 40));
+        assert_eq!((second.adds, second.sidecars, second.kept_sidecars), (1, 80, 79));
         assert_eq!(
             second.actions,
-            80_001 + 1 + 1 + 1 + 1 + 41,
+            80_001 + 1 + 1 + 1 + 1 + 80,
             "files, state, domain, sidecars"
         );
         for v in 0..=1 {

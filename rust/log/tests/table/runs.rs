@@ -255,9 +255,9 @@ fn sidecars_that_can_not_match_are_not_opened() {
         );
         assert_eq!(
             (report.row_groups, report.in_checkpoint, report.kept),
-            (20, 40_000, found.len() as u64)
+            (40, 40_000, found.len() as u64)
         );
-        assert!(report.row_groups_skipped >= 17, "{report:?}");
+        assert!(report.row_groups_skipped >= 36, "{report:?}");
         // All that aren't opened may as well be gone.
         let sidecars = dir.path().join("_delta_log/_sidecars");
         let (mut needed, away) = (0, dir.path().join("away"));
@@ -273,7 +273,7 @@ fn sidecars_that_can_not_match_are_not_opened() {
             }
             std::fs::rename(&away, &path).unwrap();
         }
-        assert!((1..=3).contains(&needed), "{needed}");
+        assert!((1..=4).contains(&needed), "{needed}");
     });
 }
 
@@ -335,7 +335,7 @@ fn checkpoints_of_changing_tables_say_what_the_commits_say() {
                     "seed {seed}, round {round}: {text}"
                 );
                 if v2 {
-                    assert!(report.sidecars < 40, "seed {seed}, round {round}: {report:?}");
+                    assert!(report.sidecars < 60, "seed {seed}, round {round}: {report:?}");
                     kept_most += u64::from(report.kept_sidecars * 2 > report.sidecars);
                 }
             }

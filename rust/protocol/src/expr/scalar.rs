@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
-    Int16Array, Int32Array, Int64Array, StringArray, TimestampMicrosecondArray, new_null_array,
+    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float32Builder, Float64Builder,
+    Int8Builder, Int16Builder, Int32Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder, new_null_array,
 };
 
 use super::text::{Fit, Number, parse_date, parse_instant, parse_timestamp};
@@ -108,53 +108,123 @@ impl Scalar {
     }
 }
 
-macro_rules! collect {
-    ($values:expr, $variant:ident, $array:ty, $convert:expr) => {
-        Arc::new(
-            $values
-                .map(|v| match v {
+/// An array of the canonical Arrow type; a value that isn't of the type becomes null.
+pub(crate) fn to_array<'a>(values: impl IntoIterator<Item = Option<&'a Scalar>>, ty: Primitive) -> Result<ArrayRef> {
+    let values = values.into_iter();
+    let mut builder = ScalarBuilder::new(ty, values.size_hint().0);
+    for value in values {
+        builder.append(value);
+    }
+    builder.finish()
+}
+
+/// Values of one type on their way into the canonical Arrow array; one that isn't of the type becomes null.
+pub(crate) struct ScalarBuilder {
+    ty: Primitive,
+    values: Values,
+}
+
+enum Values {
+    Text(StringBuilder),
+    Binary(BinaryBuilder),
+    Boolean(BooleanBuilder),
+    Byte(Int8Builder),
+    Short(Int16Builder),
+    Integer(Int32Builder),
+    Long(Int64Builder),
+    Float(Float32Builder),
+    Double(Float64Builder),
+    Date(Date32Builder),
+    Timestamp(TimestampMicrosecondBuilder),
+    Decimal(Decimal128Builder),
+    /// There are none: only how many.
+    Nothing(usize),
+}
+
+impl ScalarBuilder {
+    /// Without values, with room for some.
+    pub(crate) fn new(ty: Primitive, room: usize) -> Self {
+        let values = match ty {
+            Primitive::String => Values::Text(StringBuilder::with_capacity(room, 0)),
+            Primitive::Binary => Values::Binary(BinaryBuilder::with_capacity(room, 0)),
+            Primitive::Boolean => Values::Boolean(BooleanBuilder::with_capacity(room)),
+            Primitive::Byte => Values::Byte(Int8Builder::with_capacity(room)),
+            Primitive::Short => Values::Short(Int16Builder::with_capacity(room)),
+            Primitive::Integer => Values::Integer(Int32Builder::with_capacity(room)),
+            Primitive::Long => Values::Long(Int64Builder::with_capacity(room)),
+            Primitive::Float => Values::Float(Float32Builder::with_capacity(room)),
+            Primitive::Double => Values::Double(Float64Builder::with_capacity(room)),
+            Primitive::Date => Values::Date(Date32Builder::with_capacity(room)),
+            Primitive::Timestamp | Primitive::TimestampNtz => {
+                Values::Timestamp(TimestampMicrosecondBuilder::with_capacity(room))
+            }
+            Primitive::Decimal { .. } => Values::Decimal(Decimal128Builder::with_capacity(room)),
+            Primitive::Void | Primitive::Variant => Values::Nothing(0),
+        };
+        ScalarBuilder { ty, values }
+    }
+
+    /// One more value.
+    pub(crate) fn append(&mut self, value: Option<&Scalar>) {
+        macro_rules! of {
+            ($builder:expr, $variant:ident, $convert:expr) => {
+                $builder.append_option(match value {
                     Some(Scalar::$variant(x)) => $convert(x),
                     _ => None,
                 })
-                .collect::<$array>(),
-        ) as ArrayRef
-    };
-}
+            };
+        }
+        match &mut self.values {
+            Values::Text(b) => of!(b, Text, Some),
+            Values::Binary(b) => of!(b, Binary, Some),
+            Values::Boolean(b) => of!(b, Boolean, |x: &bool| Some(*x)),
+            Values::Byte(b) => of!(b, Integer, |x: &i64| i8::try_from(*x).ok()),
+            Values::Short(b) => of!(b, Integer, |x: &i64| i16::try_from(*x).ok()),
+            Values::Integer(b) => of!(b, Integer, |x: &i64| i32::try_from(*x).ok()),
+            Values::Long(b) => of!(b, Integer, |x: &i64| Some(*x)),
+            Values::Float(b) => of!(b, Float, |x: &f32| Some(*x)),
+            Values::Double(b) => of!(b, Double, |x: &f64| Some(*x)),
+            Values::Date(b) => of!(b, Date, |x: &i32| Some(*x)),
+            Values::Timestamp(b) => of!(b, Timestamp, |x: &i64| Some(*x)),
+            Values::Decimal(b) => of!(b, Decimal, |x: &i128| Some(*x)),
+            Values::Nothing(count) => *count += 1,
+        }
+    }
 
-/// An array of the canonical Arrow type; a value that isn't of the type becomes null.
-pub(crate) fn to_array<'a>(values: impl IntoIterator<Item = Option<&'a Scalar>>, ty: Primitive) -> Result<ArrayRef> {
-    let v = values.into_iter();
-    Ok(match ty {
-        Primitive::String => collect!(v, Text, StringArray, |x: &'a String| Some(x.as_str())),
-        Primitive::Binary => collect!(v, Binary, BinaryArray, |x: &'a Vec<u8>| Some(x.as_slice())),
-        Primitive::Boolean => collect!(v, Boolean, BooleanArray, |x: &bool| Some(*x)),
-        Primitive::Byte => collect!(v, Integer, Int8Array, |x: &i64| i8::try_from(*x).ok()),
-        Primitive::Short => collect!(v, Integer, Int16Array, |x: &i64| i16::try_from(*x).ok()),
-        Primitive::Integer => collect!(v, Integer, Int32Array, |x: &i64| i32::try_from(*x).ok()),
-        Primitive::Long => collect!(v, Integer, Int64Array, |x: &i64| Some(*x)),
-        Primitive::Float => collect!(v, Float, Float32Array, |x: &f32| Some(*x)),
-        Primitive::Double => collect!(v, Double, Float64Array, |x: &f64| Some(*x)),
-        Primitive::Date => collect!(v, Date, Date32Array, |x: &i32| Some(*x)),
-        Primitive::TimestampNtz => collect!(v, Timestamp, TimestampMicrosecondArray, |x: &i64| Some(*x)),
-        Primitive::Timestamp => {
-            let a: TimestampMicrosecondArray = v
-                .map(|v| match v {
-                    Some(Scalar::Timestamp(x)) => Some(*x),
-                    _ => None,
-                })
-                .collect();
-            Arc::new(a.with_timezone("UTC"))
+    /// One more value of a type whose values are texts, without a copy on the way.
+    pub(crate) fn append_text(&mut self, value: Option<&str>) {
+        match &mut self.values {
+            Values::Text(b) => b.append_option(value),
+            _ => self.append(None),
         }
-        Primitive::Decimal { precision, scale } => {
-            let a: Decimal128Array = v
-                .map(|v| match v {
-                    Some(Scalar::Decimal(x)) => Some(*x),
-                    _ => None,
-                })
-                .collect();
-            let a = a.with_precision_and_scale(precision, scale);
-            Arc::new(a.map_err(|e| Error::internal(format!("decimal({precision},{scale}) isn't an Arrow type: {e}")))?)
-        }
-        Primitive::Void | Primitive::Variant => new_null_array(&primitive_to_arrow(ty), v.count()),
-    })
+    }
+
+    /// The array.
+    pub(crate) fn finish(self) -> Result<ArrayRef> {
+        Ok(match self.values {
+            Values::Text(mut b) => Arc::new(b.finish()),
+            Values::Binary(mut b) => Arc::new(b.finish()),
+            Values::Boolean(mut b) => Arc::new(b.finish()),
+            Values::Byte(mut b) => Arc::new(b.finish()),
+            Values::Short(mut b) => Arc::new(b.finish()),
+            Values::Integer(mut b) => Arc::new(b.finish()),
+            Values::Long(mut b) => Arc::new(b.finish()),
+            Values::Float(mut b) => Arc::new(b.finish()),
+            Values::Double(mut b) => Arc::new(b.finish()),
+            Values::Date(mut b) => Arc::new(b.finish()),
+            Values::Timestamp(mut b) => match self.ty {
+                Primitive::Timestamp => Arc::new(b.finish().with_timezone("UTC")),
+                _ => Arc::new(b.finish()),
+            },
+            Values::Decimal(mut b) => {
+                let Primitive::Decimal { precision, scale } = self.ty else {
+                    return Err(Error::internal("decimals of a type that has none"));
+                };
+                let typed = b.finish().with_precision_and_scale(precision, scale);
+                let unknown = |e| Error::internal(format!("decimal({precision},{scale}) isn't an Arrow type: {e}"));
+                Arc::new(typed.map_err(unknown)?)
+            }
+            Values::Nothing(count) => new_null_array(&primitive_to_arrow(self.ty), count),
+        })
+    }
 }

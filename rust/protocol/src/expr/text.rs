@@ -44,12 +44,12 @@ fn days_in_month(year: i64, month: i64) -> i64 {
 
 /// Takes `min..=max` leading digits.
 fn digits(text: &str, min: usize, max: usize) -> Option<(i64, &str)> {
-    let n = text.bytes().take(max).take_while(u8::is_ascii_digit).count();
-    if n < min {
-        return None;
+    let (mut n, mut value) = (0, 0i64);
+    for byte in text.bytes().take(max).take_while(u8::is_ascii_digit) {
+        value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?;
+        n += 1;
     }
-    let (head, rest) = text.split_at_checked(n)?;
-    Some((head.parse().ok()?, rest))
+    Some((value, text.get(n..)?)).filter(|_| n >= min)
 }
 
 /// Takes `[+-]yyyy[-m[m][-d[d]]]`, giving the days, whether the day was written, and the rest.
@@ -87,11 +87,10 @@ fn time_part(text: &str) -> Option<(i64, &str)> {
     if let Some(t) = rest.strip_prefix(':') {
         (second, rest) = digits(t, 1, 2)?;
         if let Some(t) = rest.strip_prefix('.') {
-            let n = t.bytes().take_while(u8::is_ascii_digit).count();
-            let (fraction, after) = t.split_at_checked(n)?;
-            let kept: String = fraction.chars().chain("000000".chars()).take(6).collect();
-            micros = kept.parse().ok()?;
-            rest = after;
+            let fraction = t.bytes().take_while(u8::is_ascii_digit);
+            rest = t.get(fraction.clone().count()..)?;
+            let kept = fraction.chain(std::iter::repeat(b'0')).take(6);
+            micros = kept.fold(0, |n, digit| 10 * n + i64::from(digit - b'0'));
         }
     }
     let legal = hour < 24 && minute < 60 && second < 60;
@@ -101,6 +100,9 @@ fn time_part(text: &str) -> Option<(i64, &str)> {
 /// Seconds east of UTC of `Z`, `UTC`, `+01:00`, `-04:56:02`, `GMT+1`, `+0100`. Regions need a database: `None`.
 pub(crate) fn parse_offset(text: &str) -> Option<i64> {
     let t = text.trim();
+    if t == "Z" {
+        return Some(0);
+    }
     let upper = t.to_ascii_uppercase();
     let t = ["UTC", "GMT", "UT"]
         .iter()
@@ -217,7 +219,11 @@ impl Number {
         if significant > 38 {
             return None;
         }
-        let magnitude = all().try_fold(0i128, |n, b| n.checked_mul(10)?.checked_add(i128::from(b - b'0')))?;
+        // Eighteen digits fit into the narrower type, whose arithmetic is cheap.
+        let magnitude = match significant {
+            ..=18 => i128::from(all().fold(0i64, |n, b| 10 * n + i64::from(b - b'0'))),
+            _ => all().try_fold(0i128, |n, b| n.checked_mul(10)?.checked_add(i128::from(b - b'0')))?,
+        };
         Some(Number {
             unscaled: if negative { -magnitude } else { magnitude },
             scale: i32::try_from(fraction.len()).ok()?.checked_sub(exponent.unwrap_or(0))?,
@@ -231,8 +237,8 @@ impl Number {
         let beyond = if self.unscaled < 0 { Fit::Below } else { Fit::Above };
         let shift = i64::from(scale) - i64::from(self.scale);
         let power = |n: i64| u32::try_from(n).ok().and_then(|n| 10i128.checked_pow(n));
-        let (floor, exact) = if self.unscaled == 0 {
-            (0, true)
+        let (floor, exact) = if self.unscaled == 0 || shift == 0 {
+            (self.unscaled, true)
         } else if shift >= 0 {
             match power(shift).and_then(|p| self.unscaled.checked_mul(p)) {
                 Some(v) => (v, true),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, Int64Builder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType as ArrowType;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use super::bounds::{Bounds, Leaf, LeafBounds, is_ordered, widen_decimal};
 use super::failed;
 use super::json_shape::{Shape, Slot};
 use crate::Result;
-use crate::expr::scalar::{Scalar, exact_range, to_array};
+use crate::expr::scalar::{Scalar, ScalarBuilder, exact_range};
 use crate::expr::text::{DAY_US, Fit, Number, parse_date, parse_instant, parse_timestamp};
 use crate::schema::Primitive;
 
@@ -41,12 +41,53 @@ struct FileStats<'a> {
     nulls: Vec<Option<&'a str>>,
 }
 
-/// One leaf's statistics in each of some files; `None` is unknown.
-#[derive(Default, Clone)]
+/// One leaf's statistics in each of some files; null is unknown. A leaf without a type has no bounds.
 pub(super) struct Column {
-    pub(super) min: Vec<Option<Scalar>>,
-    pub(super) max: Vec<Option<Scalar>>,
-    pub(super) nulls: Vec<Option<i64>>,
+    pub(super) min: Option<ArrayRef>,
+    pub(super) max: Option<ArrayRef>,
+    pub(super) nulls: Int64Array,
+}
+
+/// The same while texts are read.
+struct Reading {
+    /// The type, and the bounds.
+    typed: Option<(Primitive, ScalarBuilder, ScalarBuilder)>,
+    nulls: Int64Builder,
+}
+
+impl Reading {
+    fn new(leaf: &Leaf, files: usize) -> Self {
+        let builder = |ty| ScalarBuilder::new(ty, files);
+        Reading {
+            typed: leaf.ty.map(|ty| (ty, builder(ty), builder(ty))),
+            nulls: Int64Builder::with_capacity(files),
+        }
+    }
+
+    fn push(&mut self, min: Option<&str>, max: Option<&str>, nulls: Option<&str>, read: ReadBound) {
+        if let Some((ty, least, greatest)) = &mut self.typed {
+            if *ty == Primitive::String {
+                least.append_text(min.and_then(json_text).as_deref());
+                greatest.append_text(max.and_then(json_text).as_deref());
+            } else {
+                least.append(min.and_then(|raw| read(raw, *ty, false)).as_ref());
+                greatest.append(max.and_then(|raw| read(raw, *ty, true)).as_ref());
+            }
+        }
+        self.nulls.append_option(whole(nulls));
+    }
+
+    fn done(mut self) -> Result<Column> {
+        let (min, max) = match self.typed {
+            Some((_, min, max)) => (Some(min.finish()?), Some(max.finish()?)),
+            None => (None, None),
+        };
+        Ok(Column {
+            min,
+            max,
+            nulls: self.nulls.finish(),
+        })
+    }
 }
 
 /// The statistics of some whole files; `None` is unknown.
@@ -56,7 +97,7 @@ pub(super) struct WholeFiles {
     pub(super) tight_bounds: Vec<Option<bool>>,
 }
 
-/// How a bound's JSON becomes a value of the leaf's type; true for the upper one.
+/// How a bound's JSON becomes a value of the leaf's type, if that isn't text; true for the upper one.
 pub(super) type ReadBound = fn(&str, Primitive, bool) -> Option<Scalar>;
 
 /// The bounds that these JSON texts hold.
@@ -65,17 +106,9 @@ pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
     let num_records = Int64Array::from(whole.num_records);
     let mut found = Vec::with_capacity(leaves.len());
     for (leaf, c) in leaves.iter().zip(columns) {
-        let array = |v: &[Option<Scalar>]| {
-            let ty = leaf.ty.filter(|t| is_ordered(*t));
-            ty.map(|ty| to_array(v.iter().map(Option::as_ref), ty)).transpose()
-        };
-        found.push(LeafBounds::new(
-            leaf,
-            array(&c.min)?,
-            array(&c.max)?,
-            &Int64Array::from(c.nulls),
-            &num_records,
-        )?);
+        let is_ordered = leaf.ty.is_some_and(is_ordered);
+        let (min, max) = (c.min.filter(|_| is_ordered), c.max.filter(|_| is_ordered));
+        found.push(LeafBounds::new(leaf, min, max, &c.nulls, &num_records)?);
     }
     Ok(Bounds { leaves: found })
 }
@@ -91,7 +124,7 @@ pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Res
             .fold(&mut wanted, |here, name| here.children.entry(name.clone()).or_default());
         node.leaf = Some(i);
     }
-    let mut columns = vec![Column::default(); leaves.len()];
+    let mut columns: Vec<Reading> = leaves.iter().map(|leaf| Reading::new(leaf, texts.len())).collect();
     let mut files = WholeFiles::default();
     let (mut stats, mut shape, mut shapes) = (FileStats::new(leaves.len()), Shape::default(), 0);
     for text in texts.as_string::<i32>() {
@@ -105,13 +138,11 @@ pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Res
             .tight_bounds
             .push(stats.tight_bounds.and_then(|raw| raw.parse().ok()));
         let values = stats.min.iter().zip(&stats.max).zip(&stats.nulls);
-        for ((column, leaf), ((min, max), null)) in columns.iter_mut().zip(leaves).zip(values) {
-            column.min.push(leaf.ty.and_then(|ty| read((*min)?, ty, false)));
-            column.max.push(leaf.ty.and_then(|ty| read((*max)?, ty, true)));
-            column.nulls.push(whole(*null));
+        for (column, ((min, max), nulls)) in columns.iter_mut().zip(values) {
+            column.push(*min, *max, *nulls, read);
         }
     }
-    Ok((columns, files))
+    Ok((columns.into_iter().map(Reading::done).collect::<Result<_>>()?, files))
 }
 
 impl<'a> FileStats<'a> {
@@ -297,6 +328,15 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
+/// The text that a JSON string stands for; `None` for other values.
+fn json_text(raw: &str) -> Option<Cow<'_, str>> {
+    let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
+    match inside.as_bytes().contains(&b'\\') {
+        false => Some(Cow::Borrowed(inside)),
+        true => serde_json::from_str(raw).ok().map(Cow::Owned),
+    }
+}
+
 fn whole(raw: Option<&str>) -> Option<i64> {
     raw?.parse().ok()
 }
@@ -305,20 +345,14 @@ fn whole(raw: Option<&str>) -> Option<i64> {
 pub(super) fn bound(raw: &str, ty: Primitive, up: bool) -> Option<Scalar> {
     if !raw.starts_with('"') {
         return match ty {
-            Primitive::Long if raw.parse::<i64>().is_ok() => raw.parse().ok().map(Scalar::Integer),
             Primitive::Decimal { precision, scale } => decimal(raw, precision, scale, up),
             Primitive::Float | Primitive::Double if raw != "null" => Scalar::parse(raw, ty),
             Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long => Scalar::parse(raw, ty),
             _ => None,
         };
     }
-    let plain = raw.get(1..raw.len().saturating_sub(1)).filter(|t| !t.contains('\\'));
-    let text: Cow<'_, str> = match plain {
-        Some(text) => Cow::Borrowed(text),
-        None => Cow::Owned(serde_json::from_str(raw).ok()?),
-    };
+    let text = json_text(raw)?;
     match ty {
-        Primitive::String => Some(Scalar::Text(text.into_owned())),
         Primitive::Float | Primitive::Double => Scalar::parse(&text, ty),
         Primitive::Date => parse_date(&text).map(Scalar::Date),
         Primitive::Timestamp => parse_instant(&text).map(|v| Scalar::Timestamp(through_day(&text, v, up))),

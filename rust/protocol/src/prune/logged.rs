@@ -16,7 +16,7 @@ use super::{certain, failed};
 use crate::Result;
 use crate::arrow_types::primitive_to_arrow;
 use crate::expr::child;
-use crate::expr::scalar::{Scalar, exact_range, to_array};
+use crate::expr::scalar::{Scalar, exact_range};
 use crate::expr::text::{Fit, Number};
 use crate::files::FileRows;
 use crate::mapping::Mapping;
@@ -205,7 +205,8 @@ impl LoggedStats {
     /// # Errors
     /// `Internal` if arrays of one file list don't fit together.
     pub fn columns(&self, files: &RecordBatch) -> Result<(Int64Array, Vec<ArrayRef>)> {
-        let (values, whole) = self.sound_values(files)?;
+        let (mut values, whole) = self.sound_values(files)?;
+        share_counts(&mut values);
         let columns = SECTIONS
             .iter()
             .map(|(_, section)| (self.fields_of(&self.columns, *section), *section))
@@ -293,10 +294,6 @@ impl LoggedStats {
         let values = pairs
             .map(|(leaf, column)| {
                 let Column { min, max, nulls } = column;
-                let array = |v: Vec<Option<Scalar>>| {
-                    let typed = leaf.ty.map(|ty| to_array(v.iter().map(Option::as_ref), ty));
-                    typed.transpose()
-                };
                 // A checkpoint may have the structs alone.
                 let or_parsed = |json: ArrayRef, section: &str| -> Result<ArrayRef> {
                     let found = match parsed {
@@ -311,9 +308,9 @@ impl LoggedStats {
                     }
                 };
                 Ok(Values {
-                    min: array(min)?.map(|a| or_parsed(a, "minValues")).transpose()?,
-                    max: array(max)?.map(|a| or_parsed(a, "maxValues")).transpose()?,
-                    nulls: or_parsed(Arc::new(Int64Array::from(nulls)), "nullCount")?,
+                    min: min.map(|a| or_parsed(a, "minValues")).transpose()?,
+                    max: max.map(|a| or_parsed(a, "maxValues")).transpose()?,
+                    nulls: or_parsed(Arc::new(nulls), "nullCount")?,
                 })
             })
             .collect::<Result<_>>()?;
@@ -365,6 +362,17 @@ fn typed(found: Option<ArrayRef>, to: &ArrowType, rows: usize) -> ArrayRef {
         false => cast(&array, to).ok(),
     });
     found.unwrap_or_else(|| new_null_array(to, rows))
+}
+
+/// Counts of nulls that are those of the column before share its memory: most are all zero.
+fn share_counts(values: &mut [Values]) {
+    let mut last: Option<ArrayRef> = None;
+    for counts in values.iter_mut().map(|v| &mut v.nulls) {
+        match &last {
+            Some(other) if other.as_ref() == counts.as_ref() => *counts = other.clone(),
+            _ => last = Some(counts.clone()),
+        }
+    }
 }
 
 /// Where a field is, by both of its names.

@@ -145,7 +145,7 @@ impl Plan {
         let rows = FileRows::new(batch);
         let every = 0..batch.num_rows();
         let column: ArrayRef = match &self.shown {
-            Shown::View(view) => return view.rows(batch),
+            Shown::View(view) => return view.rows(batch.clone()),
             Shown::Adds => {
                 let bare = |row| {
                     let add = rows.add(row)?;
