@@ -285,8 +285,8 @@ impl OpenFile {
         let fields = spec.schema.fields().iter().zip(&layouts).map(|(f, l)| l.field(f));
         let arrow = Arc::new(Schema::new(fields.collect::<Fields>()));
         let schema = FileSpec::in_parquet(&arrow).map_err(|e| e.with_path(path.clone()))?;
-        let writer =
-            SerializedFileWriter::new(Parts::default(), schema.root_schema_ptr(), spec.properties(rows)).map_err(wrap)?;
+        let writer = SerializedFileWriter::new(Parts::default(), schema.root_schema_ptr(), spec.properties(rows))
+            .map_err(wrap)?;
         let factory = ArrowRowGroupWriterFactory::new(&writer, arrow.clone());
         let columns = arrow.fields().iter().zip(&spec.stats).zip(layouts);
         let columns = columns
