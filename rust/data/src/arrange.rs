@@ -1,6 +1,8 @@
 //! Rows of some files written to new files, as they come or in another order: read, sorted where an order is wanted, cut
 //! into files. Streamed: of sorted rows as many are held as memory allows. Knows no log; called by OPTIMIZE.
 
+mod carried;
+mod copy;
 mod outputs;
 mod sort;
 
@@ -12,10 +14,11 @@ use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::StoredIds;
 use deltaplane_protocol::zorder::Curve;
 use deltaplane_store::Store;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 
 use crate::read::{FileRead, ReadSpec, scan};
 use crate::write::WriteSpec;
+pub use carried::{Carried, Joined, carry};
 use outputs::Outputs;
 
 /// By what rows are ordered.
@@ -57,7 +60,7 @@ impl Arrangement {
     pub async fn run(&self, files: Vec<FileRead>, outputs: u64) -> Result<Vec<Add>> {
         let mut out = Outputs::new(self);
         let moved = match &self.order {
-            None => self.copy(files, &mut out).await,
+            None => copy::copy(self, files, &mut out).await,
             Some(order) => self.sort(files, order, outputs, &mut out).await,
         };
         match moved {
@@ -67,15 +70,6 @@ impl Arrangement {
                 Err(e)
             }
         }
-    }
-
-    async fn copy(&self, files: Vec<FileRead>, out: &mut Outputs<'_>) -> Result<()> {
-        let mut rows = self.scan(files, self.read.clone());
-        while let Some(batch) = rows.try_next().await? {
-            self.go_on()?;
-            out.write(&batch).await?;
-        }
-        Ok(())
     }
 
     async fn sort(&self, files: Vec<FileRead>, order: &Order, outputs: u64, out: &mut Outputs<'_>) -> Result<()> {

@@ -80,7 +80,7 @@ pub use tail::{Tail, TailRequest, TailStart};
 pub use tail_columns::{ColumnSteps, TrackedColumns};
 pub use tail_offset::{TailLimits, TailOffset};
 pub use traces::RewriteFirst;
-pub use transaction::{Committed, Marks, Operation, Staged, commit};
+pub use transaction::{Committed, MarkedAgain, Marks, Operation, Staged, commit};
 pub use vacuum::{Deletes, VacuumRequest, Vacuumed, vacuum, visible_files};
 pub use write_plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write};
 pub use write_request::{CommitRequest, FileRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest};

@@ -2,19 +2,23 @@
 //! place. No row changes, so nothing that others add is in the way. Who moves the rows is the caller's matter.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, PartitionValues, claimed_sum};
+use deltaplane_protocol::conflict::marked_files;
 use deltaplane_protocol::features::clustering;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::layout::{Bin, Candidate, Ordering, PROVIDER, Rules, automatic_target, compacted, ordered};
+use deltaplane_protocol::paths;
 use deltaplane_protocol::zorder::{self, Curve};
 use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::history::as_other;
 use crate::surroundings::new_id;
-use crate::transaction::Committed;
+use crate::transaction::{Committed, Marks};
 use crate::{Rewrite, RewriteRequest, Rewritten, Snapshot, now_ms};
 
 /// Aimed size of the files that are made after a commit, which shouldn't take long.
@@ -181,14 +185,14 @@ impl LayoutPlan {
     }
 
     /// Puts new files in the place of old ones, in one commit. Groups of which another writer took a file meanwhile are
-    /// left out: their rows are that writer's to place.
+    /// left out: their rows are that writer's to place. Where others only deleted rows by vectors, `marks` follows them.
     ///
     /// # Errors
     /// `ConcurrentDeleteDelete` when none is left; nothing is visible then.
-    pub async fn commit(&self, mut moved: Vec<Moved>) -> Result<Placed> {
+    pub async fn commit(&self, mut moved: Vec<Moved>, marks: Arc<dyn Marks>) -> Result<Placed> {
         let mut lost = Vec::new();
         for _ in 0..MOST_LOSSES {
-            let error = match self.place(&moved).await {
+            let error = match self.place(&moved, marks.clone()).await {
                 Ok(committed) => {
                     let metrics = metrics(&moved);
                     return Ok(Placed {
@@ -201,8 +205,11 @@ impl LayoutPlan {
                 Err(e) if e.kind() == Kind::ConcurrentDeleteDelete => e,
                 Err(e) => return Err(e),
             };
-            let taken = self.taken().await?;
-            let stands = |m: &Moved| m.bin.files.iter().all(|f| !taken.contains(&f.add.path));
+            let taken = self.taken(&marks.paths()).await?;
+            let stands = |m: &Moved| {
+                let mut paths = m.bin.files.iter().map(|f| paths::decode(&f.add.path));
+                paths.all(|path| path.is_ok_and(|path| !taken.contains(&path)))
+            };
             let (left, gone): (Vec<_>, Vec<_>) = moved.into_iter().partition(stands);
             if left.is_empty() || gone.is_empty() {
                 return Err(error);
@@ -216,8 +223,9 @@ impl LayoutPlan {
         ))
     }
 
-    async fn place(&self, moved: &[Moved]) -> Result<Committed> {
+    async fn place(&self, moved: &[Moved], marks: Arc<dyn Marks>) -> Result<Committed> {
         let (now, mut done) = (now_ms(), Rewritten::default());
+        done.marks = Some(marks);
         for Moved { bin, adds } in moved {
             let removes = bin.files.iter().map(|f| f.add.to_remove(now, false));
             done.removes.extend(removes);
@@ -234,15 +242,21 @@ impl LayoutPlan {
         self.rewrite.commit(done).await
     }
 
-    /// The files, by their paths in the log, that commits removed since the version that was read.
-    async fn taken(&self) -> Result<HashSet<String>> {
+    /// The files, by their decoded paths, that commits removed since the version that was read; not those of which they
+    /// only marked rows, where these can be followed.
+    async fn taken(&self, followed: &HashSet<String>) -> Result<HashSet<String>> {
         let base = self.rewrite.base();
         let mut found = HashSet::new();
         for commit in base.update().await?.commits_after(Some(base.version())).await? {
-            let removes = &commit.files()?.removes;
-            let rows = FileRows::new(removes);
-            for row in 0..removes.num_rows() {
-                found.insert(rows.path(row)?.to_owned());
+            let files = commit.files()?;
+            let operation = as_other(&commit).operation.unwrap_or_default();
+            let marked = marked_files(&operation, &files.adds, &files.removes)?;
+            let rows = FileRows::new(&files.removes);
+            for row in 0..files.removes.num_rows() {
+                let path = paths::decode(rows.path(row)?)?;
+                if !(marked.contains(&path) && followed.contains(&path)) {
+                    found.insert(path);
+                }
             }
         }
         Ok(found)

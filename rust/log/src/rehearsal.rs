@@ -61,10 +61,13 @@ async fn checked(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Res
         None => None,
     };
     let marked = followed.take_marked();
-    let staged = match marked.is_empty() {
+    let mut staged = match marked.is_empty() {
         true => staged.clone(),
         false => staged.marked_again(marked).await?,
     };
+    if let Some((from, to)) = followed.take_moved() {
+        staged = staged.moved(from, to).await?;
+    }
     staged.check(newest.as_ref())?;
     staged.actions(newest.as_ref(), &followed, "").await?;
     let added: HashSet<&str> = staged.adds.iter().map(|a| a.path.as_str()).collect();

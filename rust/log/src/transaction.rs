@@ -81,16 +81,46 @@ pub struct Staged {
     pub max_attempts: Option<usize>,
 }
 
-/// Rows that a transaction deletes by vectors, so that it can do so again on newer ones (row-level concurrency).
+/// What a transaction does to files of which others may mark more rows meanwhile, so that it can do it again on their newer
+/// vectors (row-level concurrency): it deletes other rows by vectors, or moves what is left.
 pub trait Marks: Send + Sync {
     /// Decoded paths of the files.
     fn paths(&self) -> HashSet<String>;
 
-    /// Marks the rows in these files as they are now.
+    /// What becomes of these files as they are now.
     ///
     /// # Errors
     /// A conflict kind when another writer deleted or changed one of the rows; errors of the store.
-    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<(Vec<Remove>, Vec<Add>)>>;
+    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>>;
+
+    /// Whether it finds its rows again, by their ids, where others moved them.
+    fn finds_moved(&self) -> bool {
+        false
+    }
+
+    /// What becomes of rows that stood in the files of these decoded paths and now stand in some of `to`.
+    ///
+    /// # Errors
+    /// As [`again`](Self::again).
+    fn moved(&self, from: HashSet<String>, to: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
+        drop((from, to));
+        Box::pin(async {
+            Err(Error::internal(
+                "moved rows were to be found by a transaction that can't",
+            ))
+        })
+    }
+}
+
+/// Actions for files whose vectors grew.
+#[derive(Debug, Default)]
+pub struct MarkedAgain {
+    /// Decoded paths of the files whose actions these take the place of.
+    pub replaced: HashSet<String>,
+    /// Files as they are now.
+    pub removes: Vec<Remove>,
+    /// Files with vectors.
+    pub adds: Vec<Add>,
 }
 
 /// A commit that is durable.
@@ -118,6 +148,7 @@ impl Staged {
             domains: self.domains.iter().map(|d| d.domain.clone()).collect(),
             removed,
             marked: self.marks.as_ref().map(|m| m.paths()).unwrap_or_default(),
+            finds_moved: self.marks.as_ref().is_some_and(|m| m.finds_moved()),
             metadata: self.metadata.is_some(),
             protocol: self.protocol.is_some(),
             isolation: self.isolation(base.map(|b| b.state().metadata())),
@@ -153,14 +184,24 @@ impl Staged {
         let Some(marks) = &self.marks else {
             return Ok(self.clone());
         };
-        let paths: HashSet<String> = files.iter().map(|f| paths::decode(&f.path)).collect::<Result<_>>()?;
-        let (removes, adds) = marks.again(files).await?;
-        let stays = |path: &str| paths::decode(path).is_ok_and(|p| !paths.contains(&p));
+        self.with(marks.again(files).await?)
+    }
+
+    /// The same with rows marked in the files that winners moved them to.
+    pub(crate) async fn moved(&self, from: HashSet<String>, to: Vec<Add>) -> Result<Self> {
+        match &self.marks {
+            Some(marks) => self.with(marks.moved(from, to).await?),
+            None => Ok(self.clone()),
+        }
+    }
+
+    fn with(&self, again: MarkedAgain) -> Result<Self> {
+        let stays = |path: &str| paths::decode(path).is_ok_and(|p| !again.replaced.contains(&p));
         let mut staged = self.clone();
         staged.removes.retain(|r| stays(&r.path));
         staged.adds.retain(|a| stays(&a.path));
-        staged.removes.extend(removes);
-        staged.adds.extend(adds);
+        staged.removes.extend(again.removes);
+        staged.adds.extend(again.adds);
         Ok(staged)
     }
 
@@ -284,7 +325,7 @@ pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> R
 }
 
 async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
-    let (intent, mut followed) = (staged.intent(base.as_ref())?, Followed::default());
+    let (mut intent, mut followed) = (staged.intent(base.as_ref())?, Followed::default());
     let mut staged = Cow::Borrowed(staged);
     let txn_id = new_id().to_string();
     let most = staged.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).max(1);
@@ -309,6 +350,10 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
         let marked = followed.take_marked();
         if !marked.is_empty() {
             staged = Cow::Owned(staged.marked_again(marked).await?);
+        }
+        if let Some((from, to)) = followed.take_moved() {
+            staged = Cow::Owned(staged.moved(from, to).await?);
+            intent = staged.intent(base.as_ref())?;
         }
     }
     Err(Error::new(

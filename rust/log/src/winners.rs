@@ -24,6 +24,9 @@ pub(crate) struct Followed {
     ids: HashMap<String, (Option<i64>, Option<i64>)>,
     /// Files that the intent marks rows of, as winners left them with rows marked, by decoded path.
     marked: BTreeMap<String, Add>,
+    /// Files whose rows the intent marks and that winners moved, by decoded path, and the files that hold moved rows now.
+    moved_from: HashSet<String>,
+    moved_to: BTreeMap<String, Add>,
     /// Files that a backfill may not add again, since winners added or removed them.
     touched: HashSet<String>,
 }
@@ -32,6 +35,13 @@ impl Followed {
     /// Files whose rows the intent must mark again since winners marked some too, as they are now.
     pub(crate) fn take_marked(&mut self) -> Vec<Add> {
         std::mem::take(&mut self.marked).into_values().collect()
+    }
+
+    /// Files, by decoded path, that winners moved rows of which the intent must mark, and files that may hold these now.
+    pub(crate) fn take_moved(&mut self) -> Option<(HashSet<String>, Vec<Add>)> {
+        let to = std::mem::take(&mut self.moved_to).into_values().collect();
+        let from = std::mem::take(&mut self.moved_from);
+        (!from.is_empty()).then_some((from, to))
     }
 
     /// The intent's removes as the files are now.
@@ -83,6 +93,39 @@ impl Followed {
             for row in 0..winner.removes.num_rows() {
                 self.touched.insert(paths::decode(removes.path(row)?)?);
             }
+        }
+        match intent.finds_moved {
+            true => self.learn_moves(intent, winner),
+            false => Ok(()),
+        }
+    }
+
+    /// Where a winner moved rows that the intent marks, or that an earlier winner moved.
+    fn learn_moves(&mut self, intent: &Intent, winner: &Winner<'_>) -> Result<()> {
+        let (adds, removes) = (FileRows::new(winner.adds), FileRows::new(winner.removes));
+        let mut added = HashMap::new();
+        for row in 0..winner.adds.num_rows() {
+            added.insert(paths::decode(adds.path(row)?)?, row);
+        }
+        let mut moves = false;
+        for row in 0..winner.removes.num_rows() {
+            let path = paths::decode(removes.path(row)?)?;
+            let was_moved = self.moved_to.contains_key(&path);
+            if let (true, Some(again)) = (was_moved, added.get(&path)) {
+                self.moved_to.insert(path, adds.add(*again)?);
+            } else if was_moved && removes.data_change(row) {
+                let what = format!("removed `{path}`, to which rows of this transaction had been moved,");
+                return Err(conflict::lost(Kind::ConcurrentDeleteDelete, winner, &what));
+            } else if was_moved || (intent.marked.contains(&path) && !added.contains_key(&path)) {
+                moves = true;
+                self.marked.remove(&path);
+                if self.moved_to.remove(&path).is_none() {
+                    self.moved_from.insert(path);
+                }
+            }
+        }
+        for (path, row) in added.into_iter().filter(|(_, row)| moves && !adds.data_change(*row)) {
+            self.moved_to.insert(path, adds.add(row)?);
         }
         Ok(())
     }

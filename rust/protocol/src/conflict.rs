@@ -95,6 +95,8 @@ pub struct Intent {
     pub removed: HashSet<String>,
     /// Those of them that it only marks rows of: it can do so again on a newer vector.
     pub marked: HashSet<String>,
+    /// Whether it finds these rows again, by their ids, in files that others moved them to (P142).
+    pub finds_moved: bool,
     /// Whether it replaces the metadata.
     pub metadata: bool,
     /// Whether it replaces the protocol.
@@ -144,32 +146,38 @@ impl Winner<'_> {
         row_tracking::only_numbers_files(self.operation()) && self.removes.num_rows() == 0
     }
 
-    /// The files of which it only marked rows: those that it removed and added again with a vector. Other operations than
-    /// these (RESTORE) may bring rows back by it.
     fn marked(&self) -> Result<HashSet<String>> {
-        if !MARKING.contains(&self.operation()) {
-            return Ok(HashSet::new());
-        }
-        let (adds, removes) = (FileRows::new(self.adds), FileRows::new(self.removes));
-        let with_vector = (0..self.adds.num_rows()).filter(|row| adds.deletion_vector(*row).is_some());
-        let mut found = HashSet::new();
-        for row in with_vector {
-            found.insert(paths::decode(adds.path(row)?)?);
-        }
-        let mut removed = HashSet::new();
-        if !found.is_empty() {
-            for row in 0..self.removes.num_rows() {
-                removed.insert(paths::decode(removes.path(row)?)?);
-            }
-        }
-        found.retain(|path| removed.contains(path));
-        Ok(found)
+        marked_files(self.operation(), self.adds, self.removes)
     }
 
     /// Whether it added files and looked at nothing, as far as it says.
     fn is_blind_append(&self) -> bool {
         self.blind_append && self.removes.num_rows() == 0
     }
+}
+
+/// The files, by decoded path, of which a commit only marked rows: those that it removed and added again with a vector. Other
+/// operations than these (RESTORE) may bring rows back by it.
+///
+/// # Errors
+/// `CorruptLog` for a path that can't be decoded.
+pub fn marked_files(operation: &str, adds: &RecordBatch, removes: &RecordBatch) -> Result<HashSet<String>> {
+    let mut found = HashSet::new();
+    if !MARKING.contains(&operation) {
+        return Ok(found);
+    }
+    let (added, gone) = (FileRows::new(adds), FileRows::new(removes));
+    for row in (0..adds.num_rows()).filter(|row| added.deletion_vector(*row).is_some()) {
+        found.insert(paths::decode(added.path(row)?)?);
+    }
+    let mut removed = HashSet::new();
+    if !found.is_empty() {
+        for row in 0..removes.num_rows() {
+            removed.insert(paths::decode(gone.path(row)?)?);
+        }
+    }
+    found.retain(|path| removed.contains(path));
+    Ok(found)
 }
 
 /// Refuses with the matching kind of conflict, or lets the intent be tried on the winner's version: what the winner
@@ -288,7 +296,9 @@ fn check_removes(intent: &Intent, winner: &Winner<'_>, marked: &HashSet<String>)
     let rows = FileRows::new(winner.removes);
     for row in 0..winner.removes.num_rows() {
         let path = paths::decode(rows.path(row)?)?;
-        if intent.removed.contains(&path) && !(intent.marked.contains(&path) && marked.contains(&path)) {
+        let moved = intent.finds_moved && !rows.data_change(row);
+        let follows = intent.marked.contains(&path) && (moved || marked.contains(&path));
+        if intent.removed.contains(&path) && !follows {
             return Err(lost(
                 Kind::ConcurrentDeleteDelete,
                 winner,
@@ -330,7 +340,8 @@ fn any(mask: &BooleanArray) -> bool {
     (0..mask.len()).any(|i| mask.is_valid(i) && mask.value(i))
 }
 
-fn lost(kind: Kind, winner: &Winner<'_>, what: &str) -> Error {
+/// The conflict with a winner that did this first.
+pub fn lost(kind: Kind, winner: &Winner<'_>, what: &str) -> Error {
     Error::new(
         kind,
         format!(

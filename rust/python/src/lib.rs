@@ -12,6 +12,7 @@ mod credentials;
 mod errors;
 mod events;
 mod log_store;
+mod marked_rows;
 mod optimize;
 mod patches;
 mod raw_store;

@@ -5,14 +5,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deltaplane_data::{Arrangement, FileRead, Order};
+use deltaplane_data::{Arrangement, FileRead, Joined, Order, carry};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{LayoutPlan, LayoutRequest, Moved, PlanColumns};
+use deltaplane_log::{LayoutPlan, LayoutRequest, MarkedAgain, Marks, Moved, PlanColumns, now_ms};
 use deltaplane_protocol::actions::{Add, claimed_sum};
 use deltaplane_protocol::files::FileRows;
-use deltaplane_protocol::layout::Bin;
+use deltaplane_protocol::layout::{Bin, Candidate};
+use deltaplane_protocol::paths;
 use deltaplane_protocol::zorder::Curve;
-use deltaplane_store::block_on;
+use deltaplane_store::{Store, block_on};
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
@@ -207,7 +209,13 @@ impl Layout {
     fn commit(&self, py: Python<'_>) -> PyResult<String> {
         run(py, || {
             let mut state = self.locked();
-            let placed = block_on(self.plan.commit(state.moved.clone()))?;
+            let marks = Arc::new(MovedRows::new(
+                self.store().clone(),
+                &state.moved,
+                self.plan.order().is_some(),
+            ));
+            let placed = block_on(self.plan.commit(state.moved.clone(), marks.clone()));
+            let placed = placed.inspect_err(|_| marks.undo())?;
             state.moved.clear();
             if let Err(e) = delete_paths(self.store(), placed.lost.iter().map(|a| a.path.as_str())) {
                 tracing::warn!(error = %e, "files of a group that another writer took are left behind: vacuum removes them");
@@ -241,6 +249,98 @@ impl Layout {
                 });
             }
             delete_paths(self.store(), written.iter().map(|a| a.path.as_str()))
+        })
+    }
+}
+
+/// The rows of groups that were moved without changing their order: what others mark of old files meanwhile is carried over.
+struct MovedRows {
+    store: Store,
+    groups: Vec<Joined>,
+    marked: Mutex<MarkedMeanwhile>,
+}
+
+#[derive(Default)]
+struct MarkedMeanwhile {
+    /// Old files as others left them, by the path that they were read by.
+    files: HashMap<String, Add>,
+    vector_files: Vec<String>,
+}
+
+impl MovedRows {
+    fn new(store: Store, moved: &[Moved], ordered: bool) -> Self {
+        let joined = |m: &Moved| {
+            let [new] = m.adds.as_slice() else { return None };
+            let rows = |c: &Candidate| Some((c.add.clone(), u64::try_from(c.records?).ok()?));
+            Some(Joined {
+                old: m.bin.files.iter().map(rows).collect::<Option<_>>()?,
+                new: new.clone(),
+            })
+        };
+        MovedRows {
+            store,
+            groups: if ordered {
+                Vec::new()
+            } else {
+                moved.iter().filter_map(joined).collect()
+            },
+            marked: Mutex::default(),
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, MarkedMeanwhile> {
+        self.marked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn old(&self) -> impl Iterator<Item = &Add> {
+        self.groups.iter().flat_map(|g| g.old.iter().map(|(add, _)| add))
+    }
+
+    /// Deletes the vectors of a commit that didn't happen.
+    fn undo(&self) {
+        let files = std::mem::take(&mut self.locked().vector_files);
+        for file in files {
+            if let Err(e) = block_on(self.store.delete(&file)) {
+                tracing::warn!(%file, error = %e, "a file of deletion vectors is left behind: vacuum removes it");
+            }
+        }
+    }
+}
+
+impl Marks for MovedRows {
+    fn paths(&self) -> HashSet<String> {
+        self.old().filter_map(|add| paths::decode(&add.path).ok()).collect()
+    }
+
+    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
+        Box::pin(async move {
+            let now = {
+                let mut marked = self.locked();
+                for file in files {
+                    let path = paths::decode(&file.path)?;
+                    let old = self.old().find(|old| paths::decode(&old.path).is_ok_and(|p| p == path));
+                    let old = old.ok_or_else(|| Error::internal("rows were marked of a file that wasn't moved"))?;
+                    marked.files.insert(old.path.clone(), file);
+                }
+                marked.files.clone()
+            };
+            let touched = |g: &&Joined| g.old.iter().any(|(old, _)| now.contains_key(&old.path));
+            let groups: Vec<&Joined> = self.groups.iter().filter(touched).collect();
+            let done = carry(&self.store, &groups, &now, now_ms()).await?;
+            self.locked().vector_files.extend(done.vector_file);
+            let mut replaced = HashSet::new();
+            for path in now.keys().chain(groups.iter().map(|g| &g.new.path)) {
+                replaced.insert(paths::decode(path)?);
+            }
+            let still = |add: Add| Add {
+                data_change: false,
+                ..add
+            };
+            Ok(MarkedAgain {
+                replaced,
+                removes: done.removes,
+                adds: done.adds.into_iter().map(still).collect(),
+            })
         })
     }
 }

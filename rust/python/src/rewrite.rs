@@ -7,24 +7,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use deltaplane_data::{
-    FILE, FileRead, IdentityValues, Marked, Patcher, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, RowSink, Vectors,
-    Written, is_outdated, take_out, take_out_again,
+    FILE, FileRead, IdentityValues, Marked, Patcher, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink,
+    Written, is_outdated, take_out,
 };
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{Marks, Rewrite as Plan, RewriteRequest, Rewritten, now_ms};
-use deltaplane_protocol::actions::{Add, DeletionVector, Remove, claimed_sum};
+use deltaplane_log::{Rewrite as Plan, RewriteRequest, Rewritten, now_ms};
+use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
 use deltaplane_protocol::deletion_vectors::{Positions, num_records};
 use deltaplane_protocol::features::identity_columns;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::paths;
-use deltaplane_store::{Store, block_on};
-use futures::future::BoxFuture;
+use deltaplane_store::block_on;
 use futures::{StreamExt, TryStreamExt, stream};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use crate::arrow_bridge::reader_of;
 use crate::errors::run;
+use crate::marked_rows::MarkedRows;
 use crate::patches::Patches;
 use crate::rewrite_tasks::{Outcome, TaskSpec};
 use crate::scan::{Scan, read_spec};
@@ -72,60 +72,6 @@ impl State {
     }
 }
 
-/// The rows that a command deletes by vectors.
-struct MarkedRows {
-    store: Store,
-    files: Vec<PickedFile>,
-    adopted: Vec<(Add, Add)>,
-    vector_files: Mutex<Vec<String>>,
-}
-
-impl MarkedRows {
-    fn locked(&self) -> MutexGuard<'_, Vec<String>> {
-        self.vector_files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The picked rows of these files; those that tasks marked are what their new vectors have and the old ones haven't.
-    async fn picked_of(&self, files: &[Add]) -> Result<Vec<PickedFile>> {
-        let vectors = Vectors::new(self.store.clone());
-        let load = async |dv: Option<&DeletionVector>| match dv {
-            Some(dv) => vectors.load(dv).await,
-            None => Ok(Positions::new()),
-        };
-        let mut picked = self.files.clone();
-        for (old, new) in &self.adopted {
-            if files.iter().any(|f| f.path == old.path) {
-                let before = load(old.deletion_vector.as_ref()).await?;
-                let after = load(new.deletion_vector.as_ref()).await?;
-                let rows = after.iter().filter(|row| !before.contains(*row)).collect();
-                picked.push(PickedFile::new(old.clone(), rows));
-            }
-        }
-        Ok(picked)
-    }
-}
-
-impl Marks for MarkedRows {
-    fn paths(&self) -> HashSet<String> {
-        // Those of files of the log: they were decoded when rows of them were found.
-        let files = self.files.iter().map(|f| &f.add);
-        files
-            .chain(self.adopted.iter().map(|(old, _)| old))
-            .filter_map(|add| paths::decode(&add.path).ok())
-            .collect()
-    }
-
-    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<(Vec<Remove>, Vec<Add>)>> {
-        Box::pin(async move {
-            let marked = take_out_again(&self.store, &self.picked_of(&files).await?, files, now_ms()).await?;
-            self.locked().extend(marked.vector_file);
-            Ok((marked.removes, marked.adds))
-        })
-    }
-}
-
-/// Smaller files are written whole, several of them as one.
-const PATCHED_BYTES: i64 = 1 << 20;
 /// Footers that are read at once.
 const PARALLEL_FOOTERS: usize = 16;
 
@@ -555,7 +501,7 @@ impl Rewrite {
             let mut state = self.locked();
             let (done, marks) = self.done(&state, metrics)?;
             let committed = block_on(self.plan.commit(done));
-            state.vector_files.append(&mut marks.locked());
+            state.vector_files.extend(marks.take_vector_files());
             Ok(committed?.version)
         })
     }
@@ -593,12 +539,12 @@ impl Rewrite {
             serde_json::from_str(metrics).map_err(|e| Error::invalid_argument(format!("not metrics: {e}")))?;
         let marked: HashSet<&str> = state.taken_out.adds.iter().map(|a| a.path.as_str()).collect();
         let files = state.files.iter().filter(|f| marked.contains(f.add.path.as_str()));
-        let marks = Arc::new(MarkedRows {
-            store: self.plan.store().clone(),
-            files: files.cloned().collect(),
-            adopted: state.adopted.clone(),
-            vector_files: Mutex::default(),
-        });
+        let marks = Arc::new(MarkedRows::new(
+            self.plan.store().clone(),
+            files.cloned().collect(),
+            state.adopted.clone(),
+            self.row_ids()?,
+        ));
         let done = Rewritten {
             adds: [state.written.adds.as_slice(), &state.taken_out.adds].concat(),
             removes: state.taken_out.removes.clone(),
@@ -607,6 +553,15 @@ impl Rewrite {
             metrics,
         };
         Ok((done, marks))
+    }
+
+    /// How to read the ids of rows and their places, where rows have ids that moved ones keep.
+    fn row_ids(&self) -> Result<Option<ReadSpec>> {
+        let columns = vec![ROW_ID.to_owned(), ROW.to_owned()];
+        match self.plan.stored_ids()? {
+            Some(_) => read_spec(self.plan.base(), Some(columns)).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Notes what would be copied, as far as the log tells; else by counting the rows.

@@ -5,12 +5,14 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::paths;
 use deltaplane_sorting::Keyed;
+use parquet::basic::CompressionCodec;
+use parquet::schema::types::ColumnDescPtr;
 use tokio::task::JoinHandle;
 
 use super::Arrangement;
-use crate::write::{RowSink, WriteSpec, Written};
+use crate::write::{CopiedColumn, RowSink, WriteSpec, Written};
 
-/// Files whose last rows may be encoded at once: each holds a row group.
+/// Files whose last rows may be encoded at once, at most: each holds a row group.
 const MOST_ENDING: usize = 4;
 
 /// The files of one arrangement.
@@ -62,6 +64,20 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
+    /// Writes a row group of which some columns are copied.
+    pub(super) async fn write_beside(
+        &mut self,
+        columns: Vec<(usize, CopiedColumn)>,
+        batches: Vec<RecordBatch>,
+    ) -> Result<()> {
+        self.sink()?.write_beside(columns, batches).await
+    }
+
+    /// The columns that may be copied, as `FileWriter::copyable`.
+    pub(super) fn copyable(&mut self) -> Result<(Vec<(usize, ColumnDescPtr)>, CompressionCodec)> {
+        self.sink()?.copyable()
+    }
+
     /// Writes sorted rows; where keys of one file have these bytes in common, it ends with them and by nothing else.
     pub(super) async fn write_keyed(&mut self, slice: &Keyed, file_bytes: usize) -> Result<()> {
         let rows = RecordBatch::from(&slice.rows);
@@ -104,7 +120,7 @@ impl<'a> Outputs<'a> {
     async fn end(&mut self) -> Result<()> {
         self.left = self.most;
         let Some(sink) = self.sink.take() else { return Ok(()) };
-        while self.ending.len() >= MOST_ENDING {
+        while self.ending.len() >= self.of.parallelism.clamp(1, MOST_ENDING) {
             self.collect_one().await?;
         }
         self.ending.push(tokio::spawn(sink.finish()));

@@ -2,13 +2,20 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::array::{AsArray, Int64Array, RecordBatch};
+use arrow::array::{
+    ArrayRef, AsArray, Date32Array, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+};
 use arrow::datatypes::Int64Type;
 use deltaplane_protocol::schema::Primitive;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader};
+
+use futures::TryStreamExt;
 
 use super::*;
+use crate::read::Picked;
 use crate::testing::{Folder, schema};
-use crate::write::FileWriter;
+use crate::write::{Compression, FileWriter};
 
 const ROWS: i64 = 40_000;
 const PER_FILE: usize = 10_000;
@@ -129,4 +136,115 @@ async fn what_fails_leaves_no_file() {
         assert!(stopped.stop.load(Ordering::Relaxed));
     }
     assert_eq!(folder.keys().len(), before);
+}
+
+const COPIED_FILES: usize = 16;
+
+/// Columns of all types whose pages may be copied, and one that repeats.
+fn many_types(first: i64) -> RecordBatch {
+    let n = || first..first + PER_FILE as i64;
+    let mixed = |n: i64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64);
+    let price = Decimal128Array::from_iter_values(n().map(|n| i128::from(mixed(n) % 10_000_000_000)));
+    let at = TimestampMicrosecondArray::from_iter_values(n().map(|n| mixed(n) / 10_000));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        (
+            "long",
+            Arc::new(n().map(|n| (n % 5 != 0).then_some(mixed(n))).collect::<Int64Array>()),
+        ),
+        (
+            "date",
+            Arc::new(Date32Array::from_iter_values(n().map(|n| i32::try_from(n).unwrap()))),
+        ),
+        (
+            "double",
+            Arc::new(Float64Array::from_iter_values(n().map(|n| mixed(n) as f64 / 3.0))),
+        ),
+        (
+            "text",
+            Arc::new(StringArray::from_iter_values(n().map(|n| format!("{:x}", mixed(n))))),
+        ),
+        ("at", Arc::new(at.with_timezone("UTC"))),
+        ("price", Arc::new(price.with_precision_and_scale(12, 2).unwrap())),
+        ("nothing", Arc::new(Int64Array::new_null(PER_FILE))),
+        (
+            "repeats",
+            Arc::new(StringArray::from_iter_values(n().map(|n| format!("name {}", n % 7)))),
+        ),
+    ];
+    crate::testing::batch(columns)
+}
+
+fn of_many_types(folder: &Folder, compression: Compression) -> Arrangement {
+    let price = Primitive::Decimal {
+        precision: 12,
+        scale: 2,
+    };
+    let schema = schema(&[
+        ("long", Primitive::Long),
+        ("date", Primitive::Date),
+        ("double", Primitive::Double),
+        ("text", Primitive::String),
+        ("at", Primitive::Timestamp),
+        ("price", price),
+        ("nothing", Primitive::Long),
+        ("repeats", Primitive::String),
+    ]);
+    let write = WriteSpec {
+        compression,
+        ..WriteSpec::new(schema.clone(), Vec::new(), 0)
+    };
+    Arrangement {
+        read: Arc::new(ReadSpec::new(schema, Vec::new())),
+        write,
+        ..arrangement(folder, None, 0)
+    }
+}
+
+/// Of each column whether it has a dictionary, and its pages.
+async fn pages_of(folder: &Folder, add: &Add) -> Vec<(bool, usize)> {
+    let bytes = folder.store.read(&add.path).await.unwrap();
+    let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Required);
+    let footer = reader.parse_and_finish(&bytes).unwrap();
+    let index = footer.page_index().unwrap().clone();
+    let columns = footer.row_group(0).columns().iter().enumerate();
+    let pages = |at: usize| index.offset_index(0, at).unwrap().page_locations.len();
+    columns
+        .map(|(at, c)| (c.dictionary_page_offset().is_some(), pages(at)))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copied_pages_mean_what_their_rows_do() {
+    let folder = Folder::new();
+    let way = of_many_types(&folder, Compression::Zstd(1));
+    let spec = WriteSpec {
+        target_file_size_bytes: 1,
+        ..way.write.clone()
+    };
+    let mut writer = FileWriter::new(folder.store.clone(), spec).unwrap();
+    for file in 0..COPIED_FILES {
+        writer.write(many_types((file * PER_FILE) as i64)).await.unwrap();
+    }
+    let adds = writer.finish().await.unwrap();
+    assert_eq!(adds.len(), COPIED_FILES);
+    let mut files: Vec<FileRead> = adds.iter().map(|a| FileRead::of(a).unwrap()).collect();
+    let copied = way.run(files.clone(), 1).await.unwrap();
+    // Pages of another codec can't be copied.
+    let encoded = of_many_types(&folder, Compression::Snappy)
+        .run(files.clone(), 1)
+        .await
+        .unwrap();
+    let rows = |adds: &[Add]| folder.read_all(way.read.as_ref().clone(), adds).unwrap();
+    assert_eq!(rows(&copied), rows(&adds));
+    assert_eq!(rows(&encoded), rows(&adds));
+    // P160, P162, P163
+    assert_eq!(copied[0].stats, encoded[0].stats);
+    let pages = pages_of(&folder, &copied[0]).await;
+    assert_eq!(pages[..6], [(false, COPIED_FILES); 6]);
+    assert!(pages[7].0 && pages[7].1 < COPIED_FILES);
+    // A file of which rows are left out is decoded, and so are its neighbours: too few rows for a group of their own.
+    files[3].picked = Some(Picked::Without(Arc::new([0, 5].into_iter().collect())));
+    let less = way.run(files, 1).await.unwrap();
+    assert_eq!(rows(&less).num_rows(), COPIED_FILES * PER_FILE - 2);
+    assert!(pages_of(&folder, &less[0]).await[0].1 < COPIED_FILES);
 }

@@ -1,7 +1,9 @@
 //! Reads data files as a table's rows: what is asked (`ReadSpec`), of which files (`FileRead`).
 //! `source` fetches bytes, `vectors` deleted rows, `plan` fits a file to the table, `row_groups` and `pages`
-//! skip, `decode` makes batches, `scan` runs all in parallel. Knows no log; called by the API's scans and `footer`.
+//! skip, `decode` makes batches, `scan` runs all in parallel; `chunks` reads columns as they are. Knows no log; called by
+//! the API's scans, `arrange` and `footer`.
 
+mod chunks;
 mod decode;
 mod hidden;
 mod outdated;
@@ -28,6 +30,7 @@ use deltaplane_protocol::schema::{Field, StructType};
 use deltaplane_store::Store;
 use parquet::file::metadata::ParquetMetaData;
 
+pub(crate) use chunks::{Chunk, FileChunks, Wanted, chunks, may_be_copied};
 pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
 pub use outdated::is_outdated;
 pub use scan::{read_file, scan};

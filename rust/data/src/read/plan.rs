@@ -319,7 +319,7 @@ fn row_bytes(metadata: &ArrowReaderMetadata, leaves: &[usize]) -> usize {
 }
 
 /// A file's columns, found as the mapping says.
-struct Lookup<'a> {
+pub(super) struct Lookup<'a> {
     fields: &'a Fields,
     mapping: Mapping,
     /// First leaf of each column.
@@ -330,7 +330,7 @@ struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    fn new(fields: &'a Fields, mapping: Mapping) -> Self {
+    pub(super) fn new(fields: &'a Fields, mapping: Mapping) -> Self {
         let mut first_leaf = Vec::with_capacity(fields.len());
         let mut next = 0;
         let mut exact = HashMap::with_capacity(fields.len());
@@ -356,7 +356,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// Position, field and first leaf of a column.
-    fn find(&self, field: &Field) -> Result<Option<(usize, &'a FieldRef, usize)>> {
+    pub(super) fn find(&self, field: &Field) -> Result<Option<(usize, &'a FieldRef, usize)>> {
         // A column without an id isn't the table's own: the change data feed's stand under their names.
         let Some(id) = self.mapping.id(field) else {
             return Ok(self.find_by_name(self.mapping.physical_name(field)));

@@ -86,7 +86,7 @@ fn not_found(e: Error) -> Error {
     }
 }
 
-fn corrupt(e: &ParquetError) -> Error {
+pub(super) fn corrupt(e: &ParquetError) -> Error {
     Error::corrupt_file(format!(
         "a data file isn't readable Parquet ({e}): it was cut short or damaged; restore it, or remove it from the table"
     ))

@@ -96,6 +96,11 @@ impl Leaf {
         Ok(())
     }
 
+    /// Takes in rows that are known to be null.
+    pub(super) fn count_nulls(&mut self, rows: u64) {
+        self.nulls = self.nulls.saturating_add(rows);
+    }
+
     pub(super) fn null_count(&self) -> u64 {
         self.nulls
     }

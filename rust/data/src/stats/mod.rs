@@ -122,6 +122,17 @@ impl ColumnStats {
         self.update_below(array, None)
     }
 
+    /// Takes in rows of which only the bounds, as values of this column, and the number of nulls are known.
+    pub(crate) fn absorb(&mut self, bounds: Option<&ArrayRef>, nulls: u64) -> Result<()> {
+        if let Some(bounds) = bounds {
+            self.update(bounds)?;
+        }
+        if let Node::Leaf(leaf) = &mut self.node {
+            leaf.count_nulls(nulls);
+        }
+        Ok(())
+    }
+
     fn update_below(&mut self, array: &ArrayRef, parent: Option<&NullBuffer>) -> Result<()> {
         match &mut self.node {
             Node::Leaf(leaf) | Node::Variant(leaf, _) => leaf.update(array, parent),

@@ -12,21 +12,24 @@ use deltaplane_protocol::schema::StructType;
 use deltaplane_store::{Store, Upload};
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::basic::{Compression as Codec, GzipLevel, ZstdLevel};
+use parquet::basic::{Compression as Codec, CompressionCodec, GzipLevel, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{ColumnPath, SchemaDescriptor};
+use parquet::schema::types::{ColumnDescPtr, ColumnPath, SchemaDescriptor};
 use uuid::Uuid;
 
+use super::copied::CopiedColumn;
+use super::parts::Parts;
 use super::repeats::hardly_repeats;
 use super::{Compression, FileKind, WriteSpec, logged_path};
+use crate::read::may_be_copied;
 use crate::shred::Layout;
 use crate::stats::{self, ColumnStats};
 use crate::types::file_schema;
 
 /// An encoded row group of this many bytes is ended, however few its rows.
-const ROW_GROUP_BYTES: usize = 128 << 20;
+pub(super) const ROW_GROUP_BYTES: usize = 128 << 20;
 
 /// A row group of at most this many values is encoded by one thread: a second would cost more than it brings.
 const ALONE_VALUES: usize = 65_536;
@@ -73,6 +76,26 @@ impl FileSpec {
         })
     }
 
+    /// The leaf that each column is in the files, where it is one whose pages may come from other files.
+    pub(super) fn copyable(&self) -> Result<Vec<Option<ColumnDescPtr>>> {
+        let schema = FileSpec::in_parquet(&self.schema)?;
+        let mut leaves = schema.columns().iter();
+        let fields = self.schema.fields().iter().map(|f| {
+            let mut own = leaves.by_ref().take(leaf_count(f.data_type()));
+            let first = own
+                .next()
+                .filter(|leaf| leaf.path().parts().len() == 1 && may_be_copied(leaf));
+            own.for_each(drop);
+            first.cloned()
+        });
+        Ok(fields.collect())
+    }
+
+    /// How pages are compressed.
+    pub(super) fn codec(&self) -> Result<CompressionCodec> {
+        codec(self.compression).map(CompressionCodec::from)
+    }
+
     /// The decoded path of a new file in this directory of a partition.
     pub(super) fn new_path(&self, dir: &str, number: usize) -> String {
         let (kind, id, extension) = (self.kind, Uuid::new_v4(), self.extension());
@@ -101,7 +124,8 @@ impl FileSpec {
         let unique: Vec<_> = names
             .iter()
             .zip(columns)
-            .filter(|(_, c)| hardly_repeats(c))
+            // A column without rows comes as pages, which have no dictionary.
+            .filter(|(_, c)| *c.data_type() == ArrowType::Null || hardly_repeats(c))
             .map(|(name, _)| (*name).to_owned())
             .collect();
         if unique.is_empty() {
@@ -173,10 +197,30 @@ struct Column {
     writers: Vec<ArrowColumnWriter>,
     stats: Option<ColumnStats>,
     layout: Layout,
+    /// What the column is in this row group, instead of its rows.
+    copied: Option<CopiedColumn>,
+}
+
+/// A column of a row group.
+enum Chunk {
+    Encoded(ArrowColumnChunk),
+    Copied(CopiedColumn),
 }
 
 impl Column {
+    fn copy(&mut self, copied: CopiedColumn) -> Result<()> {
+        if let Some(stats) = &mut self.stats {
+            let (bounds, nulls) = copied.bounds(self.field.data_type())?;
+            stats.absorb(bounds.as_ref(), nulls)?;
+        }
+        self.copied = Some(copied);
+        Ok(())
+    }
+
     fn encode(&mut self, array: &ArrayRef) -> Result<()> {
+        if self.copied.is_some() {
+            return Ok(());
+        }
         if let Some(stats) = &mut self.stats {
             stats.update(array)?;
         }
@@ -191,11 +235,14 @@ impl Column {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<Vec<ArrowColumnChunk>> {
+    fn close(&mut self) -> Result<Vec<Chunk>> {
         let writers = std::mem::take(&mut self.writers);
+        if let Some(copied) = self.copied.take() {
+            return Ok(vec![Chunk::Copied(copied)]);
+        }
         let chunks = writers
             .into_iter()
-            .map(ArrowColumnWriter::close)
+            .map(|w| w.close().map(Chunk::Encoded))
             .collect::<Result<Vec<_>, _>>();
         chunks.map_err(|e| encoding(self.field.name(), &e))
     }
@@ -212,7 +259,7 @@ pub(super) struct OpenFile {
     path: String,
     partition_values: PartitionValues,
     upload: Upload,
-    writer: SerializedFileWriter<Vec<u8>>,
+    writer: SerializedFileWriter<Parts>,
     factory: ArrowRowGroupWriterFactory,
     /// Empty while columns are being encoded, and for good after that failed.
     columns: Vec<Column>,
@@ -238,8 +285,8 @@ impl OpenFile {
         let fields = spec.schema.fields().iter().zip(&layouts).map(|(f, l)| l.field(f));
         let arrow = Arc::new(Schema::new(fields.collect::<Fields>()));
         let schema = FileSpec::in_parquet(&arrow).map_err(|e| e.with_path(path.clone()))?;
-        let writer =
-            SerializedFileWriter::new(Vec::new(), schema.root_schema_ptr(), spec.properties(rows)).map_err(wrap)?;
+        let writer = SerializedFileWriter::new(Parts::default(), schema.root_schema_ptr(), spec.properties(rows))
+            .map_err(wrap)?;
         let factory = ArrowRowGroupWriterFactory::new(&writer, arrow.clone());
         let columns = arrow.fields().iter().zip(&spec.stats).zip(layouts);
         let columns = columns
@@ -248,6 +295,7 @@ impl OpenFile {
                 writers: Vec::new(),
                 stats: s.clone(),
                 layout,
+                copied: None,
             })
             .collect();
         let upload = store.upload(&path).await?;
@@ -286,6 +334,18 @@ impl OpenFile {
         self.columns.iter().flat_map(|c| &c.writers)
     }
 
+    /// Begins a row group in which these columns, by their numbers, are copied; all have equally many rows, at most those
+    /// of a row group. What the rows that follow have there is left out.
+    pub(super) async fn copy(&mut self, columns: Vec<(usize, CopiedColumn)>) -> Result<()> {
+        self.end_row_group().await?;
+        for (at, copied) in columns {
+            let column = self.columns.get_mut(at);
+            let column = column.ok_or_else(|| Error::internal("a column was copied that the file doesn't have"))?;
+            column.copy(copied)?;
+        }
+        Ok(())
+    }
+
     /// Encodes rows, ending row groups as they fill.
     pub(super) async fn encode(&mut self, rows: RecordBatch) -> Result<()> {
         let mut from = 0;
@@ -295,7 +355,9 @@ impl OpenFile {
             self.run(Some(rows.slice(from, n)), full).await?;
             from += n;
         }
-        if self.memory_bytes() >= ROW_GROUP_BYTES {
+        // Copied columns are a row group's whole ones.
+        let copies = self.columns.iter().any(|c| c.copied.is_some());
+        if !copies && self.memory_bytes() >= ROW_GROUP_BYTES {
             self.end_row_group().await?;
         }
         Ok(())
@@ -366,18 +428,31 @@ impl OpenFile {
         Ok(columns)
     }
 
-    async fn append(&mut self, chunks: Vec<ArrowColumnChunk>) -> Result<()> {
+    async fn append(&mut self, chunks: Vec<Chunk>) -> Result<()> {
         let wrap = |e: ParquetError| Error::internal(format!("ending a row group failed: {e}"));
         let mut group = self.writer.next_row_group().map_err(wrap)?;
         for chunk in chunks {
-            chunk.append_to_row_group(&mut group).map_err(wrap)?;
+            match chunk {
+                Chunk::Encoded(chunk) => chunk.append_to_row_group(&mut group).map_err(wrap)?,
+                Chunk::Copied(column) if column.rows == self.group_rows as u64 => {
+                    column.append_to(&mut group).map_err(wrap)?;
+                }
+                Chunk::Copied(column) => {
+                    return Err(Error::internal(format!(
+                        "a column of {} rows was copied into a row group of {}",
+                        column.rows, self.group_rows
+                    )));
+                }
+            }
         }
         group.close().map_err(wrap)?;
         self.groups += 1;
         self.group_rows = 0;
         self.writer.flush().map_err(|e| wrap(e.into()))?;
-        let bytes = std::mem::take(self.writer.inner_mut());
-        self.upload.write(Bytes::from(bytes)).await
+        for bytes in self.writer.inner_mut().take() {
+            self.upload.write(bytes).await?;
+        }
+        Ok(())
     }
 
     /// Ends the last row group and writes the footer; [`Closing::finish`] then makes the file durable.
@@ -386,7 +461,7 @@ impl OpenFile {
         let stats: Vec<_> = std::mem::take(&mut self.columns).into_iter().map(|c| c.stats).collect();
         let stats = stats::to_json(self.rows, &stats);
         let wrap = |e: ParquetError| Error::internal(format!("writing a Parquet footer failed: {e}"));
-        let tail = self.writer.into_inner().map_err(wrap)?;
+        let mut tail = self.writer.into_inner().map_err(wrap)?;
         let add = Add {
             path: logged_path(&self.path),
             partition_values: self.partition_values,
@@ -397,7 +472,7 @@ impl OpenFile {
         };
         Ok(Closing {
             upload: self.upload,
-            tail: Bytes::from(tail),
+            tail: tail.take(),
             add,
         })
     }
@@ -413,14 +488,16 @@ impl OpenFile {
 /// A file of which only the last bytes and the store's confirmation are missing.
 pub(super) struct Closing {
     upload: Upload,
-    tail: Bytes,
+    tail: Vec<Bytes>,
     add: Add,
 }
 
 impl Closing {
     /// Sends the rest; the add's size is what the store confirmed.
     pub(super) async fn finish(mut self) -> Result<Add> {
-        self.upload.write(self.tail).await?;
+        for bytes in self.tail {
+            self.upload.write(bytes).await?;
+        }
         let size = self.upload.finish().await?;
         Ok(Add {
             size: i64::try_from(size).unwrap_or(i64::MAX),
@@ -429,7 +506,7 @@ impl Closing {
     }
 }
 
-type Encoded = (usize, Column, Vec<ArrowColumnChunk>);
+type Encoded = (usize, Column, Vec<Chunk>);
 
 /// Takes columns from the queue until it is empty.
 fn encode_columns(

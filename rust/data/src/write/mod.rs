@@ -2,9 +2,11 @@
 //! Owns partitions, file size and memory; `split` groups rows, `file` encodes one Parquet file.
 //! Called by every command that writes rows, on a driver as on an executor.
 
+mod copied;
 mod file;
 mod kinds;
 mod marks;
+mod parts;
 mod patch;
 mod repeats;
 mod sink;
@@ -22,11 +24,14 @@ use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{DataType, Primitive, StructType};
 use deltaplane_store::Store;
+use parquet::basic::CompressionCodec;
+use parquet::schema::types::ColumnDescPtr;
 use tokio::task::JoinHandle;
 
 use crate::stats::StatsConfig;
 use crate::types::{row_schema, without_void};
-use file::{FileSpec, OpenFile};
+pub(crate) use copied::CopiedColumn;
+use file::{FileSpec, OpenFile, ROW_GROUP_BYTES};
 pub use kinds::FileKind;
 use kinds::{as_change, change_file, name_ids};
 pub use marks::{Marked, mark_rows};
@@ -137,6 +142,11 @@ fn of_files(spec: &WriteSpec) -> Result<(Vec<String>, StructType)> {
     Ok((partition_columns, stored))
 }
 
+/// What a row group may hold at most, by these files' spec.
+pub(crate) fn row_group_limits(spec: &WriteSpec) -> (u64, u64) {
+    (spec.row_group_rows.max(1) as u64, ROW_GROUP_BYTES as u64)
+}
+
 /// Rows of one partition on their way into a file.
 struct Partition {
     values: PartitionValues,
@@ -229,23 +239,62 @@ impl FileWriter {
             )));
         }
         for part in self.splitter.split(&batch, CHUNK_ROWS)? {
-            let p = self
-                .partitions
-                .entry(part.key.clone())
-                .or_insert_with_key(|key| Partition {
-                    dir: self.splitter.dir(key),
-                    values: self.splitter.values(key),
-                    pending: Vec::new(),
-                    pending_rows: 0,
-                    pending_bytes: 0,
-                    file: None,
-                });
+            let p = self.partition(&part.key);
             p.add(part.rows);
             if p.pending_rows >= CHUNK_ROWS && (p.file.is_some() || self.open_files < self.max_open) {
                 self.encode(&part.key).await?;
             }
         }
         self.bound_memory().await
+    }
+
+    /// The columns whose pages may be copied from other files: their positions in the table's schema, and the leaf that
+    /// each is in new files. How the pages must be compressed.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` for a schema that Parquet can't hold.
+    pub(crate) fn copyable(&self) -> Result<(Vec<(usize, ColumnDescPtr)>, CompressionCodec)> {
+        let leaves = self.splitter.stored().zip(self.spec.copyable()?);
+        let found = leaves.filter_map(|(at, leaf)| Some((at, leaf?))).collect();
+        Ok((found, self.spec.codec()?))
+    }
+
+    /// Writes a row group of its own in which some columns, by their positions in the table's schema, are copied. The
+    /// batches are in the table's schema but for these columns, which are of Arrow's null type, and of one partition.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); `Internal` where rows and copied columns aren't equally many.
+    pub(crate) async fn write_beside(
+        &mut self,
+        columns: Vec<(usize, CopiedColumn)>,
+        batches: Vec<RecordBatch>,
+    ) -> Result<()> {
+        let places: Vec<usize> = self.splitter.stored().collect();
+        let place = |at: usize| places.iter().position(|p| *p == at);
+        let columns = columns
+            .into_iter()
+            .map(|(at, c)| Some((place(at)?, c)))
+            .collect::<Option<Vec<_>>>();
+        let mut columns = Some(columns.ok_or_else(|| Error::internal("a column was copied that isn't stored"))?);
+        let mut key = Vec::new();
+        for batch in batches {
+            for part in self.splitter.split(&batch, 0)? {
+                if let Some(columns) = columns.take() {
+                    key.clone_from(&part.key);
+                    self.partition(&key);
+                    self.encode(&key).await?;
+                    self.open(&key, &part.rows).await?.copy(columns).await?;
+                }
+                if part.key != key {
+                    return Err(Error::internal("a row group was to be of several partitions"));
+                }
+                self.open(&key, &part.rows).await?.encode(part.rows).await?;
+            }
+        }
+        match self.partitions.get_mut(&key).and_then(|p| p.file.as_mut()) {
+            Some(file) => file.end_row_group().await,
+            None => Ok(()),
+        }
     }
 
     /// Ends all files and returns their adds in the order in which the files were begun.
@@ -306,19 +355,37 @@ impl FileWriter {
         Ok(())
     }
 
-    async fn encode_chunk(&mut self, key: &[Option<String>], rows: RecordBatch) -> Result<()> {
-        let Some(p) = self.partitions.get_mut(key) else {
-            return Ok(());
+    fn partition(&mut self, key: &[Option<String>]) -> &mut Partition {
+        let begin = |key: &Vec<Option<String>>| Partition {
+            dir: self.splitter.dir(key),
+            values: self.splitter.values(key),
+            pending: Vec::new(),
+            pending_rows: 0,
+            pending_bytes: 0,
+            file: None,
         };
-        let file = match &mut p.file {
-            Some(file) => file,
+        self.partitions.entry(key.to_vec()).or_insert_with_key(begin)
+    }
+
+    /// The open file of a partition; where there is none, one is begun that will begin with these rows.
+    async fn open(&mut self, key: &[Option<String>], rows: &RecordBatch) -> Result<&mut OpenFile> {
+        let Some(p) = self.partitions.get_mut(key) else {
+            return Err(Error::internal("rows of a partition that wasn't begun"));
+        };
+        match &mut p.file {
+            Some(file) => Ok(file),
             slot => {
                 let (number, path) = self.begun.new_file(&self.spec, &p.dir);
                 self.open_files += 1;
                 let values = p.values.clone();
-                slot.insert(OpenFile::create(&self.store, self.spec.clone(), number, path, values, &rows).await?)
+                let file = OpenFile::create(&self.store, self.spec.clone(), number, path, values, rows).await?;
+                Ok(slot.insert(file))
             }
-        };
+        }
+    }
+
+    async fn encode_chunk(&mut self, key: &[Option<String>], rows: RecordBatch) -> Result<()> {
+        let file = self.open(key, &rows).await?;
         file.encode(rows).await?;
         if file.bytes() >= self.target_file_size_bytes {
             self.close(key).await?;

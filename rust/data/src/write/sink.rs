@@ -9,8 +9,10 @@ use deltaplane_protocol::actions::{Add, AddCdcFile};
 use deltaplane_protocol::features::StoredIds;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::Store;
+use parquet::basic::CompressionCodec;
+use parquet::schema::types::ColumnDescPtr;
 
-use super::{FileWriter, WriteSpec, as_change, change_file, name_ids};
+use super::{CopiedColumn, FileWriter, WriteSpec, as_change, change_file, name_ids};
 use crate::cast::cast_batch;
 
 /// What a command wrote.
@@ -74,6 +76,25 @@ impl RowSink {
             Some(ids) => self.data.write(&name_ids(batch, ids)?).await,
             None => self.data.write(batch).await,
         }
+    }
+
+    /// As `FileWriter::copyable`.
+    pub(crate) fn copyable(&self) -> Result<(Vec<(usize, ColumnDescPtr)>, CompressionCodec)> {
+        self.data.writer.copyable()
+    }
+
+    /// As `FileWriter::write_beside`; ids and versions are the scan's hidden columns.
+    pub(crate) async fn write_beside(
+        &mut self,
+        columns: Vec<(usize, CopiedColumn)>,
+        batches: Vec<RecordBatch>,
+    ) -> Result<()> {
+        let named = |batch: RecordBatch| match &self.ids {
+            Some(ids) => name_ids(&batch, ids),
+            None => Ok(batch),
+        };
+        let batches = batches.into_iter().map(named).collect::<Result<_>>()?;
+        self.data.writer.write_beside(columns, batches).await
     }
 
     /// Records what happened to rows, where changes are recorded.

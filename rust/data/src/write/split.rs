@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::take_record_batch;
-use arrow::datatypes::{DataType as ArrowType, SchemaRef};
+use arrow::datatypes::{DataType as ArrowType, Schema, SchemaRef};
 use arrow::row::{RowConverter, Rows, SortField};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::PartitionValues;
@@ -124,6 +124,11 @@ impl Splitter {
             let Some(array) = batch.columns().get(*i) else {
                 return Err(Error::internal("a batch has fewer columns than the table"));
             };
+            if *array.data_type() == ArrowType::Null && row_type(t) != ArrowType::Null {
+                // Copied: the rows are elsewhere.
+                columns.push(array.clone());
+                continue;
+            }
             let name = batch
                 .schema_ref()
                 .fields()
@@ -135,8 +140,25 @@ impl Splitter {
             columns.push(convert.apply(array).map_err(|e| not_cast(&name, &e.to_string()))?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
-            .map_err(|e| not_cast("", &e.to_string()))
+        let fields = self
+            .schema
+            .fields()
+            .iter()
+            .zip(&columns)
+            .map(|(f, c)| match c.data_type() {
+                ArrowType::Null => Arc::new(f.as_ref().clone().with_data_type(ArrowType::Null)),
+                _ => f.clone(),
+            });
+        let schema = match columns.iter().any(|c| *c.data_type() == ArrowType::Null) {
+            true => Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            false => self.schema.clone(),
+        };
+        RecordBatch::try_new_with_options(schema, columns, &options).map_err(|e| not_cast("", &e.to_string()))
+    }
+
+    /// Positions of the stored columns in the table's schema.
+    pub(super) fn stored(&self) -> impl Iterator<Item = usize> {
+        self.stored.iter().map(|(at, _)| *at)
     }
 }
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    AlterRequest, Marks, Rewrite, RewriteRequest, Rewritten, WritePlan, WriteRequest, alter, plan_write,
+    AlterRequest, MarkedAgain, Marks, Rewrite, RewriteRequest, Rewritten, WritePlan, WriteRequest, alter, plan_write,
 };
 use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
 use deltaplane_protocol::deletion_vectors;
 use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{Field, Primitive, StructType};
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
@@ -345,15 +346,16 @@ impl Marks for Marked {
         [self.path.clone()].into()
     }
 
-    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<(Vec<Remove>, Vec<Add>)>> {
+    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
         Box::pin(async move {
-            let (mut removes, mut adds) = (Vec::new(), Vec::new());
+            let mut done = MarkedAgain::default();
             for file in &files {
-                let (r, a) = self.mark(file)?;
-                removes.extend(r);
-                adds.extend(a);
+                let (removes, adds) = self.mark(file)?;
+                done.replaced.insert(paths::decode(&file.path)?);
+                done.removes.extend(removes);
+                done.adds.extend(adds);
             }
-            Ok((removes, adds))
+            Ok(done)
         })
     }
 }

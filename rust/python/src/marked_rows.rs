@@ -1,0 +1,186 @@
+//! The rows that a command deletes by vectors, so that its commit can follow others: on vectors that grew meanwhile, and
+//! in files that rows with ids were moved to. What is marked how is the data crate's matter. Called by `rewrite`.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use deltaplane_data::{FileRead, PickedFile, ReadSpec, Vectors, mark_rows, read_file, take_out_again};
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_log::{MarkedAgain, Marks, now_ms};
+use deltaplane_protocol::actions::{Add, DeletionVector};
+use deltaplane_protocol::deletion_vectors::Positions;
+use deltaplane_protocol::paths;
+use deltaplane_store::Store;
+use futures::TryStreamExt;
+use futures::future::BoxFuture;
+
+/// The rows.
+pub(crate) struct MarkedRows {
+    store: Store,
+    /// Reads the ids of rows and their places, where rows have ids.
+    ids: Option<Arc<ReadSpec>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    files: Vec<PickedFile>,
+    /// What tasks on other machines marked: files as they were, and with their new vectors.
+    adopted: Vec<(Add, Add)>,
+    /// Vectors that were written for later attempts of the commit.
+    vector_files: Vec<String>,
+}
+
+impl MarkedRows {
+    pub(crate) fn new(store: Store, files: Vec<PickedFile>, adopted: Vec<(Add, Add)>, ids: Option<ReadSpec>) -> Self {
+        MarkedRows {
+            store,
+            ids: ids.map(Arc::new),
+            state: Mutex::new(State {
+                files,
+                adopted,
+                vector_files: Vec::new(),
+            }),
+        }
+    }
+
+    /// The files of vectors that attempts of the commit wrote.
+    pub(crate) fn take_vector_files(&self) -> Vec<String> {
+        std::mem::take(&mut self.locked().vector_files)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The picked rows of the files with these decoded paths; those that tasks marked are what their new vectors have and
+    /// the old ones haven't.
+    async fn picked_of(&self, wanted: &HashSet<String>) -> Result<Vec<PickedFile>> {
+        let is_wanted = |add: &Add| paths::decode(&add.path).is_ok_and(|path| wanted.contains(&path));
+        let (mut picked, adopted) = {
+            let state = self.locked();
+            let picked = state.files.iter().filter(|f| is_wanted(&f.add)).cloned();
+            let adopted = state.adopted.iter().filter(|(old, _)| is_wanted(old)).cloned();
+            (picked.collect::<Vec<_>>(), adopted.collect::<Vec<_>>())
+        };
+        let vectors = Vectors::new(self.store.clone());
+        let load = async |dv: Option<&DeletionVector>| match dv {
+            Some(dv) => vectors.load(dv).await,
+            None => Ok(Positions::new()),
+        };
+        for (old, new) in adopted {
+            let before = load(old.deletion_vector.as_ref()).await?;
+            let after = load(new.deletion_vector.as_ref()).await?;
+            let rows = after.iter().filter(|row| !before.contains(*row)).collect();
+            picked.push(PickedFile::new(old, rows));
+        }
+        Ok(picked)
+    }
+
+    /// The ids of picked rows.
+    async fn ids_of(&self, picked: &[PickedFile], spec: &Arc<ReadSpec>) -> Result<HashSet<i64>> {
+        let mut found = HashSet::new();
+        for file in picked {
+            let mut rows = read_file(&self.store, &file.picked()?, spec).await?;
+            while let Some(batch) = rows.try_next().await? {
+                found.extend(batch.column(0).as_primitive::<Int64Type>().values());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where a file's rows with these ids stand.
+    async fn places(&self, file: &Add, ids: &HashSet<i64>, spec: &Arc<ReadSpec>) -> Result<Positions> {
+        let mut found = Positions::new();
+        let mut rows = read_file(&self.store, &FileRead::of(file)?, spec).await?;
+        while let Some(batch) = rows.try_next().await? {
+            let (here, places) = (
+                batch.column(0).as_primitive::<Int64Type>().values(),
+                batch.column(1).as_primitive::<Int64Type>().values(),
+            );
+            for (_, place) in here.iter().zip(places).filter(|(id, _)| ids.contains(id)) {
+                found.insert(u64::try_from(*place).map_err(|_| Error::internal("a row before its file"))?);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn follow(&self, from: HashSet<String>, to: Vec<Add>) -> Result<MarkedAgain> {
+        let spec = self
+            .ids
+            .as_ref()
+            .ok_or_else(|| Error::internal("moved rows without ids were to be found"))?;
+        let picked = self.picked_of(&from).await?;
+        let ids = self.ids_of(&picked, spec).await?;
+        let may_hold = |add: &&Add| picked.iter().any(|f| f.add.partition_values == add.partition_values);
+        let (mut marked, mut found) = (Vec::new(), 0);
+        for add in to.iter().filter(may_hold) {
+            let rows = self.places(add, &ids, spec).await?;
+            if !rows.is_empty() {
+                found += rows.len();
+                marked.push((add.clone(), rows));
+            }
+        }
+        if found != ids.len() as u64 {
+            return Err(Error::new(
+                Kind::ConcurrentDeleteDelete,
+                "other writers moved rows that this transaction deletes, and deleted or changed some of them, first: nothing of this transaction was committed; load the newest version and run it again",
+            ));
+        }
+        let done = mark_rows(&self.store, marked.clone(), now_ms()).await?;
+        let mut replaced = from;
+        for (add, _) in &marked {
+            replaced.insert(paths::decode(&add.path)?);
+        }
+        let mut state = self.locked();
+        let stays = |add: &Add| paths::decode(&add.path).is_ok_and(|path| !replaced.contains(&path));
+        state.files.retain(|f| stays(&f.add));
+        state.adopted.retain(|(old, _)| stays(old));
+        let moved = marked.into_iter().map(|(add, rows)| PickedFile {
+            add,
+            rows: Some(Arc::new(rows)),
+        });
+        state.files.extend(moved);
+        state.vector_files.extend(done.vector_file);
+        Ok(MarkedAgain {
+            replaced,
+            removes: done.removes,
+            adds: done.adds,
+        })
+    }
+}
+
+impl Marks for MarkedRows {
+    fn paths(&self) -> HashSet<String> {
+        // Those of files of the log: they were decoded when rows of them were found.
+        let state = self.locked();
+        let files = state.files.iter().map(|f| &f.add);
+        files
+            .chain(state.adopted.iter().map(|(old, _)| old))
+            .filter_map(|add| paths::decode(&add.path).ok())
+            .collect()
+    }
+
+    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
+        Box::pin(async move {
+            let replaced: HashSet<String> = files.iter().map(|f| paths::decode(&f.path)).collect::<Result<_>>()?;
+            let picked = self.picked_of(&replaced).await?;
+            let marked = take_out_again(&self.store, &picked, files, now_ms()).await?;
+            self.locked().vector_files.extend(marked.vector_file);
+            Ok(MarkedAgain {
+                replaced,
+                removes: marked.removes,
+                adds: marked.adds,
+            })
+        })
+    }
+
+    fn finds_moved(&self) -> bool {
+        self.ids.is_some()
+    }
+
+    fn moved(&self, from: HashSet<String>, to: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
+        Box::pin(self.follow(from, to))
+    }
+}
