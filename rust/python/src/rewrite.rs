@@ -72,6 +72,8 @@ impl State {
     }
 }
 
+/// Smaller files are written whole, several of them as one.
+const PATCHED_BYTES: i64 = 1 << 20;
 /// Footers that are read at once.
 const PARALLEL_FOOTERS: usize = 16;
 

@@ -233,7 +233,7 @@ fn an_object_that_cannot_be_read_takes_all_bounds() {
         })
         .collect();
     let bad: ArrayRef = Arc::new(StructArray::try_new(fields, parts, None).unwrap());
-    assert!(stats(&[good.clone()])["minValues"]["v"].is_string());
+    assert!(stats(std::slice::from_ref(&good))["minValues"]["v"].is_string());
     assert!(stats(&[good, bad])["minValues"]["v"].is_null());
 }
 
