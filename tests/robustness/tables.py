@@ -468,6 +468,7 @@ FILES: dict[str, Spoil] = {
     "a hint beyond all versions": written(HINT, f'{{"version":{2**64 - 1},"size":{MOST}}}'),
     "a hint of the last version": written(HINT, f'{{"version":{MOST},"size":-1}}'),
     "a deep hint": written(HINT, f'{{"version":0,"size":1,"checkpointSchema":{DEEP}}}'),
+    "an empty hint": written(HINT, ""),
     "a hint that is none": written(HINT, b"\xff" * 1000),
     "a hint that is a directory": directory(HINT),
     "a hint that is a link to itself": link_to_itself(HINT),

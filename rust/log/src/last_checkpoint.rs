@@ -39,10 +39,16 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// The hinted version; `None` when the hint is absent or unreadable: then the whole log is listed.
 pub(crate) async fn read(store: &Store) -> Result<Option<u64>> {
+    let key = paths::last_checkpoint();
     // A hint that is cut off doesn't parse.
-    match store.read_range(&paths::last_checkpoint(), 0..MOST_BYTES).await {
+    match store.read_range(&key, 0..MOST_BYTES).await {
         Ok(bytes) => Ok(parse(&bytes)),
-        Err(e) if matches!(e.kind(), Kind::ObjectNotFound | Kind::InvalidArgument) => Ok(None),
+        Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
+        // No range begins within an empty object.
+        Err(e) if e.kind() == Kind::InvalidArgument => match store.head(&key).await {
+            Ok(found) if found.size_bytes == 0 => Ok(None),
+            _ => Err(e),
+        },
         Err(e) => Err(e),
     }
 }
