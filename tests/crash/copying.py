@@ -1,16 +1,35 @@
-"""What the tests of a query that copies a table share: rows for it to copy, and what it has copied.
+"""What the tests of a query that copies a table share: the query, rows for it to copy, and what it has copied.
 
-Used by `test_stream_kill.py` and `test_stream_steps.py`.
+Used by `test_stream_kill.py`, the process that it kills, and `test_stream_steps.py`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from deltaplane import DeltaTable, write_deltalake
+from deltaplane import spark as dp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def started(spark: SparkSession, source: str, target: str, reads: str, writes: str) -> StreamingQuery:
+    """The query, over all that is there now, file by file; `reads` and `writes` are `native` or by the data source."""
+    if reads == "native":
+        stream = dp.read_stream(spark, source, maxFilesPerTrigger=1)
+    else:
+        stream = spark.readStream.format("deltaplane").option("maxFilesPerTrigger", 1).load(source)
+    checkpoint = f"{target}-query"
+    if writes == "native":
+        return dp.write_stream(stream, target, checkpoint, trigger={"availableNow": True})
+    writer = stream.writeStream.format("deltaplane").option("checkpointLocation", checkpoint)
+    return writer.trigger(availableNow=True).start(target)
 
 
 def batches(target: str) -> int:

@@ -26,15 +26,15 @@ KILLS = int(os.environ.get("DELTAPLANE_STREAM_KILLS", "2"))
 KILLS_PER_QUERY = max(1, min(3, KILLS // 2))
 FILES_PER_KILL = 4
 SECONDS = 240
-COPIER = Path(__file__).with_name("stream_copier.py")
+TESTS = Path(__file__).parents[1]
 
 
 @contextmanager
 def copier(source: str, target: str, reads: str, writes: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, str(COPIER), source, target, reads, writes]
+    command = [sys.executable, "-m", "crash.stream_copier", source, target, reads, writes]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True, cwd=TESTS)
         try:
             yield process
         finally:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from crash.copying import append, batches, copied
+from crash.copying import append, batches, copied, started
 from deltaplane import spark as dp
 from deltaplane.spark import _stream_read, _stream_write, _write
 
@@ -75,16 +75,7 @@ def life(monkeypatch: pytest.MonkeyPatch) -> Life:
 
 def copy(spark: SparkSession, source: str, target: str, reads: str, writes: str) -> None:
     """One run of the query, over all that is there."""
-    if reads == "native":
-        stream = dp.read_stream(spark, source, maxFilesPerTrigger=1)
-    else:
-        stream = spark.readStream.format("deltaplane").option("maxFilesPerTrigger", 1).load(source)
-    checkpoint = f"{target}-query"
-    if writes == "native":
-        query = dp.write_stream(stream, target, checkpoint, trigger={"availableNow": True})
-    else:
-        writer = stream.writeStream.format("deltaplane").option("checkpointLocation", checkpoint)
-        query = writer.trigger(availableNow=True).start(target)
+    query = started(spark, source, target, reads, writes)
     try:
         assert query.awaitTermination(SECONDS)
     finally:

@@ -1,12 +1,23 @@
-"""Owns one running server per store, each started when the first test of its group asks for it."""
+"""Owns one running server per store, each started when the first test of its group asks for it, and lock tables beside one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
+from stores.dynamo_server import LockTable, new_lock_table
 from stores.servers import SERVERS, StoreServer
+
+if TYPE_CHECKING:
+    from tests.conftest import S3Server
+
+
+@pytest.fixture
+def locks(moto_server: S3Server) -> LockTable:
+    """A lock table that is empty and nobody else's."""
+    return new_lock_table(moto_server)
 
 
 @pytest.fixture(scope="session", params=list(SERVERS))

@@ -16,7 +16,7 @@ import pytest
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, StoreDeniedError, StoreUnavailableError
 from stores import proofs
-from stores.dynamo_server import Cut, LockTable, new_lock_table, proxy
+from stores.dynamo_server import Cut, LockTable, proxy
 from stores.numbers import ids, rows
 
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 WRITERS, APPENDS = 4, 6
 DAY_SECONDS = 86_400
-
-
-@pytest.fixture
-def locks(moto_server: S3Server) -> LockTable:
-    return new_lock_table(moto_server)
 
 
 def commit(version: int) -> str:

@@ -12,16 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-import pytest
-
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import DeltaError
-from stores.dynamo_server import Cut, LockTable, new_lock_table, proxy
+from stores.dynamo_server import Cut, LockTable, proxy
 from stores.numbers import ids, rows
 from stores.servers import program
 
 if TYPE_CHECKING:
-    from tests.conftest import S3Server
+    pass
 
 PROGRAM = Path(__file__).with_name("older_delta_rs.py")
 APPENDS = 6
@@ -67,11 +65,6 @@ def peer() -> Iterator[Peer]:
             process.wait(PATIENCE_SECONDS)
         finally:
             process.kill()
-
-
-@pytest.fixture
-def locks(moto_server: S3Server) -> LockTable:
-    return new_lock_table(moto_server)
 
 
 def options(locks: LockTable) -> dict[str, str]:

@@ -198,6 +198,7 @@ fn variant<'a>(p: Primitive, bound: &'a Bound<'_>) -> Option<Variant<'a, 'a>> {
                 VariantDecimal16::try_new(*v, scale).ok()?.into()
             }
         }
+        // The bound was a float before.
         #[allow(clippy::cast_possible_truncation)]
         (Primitive::Float, Bound::Float(v)) => Variant::Float(*v as f32),
         (Primitive::Double, Bound::Float(v)) => Variant::Double(*v),
