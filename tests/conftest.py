@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import jvm
 from stores.servers import MOTO, saying_its_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+jvm.start_quickly()
 
 
 @dataclass(frozen=True)
@@ -114,9 +117,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf: dict[str, Any] = {
         "spark__sql__shuffle__partitions": 2,
         "spark__driver__memory": "2g",
-        # A test's JVM mostly loads classes and compiles: what serves longer runs is off.
-        "spark__driver__extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-        "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
         "spark__local__dir": scratch,
         "spark__sql__warehouse__dir": scratch / "warehouse",
         "spark__ui__showConsoleProgress": "false",

@@ -14,8 +14,7 @@ def main(source: str, target: str, reads: str, writes: str) -> None:
     from crash.copying import started
     from deltaplane import spark as dp
 
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    spark = dp.session("copier", master="local[2]", spark__driver__extraJavaOptions=quick)
+    spark = dp.session("copier", master="local[2]")
     spark.sparkContext.setLogLevel("OFF")
     started(spark, source, target, reads, writes).awaitTermination()
 

@@ -23,7 +23,7 @@ from crash.copying import append, batches, copied
 
 KILLS = int(os.environ.get("DELTAPLANE_STREAM_KILLS", "2"))
 # One query is killed so often; then the next begins, with the other ways to read and write.
-KILLS_PER_QUERY = max(1, min(3, KILLS // 2))
+KILLS_PER_QUERY = min(3, KILLS)
 FILES_PER_KILL = 4
 SECONDS = 240
 TESTS = Path(__file__).parents[1]

@@ -17,7 +17,7 @@ from expr import parity
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DRAWN = int(os.environ.get("DELTAPLANE_TEXT_NUMBERS", "2000"))
+DRAWN = int(os.environ.get("DELTAPLANE_TEXT_NUMBERS", "1000"))
 EXPRESSIONS = ["cast(d as string)", "cast(f as string)", "cast(d as decimal(38,6))", "cast(f as decimal(20,3))"]
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 
 SECONDS = 120
 _LISTEN = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-_QUICK = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 
 def _spark_home() -> Path:
@@ -64,7 +63,7 @@ class Process:
 
 
 def _start(log: Path, main: str, *arguments: str) -> Process:
-    command = ["java", *_QUICK, "-cp", f"{_spark_home()}/jars/*", f"org.apache.spark.deploy.{main}", *arguments]
+    command = ["java", "-Xmx256m", "-cp", f"{_spark_home()}/jars/*", f"org.apache.spark.deploy.{main}", *arguments]
     with log.open("wb") as out:
         popen = subprocess.Popen(
             command, stdout=out, stderr=subprocess.STDOUT, env=environment(), cwd=log.parent, start_new_session=True

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,38 +108,3 @@ def test_wrong_options(spark: SparkSession, path: str) -> None:
         spark.read.format("deltaplane").option("versionAsOf", "x").load(path)
     with pytest.raises(Exception, match="go together"):
         spark.range(1).write.format("deltaplane").mode("append").option("txnAppId", "a").save(path)
-
-
-CONNECT = """
-    import sys
-    from pyspark.sql import SparkSession
-    from deltaplane import spark as dp
-
-    path = sys.argv[1]
-    spark = SparkSession.builder.remote("local[2]").getOrCreate()
-    dp.register(spark)
-    spark.range(10).selectExpr("id", "id % 2 AS p").write.format("deltaplane").mode("append").save(path)
-    dp.write(spark.range(10, 15).selectExpr("id", "id % 2 AS p"), path)
-    print("rows", spark.read.format("deltaplane").load(path).where("p = 0").count(), dp.read(spark, path, version=0).count())
-    print("plan", dp.plan(spark, path, "id >= 0").agg({"num_records": "sum"}).collect()[0][0])
-    try:
-        dp.create_or_replace_temp_view(spark, "v", path)
-    except NotImplementedError as e:
-        print("view", e)
-    spark.stop()
-"""
-
-
-@pytest.mark.slow
-def test_spark_connect(path: str) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect's packages aren't installed")
-    script = textwrap.dedent(CONNECT)
-    # The server's port is fixed unless Spark believes that it is tested: then the system chooses one.
-    environment = {**os.environ, "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
-    run = subprocess.run(
-        [sys.executable, "-c", script, path], capture_output=True, text=True, timeout=300, env=environment
-    )
-    assert run.returncode == 0, run.stderr
-    assert "rows 8 10" in run.stdout
-    assert "plan 15" in run.stdout
-    assert "view a view that follows the table needs the native scan" in run.stdout

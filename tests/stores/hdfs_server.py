@@ -57,11 +57,9 @@ def command(folder: Path, *, name_nodes: int = 1) -> list[str]:
     shipped = Path(pyspark.__file__).parent / "jars"
     wanted = (f"hadoop-client-api-{HADOOP}", f"hadoop-client-runtime-{HADOOP}", "slf4j-api-*", "jcl-over-slf4j-*")
     jars = [jar(), *(found for name in wanted for found in shipped.glob(f"{name}.jar"))]
-    # A short life: what the JVM compiles and how it collects garbage doesn't matter.
-    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
     return [
         "java",
-        *quick,
+        "-Xmx512m",
         "-cp",
         os.pathsep.join(map(str, jars)),
         str(LAUNCHER),

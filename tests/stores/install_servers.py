@@ -55,13 +55,13 @@ def npm_packages(tools: Path, work: Path, pinned: Path, into: Path) -> Path:
 
 
 def versitygw(tools: Path, work: Path) -> None:
-    """Builds the gateway: some two minutes on two cores."""
+    """Builds the gateway: some 45 s on two cores, since nothing is optimised; optimised it would take 80."""
     go = tools / "go"
     for program in [*(go / "bin").iterdir(), *(go / "pkg" / "tool").glob("*/*")]:
         program.chmod(0o755)
     caches = {"GOMODCACHE": str(work / "modules"), "GOCACHE": str(work / "build"), "GOPATH": str(work / "path")}
     own = {"GOROOT": str(go), "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -modcacherw", "CGO_ENABLED": "0"}
-    command: list[str | Path] = [go / "bin" / "go", "build", "-ldflags=-s -w"]
+    command: list[str | Path] = [go / "bin" / "go", "build", "-ldflags=-s -w", "-gcflags=all=-N -l"]
     package = "github.com/versity/versitygw/cmd/versitygw"
     run([*command, "-o", CACHE / "bin" / "versitygw", package], HERE / "pinned", **caches, **own)
 

@@ -1,0 +1,16 @@
+"""Owns how every JVM that the tests start runs: each mostly loads classes, so what serves longer runs is off.
+
+Knows nothing of Spark. `conftest` sets it once; the `java` launcher reads it, whoever calls that.
+"""
+
+from __future__ import annotations
+
+import os
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+
+
+def start_quickly() -> None:
+    """For this process and all that it starts; what a command line says goes before it."""
+    if QUICK not in os.environ.get("JDK_JAVA_OPTIONS", ""):
+        os.environ["JDK_JAVA_OPTIONS"] = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {QUICK}".strip()
