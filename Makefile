@@ -43,7 +43,12 @@ $(STAMPS)/venv: requirements/dev.lock
 .PHONY: venv
 venv: $(STAMPS)/venv ## .venv with every locked development package
 
-$(STAMPS)/develop: $(STAMPS)/venv pyproject.toml $(RUST_SOURCES)
+# All but the boundary needs no Python: with -j it is compiled while pip installs.
+$(STAMPS)/core: $(RUST_SOURCES)
+	cargo build --quiet --workspace --exclude deltaplane-python --exclude deltaplane-testing --locked
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/develop: $(STAMPS)/venv $(STAMPS)/core pyproject.toml $(RUST_SOURCES)
 	PIP_QUIET=1 $(BIN)/maturin develop --quiet
 	@mkdir -p $(@D) && touch $@ && rm -f $(STAMPS)/release
 
@@ -100,6 +105,7 @@ demo: develop ## set up from nothing, then load ten days of bank transactions th
 .PHONY: test
 test: setup ## every test, Rust and Python
 	cargo test --workspace --exclude deltaplane-python --locked --no-fail-fast
+	$(STATERIGHT) 1
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
 # What maturin tells pyo3's build scripts, so that clippy does not make the next `develop` build them again.
@@ -109,6 +115,7 @@ PYO3_AS_MATURIN = PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-confi
 .PHONY: check
 check: develop ## formatting, lints, types, stubs, structure
 	cargo fmt --all --check
+	cargo fmt --manifest-path rust/testing/stateright/Cargo.toml --check
 	$(PYO3_AS_MATURIN) cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -122,9 +129,13 @@ check: develop ## formatting, lints, types, stubs, structure
 sim: ## 100,000 seeded schedules of writers, readers and faults (SIM_ARGS="--seed N" shows one again, step by step)
 	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- sim $(SIM_ARGS)
 
+# A model checker of others, in a workspace and a target directory of its own.
+STATERIGHT = cargo run --quiet --locked --manifest-path rust/testing/stateright/Cargo.toml --target-dir target/stateright --
+
 .PHONY: model
-model: ## every state of the commit and checkpoint protocol in the small
+model: ## every state of the commit and checkpoint protocol in the small, by our own search and by stateright's
 	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- model
+	$(STATERIGHT)
 
 .PHONY: bench
 bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes

@@ -88,6 +88,7 @@ def test_a_lost_race_is_tried_again(gate: Gate) -> None:
 
 
 def test_a_bounded_number_of_lost_races_is_an_error(gate: Gate) -> None:
+    # P079
     gate.open.set()
     once = CommitProperties(max_commit_retries=0)
     with GroupWriter(gate.table, commit_properties=once) as writer:

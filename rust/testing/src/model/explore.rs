@@ -1,5 +1,5 @@
-//! Breadth-first search over all states, so that what it finds is shortest. Our own and not stateright's: that one asks
-//! for features of serde and ahash with which arrow would be built a second time, and needs an HTTP server.
+//! Breadth-first search over all states, so that what it finds is shortest, and back from the ends, so that a state from
+//! which nobody can come to one is found too. `rust/testing/stateright` counts the same states by another program.
 
 use std::collections::HashMap;
 
