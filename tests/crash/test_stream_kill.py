@@ -1,6 +1,6 @@
 """A query that copies a table is killed at random instants: after its restarts every row is there, once.
 
-Each kill costs two starts of Spark, so few are routine; `test_stream_steps.py` crashes at many more points, within one process.
+Each kill costs a start of Spark, and each query one more, so few are routine; `test_stream_steps.py` crashes at many more points, within one process.
 DELTAPLANE_STREAM_KILLS sets the number of kills (2 unless told).
 """
 

@@ -10,16 +10,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import DeltaError
 from stores.dynamo_server import Cut, LockTable, proxy
 from stores.numbers import ids, rows
 from stores.servers import program
-
-if TYPE_CHECKING:
-    pass
 
 PROGRAM = Path(__file__).with_name("older_delta_rs.py")
 APPENDS = 6

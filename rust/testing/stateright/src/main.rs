@@ -134,12 +134,10 @@ fn run(checkpoints: u8) -> Result<(), String> {
                 return Err(format!("{name}: {theirs}, {OURS} has another number"));
             }
         }
-        let claims = [
-            "stateright, a model checker of others, visits the same model: as many states and steps as our own search, each judged the same, nobody is stuck, and every planted mistake is found.",
-        ];
+        let claim = "stateright, a model checker of others, visits the same model: as many states and steps as our own search, each judged the same, nobody is stuck, and every planted mistake is found.";
         let page = format!(
             "{{\n  \"claims\": [\n    {:?}\n  ],\n  \"figures\": {{\n{}\n  }},\n  \"how\": \"make model\",\n  \"title\": \"The same model by stateright\"\n}}\n",
-            claims[0],
+            claim,
             lines.join(",\n")
         );
         fs::write(PROOF, page).map_err(|e| format!("{PROOF}: {e}"))?;
