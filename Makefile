@@ -113,10 +113,16 @@ PYO3_AS_MATURIN = PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-confi
 	PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c 'import sys; print("cpython-%d.%d-64bit" % sys.version_info[:2])')"
 
 .PHONY: check
-check: develop ## formatting, lints, types, stubs, structure
+check: check-rust check-python ## formatting, lints, types, stubs, structure (with -j side by side)
+
+.PHONY: check-rust
+check-rust: develop
 	cargo fmt --all --check
 	cargo fmt --manifest-path rust/testing/stateright/Cargo.toml --check
 	$(PYO3_AS_MATURIN) cargo clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: check-python
+check-python: develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -62,6 +62,7 @@ class S3Server:
         return f"s3://{name}"
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Under xdist a file's tests stay together, and so do all that need one JVM: a second one would cost more than it
     gives. Those groups are the longest, so they go first."""
