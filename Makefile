@@ -23,7 +23,7 @@ unexport CARGO_TARGET_DIR
 
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 PYTEST_ARGS ?=
-# Two have a JVM each and wait for it at times; the third uses what they leave.
+# Two have a JVM each (tests/sharing.py) and wait for it at times; the third uses what they leave.
 PYTEST_WORKERS ?= 3
 BENCH_ARGS ?=
 SIM_ARGS ?=
@@ -106,7 +106,7 @@ demo: develop ## set up from nothing, then load ten days of bank transactions th
 test: setup ## every test, Rust and Python
 	cargo test --workspace --exclude deltaplane-python --locked --no-fail-fast
 	$(STATERIGHT) 1
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --no-loadscope-reorder $(PYTEST_ARGS)
 
 # What maturin tells pyo3's build scripts, so that clippy does not make the next `develop` build them again.
 PYO3_AS_MATURIN = PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -1)" \

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jvm
+import sharing
 from stores.servers import MOTO, saying_its_port
 
 if TYPE_CHECKING:
@@ -62,27 +63,15 @@ class S3Server:
         return f"s3://{name}"
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under xdist a file's tests stay together, and so do all that need one JVM: a second one would cost more than it
-    gives. Those groups are the longest, so they go first."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=lambda item: _group(item) not in _JVMS)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In the order in which workers of pytest-xdist take them."""
+    items[:] = sharing.ordered(items)
 
 
-# The fixtures that start one.
-_JVMS = ("spark", "delta_spark")
-
-
-def _group(item: pytest.Item) -> str:
-    needs = getattr(item, "fixturenames", ())
-    # An example asks for the session only when it runs.
-    if item.path.name == "test_doctests.py":
-        return "spark"
-    return next((jvm for jvm in _JVMS if jvm in needs), item.location[0])
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> sharing.ByJvm:
+    """Tests that share a JVM go to one worker."""
+    return sharing.ByJvm(config, log)
 
 
 @pytest.fixture(scope="session")

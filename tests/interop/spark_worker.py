@@ -20,7 +20,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
