@@ -9,15 +9,18 @@ use deltaplane_protocol::actions::{Action, Metadata, Protocol, parse_line};
 use deltaplane_protocol::files::{adds_to_batch, removes_to_batch};
 use deltaplane_protocol::paths::{LOG_DIR, LogFile};
 use deltaplane_protocol::segment::{LogName, LogSegment};
-use deltaplane_store::Store;
+use deltaplane_store::{ObjectInfo, Store};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use tracing::warn;
 
 use crate::listing::listed;
 
-/// Commits that are read and parsed at once: enough to hide a store's latency, few enough to bound memory.
-const CONCURRENT_READS: usize = 16;
+/// Runs of commits that are read and parsed at once, and the most commits of a run and bytes of several: enough to hide a
+/// store's latency, few enough to bound memory.
+const CONCURRENT_RUNS: usize = 4;
+const RUN_COMMITS: usize = 32;
+const RUN_BYTES: u64 = 8 << 20;
 
 /// Whether commits keep the lines of their file actions, which are most of them, for whoever asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +90,11 @@ impl Commit {
         let dropped = || Error::internal("a commit's file actions are asked for that were dropped");
         let text = self.text.as_ref().ok_or_else(dropped)?;
         Ok(as_text(text, &self.name)?.lines())
+    }
+
+    /// Whether it has few bytes of text, and nothing was made of them yet.
+    pub(crate) fn is_small(&self, bytes: usize) -> bool {
+        self.files.get().is_none() && self.text.as_ref().is_some_and(|text| text.len() <= bytes)
     }
 
     /// The version that it reaches.
@@ -196,31 +204,65 @@ pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Com
 /// The same, one after the other.
 pub(crate) fn stream(store: &Store, names: Vec<LogName>, lines: FileLines) -> BoxStream<'static, Result<Arc<Commit>>> {
     let store = store.clone();
-    futures::stream::iter(names)
-        .map(move |name| {
+    let mut runs = in_runs(names);
+    if runs.len() <= 1 {
+        let run = runs.pop().unwrap_or_default();
+        // Handing it to another thread takes longer than reading it.
+        let read =
+            async move { futures::stream::iter(read_run(&store, run, lines).await.unwrap_or_else(|e| vec![Err(e)])) };
+        return futures::stream::once(read).flatten().boxed();
+    }
+    futures::stream::iter(runs)
+        .map(move |run| {
             let store = store.clone();
             // A task of its own, so that parsing uses every core.
-            let task = tokio::spawn(async move {
-                let bytes = read_one(&store, &name).await?;
-                Ok(Arc::new(Commit::parse(name, bytes)?.with(lines)))
-            });
+            let task = tokio::spawn(async move { read_run(&store, run, lines).await });
             async move {
-                task.await
-                    .map_err(|e| Error::internal(format!("reading a commit failed: {e}")))?
+                let failed = |e: Error| vec![Err(e)];
+                let read = task.await;
+                let read = read.map_err(|e| Error::internal(format!("reading commits failed: {e}")));
+                futures::stream::iter(read.and_then(|read| read).unwrap_or_else(failed))
             }
         })
-        .buffered(CONCURRENT_READS)
+        .buffered(CONCURRENT_RUNS)
+        .flatten()
         .boxed()
 }
 
-async fn read_one(store: &Store, name: &LogName) -> Result<Bytes> {
-    store.read_text(&listed(name)).await.map_err(|e| match e.kind() {
+/// Commits that are read in one go, in their order.
+fn in_runs(names: Vec<LogName>) -> Vec<Vec<LogName>> {
+    let (mut runs, mut bytes) = (Vec::<Vec<LogName>>::new(), 0_u64);
+    for name in names {
+        bytes = bytes.saturating_add(name.size_bytes);
+        match runs.last_mut() {
+            Some(run) if run.len() < RUN_COMMITS && bytes <= RUN_BYTES => run.push(name),
+            _ => {
+                bytes = name.size_bytes;
+                runs.push(vec![name]);
+            }
+        }
+    }
+    runs
+}
+
+async fn read_run(store: &Store, names: Vec<LogName>, lines: FileLines) -> Result<Vec<Result<Arc<Commit>>>> {
+    let all: Vec<ObjectInfo> = names.iter().map(listed).collect();
+    let read = store.read_texts(&all).await?;
+    let parsed = |(name, bytes): (LogName, Result<Bytes>)| {
+        let bytes = bytes.map_err(|e| unread(e, &name))?;
+        Ok(Arc::new(Commit::parse(name, bytes)?.with(lines)))
+    };
+    Ok(names.into_iter().zip(read).map(parsed).collect())
+}
+
+fn unread(e: Error, name: &LogName) -> Error {
+    match e.kind() {
+        Kind::CorruptLog => e.with_version(name.version),
         Kind::ObjectNotFound => Error::version_not_found(
             "a commit vanished while the table was being read: log cleanup removed it; open the table again",
         )
         .with_version(name.version)
         .with_path(name.name.clone()),
-        Kind::CorruptLog => e.with_version(name.version),
         _ => e,
-    })
+    }
 }

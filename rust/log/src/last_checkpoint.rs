@@ -34,14 +34,20 @@ pub(crate) struct TopFile {
     pub modification_time: i64,
 }
 
+/// Most hints are smaller.
+const USUAL_BYTES: u64 = 16 << 10;
 /// A hint that is larger isn't read on: some writers put a checkpoint's schema into it, nobody more.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The hinted version; `None` when the hint is absent or unreadable: then the whole log is listed.
 pub(crate) async fn read(store: &Store) -> Result<Option<u64>> {
     let key = paths::last_checkpoint();
+    let start = match store.read_range(&key, 0..USUAL_BYTES).await {
+        Ok(start) if start.len() as u64 == USUAL_BYTES => store.read_range(&key, 0..MOST_BYTES).await,
+        start => start,
+    };
     // A hint that is cut off doesn't parse.
-    match store.read_range(&key, 0..MOST_BYTES).await {
+    match start {
         Ok(bytes) => Ok(parse(&bytes)),
         Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
         // No range begins within an empty object.

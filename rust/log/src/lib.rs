@@ -17,6 +17,7 @@ mod checksum;
 mod cleanup;
 mod clone;
 mod commit_reader;
+mod commit_runs;
 mod compaction;
 mod domains;
 mod freshness;

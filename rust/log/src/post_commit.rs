@@ -60,8 +60,8 @@ async fn write_checksum(base: Option<&Snapshot>, new: &Snapshot, actions: &[Acti
         sum.set_transactions = None;
     }
     let text = Bytes::from(sum.to_json()?);
-    new.store().put_if_absent(&paths::checksum(new.version()), text).await?;
-    Ok(())
+    new.keep_checksum(sum);
+    new.store().put_expendable(&paths::checksum(new.version()), text).await
 }
 
 /// `None` where the files claim sizes that no number holds together.

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
+use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, DomainMetadata, SetTransaction};
 use deltaplane_protocol::checksum::VersionChecksum;
@@ -23,6 +24,7 @@ use crate::checkpoint_part::FileActions;
 use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
 use crate::checksum;
 use crate::commit_reader::{self, Commit, FileLines, is_damage, newest_state};
+use crate::commit_runs;
 use crate::last_checkpoint;
 use crate::listing::list_from;
 use crate::now_ms;
@@ -50,6 +52,8 @@ struct Inner {
     state: Arc<TableState>,
     side: OnceCell<SideState>,
     tail: OnceLock<Tail>,
+    /// The checksum, once this process has written it.
+    checksum: OnceLock<VersionChecksum>,
 }
 
 /// What the checkpoint's and commits' other actions make, read when asked for.
@@ -179,6 +183,7 @@ impl Snapshot {
             state,
             side: OnceCell::new(),
             tail: OnceLock::new(),
+            checksum: OnceLock::new(),
         };
         Snapshot {
             inner: Arc::new(inner),
@@ -250,6 +255,32 @@ impl Snapshot {
         let checkpoint = self.inner.checkpoint.clone();
         let updated = Self::assemble(&self.inner.store, segment, checkpoint, commits, state);
         Ok(updated.newest_until(listed_ms))
+    }
+
+    /// The version that a commit of this process made of this one: as the newest it is known without a listing.
+    pub(crate) async fn after_own(&self, text: Bytes) -> Result<Self> {
+        if self.inner.commits.len() >= LONG_TAIL {
+            // Perhaps a checkpoint shortens it.
+            return self.update().await;
+        }
+        let (inner, key) = (&self.inner, paths::commit(self.version() + 1));
+        let there = inner.store.head(&key).await?;
+        let name = key.rsplit('/').next().unwrap_or_default();
+        let name = LogName::parse(name, there.size_bytes, there.modified_ms)
+            .ok_or_else(|| Error::internal("a commit's name isn't one"))?
+            .with_etag(there.etag);
+        let own = [Arc::new(Commit::parse(name.clone(), text)?)];
+        let state = self.state_after(&own)?;
+        let mut segment = inner.segment.clone();
+        segment.extend(vec![name]);
+        let commits = inner.commits.iter().cloned().chain(own).collect();
+        Ok(Self::assemble(
+            &inner.store,
+            segment,
+            inner.checkpoint.clone(),
+            commits,
+            state,
+        ))
     }
 
     fn state_after(&self, news: &[Arc<Commit>]) -> Result<Arc<TableState>> {
@@ -428,16 +459,14 @@ impl Snapshot {
             return Ok(t);
         }
         let (mut live, mut replay) = (Vec::new(), Replay::new());
-        for c in self.inner.commits.iter().rev() {
-            let files = c.files()?;
-            let mask = replay
-                .commit(&files.adds, &files.removes)
-                .map_err(|e| e.with_version(c.version()))?;
+        commit_runs::newest_first(&self.inner.commits, |files, turns| {
+            let mask = replay.commits(&files.adds, &files.removes, turns)?;
             let kept = filter(&files.adds, &mask)?;
             if kept.num_rows() > 0 {
                 live.push(kept);
             }
-        }
+            Ok(())
+        })?;
         Ok(self.inner.tail.get_or_init(|| Tail { live, replay }))
     }
 
@@ -457,11 +486,11 @@ impl Snapshot {
         of: &(impl Fn(RecordBatch) -> Result<T> + Sync),
     ) -> Result<Vec<T>> {
         let (mut out, mut walk) = (Vec::new(), Tombstones::default());
-        for c in self.inner.commits.iter().rev() {
-            let files = c.files()?;
-            let mask = walk.commit(&files.adds, &files.removes)?;
+        commit_runs::newest_first(&self.inner.commits, |files, turns| {
+            let mask = walk.commits(&files.adds, &files.removes, turns)?;
             out.push(of(unexpired(&filter(&files.removes, &mask)?, cutoff_ms)?)?);
-        }
+            Ok(())
+        })?;
         if let Some(checkpoint) = &self.inner.checkpoint {
             let replay = &self.tail()?.replay;
             let mut batches = checkpoint.files_beside(kept, FileActions::Removes, PlanColumns::Logged);
@@ -506,9 +535,17 @@ impl Snapshot {
         self.inner.checkpoint.as_deref()
     }
 
+    /// Keeps what was summed up of this very version, for the commit that follows it.
+    pub(crate) fn keep_checksum(&self, sum: VersionChecksum) {
+        let _ = self.inner.checksum.set(sum);
+    }
+
     /// The checksum of this very version, if there is a sound one.
     pub(crate) async fn version_checksum(&self) -> Result<Option<VersionChecksum>> {
         let inner = &self.inner;
+        if let Some(sum) = inner.checksum.get() {
+            return Ok(Some(sum.clone()));
+        }
         match &inner.segment.checksum {
             Some(name) if name.version == self.version() => {
                 checksum::read_sound(&inner.store, &inner.segment, &inner.commits).await

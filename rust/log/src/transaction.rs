@@ -337,9 +337,9 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
         let free = base.is_some() || !is_table(store).await?;
         let actions = staged.actions(base.as_ref(), &followed, &txn_id).await?;
         if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
-            let put_ms = now_ms();
-            if put(store, version, &actions, &txn_id).await? == Put::Won {
-                let snapshot = reload(store, base.as_ref(), version).await;
+            let (put_ms, text) = (now_ms(), Bytes::from(write_commit(&actions)?));
+            if put(store, version, text.clone(), &txn_id).await? == Put::Won {
+                let snapshot = reload(store, base.as_ref(), version, text).await;
                 let snapshot = snapshot.map_err(|e| unread(version, e))?.newest_until(put_ms);
                 return Ok(won(base.as_ref(), &staged, &actions, snapshot, attempt).await);
             }
@@ -391,9 +391,8 @@ enum Put {
 }
 
 /// One put-if-absent; an unclear outcome is settled by reading the version back (P070, P072).
-async fn put(store: &Store, version: u64, actions: &[Action], txn_id: &str) -> Result<Put> {
+async fn put(store: &Store, version: u64, text: Bytes, txn_id: &str) -> Result<Put> {
     let key = paths::commit(version);
-    let text = Bytes::from(write_commit(actions)?);
     store.check_text(&key, text.len() as u64).map_err(too_large)?;
     let failure = match store.put_if_absent(&key, text).await {
         Ok(PutOutcome::Created) => return Ok(Put::Won),
@@ -436,9 +435,9 @@ async fn is_ours(store: &Store, key: &str, txn_id: &str) -> Result<bool> {
         .any(|a| matches!(a, Action::CommitInfo(i) if i.get("txnId").and_then(Value::as_str) == Some(txn_id))))
 }
 
-async fn reload(store: &Store, base: Option<&Snapshot>, version: u64) -> Result<Snapshot> {
+async fn reload(store: &Store, base: Option<&Snapshot>, version: u64, text: Bytes) -> Result<Snapshot> {
     let newest = match base {
-        Some(b) => b.update().await?,
+        Some(b) => b.after_own(text).await?,
         None => Snapshot::open(store, None).await?,
     };
     if newest.version() == version {

@@ -13,6 +13,28 @@ use crate::{Result, paths};
 /// A file's identity: decoded path and deletion-vector id (P041, P042).
 type Key = (String, Option<String>);
 
+/// How many of a batch's adds, and of another's removes, are one commit's. Batches hold commits from the newest to the oldest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// The commit's version.
+    pub version: u64,
+    /// Its adds, behind those of the turns before.
+    pub adds: usize,
+    /// Its removes likewise.
+    pub removes: usize,
+}
+
+impl Turn {
+    /// Of two batches that are one commit's alone.
+    pub fn whole(version: u64, adds: &RecordBatch, removes: &RecordBatch) -> Self {
+        Turn {
+            version,
+            adds: adds.num_rows(),
+            removes: removes.num_rows(),
+        }
+    }
+}
+
 /// Feeds on commits from the newest to the oldest, then judges the checkpoint's rows.
 #[derive(Debug, Default, Clone)]
 pub struct Replay {
@@ -25,17 +47,15 @@ impl Replay {
         Self::default()
     }
 
-    /// Takes the next older commit; true for each of its adds that is live.
-    pub fn commit(&mut self, adds: &RecordBatch, removes: &RecordBatch) -> Result<BooleanArray> {
-        let rows = FileRows::new(adds);
+    /// Takes the next older commits; true for each of their adds that is live.
+    pub fn commits(&mut self, adds: &RecordBatch, removes: &RecordBatch, turns: &[Turn]) -> Result<BooleanArray> {
         let mut live = Vec::with_capacity(adds.num_rows());
-        for row in 0..adds.num_rows() {
-            live.push(self.decided.insert(key(&rows, row)?));
-        }
-        let rows = FileRows::new(removes);
-        for row in 0..removes.num_rows() {
-            self.decided.insert(key(&rows, row)?);
-        }
+        walk(adds, removes, turns, |is_add, key| {
+            let is_newest = self.decided.insert(key);
+            if is_add {
+                live.push(is_newest);
+            }
+        })?;
         Ok(BooleanArray::from(live))
     }
 
@@ -78,17 +98,15 @@ pub struct Tombstones {
 }
 
 impl Tombstones {
-    /// Takes the next older commit; true for each of its removes that is a tombstone.
-    pub fn commit(&mut self, adds: &RecordBatch, removes: &RecordBatch) -> Result<BooleanArray> {
-        let added = FileRows::new(adds);
-        for row in 0..adds.num_rows() {
-            self.decided.insert(key(&added, row)?);
-        }
-        let rows = FileRows::new(removes);
+    /// Takes the next older commits; true for each of their removes that is a tombstone.
+    pub fn commits(&mut self, adds: &RecordBatch, removes: &RecordBatch, turns: &[Turn]) -> Result<BooleanArray> {
         let mut dead = Vec::with_capacity(removes.num_rows());
-        for row in 0..removes.num_rows() {
-            dead.push(self.decided.insert(key(&rows, row)?));
-        }
+        walk(adds, removes, turns, |is_add, key| {
+            let is_newest = self.decided.insert(key);
+            if !is_add {
+                dead.push(is_newest);
+            }
+        })?;
         Ok(BooleanArray::from(dead))
     }
 }
@@ -104,7 +122,24 @@ pub fn keys(files: &RecordBatch) -> Result<(StringArray, StringArray)> {
     Ok((StringArray::from(paths), StringArray::from(vectors)))
 }
 
-/// The places at which [`Replay::commit`] takes a commit's adds and its removes.
+/// The keys in the order in which they decide, each with whether it is an add's: of each commit the adds, then the removes.
+fn walk(adds: &RecordBatch, removes: &RecordBatch, turns: &[Turn], mut take: impl FnMut(bool, Key)) -> Result<()> {
+    let (added, removed) = (FileRows::new(adds), FileRows::new(removes));
+    let (mut add, mut remove) = (0, 0);
+    for turn in turns {
+        let mut file = |rows: &FileRows<'_>, row: usize, is_add: bool| {
+            take(is_add, key(rows, row).map_err(|e| e.with_version(turn.version))?);
+            Ok(())
+        };
+        let (adds_end, removes_end) = (add + turn.adds, remove + turn.removes);
+        (add..adds_end).try_for_each(|row| file(&added, row, true))?;
+        (remove..removes_end).try_for_each(|row| file(&removed, row, false))?;
+        (add, remove) = (adds_end, removes_end);
+    }
+    Ok(())
+}
+
+/// The places at which [`Replay::commits`] takes a commit's adds and its removes.
 pub fn in_turn(adds: usize, removes: usize) -> (Range<usize>, Range<usize>) {
     (0..adds, adds..adds.saturating_add(removes))
 }
@@ -140,24 +175,35 @@ mod tests {
         }
     }
 
+    fn batches(adds: &[&Add], removes: &[&Remove]) -> (RecordBatch, RecordBatch) {
+        (
+            adds_to_batch(adds.iter().copied()).unwrap(),
+            removes_to_batch(removes.iter().copied()).unwrap(),
+        )
+    }
+
+    fn whole((adds, removes): &(RecordBatch, RecordBatch)) -> Turn {
+        Turn::whole(0, adds, removes)
+    }
+
+    fn live(walk: &mut Replay, adds: &[&Add], removes: &[&Remove]) -> Vec<bool> {
+        let files = batches(adds, removes);
+        let live = walk.commits(&files.0, &files.1, &[whole(&files)]).unwrap();
+        live.values().iter().collect()
+    }
+
+    fn dead(walk: &mut Tombstones, adds: &[&Add], removes: &[&Remove]) -> Vec<bool> {
+        let files = batches(adds, removes);
+        let dead = walk.commits(&files.0, &files.1, &[whole(&files)]).unwrap();
+        dead.values().iter().collect()
+    }
+
     #[test]
     fn the_newest_action_on_a_decoded_path_wins() {
         // P021, P041
         let mut r = Replay::new();
-        let newest = r
-            .commit(
-                &adds_to_batch([]).unwrap(),
-                &removes_to_batch([&remove("a%20b")]).unwrap(),
-            )
-            .unwrap();
-        assert_eq!(newest.len(), 0);
-        let older = r
-            .commit(
-                &adds_to_batch([&add("a b"), &add("c")]).unwrap(),
-                &removes_to_batch([]).unwrap(),
-            )
-            .unwrap();
-        assert_eq!(older, BooleanArray::from(vec![false, true]));
+        assert!(live(&mut r, &[], &[&remove("a%20b")]).is_empty());
+        assert_eq!(live(&mut r, &[&add("a b"), &add("c")], &[]), [false, true]);
         let checkpoint = r
             .checkpoint(&adds_to_batch([&add("a%20b"), &add("c"), &add("d")]).unwrap())
             .unwrap();
@@ -179,11 +225,7 @@ mod tests {
             deletion_vector: Some(dv(Some(0))),
             ..add("a")
         };
-        r.commit(
-            &adds_to_batch([&with]).unwrap(),
-            &removes_to_batch([&remove("a")]).unwrap(),
-        )
-        .unwrap();
+        live(&mut r, &[&with], &[&remove("a")]);
         let other = Add {
             deletion_vector: Some(dv(None)),
             ..add("a")
@@ -200,7 +242,8 @@ mod tests {
         // P041, P043: also of a commit that contradicts itself.
         let adds = adds_to_batch([&add("a"), &add("b"), &add("%61")]).unwrap();
         let removes = removes_to_batch([&remove("b"), &remove("c")]).unwrap();
-        let walked = Replay::new().commit(&adds, &removes).unwrap();
+        let turn = Turn::whole(0, &adds, &removes);
+        let walked = Replay::new().commits(&adds, &removes, &[turn]).unwrap();
         let (mut first, mut by_turn) = (HashSet::new(), Vec::new());
         let (of_adds, of_removes) = in_turn(adds.num_rows(), removes.num_rows());
         for (batch, turns) in [(&adds, of_adds), (&removes, of_removes)] {
@@ -220,14 +263,48 @@ mod tests {
     #[test]
     fn a_file_added_again_leaves_no_tombstone() {
         let mut t = Tombstones::default();
-        t.commit(&adds_to_batch([&add("a")]).unwrap(), &removes_to_batch([]).unwrap())
-            .unwrap();
-        let older = t
-            .commit(
-                &adds_to_batch([]).unwrap(),
-                &removes_to_batch([&remove("a"), &remove("b")]).unwrap(),
-            )
-            .unwrap();
-        assert_eq!(older, BooleanArray::from(vec![false, true]));
+        assert!(dead(&mut t, &[&add("a")], &[]).is_empty());
+        assert_eq!(dead(&mut t, &[], &[&remove("a"), &remove("b")]), [false, true]);
+    }
+
+    #[test]
+    fn commits_in_one_batch_decide_as_one_by_one() {
+        // P041: newest first, each time what it adds and what it removes.
+        let (a, b, c) = (add("a"), add("b"), add("c"));
+        let (no_a, no_b, no_c) = (remove("a"), remove("b"), remove("c"));
+        let commits: [(&[&Add], &[&Remove]); 5] = [
+            (&[&c], &[&no_a]),
+            (&[], &[&no_c, &no_b]),
+            (&[], &[]),
+            (&[&a, &b, &c], &[]),
+            (&[&b], &[&no_a]),
+        ];
+        let (mut walk, mut tombs) = (Replay::new(), Tombstones::default());
+        let (mut lives, mut deads, mut turns) = (Vec::new(), Vec::new(), Vec::new());
+        for (adds, removes) in commits {
+            lives.extend(live(&mut walk, adds, removes));
+            deads.extend(dead(&mut tombs, adds, removes));
+            turns.push(whole(&batches(adds, removes)));
+        }
+        let (adds, removes) = commits.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
+        let files = batches(&adds.concat(), &removes.concat());
+        let at_once = Replay::new().commits(&files.0, &files.1, &turns).unwrap();
+        assert_eq!(at_once.values().iter().collect::<Vec<_>>(), lives);
+        assert_eq!(lives, [true, false, false, false, false]);
+        let at_once = Tombstones::default().commits(&files.0, &files.1, &turns).unwrap();
+        assert_eq!(at_once.values().iter().collect::<Vec<_>>(), deads);
+        assert_eq!(deads, [true, false, true, false]);
+    }
+
+    #[test]
+    fn a_path_that_is_none_is_told_with_its_version() {
+        let files = batches(&[&add("a"), &add("%ff")], &[]);
+        let turns = [2, 1].map(|version| Turn {
+            version,
+            adds: 1,
+            removes: 0,
+        });
+        let e = Replay::new().commits(&files.0, &files.1, &turns).unwrap_err();
+        assert_eq!(e.version(), Some(1));
     }
 }

@@ -16,6 +16,8 @@ use crate::error::OUT_OF_RANGE;
 
 /// Deletes that are under way at once where a store takes one object a request: enough to hide its latency.
 const DELETES_AT_ONCE: usize = 32;
+/// Objects of [`Backend::read_all_listed`] that are read at once: enough to hide a store's latency.
+const READS_AT_ONCE: usize = 8;
 
 /// Parts of an object that lie so close are one request: what is read between them takes less time than another one.
 const CLOSE: u64 = 64 << 10;
@@ -100,6 +102,14 @@ pub trait Backend: Send + Sync {
     async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
         self.read(&of.key).await
     }
+    /// Several objects, each like `read_listed`'s, in their order.
+    async fn read_all_listed(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
+        let mut read = Vec::with_capacity(of.len());
+        for some in of.chunks(READS_AT_ONCE) {
+            read.extend(futures::future::join_all(some.iter().map(|one| self.read_listed(one))).await);
+        }
+        Ok(read)
+    }
     /// A part of an object, shorter where the object ends; `InvalidArgument` if it ends before the range begins.
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes>;
     /// A part of the very object that `head` showed, shorter where it ends; `ObjectNotFound` if another one has its name
@@ -124,6 +134,10 @@ pub trait Backend: Send + Sync {
     /// Writes an object if its name is free: durable, and whole for whoever sees it. `StoreUnavailable` leaves open whether
     /// it was written, every other error says that it wasn't.
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome>;
+    /// The same of an object that others can do without: a failure of the power may leave it cut off, or without bytes.
+    async fn put_expendable(&self, key: &str, bytes: Bytes) -> Result<()> {
+        self.put_if_absent(key, bytes).await.map(drop)
+    }
     /// Deletes an object; it may be absent.
     async fn delete(&self, key: &str) -> Result<()>;
     /// Deletes several objects, each of which may be absent; an error leaves open which of them are gone.

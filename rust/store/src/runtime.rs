@@ -1,6 +1,7 @@
 //! The one tokio runtime of the process: made at the first use, made anew in a forked child.
 //! Owns threads only; the Python boundary and the blocking parts of the stores call it.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::process;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -61,9 +62,34 @@ fn build() -> Runtime {
 /// It may be called inside of another call of it, as when a user's stream that is being written reads a table itself;
 /// not from tasks that are spawned on the runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    let _waits = Waiting::begin();
     match Handle::try_current() {
         Ok(_) => tokio::task::block_in_place(|| current().block_on(future)),
         Err(_) => current().block_on(future),
+    }
+}
+
+thread_local! {
+    /// Whether this thread does nothing but wait for a future of [`block_on`].
+    static WAITS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it lives its thread waits.
+struct Waiting {
+    before: bool,
+}
+
+impl Waiting {
+    fn begin() -> Self {
+        Waiting {
+            before: WAITS.replace(true),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        WAITS.set(self.before);
     }
 }
 
@@ -80,6 +106,15 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T>
         Err(e) => Err(Error::internal(format!(
             "a file operation was cut short ({e}); please report this"
         ))),
+    }
+}
+
+/// The same of a few calls that are over before another thread would have begun with them: done by the thread that waits
+/// for them, where it does nothing else.
+pub(crate) async fn quick<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match WAITS.get() {
+        true => work(),
+        false => blocking(work).await,
     }
 }
 

@@ -157,6 +157,18 @@ impl Store {
         self.read_listed(of).await
     }
 
+    /// Several of them, each like [`read_text`](Self::read_text)'s, in their order: cheaper than one by one where a store is
+    /// near. What follows one that is too large isn't read.
+    pub async fn read_texts(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
+        let refused = of.iter().map(|of| self.check_text(&of.key, of.size_bytes));
+        let refused = refused.enumerate().find_map(|(at, checked)| Some((at, checked.err()?)));
+        let wanted = refused.as_ref().map_or(of, |(at, _)| of.get(..*at).unwrap_or_default());
+        let read = self.backend()?.read_all_listed(wanted).await?;
+        let told = |(of, read): (&ObjectInfo, Result<Bytes>)| read.map_err(|e| self.at(&of.key, e));
+        let read = wanted.iter().zip(read).map(told);
+        Ok(read.chain(refused.map(|(_, e)| Err(e))).collect())
+    }
+
     /// Refuses a text of the log of a size that its readers would refuse.
     pub fn check_text(&self, key: &str, size_bytes: u64) -> Result<()> {
         limits::check(self.options(), key, size_bytes)
@@ -209,6 +221,13 @@ impl Store {
     /// something only this writer can have put there.
     pub async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
         let put = self.backend()?.put_if_absent(key, bytes).await;
+        put.map_err(|e| self.at(key, e))
+    }
+
+    /// Writes an object that nobody misses, if its name is free. Whoever sees it sees it whole, but it isn't waited for:
+    /// after a failure of the power it may be cut off, or without bytes, so that its readers have to tell.
+    pub async fn put_expendable(&self, key: &str, bytes: Bytes) -> Result<()> {
+        let put = self.backend()?.put_expendable(key, bytes).await;
         put.map_err(|e| self.at(key, e))
     }
 

@@ -33,6 +33,9 @@ impl Backend for Unwritten {
     async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
         self.0.read_listed(of).await
     }
+    async fn read_all_listed(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
+        self.0.read_all_listed(of).await
+    }
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
         self.0.read_range(key, range).await
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use deltaplane_log::{CommitActions, LogHead, ReplayPart, checkpoint_adds, commit_actions};
-use deltaplane_protocol::replay::Replay;
+use deltaplane_protocol::replay::{Replay, Turn};
 use std::time::{Duration, SystemTime};
 
 async fn paths(batches: Vec<RecordBatch>) -> Vec<String> {
@@ -22,7 +22,8 @@ async fn reconciled(s: &Snapshot, target_bytes: u64) -> Vec<String> {
     commits.sort_by_key(|c| std::cmp::Reverse(c.version));
     let (mut walk, mut found) = (Replay::new(), Vec::new());
     for c in &commits {
-        let live = walk.commit(&c.adds, &c.removes).unwrap();
+        let turn = Turn::whole(c.version, &c.adds, &c.removes);
+        let live = walk.commits(&c.adds, &c.removes, &[turn]).unwrap();
         found.push(arrow::compute::filter_record_batch(&c.adds, &live).unwrap());
     }
     for part in parts.checkpoint {

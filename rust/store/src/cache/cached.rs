@@ -229,6 +229,10 @@ impl Backend for Cached {
         self.inner.put_if_absent(key, bytes).await
     }
 
+    async fn put_expendable(&self, key: &str, bytes: Bytes) -> Result<()> {
+        self.inner.put_expendable(key, bytes).await
+    }
+
     async fn delete(&self, key: &str) -> Result<()> {
         self.inner.delete(key).await
     }

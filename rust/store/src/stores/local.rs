@@ -3,7 +3,7 @@
 //! legal file names. `local_objects` shows the same files to Parquet readers.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink, join
 use crate::error::OUT_OF_RANGE;
 use crate::location::{Location, Scheme};
 use crate::options::Options;
-use crate::runtime::blocking;
+use crate::runtime::{blocking, quick};
 
 pub(super) const SPEC: Spec = Spec {
     scheme: Scheme::Local,
@@ -33,6 +33,8 @@ pub(super) const SPEC: Spec = Spec {
 
 /// Names whose metadata is fetched in one go off the async threads.
 const LISTING_BATCH: usize = 1000;
+/// Parts of a file that are read sooner than another thread would begin to: a footer.
+const QUICK_BYTES: u64 = 64 << 10;
 /// Bytes gathered before a write goes to the disk.
 const WRITE_BATCH: usize = 1 << 20;
 
@@ -59,7 +61,11 @@ impl Local {
         if ranges.iter().all(Range::is_empty) {
             return Ok(vec![Bytes::new(); ranges.len()]);
         }
-        blocking(move || {
+        let bytes = ranges
+            .iter()
+            .map(|range| range.end.saturating_sub(range.start))
+            .fold(0, u64::saturating_add);
+        let work = move || {
             let err = |e: io::Error| root.read_err(&e, "reading a part of a file");
             let file = File::open(path).map_err(err)?;
             let found = info(key, &file.metadata().map_err(err)?);
@@ -77,8 +83,11 @@ impl Local {
                 read_at(&file, range.start..end).map_err(err)
             };
             ranges.into_iter().map(read).collect()
-        })
-        .await
+        };
+        match bytes {
+            ..=QUICK_BYTES => quick(work).await,
+            _ => blocking(work).await,
+        }
     }
 }
 
@@ -89,6 +98,25 @@ fn info(key: String, meta: &Metadata) -> ObjectInfo {
         modified_ms: modified_ms(meta),
         etag: Some(etag(meta)),
     }
+}
+
+/// A file that a listing showed: where it has the size that it had then, three calls of the system.
+fn whole(root: &Root, of: &ObjectInfo) -> Result<Bytes> {
+    let err = |e: io::Error| root.read_err(&e, "reading a file");
+    let mut file = File::open(root.file(&of.key)?).map_err(err)?;
+    let listed = usize::try_from(of.size_bytes).unwrap_or(0);
+    let mut bytes = vec![0; listed.saturating_add(1)];
+    let read = loop {
+        match file.read(&mut bytes) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            read => break read.map_err(err)?,
+        }
+    };
+    bytes.truncate(read);
+    if read != listed {
+        file.read_to_end(&mut bytes).map_err(err)?;
+    }
+    Ok(Bytes::from(bytes))
 }
 
 /// Files of puts under way begin with a dot and are nobody's business.
@@ -251,7 +279,7 @@ impl Backend for Local {
         let (root, dir, from) = (self.root.clone(), dir.to_owned(), from_name.to_owned());
         let path = root.dir(&dir)?;
         let at = root.clone();
-        let mut left = blocking(move || {
+        let mut left = quick(move || {
             let mut names: Vec<String> = names(&at, &path)?
                 .into_iter()
                 .filter(|(name, is_dir)| !is_dir && !is_hidden(name) && *name >= from)
@@ -271,7 +299,7 @@ impl Backend for Local {
         Ok(stream::iter(batches)
             .then(move |batch| {
                 let (root, dir) = (root.clone(), dir.clone());
-                blocking(move || infos(&root, &dir, &batch))
+                quick(move || infos(&root, &dir, &batch))
             })
             .flat_map(unbatched)
             .boxed())
@@ -299,12 +327,18 @@ impl Backend for Local {
 
     async fn read(&self, key: &str) -> Result<Bytes> {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
-        blocking(move || {
+        quick(move || {
             fs::read(path)
                 .map(Bytes::from)
                 .map_err(|e| root.read_err(&e, "reading a file"))
         })
         .await
+    }
+
+    /// All by one thread: handing each to another one takes longer than reading it.
+    async fn read_all_listed(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
+        let (root, of) = (self.root.clone(), of.to_vec());
+        quick(move || Ok(of.iter().map(|of| whole(&root, of)).collect())).await
     }
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
@@ -344,7 +378,7 @@ impl Backend for Local {
 
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
-        blocking(move || {
+        quick(move || {
             // Spares the loser of a long-decided race two flushes.
             if path.symlink_metadata().is_ok() {
                 return Ok(PutOutcome::Exists);
@@ -352,6 +386,21 @@ impl Backend for Local {
             Draft::written(path, &bytes)
                 .and_then(Draft::link)
                 .map_err(|e| root.err(&e, "creating a file"))
+        })
+        .await
+    }
+
+    async fn put_expendable(&self, key: &str, bytes: Bytes) -> Result<()> {
+        let (root, path) = (self.root.clone(), self.root.file(key)?);
+        quick(move || {
+            let put = Draft::new(path).and_then(|mut draft| {
+                draft.file.write_all(&bytes)?;
+                fs::hard_link(&draft.path, &draft.goal)
+            });
+            match put {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(root.err(&e, "creating a file")),
+                _ => Ok(()),
+            }
         })
         .await
     }
