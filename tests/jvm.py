@@ -12,7 +12,7 @@ QUICK = (
     # With the first level alone, Java makes room for 48 MB of code; Spark has more, which was thrown out and compiled again.
     " -XX:ReservedCodeCacheSize=240m"
     # Room for the classes and for what a query leaves: fewer collections of garbage.
-    " -XX:MetaspaceSize=256m -XX:NewRatio=1"
+    " -XX:MetaspaceSize=256m -XX:NewRatio=1 -XX:InitialRAMPercentage=6"
 )
 
 
