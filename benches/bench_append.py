@@ -37,7 +37,14 @@ def cases(options: argparse.Namespace) -> list[Case]:
     rows = options.rows or ROWS[scale_of(options)]
     path = str(file_of(rows))
     return [
-        Case(f"{rows:,} rows, {codec}", list(CONTESTANTS), {"rows": path, "codec": codec}, expected=rows)
+        Case(
+            f"{rows:,} rows, {codec}",
+            list(CONTESTANTS),
+            {"rows": path, "codec": codec},
+            expected=rows,
+            size=rows,
+            target="F2",
+        )
         for codec in CODECS
     ]
 

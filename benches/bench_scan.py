@@ -128,7 +128,9 @@ def cases(options: argparse.Namespace) -> list[Case]:
             for streamed in (False, True):
                 name = f"{rows:,} rows by {writer}, {what}, {'streamed' if streamed else 'one table'}"
                 arguments = {"path": path, **query, "streamed": streamed}
-                found.append(Case(name, list(CONTESTANTS), arguments, calls=2, expected=expected))
+                found.append(
+                    Case(name, list(CONTESTANTS), arguments, calls=2, expected=expected, size=rows, target="F1")
+                )
     return found
 
 

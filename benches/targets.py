@@ -151,6 +151,8 @@ SIZES: Mapping[str, int] = {
     **dict.fromkeys(("T1", "T2", "T3", "T4", "T5", "T6", "T7"), 1_000_000),
     **dict.fromkeys(("T8", "T9"), 10_000),
     "T10": 100_000,
+    "F1": 10_000_000,
+    "F2": 10_000_000,
     "P1": 1_000_000,
     "S1": 10_000_000,
     "S2": 10_000_000,
@@ -189,6 +191,17 @@ def _on_spark(figure: Figure, clock: str) -> Iterator[Goal]:
 
 # CPU seconds where the work is computing, seconds by the clock where it is waiting for a disk or for others.
 GOALS: Sequence[Goal] = (
+    *(
+        OfCases(
+            "F1", "F1", f"scans of rows: 1.1x Polars' scan_delta, {what}", "cpu_s", 1.1, "Polars scan_delta", mean=mean
+        )
+        for what, mean in (("the worst", False), ("geometric mean", True))
+    ),
+    OfCases(
+        "F1", "F1", "scans of rows: no slower than deltalake's engine, the worst", "cpu_s", 1.0, "deltalake engine"
+    ),
+    OfCases("F2", "F2", "append of rows: no slower than deltalake", "cpu_s", 1.0, "deltalake"),
+    OfCases("F2", "F2", "append of rows: no slower than bare pyarrow, by the clock", "median_s", 1.0, "pyarrow"),
     *(
         goal
         for kind, name in (("json", "foreign checkpoint"), ("own", "own checkpoint"))
