@@ -34,10 +34,13 @@ help: ## list the commands
 
 # --- set-up -----------------------------------------------------------------------------------------------------------
 
+# pyspark comes as source: its wheel, 450 MB of archives, isn't packed again. What is imported is compiled then.
+UNPACKED = --no-compile --config-settings=--build-option=--compression=stored
+
 $(STAMPS)/venv: requirements/dev.lock
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "development needs Python 3.11 or newer: make PYTHON=..."'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r $<
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps $(UNPACKED) -r $<
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: venv
