@@ -172,6 +172,35 @@ def test_checksums_are_sound_to_delta_spark(delta_spark: DeltaSpark, tmp_table: 
     verify(table)
 
 
+@pytest.mark.parametrize("left", ["nothing", "a part", "zeros"])
+def test_nobody_needs_a_checksum_that_a_power_failure_cut_off(
+    left: str, delta_spark: DeltaSpark, tmp_table: Callable[[], str]
+) -> None:
+    """P018, P019: commits are synced, their checksums aren't."""
+    table = tmp_table()
+    append(table, 0)
+    append(table, 2)
+
+    def cut(version: int) -> None:
+        checksum = log(table) / f"{version:020d}.crc"
+        text = checksum.read_bytes()
+        checksum.write_bytes({"nothing": b"", "a part": text[: len(text) // 2], "zeros": bytes(len(text))}[left])
+
+    cut(1)
+    assert_same(delta_spark.read(table), numbered(0, 4))
+    assert_same(pa.table(deltalake.DeltaTable(table).to_pyarrow_table()), numbered(0, 4))
+    append(table, 4)
+    cut(2)
+    delta_spark.write(table, numbered(6, 2))
+    append(table, 8)
+    for read in (delta_spark.read(table), DeltaTable(table).to_pyarrow_table()):
+        assert_same(read, numbered(0, 10))
+    # The log without them is legal; the verifier takes no damage.
+    for version in (1, 2):
+        (log(table) / f"{version:020d}.crc").unlink()
+    verify(table)
+
+
 def test_v2_checkpoints_both_ways(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
     # P056-P059
     table = tmp_table()

@@ -17,7 +17,7 @@ use crate::error::OUT_OF_RANGE;
 /// Deletes that are under way at once where a store takes one object a request: enough to hide its latency.
 const DELETES_AT_ONCE: usize = 32;
 /// Objects of [`Backend::read_all_listed`] that are read at once: enough to hide a store's latency.
-const READS_AT_ONCE: usize = 8;
+const READS_AT_ONCE: usize = 16;
 
 /// Parts of an object that lie so close are one request: what is read between them takes less time than another one.
 const CLOSE: u64 = 64 << 10;
