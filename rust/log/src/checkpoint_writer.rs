@@ -2,7 +2,7 @@
 //! at. A failure never fails the commit that caused it: the log alone is enough.
 
 use deltaplane_error::{Kind, Result};
-use deltaplane_protocol::segment::{CheckpointFiles, LogName};
+use deltaplane_protocol::segment::CheckpointFiles;
 use deltaplane_protocol::{features, paths};
 use parquet::basic::{Compression, ZstdLevel};
 use tracing::{info, warn};
@@ -14,6 +14,7 @@ use crate::checkpoint_rows::{
 };
 use crate::commit_reader::is_damage;
 use crate::last_checkpoint::{self, LastCheckpoint};
+use crate::listing::name_of;
 use crate::live_files::{InOrder, Target};
 use crate::{Snapshot, now_ms};
 
@@ -155,13 +156,10 @@ impl Snapshot {
             Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
             found => found?,
         };
-        let name = key.rsplit('/').next().unwrap_or_default();
+        let size_bytes = found.size_bytes;
         let files = CheckpointFiles {
             version: self.version(),
-            files: LogName::parse(name, found.size_bytes, found.modified_ms)
-                .map(|n| n.with_etag(found.etag))
-                .into_iter()
-                .collect(),
+            files: name_of(found).into_iter().collect(),
         };
         let checked = async {
             let reader = CheckpointReader::open(&self.store().without_cache()?, &files).await?;
@@ -171,7 +169,7 @@ impl Snapshot {
                 kind: "classic",
                 actions,
                 adds,
-                size_bytes: found.size_bytes,
+                size_bytes,
                 sidecars: 0,
                 kept_sidecars: 0,
             })

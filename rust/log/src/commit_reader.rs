@@ -19,7 +19,7 @@ use crate::listing::listed;
 /// Runs of commits that are read and parsed at once, and the most commits of a run and bytes of several: enough to hide a
 /// store's latency, few enough to bound memory.
 const CONCURRENT_RUNS: usize = 4;
-const RUN_COMMITS: usize = 32;
+const RUN_COMMITS: u64 = 32;
 const RUN_BYTES: u64 = 8 << 20;
 
 /// Whether commits keep the lines of their file actions, which are most of them, for whoever asks.
@@ -231,16 +231,27 @@ pub(crate) fn stream(store: &Store, names: Vec<LogName>, lines: FileLines) -> Bo
 
 /// Commits that are read in one go, in their order.
 fn in_runs(names: Vec<LogName>) -> Vec<Vec<LogName>> {
-    let (mut runs, mut bytes) = (Vec::<Vec<LogName>>::new(), 0_u64);
-    for name in names {
-        bytes = bytes.saturating_add(name.size_bytes);
-        match runs.last_mut() {
-            Some(run) if run.len() < RUN_COMMITS && bytes <= RUN_BYTES => run.push(name),
-            _ => {
-                bytes = name.size_bytes;
-                runs.push(vec![name]);
-            }
+    // The smallest commit takes its share, too, so that a run holds no more than so many.
+    let weighed = |name: LogName| {
+        let bytes = name.size_bytes.max(RUN_BYTES / RUN_COMMITS);
+        (name, bytes)
+    };
+    packed(names.into_iter().map(weighed), RUN_BYTES)
+}
+
+/// These things in runs of about so many bytes.
+pub(crate) fn packed<T>(things: impl IntoIterator<Item = (T, u64)>, target_bytes: u64) -> Vec<Vec<T>> {
+    let (mut runs, mut run, mut weight) = (Vec::new(), Vec::new(), 0u64);
+    for (thing, bytes) in things {
+        if !run.is_empty() && weight.saturating_add(bytes) > target_bytes {
+            runs.push(std::mem::take(&mut run));
+            weight = 0;
         }
+        weight = weight.saturating_add(bytes);
+        run.push(thing);
+    }
+    if !run.is_empty() {
+        runs.push(run);
     }
     runs
 }

@@ -14,12 +14,15 @@ pub(crate) async fn list_from(store: &Store, version: u64) -> Result<Vec<LogName
     let listed = store.list_from(LOG_DIR, &from).await.map_err(no_place)?;
     listed
         .map_err(no_place)
-        .try_filter_map(|o| async move {
-            let name = o.key.rsplit('/').next().unwrap_or_default();
-            Ok(LogName::parse(name, o.size_bytes, o.modified_ms).map(|n| n.with_etag(o.etag)))
-        })
+        .try_filter_map(|o| async move { Ok(name_of(o)) })
         .try_collect()
         .await
+}
+
+/// What an object of the log is by its name, `None` where that means nothing; [`listed`] is the way back.
+pub(crate) fn name_of(object: ObjectInfo) -> Option<LogName> {
+    let name = object.key.rsplit('/').next().unwrap_or_default();
+    LogName::parse(name, object.size_bytes, object.modified_ms).map(|n| n.with_etag(object.etag))
 }
 
 /// The object that a listing showed under this name.

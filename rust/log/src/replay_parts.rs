@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint_filter::Skipping;
 use crate::checkpoint_part::{FileActions, Part};
 use crate::checkpoint_reader::{CheckpointReader, PlanColumns, manifest_adds};
-use crate::commit_reader::{self, FileLines};
+use crate::commit_reader::{self, FileLines, packed};
 use crate::history::version_at;
 use crate::plan::{emit, fed, prune};
 use crate::snapshot::Snapshot;
@@ -170,23 +170,6 @@ impl Snapshot {
             .filter_map(|p| u64::try_from(p.sidecar.as_ref()?.size_in_bytes).ok());
         claimed.fold(self.log_bytes(), u64::saturating_add)
     }
-}
-
-/// These things in runs of about so many bytes.
-fn packed<T>(things: impl IntoIterator<Item = (T, u64)>, target_bytes: u64) -> Vec<Vec<T>> {
-    let (mut runs, mut run, mut weight) = (Vec::new(), Vec::new(), 0u64);
-    for (thing, bytes) in things {
-        if !run.is_empty() && weight.saturating_add(bytes) > target_bytes {
-            runs.push(std::mem::take(&mut run));
-            weight = 0;
-        }
-        weight = weight.saturating_add(bytes);
-        run.push(thing);
-    }
-    if !run.is_empty() {
-        runs.push(run);
-    }
-    runs
 }
 
 /// The adds of a part of a checkpoint, as in a plan: without those that the pruner shows can't match, whatever later commits

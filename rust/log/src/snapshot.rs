@@ -26,7 +26,7 @@ use crate::checksum;
 use crate::commit_reader::{self, Commit, FileLines, is_damage, newest_state};
 use crate::commit_runs;
 use crate::last_checkpoint;
-use crate::listing::list_from;
+use crate::listing::{list_from, name_of};
 use crate::now_ms;
 
 /// Commits after which an update starts anew from a newer checkpoint instead of growing the tail.
@@ -263,12 +263,9 @@ impl Snapshot {
             // Perhaps a checkpoint shortens it.
             return self.update().await;
         }
-        let (inner, key) = (&self.inner, paths::commit(self.version() + 1));
-        let there = inner.store.head(&key).await?;
-        let name = key.rsplit('/').next().unwrap_or_default();
-        let name = LogName::parse(name, there.size_bytes, there.modified_ms)
-            .ok_or_else(|| Error::internal("a commit's name isn't one"))?
-            .with_etag(there.etag);
+        let inner = &self.inner;
+        let there = inner.store.head(&paths::commit(self.version() + 1)).await?;
+        let name = name_of(there).ok_or_else(|| Error::internal("a commit's name isn't one"))?;
         let own = [Arc::new(Commit::parse(name.clone(), text)?)];
         let state = self.state_after(&own)?;
         let mut segment = inner.segment.clone();
