@@ -12,6 +12,10 @@ use crate::commit_reader::{self, Commit};
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
 
+/// How many commits before the wanted ones have a say in their times: as many as files' times may be out of order by.
+/// delta-spark's history takes none.
+const EARLIER: usize = 100;
+
 /// One commit as history tells it.
 #[derive(Debug, Clone)]
 pub struct HistoryEntry {
@@ -83,7 +87,10 @@ impl Snapshot {
 
     /// The newest `limit` commits up to this version that the log holds, ascending, each with the time that its file tells.
     pub(crate) async fn newest_commits(&self, limit: Option<usize>) -> Result<Vec<(LogName, i64)>> {
-        let mut names = commits(list_from(self.store(), 0).await?);
+        // What is older than these isn't asked for its time: a log may hold very many.
+        let from = limit.and_then(|l| u64::try_from(l.saturating_add(EARLIER)).ok());
+        let first = from.map_or(0, |n| self.version().saturating_add(1).saturating_sub(n));
+        let mut names = commits(list_from(self.store(), first).await?);
         names.retain(|n| n.version <= self.version());
         let times = monotone_times(&names);
         let skip = limit.map_or(0, |l| names.len().saturating_sub(l));

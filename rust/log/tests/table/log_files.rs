@@ -274,3 +274,29 @@ fn commits_own_times_lead_to_versions() {
         }
     });
 }
+
+#[test]
+fn the_newest_commits_have_the_times_that_the_whole_history_tells() {
+    // P082: commit 40 is out of order, so that all later ones follow it a millisecond apart.
+    run(async |store, dir| {
+        let began = std::time::SystemTime::now() - std::time::Duration::from_secs(7_200);
+        for i in 0..130u64 {
+            append(&store, &format!("f{i}")).await;
+            let file = std::fs::File::open(commit_file(dir, i)).unwrap();
+            let seconds = if i == 40 { 3_600 } else { i };
+            file.set_modified(began + std::time::Duration::from_secs(seconds))
+                .unwrap();
+        }
+        let s = Snapshot::open(&store, None).await.unwrap();
+        let all = s.history(None).await.unwrap();
+        assert_eq!((all.len(), all[0].timestamp_ms - all[89].timestamp_ms), (130, 89));
+        assert_eq!(all[90].timestamp_ms - all[129].timestamp_ms, 39_000);
+        for limit in [0, 1, 10, 30, 130, 1_000] {
+            let newest = s.history(Some(limit)).await.unwrap();
+            let told = |entries: &[deltaplane_log::HistoryEntry]| {
+                entries.iter().map(|e| (e.version, e.timestamp_ms)).collect::<Vec<_>>()
+            };
+            assert_eq!(told(&newest), told(&all[..limit.min(130)]), "{limit}");
+        }
+    });
+}
