@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from deltaplane.commands.progress import Told
     from deltaplane.options import TableUri
     from deltaplane.properties import CommitProperties, PostCommitHookProperties
 
@@ -41,6 +42,7 @@ class TableCare:
         full: bool = False,
         keep_versions: list[int] | None = None,
         inventory: Any = None,
+        progress: Told | None = None,
     ) -> list[str]:
         """Deletes files that no version needs any more which is younger than the retention, or says which it would.
 
@@ -59,6 +61,8 @@ class TableCare:
             inventory: rows with the columns `path`, `length`, `isDir` and `modificationTime` (ms since 1970) that stand
                 in for looking through the directory: Arrow data or a list of dicts. Paths elsewhere are passed over.
             commit_properties, post_commithook_properties: see these classes.
+            progress: called with a `CareProgress` at times: files that were looked at, then files that were deleted; any
+                thread may call it. What it raises ends the vacuum, which can go on by another call.
 
         Returns:
             Paths of the files, relative to the table. Deleting is told by two commits, VACUUM START and VACUUM END, with
@@ -89,7 +93,7 @@ class TableCare:
 
         what = Vacuum(retention_hours, enforce_retention_duration, full, tuple(keep_versions or ()), dry_run)
         commit = commit_request(commit_properties, post_commithook_properties)
-        files, report = vacuum(self._snapshot, what, inventory, commit)
+        files, report = vacuum(self._snapshot, what, inventory, commit, progress=progress)
         if report["version"] is not None:
             self._snapshot = self._snapshot.update()
         return files
@@ -104,6 +108,7 @@ class TableCare:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         ignore_unfinished_vacuum: bool = False,
+        progress: Told | None = None,
     ) -> dict[str, Any]:
         """Makes a new version that has an older one's files, columns and properties; the object shows it.
 
@@ -118,6 +123,8 @@ class TableCare:
             commit_properties, post_commithook_properties: see these classes.
             ignore_unfinished_vacuum: a VACUUM that began within a day and didn't say that it ended is no reason to refuse: its
                 process is gone. While it runs it may delete a file that comes back.
+            progress: called with a `CareProgress` at times: files that come back and were looked for. What it raises ends the
+                restore: nothing is changed.
 
         Returns:
             The commit's metrics under delta-spark's names: `numRestoredFiles`, `numRemovedFiles`, `restoredFilesSize`,
@@ -153,19 +160,25 @@ class TableCare:
             protocol_downgrade_allowed=protocol_downgrade_allowed,
             dry_run=dry_run,
             commit=commit,
+            progress=progress,
         )
         if done["version"] is not None:
             self._snapshot = self._snapshot.update()
         metrics: dict[str, Any] = done["metrics"]
         return metrics
 
-    def check(self, deep: bool = False) -> list[dict[str, Any]]:
+    def check(self, deep: bool = False, *, progress: Told | None = None) -> list[dict[str, Any]]:
         """What of the shown version's log and files doesn't agree (FSCK); an empty list is a sound table. Changes nothing.
 
         Looks for files and deletion vectors that are gone, sizes that aren't what the log says (P031), a protocol or
         properties that can't be obeyed, a version checksum that contradicts the log (P018), and old files that no version
         needs. With `deep` every data file and every deletion vector is read as well: rows and nulls against the
         statistics, and whether the bounds hold every value (P160).
+
+        Args:
+            deep: read the files, too.
+            progress: called with a `CareProgress` at times: objects that were listed, files that were looked for and, with
+                `deep`, files that were read. What it raises ends the check.
 
         Returns:
             A dict for each finding: `kind` (`missing file`, `size`, `missing deletion vector`, `orphan`, `protocol`,
@@ -181,7 +194,7 @@ class TableCare:
         """
         from deltaplane.commands.check import check
 
-        return check(self._snapshot, deep=deep)
+        return check(self._snapshot, deep=deep, progress=progress)
 
     def repair(
         self,
@@ -220,9 +233,13 @@ class TableCare:
             self._snapshot = self._snapshot.update()
         return {"dry_run": dry_run, "files_removed": files}
 
-    def generate(self) -> None:
+    def generate(self, *, progress: Told | None = None) -> None:
         """Writes `_symlink_format_manifest`: the addresses of the newest version's files, by partition, for engines that
         can't read Delta tables (Presto, Athena, Hive). Manifests of partitions that are gone are deleted.
+
+        Args:
+            progress: called with a `CareProgress` after each manifest. What it raises leaves the other partitions' manifests
+                as they were.
 
         Raises:
             UnsupportedFeatureError: files with deletion vectors, column mapping, or files in other directories than their
@@ -236,7 +253,7 @@ class TableCare:
         from deltaplane.commands.generate import generate
 
         self._snapshot = self._snapshot.update()
-        generate(self._snapshot, self._options)
+        generate(self._snapshot, self._options, progress)
 
     def clone(
         self,
@@ -249,6 +266,7 @@ class TableCare:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
+        progress: Told | None = None,
     ) -> dict[str, int]:
         """Makes another table of the version that this object shows: with this one's files, or with copies of them.
 
@@ -264,6 +282,8 @@ class TableCare:
             storage_options: how to reach the target's store; None is as this table's.
             commit_properties, post_commithook_properties: see these classes.
             dry_run: copy and commit nothing; what refuses the clone refuses this, too. Metrics are by the sizes in the log.
+            progress: called with a `CareProgress` for each part of a file that was copied, with all bytes. What it raises ends
+                the clone: the table isn't there, or as it was, and copies stay as files that VACUUM deletes.
 
         Returns:
             The commit's metrics under delta-spark's names: `sourceNumOfFiles`, `sourceTableSize`, `numCopiedFiles`,
@@ -282,6 +302,7 @@ class TableCare:
         >>> DeltaTable("memory://doc-clone/copy").to_pyarrow_table()["x"].to_pylist()
         [1, 2]
         """
+        from deltaplane.commands.progress import telling
         from deltaplane.properties import commit_request
 
         options = self._options if storage_options is None else storage_options_text(storage_options)
@@ -292,7 +313,8 @@ class TableCare:
             "dry_run": dry_run,
             "commit": commit_request(commit_properties, post_commithook_properties),
         }
-        done = _native.clone_table(self._snapshot, location_text(target), options, json.dumps(request))
+        tell = telling(progress)
+        done = _native.clone_table(self._snapshot, location_text(target), options, json.dumps(request), tell)
         metrics: dict[str, int] = json.loads(done)["metrics"]
         return metrics
 

@@ -23,7 +23,9 @@ def check(
     json: AsJson = False,
 ) -> None:
     """Looks for what of the log and the files doesn't agree; ends with code 1 if there is any."""
-    found = open_table(location, version, option).check(deep)
+    table = open_table(location, version, option)
+    with render.counts("check", shown=not json) as advance:
+        found = table.check(deep, progress=lambda p: advance(p.phase, p.done, p.total))
     render.findings(found, as_json=json)
     if found:
         raise typer.Exit(1)

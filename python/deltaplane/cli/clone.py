@@ -27,5 +27,8 @@ def clone(
 ) -> None:
     """Makes another table with this one's rows; made again with --replace it takes only what is new."""
     table = open_table(location, version, option)
-    metrics = table.clone(target, shallow, replace=replace, dry_run=dry_run)
+    with render.progress("clone", shown=not json) as advance:
+        metrics = table.clone(
+            target, shallow, replace=replace, dry_run=dry_run, progress=lambda p: advance(p.done, p.total or p.done)
+        )
     render.facts({"table": table.table_uri, "clone": target, **metrics}, as_json=json)

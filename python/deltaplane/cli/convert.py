@@ -40,14 +40,16 @@ def convert(
         raise typer.BadParameter("give partition columns as -p column:type")
     options = store_options(option)
     columns = Schema([Field(column, PrimitiveType(kind)) for column, _, kind in pairs]) if pairs else None
-    would = convert_to_deltalake(
-        location,
-        partition_by=columns,
-        partition_strategy="hive" if pairs else None,
-        storage_options=options,
-        collect_stats=not no_statistics,
-        dry_run=dry_run,
-    )
+    with render.counts("convert", shown=not json) as advance:
+        would = convert_to_deltalake(
+            location,
+            partition_by=columns,
+            partition_strategy="hive" if pairs else None,
+            storage_options=options,
+            collect_stats=not no_statistics,
+            dry_run=dry_run,
+            progress=lambda p: advance("reading", p.files_done, p.files),
+        )
     if would is not None:
         names = [field.name for field in would.schema.fields]
         told = {

@@ -15,7 +15,15 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -36,6 +44,7 @@ __all__ = [
     "bytes_text",
     "cache",
     "compat",
+    "counts",
     "dry_run",
     "facts",
     "files",
@@ -122,18 +131,25 @@ def facts(values: Mapping[str, object], *, as_json: bool) -> None:
 @contextmanager
 def progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr while something runs, where that is a terminal; it takes bytes that are done, and of how many."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not (shown and sys.stderr.isatty()),
-    )
-    with bar:
+    with _bar(DownloadColumn(binary_units=True), shown=shown) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def counts(what: str, *, shown: bool) -> Iterator[Callable[[str, int, int | None], None]]:
+    """As `progress`, for files: it takes the part of the command, files that are done, and of how many if that is known."""
+    with _bar(MofNCompleteColumn(), shown=shown) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda part, done, total: bar.update(
+            task, description=f"{what}: {part}", completed=done, total=total, refresh=done == total
+        )
+
+
+def _bar(done: ProgressColumn, *, shown: bool) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not (shown and sys.stderr.isatty()))
 
 
 @contextmanager

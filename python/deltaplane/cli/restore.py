@@ -27,5 +27,11 @@ def restore(
 ) -> None:
     """Makes a new version with an older one's files, columns and properties."""
     table = open_table(location, None, option)
-    metrics = table.restore(version_of(to), ignore_missing_files=ignore_missing, dry_run=dry_run)
+    with render.counts("restore", shown=not json) as advance:
+        metrics = table.restore(
+            version_of(to),
+            ignore_missing_files=ignore_missing,
+            dry_run=dry_run,
+            progress=lambda p: advance(p.phase, p.done, p.total),
+        )
     render.facts({"table": table.table_uri, "version": table.version(), "dry_run": dry_run, **metrics}, as_json=json)

@@ -35,7 +35,14 @@ def vacuum(
 ) -> None:
     """Deletes files that no version within the retention needs."""
     table = open_table(location, None, option)
-    files = table.vacuum(retain, dry_run, enforce_retention_duration=not unsafe, full=not lite)
+    with render.counts("vacuum", shown=not json) as advance:
+        files = table.vacuum(
+            retain,
+            dry_run,
+            enforce_retention_duration=not unsafe,
+            full=not lite,
+            progress=lambda p: advance(p.phase, p.done, p.total),
+        )
     facts = {"table": table.table_uri, "dry_run": dry_run, "files": files if json else f"{len(files):,}"}
     render.facts(facts, as_json=json)
     if dry_run and not json:

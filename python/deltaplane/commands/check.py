@@ -9,15 +9,17 @@ import json
 from typing import Any
 
 from deltaplane import _native
+from deltaplane.commands.progress import Told, telling
 
 __all__ = ["check"]
 
 
-def check(table: _native.Snapshot, *, deep: bool) -> list[dict[str, Any]]:
+def check(table: _native.Snapshot, *, deep: bool, progress: Told | None = None) -> list[dict[str, Any]]:
     """All findings, those of the listing first."""
-    found: list[dict[str, Any]] = json.loads(_native.check(table))
+    tell = telling(progress)
+    found: list[dict[str, Any]] = json.loads(_native.check(table, tell))
     if deep:
         # What isn't there was told already.
         gone = [finding["path"] for finding in found if finding["kind"].startswith("missing")]
-        found += [finding for finding in json.loads(_native.check_rows(table)) if finding["path"] not in gone]
+        found += [finding for finding in json.loads(_native.check_rows(table, tell)) if finding["path"] not in gone]
     return found

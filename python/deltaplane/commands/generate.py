@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from deltaplane import _native
+from deltaplane.commands.progress import CareProgress, Told
 from deltaplane.exceptions import UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ __all__ = ["generate"]
 _FOLDER = "_symlink_format_manifest"
 
 
-def generate(table: _native.Snapshot, options: dict[str, str] | None) -> None:
+def generate(table: _native.Snapshot, options: dict[str, str] | None, progress: Told | None = None) -> None:
     """Writes the manifests of this version and deletes those of partitions that have no file."""
     import pyarrow as pa
 
@@ -35,8 +36,10 @@ def generate(table: _native.Snapshot, options: dict[str, str] | None) -> None:
     store = _native.RawStore.open(table.location, options)
     columns = len(json.loads(table.metadata_json())["partition_columns"])
     manifests = _manifests(files["path"], table.uri, columns)
-    for name, addresses in manifests.items():
+    for at, (name, addresses) in enumerate(manifests.items(), 1):
         store.put(name, addresses)
+        if progress is not None:
+            progress(CareProgress("writing manifests", at, len(manifests)))
     for name, *_ in store.list_all(_FOLDER):
         if name not in manifests:
             store.delete(name)

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from deltaplane import _native
+from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.options import version_arguments
 
@@ -25,6 +26,7 @@ def restore(
     protocol_downgrade_allowed: bool,
     dry_run: bool,
     commit: dict[str, Any],
+    progress: Told | None,
 ) -> dict[str, Any]:
     """The version that it made, None if there was nothing to do or it is a dry run, and its metrics."""
     if target is None:
@@ -40,5 +42,5 @@ def restore(
         "dry_run": dry_run,
         "commit": commit,
     }
-    done: dict[str, Any] = json.loads(_native.restore(table, json.dumps(request)))
+    done: dict[str, Any] = json.loads(_native.restore(table, json.dumps(request), telling(progress)))
     return done

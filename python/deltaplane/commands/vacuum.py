@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.arrow_io import as_reader
+from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -39,12 +40,13 @@ def vacuum(
     inventory: Any,
     commit: dict[str, Any],
     deletes: Callable[[list[str]], bool] | None = None,
+    progress: Told | None = None,
 ) -> tuple[list[str], dict[str, Any]]:
     """The files' paths below the table's root, and the report: bytes, directories, and the version of the last commit.
     `deletes` is asked first to delete files, many at once, and says whether it did."""
     rows = None if inventory is None else _inventory(inventory)
     request = json.dumps(_request(what, rows is not None, commit))
-    files, report = _native.vacuum(table, request, rows, deletes=deletes)
+    files, report = _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))
     return files, json.loads(report)
 
 

@@ -12,6 +12,7 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::progress::Tell;
 use crate::transaction::{Committed, Operation, Staged, commit};
 use crate::vacuum::found::listed;
 use crate::vacuum::kept::{Kept, hash, vector_path};
@@ -49,16 +50,17 @@ pub struct Repaired {
 }
 
 impl Snapshot {
-    /// What of this version doesn't agree with the files that are there.
+    /// What of this version doesn't agree with the files that are there. What is told are objects that were listed, then
+    /// files that were looked for.
     ///
     /// Costs a listing of the table's directory, sixteen bytes of memory for each object in it, and a request for each
     /// file elsewhere.
-    pub async fn check(&self) -> Result<Vec<Finding>> {
-        let found = self.find().await;
+    pub async fn check(&self, tell: &Tell) -> Result<Vec<Finding>> {
+        let found = self.find(tell).await;
         found.map_err(|e| e.with_table(self.store().location().as_str()))
     }
 
-    async fn find(&self) -> Result<Vec<Finding>> {
+    async fn find(&self, tell: &Tell) -> Result<Vec<Finding>> {
         let store = self.store().without_cache()?;
         let columns = partition_names(self);
         let cutoff = now_ms().saturating_sub(self.state().properties().deleted_file_retention_ms);
@@ -69,6 +71,7 @@ impl Snapshot {
         let mut objects = listed(&store, &columns).await?;
         while let Some(o) = objects.try_next().await? {
             there.add(&o.key, o.size_bytes);
+            tell.tell_at_times("listing", there.len(), None)?;
             if o.modified_ms < cutoff && !paths::is_hidden(&o.key, &columns) && !kept.has(&o.key) {
                 findings.push(Finding {
                     kind: "orphan",
@@ -84,6 +87,7 @@ impl Snapshot {
             let rows = FileRows::new(&batch);
             for row in 0..batch.num_rows() {
                 count += 1;
+                tell.tell_at_times("looking for files", u64::try_from(count).unwrap_or(0), None)?;
                 size = claimed_sum([size, rows.size(row)]);
                 let path = paths::decode(rows.path(row)?)?;
                 findings.extend(data_finding(&store, &there, &path, rows.size(row)).await?);
@@ -102,6 +106,8 @@ impl Snapshot {
                 }
             }
         }
+        let files = u64::try_from(count).unwrap_or(0);
+        tell.tell("looking for files", files, Some(files))?;
         findings.extend(self.checksum_finding(count, size).await?);
         Ok(findings)
     }
@@ -220,6 +226,10 @@ struct There(Vec<(u64, u64)>);
 impl There {
     fn add(&mut self, key: &str, size_bytes: u64) {
         self.0.push((hash(key), size_bytes));
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len() as u64
     }
 
     fn sort(&mut self) {

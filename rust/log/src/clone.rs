@@ -2,6 +2,7 @@
 //! itself only takes what is new. Knows no rows; called by the boundary.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, DeletionVector, Remove, claimed_sum};
@@ -16,6 +17,7 @@ use serde::Deserialize;
 use serde_json::json;
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::progress::Tell;
 use crate::rehearsal::rehearse;
 use crate::surroundings::new_id;
 use crate::transaction::{Operation, Staged, commit};
@@ -51,17 +53,17 @@ pub struct Cloned {
     pub metrics: BTreeMap<String, i64>,
 }
 
-/// Makes the table at `target` a clone of this version of the source.
+/// Makes the table at `target` a clone of this version of the source. What is told are bytes that were copied.
 ///
 /// # Errors
 /// `TableAlreadyExists` unless it may be replaced, `ConcurrentWrite` when another writer commits to it meanwhile: copied
 /// files are orphans then.
-pub async fn clone_table(source: &Snapshot, target: &Store, request: &CloneRequest) -> Result<Cloned> {
-    let done = run(source, target, request).await;
+pub async fn clone_table(source: &Snapshot, target: &Store, request: &CloneRequest, tell: &Tell) -> Result<Cloned> {
+    let done = run(source, target, request, tell).await;
     done.map_err(|e| e.with_table(target.location().as_str()))
 }
 
-async fn run(source: &Snapshot, target: &Store, request: &CloneRequest) -> Result<Cloned> {
+async fn run(source: &Snapshot, target: &Store, request: &CloneRequest, tell: &Tell) -> Result<Cloned> {
     if source.store().location() == target.location() {
         return Err(Error::invalid_argument(
             "a table can't be cloned onto itself: give another place",
@@ -105,7 +107,7 @@ async fn run(source: &Snapshot, target: &Store, request: &CloneRequest) -> Resul
     }
     let copied = match request.dry_run {
         true => files.wanted(),
-        false => files.copy(source.store(), target).await?,
+        false => files.copy(source.store(), target, tell).await?,
     };
     let metrics = files.metrics(copied);
     let operation = Operation {
@@ -187,13 +189,18 @@ impl Files {
     }
 
     /// Copies what is new; the number of files and of bytes.
-    async fn copy(&mut self, from: &Store, to: &Store) -> Result<(i64, i64)> {
+    async fn copy(&mut self, from: &Store, to: &Store, tell: &Tell) -> Result<(i64, i64)> {
+        let copying = Copying {
+            tell,
+            done: AtomicU64::new(0),
+            total: u64::try_from(self.wanted().1).unwrap_or(0),
+        };
         // Several vectors share a file.
         let mut wanted: BTreeMap<&String, &String> = BTreeMap::new();
         for (path, key) in self.new.iter().flat_map(|f| &f.copies) {
             wanted.insert(path, key);
         }
-        let copies = stream::iter(wanted).map(|(path, key)| copy_file(from, path, to, key));
+        let copies = stream::iter(wanted).map(|(path, key)| copy_file(from, path, to, key, &copying));
         let sizes: Vec<u64> = copies.buffer_unordered(COPIES).try_collect().await?;
         let bytes = sizes.iter().map(|s| i64::try_from(*s).unwrap_or(i64::MAX));
         Ok((count(sizes.len()), claimed_sum(bytes)))
@@ -318,8 +325,23 @@ fn own_name(source: &Store, path: &str) -> Result<String> {
     Ok(format!("{:032x}-{name}", xxh3_128(path.as_bytes())))
 }
 
+/// How many bytes all copies together have, by the sizes in the log.
+struct Copying<'a> {
+    tell: &'a Tell,
+    done: AtomicU64,
+    total: u64,
+}
+
+impl Copying<'_> {
+    fn more(&self, bytes: u64) -> Result<()> {
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        // The log knows no size of a file of vectors, only of those that the table has.
+        self.tell.tell("copying", done, Some(self.total.max(done)))
+    }
+}
+
 /// Copies a file of the source; its size in bytes.
-async fn copy_file(from: &Store, path: &str, to: &Store, key: &str) -> Result<u64> {
+async fn copy_file(from: &Store, path: &str, to: &Store, key: &str, copying: &Copying<'_>) -> Result<u64> {
     let (from, source) = from.resolve(path)?;
     let shown = from.head(&source).await.map_err(|e| match e.kind() {
         Kind::ObjectNotFound => {
@@ -333,6 +355,7 @@ async fn copy_file(from: &Store, path: &str, to: &Store, key: &str) -> Result<u6
     while at < shown.size_bytes {
         let until = shown.size_bytes.min(at + CHUNK);
         upload.write(from.read_part(&shown, at..until).await?).await?;
+        copying.more(until - at)?;
         at = until;
     }
     upload.finish().await

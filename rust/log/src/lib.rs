@@ -32,6 +32,7 @@ mod parquet_file;
 mod plan;
 mod plan_trace;
 mod post_commit;
+mod progress;
 mod reads;
 mod rehearsal;
 mod replaced_table;
@@ -70,6 +71,7 @@ pub use log_facts::{CommitTotals, LogFiles, LogFolder, NewestCheckpoint, Tombsto
 pub use optimize::{LayoutPlan, LayoutRequest, Moved, Placed};
 pub use plan::Considered;
 pub use plan_trace::PlanReport;
+pub use progress::{Progress, Tell};
 pub use reads::ReadRequest;
 pub use rehearsal::Rehearsal;
 pub use replay_parts::{CommitActions, LogHead, ReplayPart, ReplayParts, checkpoint_adds, commit_actions};

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::commit_reader::{self, FileLines};
 use crate::history::commits;
 use crate::listing::list_from;
+use crate::progress::Tell;
 use crate::snapshot::filter;
 use crate::transaction::{Operation, Staged, commit};
 use crate::vacuum::unfinished::Unfinished;
@@ -62,17 +63,17 @@ pub struct Restored {
     pub metrics: BTreeMap<String, i64>,
 }
 
-/// Makes a new version of the table that is as an older one.
+/// Makes a new version of the table that is as an older one. What is told are files that come back and are there.
 ///
 /// # Errors
 /// `VersionNotFound` for a version that isn't there, `FileMissing` for files of it that were vacuumed, `ConcurrentWrite`
 /// when another writer commits meanwhile, whatever it is, or while a VACUUM is deleting: nothing is visible then.
-pub async fn restore(store: &Store, request: &RestoreRequest) -> Result<Restored> {
-    let done = run(store, request).await;
+pub async fn restore(store: &Store, request: &RestoreRequest, tell: &Tell) -> Result<Restored> {
+    let done = run(store, request, tell).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
-async fn run(store: &Store, request: &RestoreRequest) -> Result<Restored> {
+async fn run(store: &Store, request: &RestoreRequest, tell: &Tell) -> Result<Restored> {
     let now = Snapshot::open(store, None).await?;
     now.state().check_write()?;
     now.state().check_properties()?;
@@ -81,7 +82,7 @@ async fn run(store: &Store, request: &RestoreRequest) -> Result<Restored> {
         None => Snapshot::open(store, request.version).await?,
     };
     let mut files = Files::between(&now, &then, request.ignore_unfinished_vacuum).await?;
-    files.check_there(store, request.ignore_missing_files).await?;
+    files.check_there(store, request.ignore_missing_files, tell).await?;
     let metrics = files.metrics();
     let staged = stage(&now, &then, request, files, &metrics).await?;
     if request.dry_run || is_nothing(&staged) {
@@ -207,13 +208,19 @@ impl Files {
     }
 
     /// Looks for the files that come back, and for their deletion vectors'.
-    async fn check_there(&mut self, store: &Store, ignore_missing: bool) -> Result<()> {
+    async fn check_there(&mut self, store: &Store, ignore_missing: bool, tell: &Tell) -> Result<()> {
         let looked = stream::iter(self.back.iter()).map(|(key, add)| async move {
             let there = is_there(store, &key.0).await? && has_vector(store, add).await?;
             Ok::<_, Error>((!there).then(|| key.clone()))
         });
-        let missing = looked.buffer_unordered(ASKED_AT_ONCE);
-        let missing: Vec<Key> = missing.try_filter_map(|k| async { Ok(k) }).try_collect().await?;
+        let mut answers = looked.buffer_unordered(ASKED_AT_ONCE);
+        let (mut looked_at, mut missing): (u64, Vec<Key>) = (0, Vec::new());
+        while let Some(answer) = answers.try_next().await? {
+            missing.extend(answer);
+            looked_at += 1;
+            tell.tell_at_times("looking for files", looked_at, Some(self.back.len() as u64))?;
+        }
+        drop(answers);
         if let Some((first, _)) = missing.first()
             && !ignore_missing
         {

@@ -8,7 +8,8 @@ use arrow::datatypes::Int64Type;
 use deltaplane_data::{Vectors, WriteSpec, footer_schema, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    CloneRequest, Deletes, FileRequest, FileTarget, Finding, PlanColumns, RepairRequest, RestoreRequest, VacuumRequest,
+    CloneRequest, Deletes, FileRequest, FileTarget, Finding, PlanColumns, RepairRequest, RestoreRequest, Tell,
+    VacuumRequest,
 };
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{FileForm, RowRules};
@@ -18,13 +19,14 @@ use deltaplane_protocol::prune::stats_contradiction;
 use deltaplane_protocol::schema_merge;
 use deltaplane_store::{ObjectInfo, Store, block_on};
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::arrow_bridge::reader_of;
 use crate::errors::{kind_of, run};
+use crate::progress::run_told;
 use crate::snapshot::{Snapshot, store};
 use crate::write::Spec;
 
@@ -41,7 +43,7 @@ fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
 /// Deletes files that nothing needs; returns their keys, if they are wanted, and a report as JSON. `deletes` is asked first to
 /// delete files by their keys, many at once, and says whether it did.
 #[pyfunction]
-#[pyo3(signature = (snapshot, request, inventory = None, keys = true, deletes = None))]
+#[pyo3(signature = (snapshot, request, inventory = None, keys = true, deletes = None, progress = None))]
 pub(crate) fn vacuum(
     py: Python<'_>,
     snapshot: &Snapshot,
@@ -49,10 +51,11 @@ pub(crate) fn vacuum(
     inventory: Option<&Bound<'_, PyAny>>,
     keys: bool,
     deletes: Option<Py<PyAny>>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<String>, String)> {
     let inventory = inventory.map(reader_of).transpose()?;
     let elsewhere = deletes.map(deleting);
-    run(py, || {
+    run_told(py, progress, |tell| {
         let request: VacuumRequest = parse(request, "a vacuum")?;
         let store = snapshot.inner.store();
         let done = block_on(deltaplane_log::vacuum(
@@ -60,6 +63,7 @@ pub(crate) fn vacuum(
             &request,
             inventory.map(objects),
             elsewhere,
+            tell,
         ))?;
         let report = json!({
             "size_bytes": done.size_bytes, "directories": done.directories, "version": done.version,
@@ -87,26 +91,34 @@ fn deleting(function: Py<PyAny>) -> Deletes {
 
 /// Goes back to an older version; returns the version that it made and metrics, as JSON.
 #[pyfunction]
-pub(crate) fn restore(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyResult<String> {
-    run(py, || {
+#[pyo3(signature = (snapshot, request, progress = None))]
+pub(crate) fn restore(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    request: &str,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    run_told(py, progress, |tell| {
         let request: RestoreRequest = parse(request, "a restore")?;
-        let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request))?;
+        let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request, tell))?;
         Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
     })
 }
 
 /// What of the version doesn't agree with the files that are there, as JSON.
 #[pyfunction]
-pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
-    let found = run(py, || block_on(snapshot.inner.check()))?;
+#[pyo3(signature = (snapshot, progress = None))]
+pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    let found = run_told(py, progress, |tell| block_on(snapshot.inner.check(tell)))?;
     Ok(json!(found).to_string())
 }
 
 /// What reading every data file and deletion vector finds, as JSON.
 #[pyfunction]
-pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
+#[pyo3(signature = (snapshot, progress = None))]
+pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let table = &snapshot.inner;
-    let found = run(py, || {
+    let found = run_told(py, progress, |tell| {
         let state = table.state();
         let files = FileRequest::default();
         let target = FileTarget {
@@ -131,13 +143,22 @@ pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String
             .try_flatten()
             .map_ok(|add| check_file(store, &vectors, &spec, add))
             .try_buffered(CHECKED_AT_ONCE);
-        block_on(
-            checked
-                .try_filter_map(|found| async { Ok(found) })
-                .try_collect::<Vec<_>>(),
-        )
+        block_on(all_found(checked, tell))
     })?;
     Ok(json!(found).to_string())
+}
+
+/// What was found in files, of which each is told.
+async fn all_found(checked: impl Stream<Item = Result<Option<Finding>>>, tell: &Tell) -> Result<Vec<Finding>> {
+    let mut checked = std::pin::pin!(checked);
+    let (mut done, mut found) = (0, Vec::new());
+    while let Some(finding) = checked.try_next().await? {
+        found.extend(finding);
+        done += 1;
+        tell.tell("reading", done, None)?;
+    }
+    tell.tell("reading", done, Some(done))?;
+    Ok(found)
 }
 
 /// What is wrong inside of a file or of its vector; errors of the store that say nothing of it are raised.
@@ -188,17 +209,19 @@ pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyRe
 
 /// Makes a table a clone of this version; returns the version that it made and metrics, as JSON.
 #[pyfunction]
+#[pyo3(signature = (snapshot, target, options, request, progress = None))]
 pub(crate) fn clone_table(
     py: Python<'_>,
     snapshot: &Snapshot,
     target: &str,
     options: Option<HashMap<String, String>>,
     request: &str,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    run(py, || {
+    run_told(py, progress, |tell| {
         let request: CloneRequest = parse(request, "a clone")?;
         let target = store(target, options)?;
-        let done = block_on(deltaplane_log::clone_table(&snapshot.inner, &target, &request))?;
+        let done = block_on(deltaplane_log::clone_table(&snapshot.inner, &target, &request, tell))?;
         Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
     })
 }

@@ -15,6 +15,7 @@ mod log_store;
 mod marked_rows;
 mod optimize;
 mod patches;
+mod progress;
 mod raw_store;
 mod rewrite;
 mod rewrite_tasks;

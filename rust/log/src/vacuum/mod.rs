@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use crate::progress::Tell;
 use crate::transaction::{Operation, commit};
 use crate::write_request::CommitRequest;
 use crate::{Snapshot, now_ms};
@@ -67,7 +68,8 @@ pub struct Vacuumed {
 pub type Deletes = Arc<dyn Fn(Vec<String>) -> Result<bool> + Send + Sync>;
 
 /// Deletes what the newest version's retention doesn't protect. `inventory` stands in for listing the directory; its keys
-/// are decoded paths or URIs, of which those elsewhere are passed over. `elsewhere` is asked to delete first.
+/// are decoded paths or URIs, of which those elsewhere are passed over. `elsewhere` is asked to delete first. What is told
+/// are files: those that were looked at, then those that were deleted.
 ///
 /// # Errors
 /// `InvalidArgument` for a retention below the table's, `UnsupportedFeature` for a table that this build may not write
@@ -77,10 +79,11 @@ pub async fn vacuum(
     request: &VacuumRequest,
     inventory: Option<BoxStream<'static, Result<ObjectInfo>>>,
     elsewhere: Option<Deletes>,
+    tell: &Tell,
 ) -> Result<Vacuumed> {
     // What goes can't be had back: nothing is believed of a cache.
     let store = store.without_cache()?;
-    let done = run(&store, request, inventory, elsewhere).await;
+    let done = run(&store, request, inventory, elsewhere, tell).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
@@ -89,6 +92,7 @@ async fn run(
     request: &VacuumRequest,
     inventory: Option<BoxStream<'static, Result<ObjectInfo>>>,
     elsewhere: Option<Deletes>,
+    tell: &Tell,
 ) -> Result<Vacuumed> {
     let base = Snapshot::open(store, None).await?;
     base.state().check_write()?;
@@ -117,11 +121,13 @@ async fn run(
     let mut garbage = Garbage::default();
     // What the log took out long ago may have been written just now, in a table that was copied.
     let written_before = if request.lite { i64::MAX } else { cutoff_ms };
-    garbage.collect(objects, &columns, &mut kept, written_before).await?;
+    garbage
+        .collect(objects, &columns, &mut kept, written_before, tell)
+        .await?;
     if request.dry_run || garbage.files.is_empty() {
         return Ok(garbage.vacuumed(None));
     }
-    let version = delete(&base, request, &mut garbage, elsewhere).await?;
+    let version = delete(&base, request, &mut garbage, elsewhere, tell).await?;
     if let Some(until) = looked_until {
         write_note(store, until).await;
     }
@@ -204,8 +210,12 @@ impl Garbage {
         columns: &[String],
         kept: &mut Kept,
         written_before_ms: i64,
+        tell: &Tell,
     ) -> Result<()> {
+        let mut looked_at = 0;
         while let Some(o) = objects.try_next().await? {
+            looked_at += 1;
+            tell.tell_at_times("looking for files", looked_at, None)?;
             if o.modified_ms < written_before_ms && !paths::is_hidden(&o.key, columns) && !kept.has(&o.key) {
                 self.files.push(Doomed {
                     key: o.key,
@@ -213,7 +223,7 @@ impl Garbage {
                 });
             }
         }
-        Ok(())
+        tell.tell("looking for files", looked_at, Some(looked_at))
     }
 
     fn size_bytes(&self) -> u64 {
@@ -238,7 +248,8 @@ impl Garbage {
     }
 
     /// Deletes for as long as whoever brings files back waits for.
-    async fn delete(&mut self, store: &Store, elsewhere: Option<Deletes>) -> Result<()> {
+    async fn delete(&mut self, store: &Store, elsewhere: Option<Deletes>, tell: &Tell) -> Result<()> {
+        let all = Some(self.files.len() as u64);
         let (mut deleted, began_ms) = (0, now_ms());
         let at_once = elsewhere.as_ref().map_or(DELETED_AT_ONCE, |_| HANDED_ON_AT_ONCE);
         for some in self.files.chunks(at_once) {
@@ -253,6 +264,7 @@ impl Garbage {
             deleted += done.as_ref().map_or(0, |()| keys.len());
             self.deleted = deleted;
             done?;
+            tell.tell("deleting", deleted as u64, all)?;
         }
         Ok(())
     }
@@ -278,6 +290,7 @@ async fn delete(
     request: &VacuumRequest,
     garbage: &mut Garbage,
     elsewhere: Option<Deletes>,
+    tell: &Tell,
 ) -> Result<u64> {
     let store = base.store();
     let promised = base.state().properties().deleted_file_retention_ms;
@@ -294,7 +307,7 @@ async fn delete(
     ];
     let begun = audit(base, request, START, parameters, metrics).await?;
     spare_restored(base, &begun, garbage).await?;
-    let deleted = garbage.delete(store, elsewhere).await;
+    let deleted = garbage.delete(store, elsewhere, tell).await;
     let status = if deleted.is_ok() { "COMPLETED" } else { "FAILED" };
     let metrics = vec![
         ("numDeletedFiles", json!(garbage.deleted.to_string())),
