@@ -15,6 +15,7 @@ from typing import Any
 
 import sizes
 from harness import Case, Task, main
+from sparks import ENGINES, is_there, session, task
 
 FILES = {"quick": [1_000], "small": [10_000, 100_000], "full": [10_000, 100_000, 1_000_000]}
 # Files in one directory: about a day's of a table that is written every minute.
@@ -72,6 +73,12 @@ def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
     return _task(case, scratch, lambda path: len(DeltaTable(path).vacuum(full=True)))
 
 
+def delta_spark(case: Mapping[str, Any], scratch: Path) -> Task:
+    table = _table(case["files"], scratch / "table")
+    spark = session(scratch, ENGINES["delta-spark"].settings())
+    return task(lambda: spark.sql(f"VACUUM delta.`{table}` DRY RUN").count())
+
+
 def walk(case: Mapping[str, Any], scratch: Path) -> Task:
     def ask(path: str) -> int:
         seen = sum(1 for top, _, names in os.walk(path) for name in names if os.stat(f"{top}/{name}").st_size >= 0)
@@ -82,6 +89,8 @@ def walk(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 CONTESTANTS = {"deltaplane": deltaplane, "deltalake": deltalake, "a walk": walk}
+if is_there("delta-spark"):
+    CONTESTANTS["delta-spark"] = delta_spark
 
 
 def cases(options: argparse.Namespace) -> list[Case]:

@@ -1,6 +1,6 @@
 """What look-ups of one value read in each order of the rows: the table of the Delta Lake paper's section 6.2.
 
-Four uniform columns, as addresses and ports. A line's size is that of the files that the look-ups would read, as the pruner of
+Four uniform columns, as addresses and ports. Other engines' Z-orders are read by deltaplane, too: the order alone differs. A line's size is that of the files that the look-ups would read, as the pruner of
 scans finds them: of the column that is skipped by worst (`least`), or of all (`average`). Beside it stands what reads all files.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import multiprocessing
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from harness import Case, Contestant, Task, main, scale_of
 from rows import SEED
+from sparks import ENGINES, is_there, session
 
 NAMES = ["sourceIP", "sourcePort", "destIP", "destPort"]
 ROWS = {"quick": 20_000, "small": 1_000_000, "full": 1_000_000}
@@ -33,9 +35,9 @@ def data(rows: int) -> pa.Table:
     return pa.table({name: chance.integers(0, 1 << (32 if "IP" in name else 16), rows) for name in NAMES})
 
 
-def table_of(rows: int, files: int, order: str) -> Path:
+def table_of(rows: int, files: int, order: str, by: str = "deltaplane") -> Path:
     """A table in this order, made when it isn't there."""
-    path = harness.CACHE / f"ordered-{rows}-{files}-{order.replace(' ', '-')}-{SEED}"
+    path = harness.CACHE / f"ordered-{rows}-{files}-{order.replace(' ', '-')}-{by}-{SEED}"
     if not path.exists():
         from deltaplane import DeltaTable, write_deltalake
 
@@ -45,9 +47,36 @@ def table_of(rows: int, files: int, order: str) -> Path:
         table = DeltaTable(str(unfinished))
         columns, curve = (NAMES[:1], "zorder") if order == "first column" else (NAMES, order)
         size = table.get_add_actions()["size_bytes"][0].as_py()
-        table.optimize.z_order(columns, curve=curve, target_size=-(-size // files))  # type: ignore[arg-type]
+        target = -(-size // files)
+        if by == "deltaplane":
+            table.optimize.z_order(columns, curve=curve, target_size=target)  # type: ignore[arg-type]
+        else:
+            _order_elsewhere(by, str(unfinished), target)
         unfinished.rename(path)
     return path
+
+
+def _order_elsewhere(by: str, path: str, target: int) -> None:
+    """Another engine's Z-order of all columns."""
+    if by == "deltalake":
+        import deltalake
+
+        deltalake.DeltaTable(path).optimize.z_order(NAMES, target_size=target)
+        return
+    # A process has one session, and its JVM should end with it.
+    process = multiprocessing.get_context("spawn").Process(target=_order_on_spark, args=(path, target))
+    process.start()
+    process.join()
+    if process.exitcode != 0:
+        raise RuntimeError(f"delta-spark didn't order {path}")
+
+
+def _order_on_spark(path: str, target: int) -> None:
+    spark = session(harness.CACHE, ENGINES["delta-spark"].settings())
+    for name in ("maxFileSize", "minFileSize"):
+        spark.conf.set(f"spark.databricks.delta.optimize.{name}", str(target))
+    spark.sql(f"OPTIMIZE delta.`{path}` ZORDER BY ({', '.join(NAMES)})").collect()
+    spark.stop()
 
 
 def bytes_read(path: str, rows: int) -> list[int]:
@@ -75,8 +104,12 @@ def all_bytes(path: str) -> list[int]:
 
 def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
     del scratch
-    path = case["table"]
-    run = functools.partial(bytes_read, path, case["rows"]) if name == "deltaplane" else lambda: all_bytes(path)
+    table = case["tables"].get(name, case["tables"]["deltaplane"])
+    run = (
+        functools.partial(all_bytes, table)
+        if name == "all files"
+        else functools.partial(bytes_read, table, case["rows"])
+    )
 
     def read(found: Sequence[int]) -> int:
         return max(found) if case["figure"] == "least" else sum(found) // len(found)
@@ -84,7 +117,8 @@ def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
     return Task(run, len, read)
 
 
-CONTESTANTS: dict[str, Contestant] = {n: functools.partial(contestant, n) for n in ("deltaplane", "all files")}
+PEERS = tuple(name for name in ("deltalake", "delta-spark") if is_there(name))
+CONTESTANTS: dict[str, Contestant] = {n: functools.partial(contestant, n) for n in ("deltaplane", "all files", *PEERS)}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,20 +131,23 @@ def cases(options: argparse.Namespace) -> list[Case]:
     for files in FILES[scale]:
         rows = ROWS[scale] * max(1, files // 1_000)
         for order in ORDERS:
+            # Theirs at the paper's size: more files of more rows take them long.
+            peers = PEERS if order == "zorder" and scale != "quick" and files == min(FILES[scale]) else ()
             given = functools.partial(
-                lambda rows, files, order, figure: {
+                lambda rows, files, order, engines, figure: {
                     "rows": rows,
                     "figure": figure,
-                    "table": str(table_of(rows, files, order)),
+                    "tables": {by: str(table_of(rows, files, order, by)) for by in engines},
                 },
                 rows,
                 files,
                 order,
+                ["deltaplane", *peers],
             )
             made += [
                 Case(
                     f"{order}, {figure}, {files:,} files",
-                    list(CONTESTANTS),
+                    ["deltaplane", "all files", *peers],
                     functools.partial(given, figure),
                     expected=len(NAMES),
                     series=f"{order}, {figure}" if figure == "average" else "",
