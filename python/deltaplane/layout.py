@@ -52,9 +52,9 @@ class TableOptimizer:
     """What `DeltaTable.optimize` returns.
 
     Rows stay as they are, with their ids; the change data feed shows nothing. What others append meanwhile is in nobody's
-    way; groups of files of which another writer changed one meanwhile are left to that writer, and it is a conflict where no
-    group is left. Old files stay for time travel until they are vacuumed. Each commit stands for itself: a command that fails leaves
-    those that it made.
+    way, and rows that they delete by vectors stay deleted; groups of files of which another writer wrote one anew meanwhile are left
+    to that writer, and it is a conflict where no group is left. Old files stay for time travel until they are vacuumed. Each commit
+    stands for itself: a command that fails leaves those that it made.
     """
 
     def __init__(self, table: LayoutCommands) -> None:

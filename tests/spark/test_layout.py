@@ -114,6 +114,44 @@ def test_a_group_that_another_writer_took_is_left_alone(
     assert DeltaTable(path).to_pyarrow_table()["p"].unique().to_pylist() == [0]
 
 
+def test_rows_that_another_writer_deleted_are_not_back_in_sorted_files(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # P121: tasks keep where rows were beside the files, for the driver that commits
+    for n in range(4):
+        rows = pa.table({"id": range(n, 400, 4)})
+        write_deltalake(path, rows, mode="append", configuration={"delta.enableDeletionVectors": "true"})
+    run = _layout.run_tasks
+    kept: list[Path] = []
+
+    def late(*args: Any) -> Any:
+        done = run(*args)
+        kept.extend(Path(path).glob("moved-*.rows"))
+        DeltaTable(path).delete("id IN (3, 200, 201)")
+        return done
+
+    monkeypatch.setattr(_layout, "run_tasks", late)
+    (done,) = SparkTable.forPath(spark, path).optimize().executeZOrderBy("id").select("metrics.*").collect()
+    assert (done.numFilesRemoved, done.numFilesAdded, len(kept)) == (4, 1, 1)
+    left = [x for x in range(400) if x not in (3, 200, 201)]
+    assert DeltaTable(path).to_pyarrow_table()["id"].to_pylist() == left
+    assert not list(Path(path).glob("moved-*.rows"))
+
+    def refused(*args: Any) -> Any:
+        done = run(*args)
+        kept.extend(Path(path).glob("moved-*.rows"))
+        DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
+        return done
+
+    write_deltalake(path, pa.table({"id": [1000]}), mode="append")
+    monkeypatch.setattr(_layout, "run_tasks", refused)
+    with pytest.raises(exceptions.MetadataChangedException):
+        SparkTable.forPath(spark, path).optimize().executeZOrderBy("id")
+    assert len(kept) == 2
+    assert not list(Path(path).glob("moved-*.rows"))
+    assert sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == [*left, 1000]
+
+
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_convert_adopts_what_the_embedded_engine_adopts(spark: SparkSession, path: str, partitioned: bool) -> None:
     by = ["p"] if partitioned else None

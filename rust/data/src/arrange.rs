@@ -5,12 +5,12 @@ mod carried;
 mod copy;
 mod outputs;
 mod sort;
+mod trace;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::StoredIds;
 use deltaplane_protocol::zorder::Curve;
 use deltaplane_store::Store;
@@ -18,8 +18,9 @@ use futures::{StreamExt, stream};
 
 use crate::read::{FileRead, ReadSpec, scan};
 use crate::write::WriteSpec;
-pub use carried::{Carried, Joined, carry};
+pub use carried::{Arranged, Carried, Joined, carry};
 use outputs::Outputs;
+pub use trace::{Trace, Traced};
 
 /// By what rows are ordered.
 #[derive(Debug, Clone)]
@@ -47,6 +48,8 @@ pub struct Arrangement {
     pub memory_bytes: usize,
     /// Files that are read at a time.
     pub parallelism: usize,
+    /// Whether it is kept where sorted rows were, so that what others mark meanwhile can be followed.
+    pub traced: Traced,
     /// Set when the caller has given up: the rows' way ends soon then.
     pub stop: Arc<AtomicBool>,
 }
@@ -57,7 +60,7 @@ impl Arrangement {
     /// # Errors
     /// As [`scan`] and the writer; `StoreUnavailable` where temporary files have no room. No new file is left then, as
     /// far as the store lets them go.
-    pub async fn run(&self, files: Vec<FileRead>, outputs: u64) -> Result<Vec<Add>> {
+    pub async fn run(&self, files: Vec<FileRead>, outputs: u64) -> Result<Vec<Arranged>> {
         let mut out = Outputs::new(self);
         let moved = match &self.order {
             None => copy::copy(self, files, &mut out).await,

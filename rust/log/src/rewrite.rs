@@ -186,8 +186,13 @@ impl Rewrite {
 
     /// Whether rows are deleted by vectors (P121); otherwise their files are written anew.
     pub fn may_mark(&self) -> bool {
+        self.request.data_change && self.others_may_mark()
+    }
+
+    /// Whether others may delete rows by vectors meanwhile.
+    pub fn others_may_mark(&self) -> bool {
         let state = self.base.state();
-        self.request.data_change && deletion_vectors::check_may_mark(state.protocol(), state.metadata()).is_ok()
+        deletion_vectors::check_may_mark(state.protocol(), state.metadata()).is_ok()
     }
 
     /// Whether changed rows are to be recorded (P130).

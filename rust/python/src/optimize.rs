@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deltaplane_data::{Arrangement, FileRead, Joined, Order, carry};
+use deltaplane_data::{Arranged, Arrangement, FileRead, Joined, Order, Trace, Traced, carry};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{LayoutPlan, LayoutRequest, MarkedAgain, Marks, Moved, PlanColumns, now_ms};
 use deltaplane_protocol::actions::{Add, claimed_sum};
@@ -39,9 +39,22 @@ pub(crate) struct Layout {
 
 #[derive(Default)]
 struct State {
-    running: Option<BoxStream<'static, Result<Moved>>>,
+    running: Option<BoxStream<'static, Result<(Bin, Vec<Arranged>)>>>,
     /// Files that aren't committed yet.
     moved: Vec<Moved>,
+    /// Where rows of these files were, by their paths.
+    traces: HashMap<String, Arc<Trace>>,
+}
+
+impl State {
+    fn hold(&mut self, bin: Bin, files: Vec<Arranged>) {
+        let mut adds = Vec::with_capacity(files.len());
+        for Arranged { add, trace } in files {
+            self.traces.extend(trace.map(|trace| (add.path.clone(), trace)));
+            adds.push(add);
+        }
+        self.moved.push(Moved { bin, adds });
+    }
 }
 
 #[pymethods]
@@ -138,8 +151,8 @@ impl Layout {
                 let way = way.clone();
                 async move {
                     let reads = bin.files.iter().map(|f| FileRead::of(&f.add)).collect::<Result<_>>()?;
-                    let adds = way.run(reads, outputs).await?;
-                    Ok(Moved { bin, adds })
+                    let files = way.run(reads, outputs).await?;
+                    Ok((bin, files))
                 }
             });
             self.locked().running = Some(moving.buffer_unordered(tasks).boxed());
@@ -157,6 +170,7 @@ impl Layout {
             text(&GroupSpec {
                 task: TaskSpec::of(rewrite, write, false)?,
                 order: order.map(|(columns, curve)| (columns.to_vec(), curve.to_string())),
+                traced: rewrite.others_may_mark(),
             })
         })
     }
@@ -181,9 +195,12 @@ impl Layout {
             let moved: MovedGroup = parsed(moved)?;
             let bin = self.plan.bins().get(moved.number);
             let bin = bin.ok_or_else(|| Error::internal("a task moved a group that wasn't planned"))?;
-            let (bin, adds) = (bin.clone(), moved.adds);
-            let bytes = bin.bytes();
-            self.locked().moved.push(Moved { bin, adds });
+            let (bin, bytes) = (bin.clone(), bin.bytes());
+            let files = moved.adds.into_iter().zip(moved.traces).map(|(add, key)| Arranged {
+                add,
+                trace: key.map(|key| Arc::new(Trace::stored(self.store().clone(), key))),
+            });
+            self.locked().hold(bin, files.collect());
             Ok(bytes)
         })
     }
@@ -195,11 +212,11 @@ impl Layout {
             let Some(running) = &mut state.running else {
                 return Ok(None);
             };
-            let Some(moved) = block_on(running.try_next())? else {
+            let Some((bin, files)) = block_on(running.try_next())? else {
                 return Ok(None);
             };
-            let bytes = moved.bin.bytes();
-            state.moved.push(moved);
+            let bytes = bin.bytes();
+            state.hold(bin, files);
             Ok(Some(bytes))
         })
     }
@@ -211,12 +228,13 @@ impl Layout {
             let mut state = self.locked();
             let marks = Arc::new(MovedRows::new(
                 self.store().clone(),
-                &state.moved,
+                &state,
                 self.plan.order().is_some(),
             ));
             let placed = block_on(self.plan.commit(state.moved.clone(), marks.clone()));
             let placed = placed.inspect_err(|_| marks.undo())?;
             state.moved.clear();
+            self.forget(&mut state);
             if let Err(e) = delete_paths(self.store(), placed.lost.iter().map(|a| a.path.as_str())) {
                 tracing::warn!(error = %e, "files of a group that another writer took are left behind: vacuum removes them");
             }
@@ -237,6 +255,7 @@ impl Layout {
         run(py, || {
             self.stop.store(true, Ordering::Relaxed);
             let mut state = self.locked();
+            self.forget(&mut state);
             let mut written: Vec<Add> = Vec::new();
             if !committing {
                 written.extend(state.moved.drain(..).flat_map(|m| m.adds));
@@ -244,7 +263,7 @@ impl Layout {
             if let Some(mut running) = state.running.take() {
                 block_on(async {
                     while let Some(done) = running.next().await {
-                        written.extend(done.into_iter().flat_map(|m| m.adds));
+                        written.extend(done.into_iter().flat_map(|(_, files)| files).map(|f| f.add));
                     }
                 });
             }
@@ -253,7 +272,8 @@ impl Layout {
     }
 }
 
-/// The rows of groups that were moved without changing their order: what others mark of old files meanwhile is carried over.
+/// The rows of groups that were moved, as far as it is known from where: what others mark of old files meanwhile is carried
+/// over.
 struct MovedRows {
     store: Store,
     groups: Vec<Joined>,
@@ -268,22 +288,28 @@ struct MarkedMeanwhile {
 }
 
 impl MovedRows {
-    fn new(store: Store, moved: &[Moved], ordered: bool) -> Self {
+    fn new(store: Store, state: &State, ordered: bool) -> Self {
+        let arranged = |add: &Add| {
+            let trace = state.traces.get(&add.path).cloned();
+            (trace.is_some() == ordered).then(|| Arranged {
+                add: add.clone(),
+                trace,
+            })
+        };
         let joined = |m: &Moved| {
-            let [new] = m.adds.as_slice() else { return None };
+            let new: Vec<Arranged> = m.adds.iter().map(arranged).collect::<Option<_>>()?;
+            if !ordered && new.len() != 1 {
+                return None;
+            }
             let rows = |c: &Candidate| Some((c.add.clone(), u64::try_from(c.records?).ok()?));
             Some(Joined {
                 old: m.bin.files.iter().map(rows).collect::<Option<_>>()?,
-                new: new.clone(),
+                new,
             })
         };
         MovedRows {
             store,
-            groups: if ordered {
-                Vec::new()
-            } else {
-                moved.iter().filter_map(joined).collect()
-            },
+            groups: state.moved.iter().filter_map(joined).collect(),
             marked: Mutex::default(),
         }
     }
@@ -329,7 +355,8 @@ impl Marks for MovedRows {
             let done = carry(&self.store, &groups, &now, now_ms()).await?;
             self.locked().vector_files.extend(done.vector_file);
             let mut replaced = HashSet::new();
-            for path in now.keys().chain(groups.iter().map(|g| &g.new.path)) {
+            let new = groups.iter().flat_map(|g| g.new.iter().map(|file| &file.add.path));
+            for path in now.keys().chain(new) {
                 replaced.insert(paths::decode(path)?);
             }
             let still = |add: Add| Add {
@@ -351,6 +378,8 @@ struct GroupSpec {
     task: TaskSpec,
     /// Paths of columns, and the curve's name.
     order: Option<(Vec<Vec<String>>, String)>,
+    /// Whether others may mark rows of the files meanwhile.
+    traced: bool,
 }
 
 /// A group that one task moves.
@@ -367,6 +396,8 @@ struct Group {
 struct MovedGroup {
     number: usize,
     adds: Vec<Add>,
+    /// Of each of them the file that says where its rows were, if there is one.
+    traces: Vec<Option<String>>,
 }
 
 fn text(of: &impl Serialize) -> Result<String> {
@@ -403,13 +434,21 @@ pub(crate) fn arrange_group(
             memory_bytes,
             // A Spark task has one core, and its siblings the others.
             parallelism: 1,
+            traced: match spec.traced {
+                true => Traced::Stored,
+                false => Traced::No,
+            },
             stop: Arc::default(),
         };
         let reads = group.files.iter().map(FileRead::of).collect::<Result<_>>()?;
-        let adds = block_on(way.run(reads, group.outputs))?;
+        let files = block_on(way.run(reads, group.outputs))?;
         text(&MovedGroup {
             number: group.number,
-            adds,
+            traces: files
+                .iter()
+                .map(|file| file.trace.as_ref()?.key().map(str::to_owned))
+                .collect(),
+            adds: files.into_iter().map(|file| file.add).collect(),
         })
     })
 }
@@ -432,6 +471,16 @@ impl Layout {
         self.plan.rewrite().base().store()
     }
 
+    /// Nobody asks any more where rows were.
+    fn forget(&self, state: &mut State) {
+        for trace in std::mem::take(&mut state.traces).into_values() {
+            let Some(key) = trace.key() else { continue };
+            if let Err(e) = block_on(self.store().delete(key)) {
+                tracing::warn!(file = key, error = %e, "where rows were before they were sorted is left behind: vacuum removes it");
+            }
+        }
+    }
+
     fn arrangement(&self, tasks: usize, memory_bytes: usize) -> Result<Arrangement> {
         let rewrite = self.plan.rewrite();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -447,6 +496,10 @@ impl Layout {
             order,
             memory_bytes: memory_bytes / tasks,
             parallelism: cores.div_ceil(tasks),
+            traced: match rewrite.others_may_mark() {
+                true => Traced::Here,
+                false => Traced::No,
+            },
             stop: self.stop.clone(),
         })
     }

@@ -1,23 +1,34 @@
-//! Rows that others deleted by vectors from files while these were joined: where they stand in the new files, which get
+//! Rows that others deleted by vectors from files while these were joined or sorted: where they stand in the new files, which get
 //! vectors of their own. Knows no log; called by OPTIMIZE where it lost the race.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_store::Store;
 
+use super::trace::Trace;
 use crate::read::Vectors;
 use crate::write::mark_rows;
 
-/// Files whose live rows are those of one new file, in order.
+/// A new file.
+#[derive(Debug, Clone)]
+pub struct Arranged {
+    /// As the log will have it.
+    pub add: Add,
+    /// Where its rows were, if they were sorted and that is known.
+    pub trace: Option<Arc<Trace>>,
+}
+
+/// Files whose live rows are those of new files: of one in order, or of several with traces.
 #[derive(Debug, Clone)]
 pub struct Joined {
     /// The old files as they were read, each with its rows, deleted ones among them.
     pub old: Vec<(Add, u64)>,
-    /// The new one.
-    pub new: Add,
+    /// The new ones.
+    pub new: Vec<Arranged>,
 }
 
 /// What takes the place of the actions of old and new files.
@@ -44,8 +55,10 @@ pub async fn carry(store: &Store, joined: &[&Joined], now: &HashMap<String, Add>
     let (mut removes, mut adds, mut marked) = (Vec::new(), Vec::new(), Vec::new());
     for files in joined {
         let (mut gone, mut first) = (Positions::new(), 0);
+        let mut more = Vec::with_capacity(files.old.len());
         for (old, rows) in &files.old {
             let before = load(old.deletion_vector.as_ref()).await?;
+            let mut here = Positions::new();
             if let Some(newest) = now.get(&old.path) {
                 let after = load(newest.deletion_vector.as_ref()).await?;
                 if !after.includes(&before) {
@@ -54,13 +67,21 @@ pub async fn carry(store: &Store, joined: &[&Joined], now: &HashMap<String, Add>
                 for position in new_places(&before, &after) {
                     gone.insert(first + position);
                 }
+                here = after.iter().filter(|p| !before.contains(*p)).collect();
                 removes.push(newest.to_remove(now_ms, false));
             }
+            more.push(here);
             first += rows.saturating_sub(before.len());
         }
-        match gone.is_empty() {
-            true => adds.push(files.new.clone()),
-            false => marked.push((files.new.clone(), gone)),
+        for Arranged { add, trace } in &files.new {
+            let gone = match trace {
+                Some(trace) => trace.marked(&more).await?,
+                None => gone.clone(),
+            };
+            match gone.is_empty() {
+                true => adds.push(add.clone()),
+                false => marked.push((add.clone(), gone)),
+            }
         }
     }
     let done = mark_rows(store, marked, now_ms).await?;

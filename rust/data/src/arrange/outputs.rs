@@ -1,5 +1,7 @@
 //! New files one after the other: each is ended when it has its rows, and made durable while the next ones are written.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
@@ -9,7 +11,8 @@ use parquet::basic::CompressionCodec;
 use parquet::schema::types::ColumnDescPtr;
 use tokio::task::JoinHandle;
 
-use super::Arrangement;
+use super::trace::{Tracing, taken_off};
+use super::{Arranged, Arrangement};
 use crate::write::{CopiedColumn, RowSink, WriteSpec, Written};
 
 /// Files whose last rows may be encoded at once, at most: each holds a row group.
@@ -25,8 +28,10 @@ pub(super) struct Outputs<'a> {
     begun: usize,
     /// The bytes that keys of the open file begin with.
     begins: Vec<u8>,
-    ending: Vec<JoinHandle<Result<Written>>>,
-    adds: Vec<Add>,
+    /// Where the open file's rows were.
+    trace: Tracing,
+    ending: Vec<(JoinHandle<Result<Written>>, Tracing)>,
+    done: Vec<Arranged>,
 }
 
 impl<'a> Outputs<'a> {
@@ -38,8 +43,9 @@ impl<'a> Outputs<'a> {
             left: u64::MAX,
             begun: 0,
             begins: Vec::new(),
+            trace: Tracing::default(),
             ending: Vec::new(),
-            adds: Vec::new(),
+            done: Vec::new(),
         }
     }
 
@@ -50,11 +56,15 @@ impl<'a> Outputs<'a> {
     }
 
     pub(super) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        let (rows, places) = taken_off(rows)?;
         let mut from = 0;
         while from < rows.num_rows() {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let n = left.min(rows.num_rows() - from);
             self.sink()?.write(&rows.slice(from, n)).await?;
+            if let Some(places) = &places {
+                self.trace.push(&places.slice(from, n));
+            }
             self.left -= n as u64;
             from += n;
             if self.left == 0 {
@@ -123,21 +133,31 @@ impl<'a> Outputs<'a> {
         while self.ending.len() >= self.of.parallelism.clamp(1, MOST_ENDING) {
             self.collect_one().await?;
         }
-        self.ending.push(tokio::spawn(sink.finish()));
+        let trace = std::mem::take(&mut self.trace);
+        self.ending.push((tokio::spawn(sink.finish()), trace));
         Ok(())
     }
 
     async fn collect_one(&mut self) -> Result<()> {
-        let task = self.ending.remove(0);
+        let (task, trace) = self.ending.remove(0);
         let ended = task
             .await
             .map_err(|e| Error::internal(format!("ending a data file: {e}")))?;
-        self.adds.extend(ended?.adds);
+        let adds = ended?.adds;
+        // Rows of one partition, as OPTIMIZE's groups are, make one file.
+        let mut trace = match adds.len() {
+            1 => trace.end(&self.of.store, self.of.traced).await,
+            _ => None,
+        };
+        self.done.extend(adds.into_iter().map(|add| Arranged {
+            add,
+            trace: trace.take().map(Arc::new),
+        }));
         Ok(())
     }
 
-    /// Ends the last file; the adds of all.
-    pub(super) async fn finish(mut self) -> Result<Vec<Add>> {
+    /// Ends the last file; all that were written.
+    pub(super) async fn finish(mut self) -> Result<Vec<Arranged>> {
         let ended = async {
             self.end().await?;
             while !self.ending.is_empty() {
@@ -146,7 +166,7 @@ impl<'a> Outputs<'a> {
             Ok(())
         };
         match ended.await {
-            Ok(()) => Ok(self.adds),
+            Ok(()) => Ok(self.done),
             Err(e) => {
                 self.abort().await;
                 Err(e)
@@ -159,12 +179,13 @@ impl<'a> Outputs<'a> {
         if let Some(sink) = self.sink.take() {
             sink.abort().await;
         }
-        for task in std::mem::take(&mut self.ending) {
+        let mut adds: Vec<Add> = self.done.into_iter().map(|file| file.add).collect();
+        for (task, _) in std::mem::take(&mut self.ending) {
             if let Ok(Ok(written)) = task.await {
-                self.adds.extend(written.adds);
+                adds.extend(written.adds);
             }
         }
-        for add in &self.adds {
+        for add in &adds {
             let deleted = match paths::decode(&add.path) {
                 Ok(key) => self.of.store.delete(&key).await,
                 Err(e) => Err(e),

@@ -12,6 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::trace::{Places, Traced};
 use super::{Arrangement, Order};
 use crate::read::{FileRead, ReadSpec};
 
@@ -44,11 +45,19 @@ pub(super) async fn sorted(of: &Arrangement, files: Vec<FileRead>, order: &Order
     };
     let row_order = Arc::new(RowOrder::choose(&sample.columns()?, order.curve, outputs)?);
     let (by, paths) = (row_order.clone(), Arc::new(order.columns.clone()));
-    let keyed = of.scan(files, of.read.clone()).map(move |batch| {
-        let (by, paths) = (by.clone(), paths.clone());
+    let (places, read) = match Places::of(&files, &of.read).filter(|_| of.traced != Traced::No) {
+        Some((places, read)) => (Some(Arc::new(places)), Arc::new(read)),
+        None => (None, of.read.clone()),
+    };
+    let keyed = of.scan(files, read).map(move |batch| {
+        let (by, paths, places) = (by.clone(), paths.clone(), places.clone());
         async move {
             let batch = batch?;
-            blocking(move || key(&batch, &by, &paths)).await
+            blocking(move || {
+                let placed = places.map_or(Ok(batch.clone()), |places| places.put(&batch))?;
+                key(&placed, &by, &paths)
+            })
+            .await
         }
     });
     let mut keyed = keyed.buffered(of.parallelism.max(1));

@@ -7,6 +7,8 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::datatypes::Int64Type;
+use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::schema::Primitive;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader};
 
@@ -49,6 +51,7 @@ fn arrangement(folder: &Folder, order: Option<Order>, memory_bytes: usize) -> Ar
         order,
         memory_bytes,
         parallelism: 2,
+        traced: Traced::Here,
         stop: Arc::default(),
     }
 }
@@ -58,6 +61,10 @@ fn by(columns: &[&str], curve: Curve) -> Option<Order> {
         columns: columns.iter().map(|c| vec![(*c).to_owned()]).collect(),
         curve,
     })
+}
+
+fn adds(files: Vec<Arranged>) -> Vec<Add> {
+    files.into_iter().map(|file| file.add).collect()
 }
 
 /// The values of x, file by file.
@@ -89,7 +96,7 @@ async fn sorted_rows_are_the_same_in_memory_and_beyond() {
             batch_rows,
             ..way.read.as_ref().clone()
         });
-        let adds = way.run(files.clone(), 3).await.unwrap();
+        let adds = adds(way.run(files.clone(), 3).await.unwrap());
         assert_eq!(adds.len(), 3);
         let rows = read_back(&way, &adds).await;
         assert!(rows.iter().all(|file| file.len().abs_diff(13_333) <= 2));
@@ -104,16 +111,80 @@ async fn a_file_for_each_leaf_and_no_row_lost() {
     let folder = Folder::new();
     let files = written(&folder, &arrangement(&folder, None, 0).write).await;
     let way = arrangement(&folder, by(&["x", "y"], Curve::KdTree), 1 << 20);
-    let adds = way.run(files.clone(), 8).await.unwrap();
+    let adds = adds(way.run(files.clone(), 8).await.unwrap());
     let rows = read_back(&way, &adds).await;
     assert_eq!(rows.len(), 8);
     let mut all = rows.concat();
     all.sort_unstable();
     assert!(all.into_iter().eq(0..ROWS));
     // Without an order rows stay as they come, in one file.
-    let copied = arrangement(&folder, None, 0).run(files, 1).await.unwrap();
+    let copied = adds(arrangement(&folder, None, 0).run(files, 1).await.unwrap());
     let as_written = numbers().column(0).as_primitive::<Int64Type>().values().to_vec();
     assert_eq!(read_back(&way, &copied).await, [as_written]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn marked_rows_are_found_again_where_they_were_sorted_to() {
+    let folder = Folder::new();
+    let mut files = written(&folder, &arrangement(&folder, None, 0).write).await;
+    // P121: positions count the rows that are left out, too.
+    files[1].picked = Some(Picked::Without(Arc::new((0..5_000).collect())));
+    let x = numbers().column(0).as_primitive::<Int64Type>().values().to_vec();
+    for (curve, memory, traced) in [
+        (Curve::ZOrder, 1 << 30, Traced::Here),
+        (Curve::Hilbert, 1 << 18, Traced::Stored),
+        (Curve::KdTree, 1 << 20, Traced::Here),
+    ] {
+        let way = Arrangement {
+            traced,
+            ..arrangement(&folder, by(&["x", "y"], curve), memory)
+        };
+        let done = way.run(files.clone(), 5).await.unwrap();
+        let old: Vec<Positions> = (0..files.len() as u64)
+            .map(|file| (0..PER_FILE as u64).filter(|row| (row * 31 + file) % 17 == 3).collect())
+            .collect();
+        let mut found = Vec::new();
+        for file in &done {
+            let marked = file.trace.as_ref().unwrap().marked(&old).await.unwrap();
+            let key = file.trace.as_ref().unwrap().key();
+            assert_eq!(
+                key.is_some_and(|key| folder.keys().contains(&key.to_owned())),
+                traced == Traced::Stored
+            );
+            let rows = read_back(&way, std::slice::from_ref(&file.add)).await.concat();
+            found.extend(marked.iter().map(|row| rows[row as usize]));
+        }
+        found.sort_unstable();
+        let live = |file: usize, row: u64| file != 1 || row >= 5_000;
+        let marked = old
+            .iter()
+            .enumerate()
+            .flat_map(|(file, rows)| rows.iter().map(move |row| (file, row)));
+        let mut expected: Vec<i64> = marked
+            .filter(|(file, row)| live(*file, *row))
+            .map(|(file, row)| x[file * PER_FILE + row as usize])
+            .collect();
+        expected.sort_unstable();
+        assert!(expected.len() > 1_000);
+        assert_eq!(found, expected);
+        let untouched = vec![Positions::new(); files.len()];
+        assert!(
+            done[0]
+                .trace
+                .as_ref()
+                .unwrap()
+                .marked(&untouched)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+    }
+    // Who doesn't need them pays nothing.
+    let way = Arrangement {
+        traced: Traced::No,
+        ..arrangement(&folder, by(&["x"], Curve::ZOrder), 1 << 20)
+    };
+    assert!(way.run(files, 2).await.unwrap().iter().all(|file| file.trace.is_none()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,18 +296,19 @@ async fn copied_pages_mean_what_their_rows_do() {
     for file in 0..COPIED_FILES {
         writer.write(many_types((file * PER_FILE) as i64)).await.unwrap();
     }
-    let adds = writer.finish().await.unwrap();
-    assert_eq!(adds.len(), COPIED_FILES);
-    let mut files: Vec<FileRead> = adds.iter().map(|a| FileRead::of(a).unwrap()).collect();
-    let copied = way.run(files.clone(), 1).await.unwrap();
+    let written = writer.finish().await.unwrap();
+    assert_eq!(written.len(), COPIED_FILES);
+    let mut files: Vec<FileRead> = written.iter().map(|a| FileRead::of(a).unwrap()).collect();
+    let copied = adds(way.run(files.clone(), 1).await.unwrap());
     // Pages of another codec can't be copied.
     let encoded = of_many_types(&folder, Compression::Snappy)
         .run(files.clone(), 1)
         .await
         .unwrap();
+    let encoded = adds(encoded);
     let rows = |adds: &[Add]| folder.read_all(way.read.as_ref().clone(), adds).unwrap();
-    assert_eq!(rows(&copied), rows(&adds));
-    assert_eq!(rows(&encoded), rows(&adds));
+    assert_eq!(rows(&copied), rows(&written));
+    assert_eq!(rows(&encoded), rows(&written));
     // P160, P162, P163
     assert_eq!(copied[0].stats, encoded[0].stats);
     let pages = pages_of(&folder, &copied[0]).await;
@@ -244,7 +316,7 @@ async fn copied_pages_mean_what_their_rows_do() {
     assert!(pages[7].0 && pages[7].1 < COPIED_FILES);
     // A file of which rows are left out is decoded, and so are its neighbours: too few rows for a group of their own.
     files[3].picked = Some(Picked::Without(Arc::new([0, 5].into_iter().collect())));
-    let less = way.run(files, 1).await.unwrap();
+    let less = adds(way.run(files, 1).await.unwrap());
     assert_eq!(rows(&less).num_rows(), COPIED_FILES * PER_FILE - 2);
     assert!(pages_of(&folder, &less[0]).await[0].1 < COPIED_FILES);
 }
