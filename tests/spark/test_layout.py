@@ -97,6 +97,19 @@ def test_a_clustered_table_is_clustered_by_tasks(spark: SparkSession, path: str)
     assert DeltaTable(path).to_pyarrow_table()["id"].to_pylist() == list(range(300))
 
 
+def test_tasks_bring_many_new_rows_of_a_clustered_table_in_order(spark: SparkSession, path: str) -> None:
+    table = SparkTable.create(spark).location(path).addColumn("id", "long").addColumn("x", "long").clusterBy("x")
+    table.property("deltaplane.clusterFromBytes", "1 kb").execute()
+    frame = spark.range(3_000).selectExpr("id", "(id * 7919) % 3000 AS x").repartition(2)
+    dp.write(frame, path)
+    files = DeltaTable(path).files()
+    assert len(files) == 2
+    for file in files:
+        x = pq.read_table(f"{path}/{file}", columns=["x"])["x"].to_pylist()
+        assert x == sorted(x)
+    assert sorted(DeltaTable(path).to_pyarrow_table()["x"].to_pylist()) == list(range(3_000))
+
+
 def test_a_group_that_another_writer_took_is_left_alone(
     spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 //! into files. Streamed: of sorted rows as many are held as memory allows. Knows no log; called by OPTIMIZE.
 
 mod carried;
+mod clustered;
 mod copy;
 mod outputs;
 mod sort;
@@ -19,6 +20,7 @@ use futures::{StreamExt, stream};
 use crate::read::{FileRead, ReadSpec, scan};
 use crate::write::WriteSpec;
 pub use carried::{Arranged, Carried, Joined, carry};
+pub use clustered::ClusteredWriter;
 use outputs::Outputs;
 pub use trace::{Trace, Traced};
 

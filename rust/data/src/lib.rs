@@ -18,7 +18,7 @@ mod types;
 mod variant;
 mod write;
 
-pub use arrange::{Arranged, Arrangement, Carried, Joined, Order, Trace, Traced, carry};
+pub use arrange::{Arranged, Arrangement, Carried, ClusteredWriter, Joined, Order, Trace, Traced, carry};
 pub use cast::cast_batch;
 pub use footer::{footer_schema, footer_stats};
 pub use identity::IdentityValues;

@@ -55,6 +55,7 @@ mod transaction;
 mod unmapped;
 mod vacuum;
 mod winners;
+mod write_clustering;
 mod write_plan;
 mod write_request;
 

@@ -18,6 +18,7 @@ use deltaplane_protocol::properties::{Properties, canonical_key};
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::schema::{Field, StructType};
 use deltaplane_protocol::schema_merge;
+use deltaplane_protocol::zorder;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
 use serde_json::json;
@@ -30,6 +31,7 @@ use crate::schema_checks::{
 };
 use crate::surroundings::new_id;
 use crate::transaction::{Committed, Operation, Staged, commit};
+use crate::write_clustering::clustered_by;
 use crate::write_request::{FileRequest, IncomingRequest, SchemaMode, WriteMode, WriteRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
@@ -78,6 +80,7 @@ pub struct PlannedWrite {
     metadata: Option<Metadata>,
     protocol: Option<Protocol>,
     domains: Vec<DomainMetadata>,
+    clustered_by: Vec<Vec<String>>,
     replace: Replace,
     fills: Vec<Fill>,
     rules: RowRules,
@@ -159,6 +162,9 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         schema: &schema,
     };
     let clustered = request.cluster_by.as_deref().filter(|c| !c.is_empty());
+    let clustered_by = clustered.map_or(Ok(Vec::new()), |c| {
+        zorder::paths(&schema, &metadata.partition_columns, c)
+    })?;
     let domains: Vec<DomainMetadata> = clustered
         .map(|columns| clustering::domain_for(&metadata, &schema, columns))
         .into_iter()
@@ -186,6 +192,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         metadata: Some(metadata),
         protocol: Some(protocol),
         domains,
+        clustered_by,
         replace: Replace::Nothing,
         fills: Vec::new(),
         rules,
@@ -278,7 +285,7 @@ async fn existing_table(
             features::check_change(base.state().view(), view)?;
         }
     }
-    check_clustering(&base, metadata.as_ref(), &schema, &request).await?;
+    let by = clustered_by(&base, metadata.as_ref(), &schema, &request).await?;
     let view = View {
         metadata: metadata.as_ref().unwrap_or_else(|| base.state().metadata()),
         schema: &schema,
@@ -314,6 +321,7 @@ async fn existing_table(
         metadata,
         protocol,
         domains: Vec::new(),
+        clustered_by: by,
         replace,
         fills,
         rules,
@@ -398,46 +406,6 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
     Ok((schema, old_columns))
 }
 
-/// A clustered table stays clustered by the same columns, which must be there in a new schema too (P152).
-async fn check_clustering(
-    base: &Snapshot,
-    new: Option<&Metadata>,
-    schema: &StructType,
-    request: &WriteRequest,
-) -> Result<()> {
-    if new.is_none() && request.cluster_by.is_none() {
-        return Ok(());
-    }
-    let domains = base.domains().await?;
-    let Some(domain) = domains.iter().find(|d| d.domain == clustering::DOMAIN) else {
-        return match &request.cluster_by {
-            Some(asked) if !asked.is_empty() => Err(Error::invalid_argument(
-                "the table isn't clustered: leave cluster_by out, or create the table with it",
-            )),
-            _ => Ok(()),
-        };
-    };
-    let metadata = new.unwrap_or(base.state().metadata());
-    let now = clustering::columns(domain)?;
-    let names: Vec<String> = now
-        .iter()
-        .map(|path| clustering::logical_name(metadata, schema, path))
-        .collect::<Result<_>>()?;
-    if !now.is_empty() {
-        clustering::domain_for(metadata, schema, &names)?;
-    }
-    match &request.cluster_by {
-        Some(asked) if clustering::columns(&clustering::domain_for(metadata, schema, asked)?)? != now => {
-            Err(Error::invalid_argument(format!(
-                "the table is clustered by [{}], not by [{}]: leave cluster_by out",
-                names.join(", "),
-                asked.join(", ")
-            )))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// New metadata where schema, partitioning or what the request names change; everything else is carried forward (P023,
 /// P024).
 fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String], after: Metadata) -> Option<Metadata> {
@@ -477,6 +445,11 @@ impl PlannedWrite {
     /// What to fill the identity columns with that the data lacks.
     pub fn fills(&self) -> &[Fill] {
         &self.fills
+    }
+
+    /// Paths of the columns that the table is clustered by.
+    pub fn clustered_by(&self) -> &[Vec<String>] {
+        &self.clustered_by
     }
 
     /// Whether the commit may declare rules: it makes the table, or takes its columns over from the request.

@@ -50,6 +50,9 @@ pub struct Properties {
     pub string_prefix_length: usize,
     /// Aimed size of new files in bytes, when set.
     pub target_file_size_bytes: Option<u64>,
+    /// From so many bytes of rows on, as they lie in memory, a write to a clustered table brings them in order. This project's
+    /// own (`deltaplane.clusterFromBytes`).
+    pub cluster_from_bytes: u64,
     /// Whether small files are put together after a commit.
     pub auto_compact: bool,
     /// Whether rows are shuffled to files of a good size before they are written, where tasks write them.
@@ -71,6 +74,8 @@ pub struct Properties {
     pub cleanup_enabled: bool,
 }
 
+/// Fewer rows than make half a file are sorted with others later.
+const CLUSTER_FROM_BYTES: u64 = 64 << 20;
 const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 /// 30 days.
@@ -100,6 +105,10 @@ impl Properties {
                 .and_then(|v| v.parse().ok())
                 .unwrap_or(32),
             target_file_size_bytes: get("targetFileSize").and_then(parse_bytes).filter(|n| *n > 0),
+            cluster_from_bytes: configuration
+                .get("deltaplane.clusterFromBytes")
+                .and_then(|v| parse_bytes(v.trim()))
+                .unwrap_or(CLUSTER_FROM_BYTES),
             auto_compact: get("autoOptimize.autoCompact")
                 .or_else(|| get("autoOptimize"))
                 .is_some_and(|v| v.eq_ignore_ascii_case("true") || v.eq_ignore_ascii_case("auto")),

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use deltaplane_data::{Compression, FileWriter, IdentityValues, StatsConfig, WriteSpec, cast_batch, footer_stats};
+use deltaplane_data::{
+    ClusteredWriter, Compression, IdentityValues, Order, StatsConfig, WriteSpec, cast_batch, footer_stats,
+};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
     FileTarget, PlannedWrite, Rehearsal, WriteMode, WritePlan, WriteRequest, now_ms, plan_write, protocol_json,
@@ -16,6 +18,7 @@ use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::stats_columns::StatsColumns;
+use deltaplane_protocol::zorder::Curve;
 use deltaplane_store::{Store, block_on};
 use futures::{StreamExt, TryStreamExt, stream};
 use pyo3::prelude::*;
@@ -54,6 +57,9 @@ pub(crate) struct Spec {
     row_rules: RowRules,
     /// Whether the commit declares them, so that they are to be judged themselves.
     declares: bool,
+    /// Paths of the columns that new rows are ordered by, from so many bytes on.
+    clustered_by: Vec<Vec<String>>,
+    cluster_from_bytes: u64,
 }
 
 impl Spec {
@@ -73,7 +79,25 @@ impl Spec {
             identity: identity.to_vec(),
             row_rules: row_rules.clone(),
             declares,
+            clustered_by: Vec::new(),
+            cluster_from_bytes: properties.cluster_from_bytes,
         }
+    }
+
+    /// For new rows of a table that is clustered by the columns at these paths.
+    fn clustered(mut self, by: &[Vec<String>]) -> Self {
+        self.clustered_by = by.to_vec();
+        self
+    }
+
+    /// How new rows are ordered, and from how many bytes on.
+    fn order(&self) -> Option<(Order, usize)> {
+        let order = Order {
+            columns: self.clustered_by.clone(),
+            curve: Curve::Hilbert,
+        };
+        let from = usize::try_from(self.cluster_from_bytes).unwrap_or(usize::MAX);
+        (!order.columns.is_empty()).then_some((order, from))
     }
 
     /// As text that travels to any machine.
@@ -228,6 +252,7 @@ impl WriteJob {
                 planned.row_rules(),
                 planned.declares(),
             );
+            let spec = spec.clustered(planned.clustered_by());
             spec.write_spec()?;
             spec.to_json()
         })
@@ -309,9 +334,10 @@ pub(crate) fn write_files(
         };
         let spec = Spec::parse(spec)?;
         let mut identity = IdentityValues::new(spec.identity.clone(), task);
+        let order = spec.order();
         let spec = spec.write_spec()?;
         let schema = spec.schema.clone();
-        let mut writer = FileWriter::new(store, spec)?;
+        let mut writer = ClusteredWriter::new(store, spec, order)?;
         block_on(async {
             for batch in reader {
                 let cast = batch

@@ -4,5 +4,5 @@
 mod runs;
 mod sorted;
 
-pub use runs::{Keyed, Run, SpilledRun, gather, merge};
+pub use runs::{Keyed, Run, SpilledRows, SpilledRun, gather, merge};
 pub use sorted::Sorted;

@@ -111,6 +111,43 @@ impl SpilledRun {
     }
 }
 
+/// Rows in a file without a name, as they came.
+pub struct SpilledRows {
+    out: StreamWriter<BufWriter<File>>,
+}
+
+impl SpilledRows {
+    /// None yet.
+    ///
+    /// # Errors
+    /// `StoreUnavailable` where the temporary folder has no room.
+    pub fn new(schema: &Schema) -> Result<SpilledRows> {
+        let file = tempfile::tempfile().map_err(no_room)?;
+        let out = StreamWriter::try_new_buffered(file, schema).map_err(not_spilled)?;
+        Ok(SpilledRows { out })
+    }
+
+    /// More rows.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn push(&mut self, rows: &RecordBatch) -> Result<()> {
+        self.out.write(rows).map_err(not_spilled)
+    }
+
+    /// All of them, batch by batch.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn read(self) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send> {
+        let mut file = self.out.into_inner().map_err(not_spilled)?;
+        file.rewind().map_err(no_room)?;
+        let file = file.into_inner().map_err(|e| no_room(e.into_error()))?;
+        let reader = StreamReader::try_new(BufReader::new(file), None).map_err(not_spilled)?;
+        Ok(reader.map(|batch| batch.map_err(not_spilled)))
+    }
+}
+
 fn batch(rows: StructArray, keys: BinaryArray) -> Result<RecordBatch> {
     let schema = Schema::new(vec![
         Field::new("rows", rows.data_type().clone(), true),

@@ -75,7 +75,7 @@ pub(super) async fn sorted(of: &Arrangement, files: Vec<FileRead>, order: &Order
     })
 }
 
-fn key(batch: &RecordBatch, by: &RowOrder, paths: &[Vec<String>]) -> Result<Keyed> {
+pub(super) fn key(batch: &RecordBatch, by: &RowOrder, paths: &[Vec<String>]) -> Result<Keyed> {
     Ok(Keyed {
         keys: by.keys(&columns_of(batch, paths)?)?,
         rows: StructArray::from(batch.clone()),
@@ -109,7 +109,7 @@ async fn sample(of: &Arrangement, files: &[FileRead], order: &Order) -> Result<O
 }
 
 /// Runs on their way.
-struct Runs {
+pub(super) struct Runs {
     run_bytes: usize,
     /// Sorted runs that may stay in memory have so many bytes left.
     room: usize,
@@ -153,7 +153,7 @@ impl Levels {
 }
 
 impl Runs {
-    fn new(memory_bytes: usize) -> Self {
+    pub(super) fn new(memory_bytes: usize) -> Self {
         Runs {
             run_bytes: (memory_bytes / RUN_PART).min(RUN_BYTES),
             room: memory_bytes / 2,
@@ -165,7 +165,7 @@ impl Runs {
         }
     }
 
-    async fn hold(&mut self, rows: Keyed) -> Result<()> {
+    pub(super) async fn hold(&mut self, rows: Keyed) -> Result<()> {
         self.bytes += bytes(&rows.rows) + bytes(&rows.keys);
         self.held.push(rows);
         if self.bytes >= self.run_bytes {
@@ -198,7 +198,7 @@ impl Runs {
         }
     }
 
-    async fn take(mut self) -> Result<Vec<Run<'static>>> {
+    pub(super) async fn take(mut self) -> Result<Vec<Run<'static>>> {
         self.end_spilling().await?;
         let held = std::mem::take(&mut self.held);
         self.sorting.push(tokio::task::spawn_blocking(move || Sorted::of(held)));
@@ -211,7 +211,7 @@ impl Runs {
     }
 }
 
-fn bytes(array: &dyn Array) -> usize {
+pub(super) fn bytes(array: &dyn Array) -> usize {
     // Of what is shared with other rows only these rows' part.
     let data = array.to_data();
     data.get_slice_memory_size()
@@ -219,7 +219,7 @@ fn bytes(array: &dyn Array) -> usize {
 }
 
 /// The same slices, merged while others are written.
-fn ahead(mut slices: Run<'static>) -> Run<'static> {
+pub(super) fn ahead(mut slices: Run<'static>) -> Run<'static> {
     let (send, receive) = mpsc::channel(MERGED_AHEAD);
     tokio::spawn(async move {
         while let Some(slice) = slices.next().await {
@@ -231,7 +231,7 @@ fn ahead(mut slices: Run<'static>) -> Run<'static> {
     stream::unfold(receive, |mut r| async move { r.recv().await.map(|slice| (slice, r)) }).boxed()
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(died)?
 }
 

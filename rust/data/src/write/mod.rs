@@ -223,6 +223,11 @@ impl FileWriter {
         })
     }
 
+    /// A file is ended once it has about this many bytes.
+    pub(crate) fn target_file_size_bytes(&self) -> u64 {
+        self.target_file_size_bytes
+    }
+
     /// Writes rows: a batch in the table's schema, partition columns included, as `cast_batch` makes it.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Directives, Kind, TableFeature, domain_metadata, fine, never};
-use crate::actions::{DomainMetadata, Metadata};
+use crate::actions::{DomainMetadata, Metadata, Protocol};
 use crate::mapping::Mapping;
 use crate::properties::Properties;
 use crate::schema::{DataType, Primitive, StructType};
@@ -15,6 +15,11 @@ use crate::{Error, Result};
 pub const DOMAIN: &str = "delta.clustering";
 /// As many columns as delta-spark takes.
 const MOST_COLUMNS: usize = 4;
+
+/// Whether a table may be clustered.
+pub fn may_be(protocol: &Protocol) -> bool {
+    super::supported(protocol).contains(FEATURE.name)
+}
 
 /// Asks for the feature, which no property of a table does.
 pub fn ask(asked: &mut Directives) {

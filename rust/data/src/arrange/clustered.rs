@@ -1,0 +1,176 @@
+//! New rows of a clustered table: many of them are brought in order before they are written, so that their files are good to
+//! skip at once; few are written as they come, and OPTIMIZE sorts them with others.
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, StructArray};
+use deltaplane_error::Result;
+use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::zorder::{RowOrder, Sample, columns_of};
+use deltaplane_sorting::{SpilledRows, merge};
+use deltaplane_store::Store;
+use futures::TryStreamExt;
+
+use super::Order;
+use super::sort::{Runs, ahead, blocking, bytes, key};
+use crate::write::{FileWriter, WriteSpec};
+
+/// Bytes of rows that are held while they are sorted.
+const MEMORY_BYTES: usize = 256 << 20;
+
+/// Writes rows to new data files of a table, as [`FileWriter`], in an order if there are so many.
+pub struct ClusteredWriter {
+    writer: FileWriter,
+    order: Option<(Order, usize)>,
+    held: Held,
+}
+
+/// Rows that aren't written yet.
+enum Held {
+    /// Too few to be sorted so far.
+    Few { rows: Vec<RecordBatch>, bytes: usize },
+    /// In a temporary file, until a sample of all of them gives the order.
+    Many {
+        rows: SpilledRows,
+        count: u64,
+        bytes: usize,
+        sample: Sample,
+    },
+}
+
+impl ClusteredWriter {
+    /// A writer that has written nothing yet. From so many bytes on rows are sorted; without an order never.
+    ///
+    /// # Errors
+    /// As [`FileWriter::new`].
+    pub fn new(store: Store, spec: WriteSpec, order: Option<(Order, usize)>) -> Result<Self> {
+        Ok(ClusteredWriter {
+            writer: FileWriter::new(store, spec)?,
+            order,
+            held: Held::Few {
+                rows: Vec::new(),
+                bytes: 0,
+            },
+        })
+    }
+
+    /// Takes rows, in the table's schema.
+    ///
+    /// # Errors
+    /// As [`FileWriter::write`]; `StoreUnavailable` where temporary files have no room.
+    pub async fn write(&mut self, batch: RecordBatch) -> Result<()> {
+        let Some((order, from_bytes)) = &self.order else {
+            return self.writer.write(batch).await;
+        };
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let more = bytes(&StructArray::from(batch.clone()));
+        match &mut self.held {
+            Held::Few { rows, bytes } => {
+                rows.push(batch);
+                *bytes += more;
+                if *bytes >= *from_bytes {
+                    self.held = Held::many(std::mem::take(rows), order)?;
+                }
+                Ok(())
+            }
+            many @ Held::Many { .. } => many.push(&batch, order, more),
+        }
+    }
+
+    /// Writes what is held and ends all files; their adds in the order in which the files were begun.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); nothing is left of it then, as far as the store lets it.
+    pub async fn finish(mut self) -> Result<Vec<Add>> {
+        let written = match self.held {
+            Held::Few { rows, .. } => as_they_came(&mut self.writer, rows).await,
+            Held::Many {
+                rows,
+                count,
+                bytes,
+                sample,
+            } => match &self.order {
+                Some((order, _)) => in_order(&mut self.writer, order, rows, (count, bytes), sample).await,
+                None => Ok(()),
+            },
+        };
+        match written {
+            Ok(()) => self.writer.finish().await,
+            Err(e) => {
+                self.writer.abort().await;
+                Err(e)
+            }
+        }
+    }
+
+    /// Gives up: deletes every file that was begun, as far as the store lets it.
+    pub async fn abort(self) {
+        self.writer.abort().await;
+    }
+}
+
+impl Held {
+    fn many(rows: Vec<RecordBatch>, order: &Order) -> Result<Self> {
+        let Some(first) = rows.first() else {
+            return Ok(Held::Few { rows, bytes: 0 });
+        };
+        let mut many = Held::Many {
+            rows: SpilledRows::new(first.schema_ref())?,
+            count: 0,
+            bytes: 0,
+            sample: Sample::default(),
+        };
+        for batch in rows {
+            many.push(&batch, order, bytes(&StructArray::from(batch.clone())))?;
+        }
+        Ok(many)
+    }
+
+    fn push(&mut self, batch: &RecordBatch, order: &Order, more: usize) -> Result<()> {
+        if let Held::Many {
+            rows,
+            count,
+            bytes,
+            sample,
+        } = self
+        {
+            sample.add(&columns_of(batch, &order.columns)?)?;
+            rows.push(batch)?;
+            *count += batch.num_rows() as u64;
+            *bytes += more;
+        }
+        Ok(())
+    }
+}
+
+async fn as_they_came(writer: &mut FileWriter, rows: Vec<RecordBatch>) -> Result<()> {
+    for batch in rows {
+        writer.write(batch).await?;
+    }
+    Ok(())
+}
+
+async fn in_order(
+    writer: &mut FileWriter,
+    order: &Order,
+    rows: SpilledRows,
+    (count, bytes): (u64, usize),
+    sample: Sample,
+) -> Result<()> {
+    tracing::debug!(rows = count, bytes, "new rows of a clustered table are sorted");
+    let files = (bytes as u64).div_ceil(writer.target_file_size_bytes()).max(1);
+    let by = Arc::new(RowOrder::choose(&sample.columns()?, order.curve, files)?);
+    let paths = Arc::new(order.columns.clone());
+    let mut runs = Runs::new(MEMORY_BYTES);
+    for batch in rows.read()? {
+        let (batch, by, paths) = (batch?, by.clone(), paths.clone());
+        runs.hold(blocking(move || key(&batch, &by, &paths)).await?).await?;
+    }
+    let mut slices = ahead(merge(runs.take().await?));
+    while let Some(slice) = slices.try_next().await? {
+        writer.write(RecordBatch::from(&slice.rows)).await?;
+    }
+    Ok(())
+}
