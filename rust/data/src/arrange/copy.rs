@@ -18,6 +18,9 @@ use crate::write::{CopiedColumn, row_group_limits};
 /// Row groups of fewer rows and bytes are written anew, joined with their neighbours.
 const FEWEST_ROWS: u64 = 1 << 17;
 const FEWEST_BYTES: u64 = 16 << 20;
+/// So many are enough: what is copied is in memory twice, as it was read and as it is written.
+const ENOUGH_ROWS: u64 = 1 << 19;
+const ENOUGH_BYTES: u64 = 16 << 20;
 /// So many files without anything to copy, and the others aren't asked.
 const FRUITLESS: usize = 16;
 /// Files that are looked at ahead of the one whose turn it is.
@@ -149,7 +152,8 @@ impl<'a, 'b> Copying<'a, 'b> {
 
     async fn take(&mut self, file: FileRead, found: FileChunks) -> Result<()> {
         let copies = found.columns.iter().any(Option::is_some);
-        let fits = self.group.rows + found.rows <= self.most_rows && self.group.bytes + found.bytes <= self.most_bytes;
+        let (rows, bytes) = (self.most_rows.min(ENOUGH_ROWS), self.most_bytes.min(ENOUGH_BYTES));
+        let fits = self.group.rows + found.rows <= rows && self.group.bytes + found.bytes <= bytes;
         if !copies || !fits || !self.group.agrees(&found.columns) {
             self.end_group().await?;
         }
