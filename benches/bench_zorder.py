@@ -10,7 +10,7 @@ import argparse
 import functools
 import multiprocessing
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,7 @@ def all_bytes(path: str, lookups: int) -> list[int]:
 def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
     del scratch
     table = case["tables"].get(name, case["tables"]["deltaplane"])
+    run: Callable[[], list[int]]
     if name == "all files":
         run = functools.partial(all_bytes, table, case["lookups"])
     else:

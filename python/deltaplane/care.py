@@ -302,21 +302,13 @@ class TableCare:
         >>> DeltaTable("memory://doc-clone/copy").to_pyarrow_table()["x"].to_pylist()
         [1, 2]
         """
-        from deltaplane.commands.progress import telling
+        from deltaplane.commands.clone import Clone, clone
         from deltaplane.properties import commit_request
 
         options = self._options if storage_options is None else storage_options_text(storage_options)
-        request = {
-            "shallow": shallow,
-            "replace": replace,
-            "properties": dict(properties or {}),
-            "dry_run": dry_run,
-            "commit": commit_request(commit_properties, post_commithook_properties),
-        }
-        tell = telling(progress)
-        done = _native.clone_table(self._snapshot, location_text(target), options, json.dumps(request), tell)
-        metrics: dict[str, int] = json.loads(done)["metrics"]
-        return metrics
+        what = Clone(shallow, replace, properties or {}, dry_run)
+        commit = commit_request(commit_properties, post_commithook_properties)
+        return clone(self._snapshot, (location_text(target), options), what, commit, progress)
 
     @overload
     def diff(self, from_version: int, to_version: int | None = None, keys: None = None) -> pa.Table: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +164,55 @@ def test_rows_that_another_writer_deleted_are_not_back_in_sorted_files(
     assert len(kept) == 2
     assert not list(Path(path).glob("moved-*.rows"))
     assert sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == [*left, 1000]
+
+
+@pytest.fixture
+def copied_by_tasks(spark: SparkSession) -> Iterator[list[int]]:
+    """Clones' files are copied by tasks; in how many lists."""
+    spark.conf.set("spark.deltaplane.distributedCopyFiles", "2")
+    lists: list[int] = []
+    run = _layout.run_tasks
+
+    def counted(frame: Any, task: Any) -> Any:
+        done = run(frame, task)
+        lists.append(len(done[0]))
+        return done
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_layout, "run_tasks", counted)
+        yield lists
+    spark.conf.unset("spark.deltaplane.distributedCopyFiles")
+
+
+def test_tasks_copy_the_files_of_a_deep_clone(spark: SparkSession, path: str, copied_by_tasks: list[int]) -> None:
+    made(path, {"delta.enableDeletionVectors": "true"})
+    DeltaTable(path).delete("id % 50 = 3")
+    here, there = path + " here", path + " there"
+    metrics = DeltaTable(path).clone(here, shallow=False)
+    (row,) = dp.sql(spark, f"CREATE TABLE delta.`{there}` DEEP CLONE delta.`{path}`").collect()
+    assert (row.num_copied_files, row.copied_files_size) == (metrics["numCopiedFiles"], metrics["copiedFilesSize"])
+    assert copied_by_tasks == [8]
+    assert rows(there) == rows(here) == rows(path)
+    assert DeltaTable(there).history(1)[0]["operationMetrics"] == DeltaTable(here).history(1)[0]["operationMetrics"]
+    # Made again it takes what is new, by tasks or not.
+    write_deltalake(path, pa.table({"id": [9_999], "x": [1], "p": [0]}), mode="append")
+    SparkTable.forPath(spark, path).clone(there, replace=True)
+    assert rows(there) == rows(path)
+    assert copied_by_tasks == [8]
+
+
+def test_a_file_that_a_task_does_not_find_leaves_no_clone(
+    spark: SparkSession, path: str, copied_by_tasks: list[int]
+) -> None:
+    made(path)
+    (Path(path) / DeltaTable(path).files()[3]).unlink()
+    with pytest.raises(exceptions.FileMissingError, match="vacuumed"):
+        SparkTable.forPath(spark, path).clone(path + " copy")
+    assert copied_by_tasks
+    assert not DeltaTable.is_deltatable(path + " copy")
+    spark.conf.set("spark.deltaplane.distributedCopyFiles", "few")
+    with pytest.raises(exceptions.InvalidArgumentError, match="distributedCopyFiles"):
+        SparkTable.forPath(spark, path).clone(path + " copy")
 
 
 @pytest.mark.parametrize("partitioned", [False, True])

@@ -1,5 +1,5 @@
-"""OPTIMIZE, CONVERT and VACUUM by Spark's tasks: each group of files is moved in one task, footers and directories are read, and
-files deleted, in many. Plans and commits are the core's, as without Spark.
+"""OPTIMIZE, CONVERT, CLONE and VACUUM by Spark's tasks: each group of files is moved in one task, footers and directories are read,
+and files copied and deleted, in many. Plans and commits are the core's, as without Spark.
 
 Called by `deltaplane.spark.tables` and the statements.
 """
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
+from deltaplane.commands.clone import Clone, clone
 from deltaplane.commands.optimize import Layout, optimize
 from deltaplane.commands.rewriting import Settings
 from deltaplane.commands.vacuum import Vacuum, vacuum
 from deltaplane.convert import Conversion, WouldConvert
-from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.exceptions import FileMissingError, InvalidArgumentError
 from deltaplane.properties import commit_request
 from deltaplane.spark import _internals
 from deltaplane.spark._jobs import run_tasks
@@ -33,13 +34,22 @@ if TYPE_CHECKING:
 
     from deltaplane import DeltaTable
 
-__all__ = ["convert_by_tasks", "files_by_tasks", "optimize_by_tasks", "optimize_table", "vacuum_by_tasks"]
+__all__ = [
+    "clone_by_tasks",
+    "convert_by_tasks",
+    "files_by_tasks",
+    "optimize_by_tasks",
+    "optimize_table",
+    "vacuum_by_tasks",
+]
 
 # So many files' footers, or directories, are a task's at least.
 _LEAST = 16
 # From so many files that go at once on, tasks delete them, so many by one request.
 _DISTRIBUTED_DELETE, _MANY = "spark.deltaplane.distributedDeleteFiles", 20_000
 _REQUEST = 1_000
+# From so many files that a clone copies on, tasks copy them.
+_DISTRIBUTED_COPY, _MANY_COPIES = "spark.deltaplane.distributedCopyFiles", 32
 _LISTED = "path string, length long, isDir boolean, modificationTime long"
 
 
@@ -122,6 +132,49 @@ class _FilesByTasks:
         return found
 
 
+# --- CLONE --------------------------------------------------------------------------------------------------------------
+
+
+def clone_by_tasks(
+    spark: SparkSession, table: DeltaTable, target: str, what: Clone, options: Mapping[str, str] | None = None
+) -> dict[str, int]:
+    """As `DeltaTable.clone`, with files copied by tasks where there are many; `options` are those of the target's store.
+
+    Raises:
+        ImportError: the workers' Python is another one, or doesn't have deltaplane.
+        InvalidArgumentError: the session's setting is no number.
+    """
+    location, given = absolute_location(table.location), table.storage_options
+    least = _setting(spark, _DISTRIBUTED_COPY, _MANY_COPIES)
+
+    def copies(files: list[tuple[str, str]]) -> list[int] | None:
+        # What lies in one process's memory is in no worker's.
+        if len(files) < least or any(place.startswith("memory:") for place in (location, target)):
+            return None
+        tasks = max(1, min(len(files), 4 * spark.sparkContext.defaultParallelism))
+        requests = [json.dumps(files[first::tasks]) for first in range(tasks)]
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from deltaplane.spark._tasks import copy
+
+            yield from copy(location, given, target, options, batches)
+
+        outcomes, missing = run_tasks(_spread(spark, requests), task)
+        for message in missing[:1]:
+            raise FileMissingError(message, table=location)
+        return [size for outcome in outcomes for size in json.loads(outcome)]
+
+    snapshot = _native.Snapshot.open(location, given, table.version())
+    return clone(snapshot, (target, options), what, commit_request(None, None), copies=copies)
+
+
+def _setting(spark: SparkSession, name: str, otherwise: int) -> int:
+    text = spark.conf.get(name, str(otherwise)) or str(otherwise)
+    if not text.isdecimal():
+        raise InvalidArgumentError(f"{name} is a number of files, not {text!r}: set it anew")
+    return int(text)
+
+
 # --- VACUUM -------------------------------------------------------------------------------------------------------------
 
 
@@ -135,10 +188,7 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
     location, options = absolute_location(table.location), table.storage_options
     if inventory is None and what.full:
         inventory = files_by_tasks(spark, location, options)
-    text = spark.conf.get(_DISTRIBUTED_DELETE, str(_MANY)) or str(_MANY)
-    if not text.isdecimal():
-        raise InvalidArgumentError(f"{_DISTRIBUTED_DELETE} is a number of files, not {text!r}: set it anew")
-    least = int(text)
+    least = _setting(spark, _DISTRIBUTED_DELETE, _MANY)
 
     def deletes(keys: list[str]) -> bool:
         if len(keys) < least:

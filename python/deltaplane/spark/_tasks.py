@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
 from deltaplane.exceptions import (
     ConstraintViolationError,
     DeltaError,
+    FileMissingError,
     SchemaMismatchError,
     UnsupportedExpressionError,
     UnsupportedFeatureError,
@@ -28,6 +29,7 @@ __all__ = [
     "REFUSED",
     "TaskResult",
     "arrange",
+    "copy",
     "delete",
     "listed",
     "raise_refusal",
@@ -126,6 +128,27 @@ def arrange(
 ) -> Iterator[pa.RecordBatch]:
     """Moves groups of files, one after the other; see `_native.arrange_group`."""
     yield from told(lambda group: [_native.arrange_group(location, options, spec, group, memory_bytes)], batches)
+
+
+def copy(
+    location: str,
+    options: Mapping[str, str] | None,
+    target: str,
+    target_options: Mapping[str, str] | None,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Copies files of one table to another; tells their sizes. See `_native.copy_files`."""
+
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            pairs = [(path, key) for path, key in json.loads(text)]
+            try:
+                sizes = _native.copy_files(location, options, target, target_options, pairs)
+            except FileMissingError as e:
+                # Another attempt would find the same.
+                yield _reported([], str(e))
+                return
+            yield _reported([json.dumps(sizes)], None)
 
 
 def told(of: Callable[[str], list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 import deltaplane
 from deltaplane import _native
+from deltaplane.commands.clone import Clone
 from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
 from deltaplane.commands.optimize import Layout
 from deltaplane.commands.rewriting import Done, Settings
@@ -31,7 +32,7 @@ from deltaplane.schema import Schema
 from deltaplane.spark._delete import delete
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._internals import Jvm
-from deltaplane.spark._layout import convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
+from deltaplane.spark._layout import clone_by_tasks, convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._merge import SparkMerge, merge
 from deltaplane.spark._moments import moment
@@ -345,7 +346,8 @@ class DeltaTable:
         if properties is not None:
             _check_type(properties, dict, "properties", "a dict")
         location = absolute_location(target)
-        of.clone(location, shallow, replace=replaces, properties=properties)
+        what = Clone(shallow, replaces, properties or {})
+        clone_by_tasks(self._spark, of, location, what, of.storage_options)
         return DeltaTable(self._spark, location, self._options)
 
     def _target(self, expressions: Iterable[Expression | None] = ()) -> SparkTarget:

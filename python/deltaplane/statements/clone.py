@@ -13,7 +13,7 @@ from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.columns import properties
-from deltaplane.statements.statement import Session, one_row
+from deltaplane.statements.statement import Session, one_row, runs_tasks
 from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
@@ -44,14 +44,22 @@ class Clone:
         if there and self.mode == "ignore":
             return one_row(**dict.fromkeys(_COLUMNS))
         source = session.catalog.table(self.source)
-        metrics = source.clone(
-            location,
-            self.shallow,
-            replace=self.mode == "overwrite",
-            properties=self.properties,
-            storage_options=options,
-            dry_run=self.dry_run,
-        )
+        replaces = self.mode == "overwrite"
+        if session.spark is not None and runs_tasks(session.spark):
+            from deltaplane.commands.clone import Clone as What
+            from deltaplane.spark._layout import clone_by_tasks
+
+            what = What(self.shallow, replaces, self.properties, self.dry_run)
+            metrics = clone_by_tasks(session.spark, source, location, what, options)
+        else:
+            metrics = source.clone(
+                location,
+                self.shallow,
+                replace=replaces,
+                properties=self.properties,
+                storage_options=options,
+                dry_run=self.dry_run,
+            )
         return one_row(**{name: metrics[metric] for name, metric in _COLUMNS.items()})
 
 

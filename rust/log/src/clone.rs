@@ -2,6 +2,7 @@
 //! itself only takes what is new. Knows no rows; called by the boundary.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use deltaplane_error::{Error, Kind, Result};
@@ -11,7 +12,7 @@ use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::features::{cloned, needs_domains};
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::paths;
-use deltaplane_store::Store;
+use deltaplane_store::{Store, handle};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::json;
@@ -53,17 +54,34 @@ pub struct Cloned {
     pub metrics: BTreeMap<String, i64>,
 }
 
+/// Copies files in this process's place, such as by tasks on other machines: from decoded paths in the source to keys in the
+/// clone. Called where waiting is allowed; gives the bytes of each, or nothing to leave them to this process.
+pub type Copies = Arc<dyn Fn(Vec<(String, String)>) -> Result<Option<Vec<u64>>> + Send + Sync>;
+
 /// Makes the table at `target` a clone of this version of the source. What is told are bytes that were copied.
+/// `elsewhere` is asked to copy first.
 ///
 /// # Errors
 /// `TableAlreadyExists` unless it may be replaced, `ConcurrentWrite` when another writer commits to it meanwhile: copied
 /// files are orphans then.
-pub async fn clone_table(source: &Snapshot, target: &Store, request: &CloneRequest, tell: &Tell) -> Result<Cloned> {
-    let done = run(source, target, request, tell).await;
+pub async fn clone_table(
+    source: &Snapshot,
+    target: &Store,
+    request: &CloneRequest,
+    tell: &Tell,
+    elsewhere: Option<Copies>,
+) -> Result<Cloned> {
+    let done = run(source, target, request, tell, elsewhere).await;
     done.map_err(|e| e.with_table(target.location().as_str()))
 }
 
-async fn run(source: &Snapshot, target: &Store, request: &CloneRequest, tell: &Tell) -> Result<Cloned> {
+async fn run(
+    source: &Snapshot,
+    target: &Store,
+    request: &CloneRequest,
+    tell: &Tell,
+    elsewhere: Option<Copies>,
+) -> Result<Cloned> {
     if source.store().location() == target.location() {
         return Err(Error::invalid_argument(
             "a table can't be cloned onto itself: give another place",
@@ -107,7 +125,7 @@ async fn run(source: &Snapshot, target: &Store, request: &CloneRequest, tell: &T
     }
     let copied = match request.dry_run {
         true => files.wanted(),
-        false => files.copy(source.store(), target, tell).await?,
+        false => files.copy(source.store(), target, tell, elsewhere).await?,
     };
     let metrics = files.metrics(copied);
     let operation = Operation {
@@ -189,19 +207,21 @@ impl Files {
     }
 
     /// Copies what is new; the number of files and of bytes.
-    async fn copy(&mut self, from: &Store, to: &Store, tell: &Tell) -> Result<(i64, i64)> {
-        let copying = Copying {
-            tell,
-            done: AtomicU64::new(0),
-            total: u64::try_from(self.wanted().1).unwrap_or(0),
-        };
+    async fn copy(
+        &mut self,
+        from: &Store,
+        to: &Store,
+        tell: &Tell,
+        elsewhere: Option<Copies>,
+    ) -> Result<(i64, i64)> {
+        let total = u64::try_from(self.wanted().1).unwrap_or(0);
         // Several vectors share a file.
-        let mut wanted: BTreeMap<&String, &String> = BTreeMap::new();
-        for (path, key) in self.new.iter().flat_map(|f| &f.copies) {
-            wanted.insert(path, key);
-        }
-        let copies = stream::iter(wanted).map(|(path, key)| copy_file(from, path, to, key, &copying));
-        let sizes: Vec<u64> = copies.buffer_unordered(COPIES).try_collect().await?;
+        let wanted: BTreeMap<String, String> = self.new.iter().flat_map(|f| f.copies.iter().cloned()).collect();
+        let wanted: Vec<(String, String)> = wanted.into_iter().collect();
+        let sizes = match copied_elsewhere(&wanted, elsewhere).await? {
+            Some(sizes) => sizes,
+            None => copy_all(from, to, &wanted, &Copying::new(tell, total)).await?,
+        };
         let bytes = sizes.iter().map(|s| i64::try_from(*s).unwrap_or(i64::MAX));
         Ok((count(sizes.len()), claimed_sum(bytes)))
     }
@@ -325,6 +345,28 @@ fn own_name(source: &Store, path: &str) -> Result<String> {
     Ok(format!("{:032x}-{name}", xxh3_128(path.as_bytes())))
 }
 
+async fn copied_elsewhere(wanted: &[(String, String)], elsewhere: Option<Copies>) -> Result<Option<Vec<u64>>> {
+    let Some(copies) = elsewhere.filter(|_| !wanted.is_empty()) else {
+        return Ok(None);
+    };
+    let handed_on = wanted.to_vec();
+    let done = handle().spawn_blocking(move || copies(handed_on)).await;
+    done.map_err(|e| Error::internal(format!("copying was cut short: {e}")))?
+}
+
+/// Copies files of a table to another, from decoded paths to keys; the bytes of each.
+///
+/// # Errors
+/// `FileMissing` for a file that was vacuumed; errors of the stores.
+pub async fn copy_files(from: &Store, to: &Store, files: &[(String, String)]) -> Result<Vec<u64>> {
+    copy_all(from, to, files, &Copying::new(&Tell::default(), 0)).await
+}
+
+async fn copy_all(from: &Store, to: &Store, files: &[(String, String)], copying: &Copying<'_>) -> Result<Vec<u64>> {
+    let copies = stream::iter(files).map(|(path, key)| copy_file(from, path, to, key, copying));
+    copies.buffered(COPIES).try_collect().await
+}
+
 /// How many bytes all copies together have, by the sizes in the log.
 struct Copying<'a> {
     tell: &'a Tell,
@@ -332,7 +374,15 @@ struct Copying<'a> {
     total: u64,
 }
 
-impl Copying<'_> {
+impl<'a> Copying<'a> {
+    fn new(tell: &'a Tell, total: u64) -> Self {
+        Copying {
+            tell,
+            done: AtomicU64::new(0),
+            total,
+        }
+    }
+
     fn more(&self, bytes: u64) -> Result<()> {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         // The log knows no size of a file of vectors, only of those that the table has.

@@ -8,7 +8,7 @@ use arrow::datatypes::Int64Type;
 use deltaplane_data::{Vectors, WriteSpec, footer_schema, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    CloneRequest, Deletes, FileRequest, FileTarget, Finding, PlanColumns, RepairRequest, RestoreRequest, Tell,
+    CloneRequest, Copies, Deletes, FileRequest, FileTarget, Finding, PlanColumns, RepairRequest, RestoreRequest, Tell,
     VacuumRequest,
 };
 use deltaplane_protocol::actions::Add;
@@ -209,7 +209,7 @@ pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyRe
 
 /// Makes a table a clone of this version; returns the version that it made and metrics, as JSON.
 #[pyfunction]
-#[pyo3(signature = (snapshot, target, options, request, progress = None))]
+#[pyo3(signature = (snapshot, target, options, request, progress = None, copies = None))]
 pub(crate) fn clone_table(
     py: Python<'_>,
     snapshot: &Snapshot,
@@ -217,12 +217,53 @@ pub(crate) fn clone_table(
     options: Option<HashMap<String, String>>,
     request: &str,
     progress: Option<Py<PyAny>>,
+    copies: Option<Py<PyAny>>,
 ) -> PyResult<String> {
+    let elsewhere = copies.map(copying);
     run_told(py, progress, |tell| {
         let request: CloneRequest = parse(request, "a clone")?;
         let target = store(target, options)?;
-        let done = block_on(deltaplane_log::clone_table(&snapshot.inner, &target, &request, tell))?;
+        let done = block_on(deltaplane_log::clone_table(
+            &snapshot.inner,
+            &target,
+            &request,
+            tell,
+            elsewhere,
+        ))?;
         Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
+    })
+}
+
+/// A function of the caller's that copies; an error of ours stays what it is.
+fn copying(function: Py<PyAny>) -> Copies {
+    Arc::new(move |files| {
+        Python::attach(|py| {
+            let done = function.call1(py, (files,));
+            let done = done.and_then(|done| done.extract::<Option<Vec<u64>>>(py));
+            done.map_err(|e| {
+                let kind = kind_of(py, &e).unwrap_or(Kind::StoreUnavailable);
+                Error::new(
+                    kind,
+                    format!("copying by tasks failed, nothing of the clone is visible: {}", e.value(py)),
+                )
+            })
+        })
+    })
+}
+
+/// Copies files of a table to another, from decoded paths to keys; the bytes of each.
+#[pyfunction]
+pub(crate) fn copy_files(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    target: &str,
+    target_options: Option<HashMap<String, String>>,
+    files: Vec<(String, String)>,
+) -> PyResult<Vec<u64>> {
+    run(py, || {
+        let (from, to) = (store(location, options)?, store(target, target_options)?);
+        block_on(deltaplane_log::copy_files(&from, &to, &files))
     })
 }
 

@@ -68,6 +68,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(care::check_rows, module)?)?;
     module.add_function(wrap_pyfunction!(care::repair, module)?)?;
     module.add_function(wrap_pyfunction!(care::clone_table, module)?)?;
+    module.add_function(wrap_pyfunction!(care::copy_files, module)?)?;
     module.add_function(wrap_pyfunction!(care::visible_files, module)?)?;
     module.add_function(wrap_pyfunction!(care::parquet_schema, module)?)?;
     spark_plan::register(module)
