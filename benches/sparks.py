@@ -33,6 +33,8 @@ DELTA_SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Its default is meant for a cluster: here it would start fifty tasks for each look at a log.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # And ten thousand for each listing of a VACUUM.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
 
