@@ -207,13 +207,7 @@ impl Files {
     }
 
     /// Copies what is new; the number of files and of bytes.
-    async fn copy(
-        &mut self,
-        from: &Store,
-        to: &Store,
-        tell: &Tell,
-        elsewhere: Option<Copies>,
-    ) -> Result<(i64, i64)> {
+    async fn copy(&mut self, from: &Store, to: &Store, tell: &Tell, elsewhere: Option<Copies>) -> Result<(i64, i64)> {
         let total = u64::try_from(self.wanted().1).unwrap_or(0);
         // Several vectors share a file.
         let wanted: BTreeMap<String, String> = self.new.iter().flat_map(|f| f.copies.iter().cloned()).collect();

@@ -244,7 +244,10 @@ fn copying(function: Py<PyAny>) -> Copies {
                 let kind = kind_of(py, &e).unwrap_or(Kind::StoreUnavailable);
                 Error::new(
                     kind,
-                    format!("copying by tasks failed, nothing of the clone is visible: {}", e.value(py)),
+                    format!(
+                        "copying by tasks failed, nothing of the clone is visible: {}",
+                        e.value(py)
+                    ),
                 )
             })
         })

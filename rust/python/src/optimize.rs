@@ -37,9 +37,12 @@ pub(crate) struct Layout {
     stop: Arc<AtomicBool>,
 }
 
+/// Groups and their new files, as these are written.
+type Moving = BoxStream<'static, Result<(Bin, Vec<Arranged>)>>;
+
 #[derive(Default)]
 struct State {
-    running: Option<BoxStream<'static, Result<(Bin, Vec<Arranged>)>>>,
+    running: Option<Moving>,
     /// Files that aren't committed yet.
     moved: Vec<Moved>,
     /// Where rows of these files were, by their paths.

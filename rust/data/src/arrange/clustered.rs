@@ -29,13 +29,16 @@ pub struct ClusteredWriter {
 enum Held {
     /// Too few to be sorted so far.
     Few { rows: Vec<RecordBatch>, bytes: usize },
-    /// In a temporary file, until a sample of all of them gives the order.
-    Many {
-        rows: SpilledRows,
-        count: u64,
-        bytes: usize,
-        sample: Sample,
-    },
+    /// Until a sample of all of them gives the order.
+    Many(Box<Many>),
+}
+
+/// Rows in a temporary file.
+struct Many {
+    rows: SpilledRows,
+    count: u64,
+    bytes: usize,
+    sample: Sample,
 }
 
 impl ClusteredWriter {
@@ -75,7 +78,7 @@ impl ClusteredWriter {
                 }
                 Ok(())
             }
-            many @ Held::Many { .. } => many.push(&batch, order, more),
+            Held::Many(many) => many.push(&batch, order, more),
         }
     }
 
@@ -84,17 +87,10 @@ impl ClusteredWriter {
     /// # Errors
     /// As [`write`](Self::write); nothing is left of it then, as far as the store lets it.
     pub async fn finish(mut self) -> Result<Vec<Add>> {
-        let written = match self.held {
-            Held::Few { rows, .. } => as_they_came(&mut self.writer, rows).await,
-            Held::Many {
-                rows,
-                count,
-                bytes,
-                sample,
-            } => match &self.order {
-                Some((order, _)) => in_order(&mut self.writer, order, rows, (count, bytes), sample).await,
-                None => Ok(()),
-            },
+        let written = match (self.held, &self.order) {
+            (Held::Few { rows, .. }, _) => as_they_came(&mut self.writer, rows).await,
+            (Held::Many(many), Some((order, _))) => in_order(&mut self.writer, order, *many).await,
+            (Held::Many(_), None) => Ok(()),
         };
         match written {
             Ok(()) => self.writer.finish().await,
@@ -116,7 +112,7 @@ impl Held {
         let Some(first) = rows.first() else {
             return Ok(Held::Few { rows, bytes: 0 });
         };
-        let mut many = Held::Many {
+        let mut many = Many {
             rows: SpilledRows::new(first.schema_ref())?,
             count: 0,
             bytes: 0,
@@ -125,22 +121,16 @@ impl Held {
         for batch in rows {
             many.push(&batch, order, bytes(&StructArray::from(batch.clone())))?;
         }
-        Ok(many)
+        Ok(Held::Many(Box::new(many)))
     }
+}
 
+impl Many {
     fn push(&mut self, batch: &RecordBatch, order: &Order, more: usize) -> Result<()> {
-        if let Held::Many {
-            rows,
-            count,
-            bytes,
-            sample,
-        } = self
-        {
-            sample.add(&columns_of(batch, &order.columns)?)?;
-            rows.push(batch)?;
-            *count += batch.num_rows() as u64;
-            *bytes += more;
-        }
+        self.sample.add(&columns_of(batch, &order.columns)?)?;
+        self.rows.push(batch)?;
+        self.count += batch.num_rows() as u64;
+        self.bytes += more;
         Ok(())
     }
 }
@@ -152,13 +142,13 @@ async fn as_they_came(writer: &mut FileWriter, rows: Vec<RecordBatch>) -> Result
     Ok(())
 }
 
-async fn in_order(
-    writer: &mut FileWriter,
-    order: &Order,
-    rows: SpilledRows,
-    (count, bytes): (u64, usize),
-    sample: Sample,
-) -> Result<()> {
+async fn in_order(writer: &mut FileWriter, order: &Order, many: Many) -> Result<()> {
+    let Many {
+        rows,
+        count,
+        bytes,
+        sample,
+    } = many;
     tracing::debug!(rows = count, bytes, "new rows of a clustered table are sorted");
     let files = (bytes as u64).div_ceil(writer.target_file_size_bytes()).max(1);
     let by = Arc::new(RowOrder::choose(&sample.columns()?, order.curve, files)?);

@@ -63,7 +63,7 @@ fn by(columns: &[&str], curve: Curve) -> Option<Order> {
     })
 }
 
-fn adds(files: Vec<Arranged>) -> Vec<Add> {
+fn logged(files: Vec<Arranged>) -> Vec<Add> {
     files.into_iter().map(|file| file.add).collect()
 }
 
@@ -96,7 +96,7 @@ async fn sorted_rows_are_the_same_in_memory_and_beyond() {
             batch_rows,
             ..way.read.as_ref().clone()
         });
-        let adds = adds(way.run(files.clone(), 3).await.unwrap());
+        let adds = logged(way.run(files.clone(), 3).await.unwrap());
         assert_eq!(adds.len(), 3);
         let rows = read_back(&way, &adds).await;
         assert!(rows.iter().all(|file| file.len().abs_diff(13_333) <= 2));
@@ -111,14 +111,14 @@ async fn a_file_for_each_leaf_and_no_row_lost() {
     let folder = Folder::new();
     let files = written(&folder, &arrangement(&folder, None, 0).write).await;
     let way = arrangement(&folder, by(&["x", "y"], Curve::KdTree), 1 << 20);
-    let adds = adds(way.run(files.clone(), 8).await.unwrap());
+    let adds = logged(way.run(files.clone(), 8).await.unwrap());
     let rows = read_back(&way, &adds).await;
     assert_eq!(rows.len(), 8);
     let mut all = rows.concat();
     all.sort_unstable();
     assert!(all.into_iter().eq(0..ROWS));
     // Without an order rows stay as they come, in one file.
-    let copied = adds(arrangement(&folder, None, 0).run(files, 1).await.unwrap());
+    let copied = logged(arrangement(&folder, None, 0).run(files, 1).await.unwrap());
     let as_written = numbers().column(0).as_primitive::<Int64Type>().values().to_vec();
     assert_eq!(read_back(&way, &copied).await, [as_written]);
 }
@@ -299,13 +299,13 @@ async fn copied_pages_mean_what_their_rows_do() {
     let written = writer.finish().await.unwrap();
     assert_eq!(written.len(), COPIED_FILES);
     let mut files: Vec<FileRead> = written.iter().map(|a| FileRead::of(a).unwrap()).collect();
-    let copied = adds(way.run(files.clone(), 1).await.unwrap());
+    let copied = logged(way.run(files.clone(), 1).await.unwrap());
     // Pages of another codec can't be copied.
     let encoded = of_many_types(&folder, Compression::Snappy)
         .run(files.clone(), 1)
         .await
         .unwrap();
-    let encoded = adds(encoded);
+    let encoded = logged(encoded);
     let rows = |adds: &[Add]| folder.read_all(way.read.as_ref().clone(), adds).unwrap();
     assert_eq!(rows(&copied), rows(&written));
     assert_eq!(rows(&encoded), rows(&written));
@@ -316,7 +316,7 @@ async fn copied_pages_mean_what_their_rows_do() {
     assert!(pages[7].0 && pages[7].1 < COPIED_FILES);
     // A file of which rows are left out is decoded, and so are its neighbours: too few rows for a group of their own.
     files[3].picked = Some(Picked::Without(Arc::new([0, 5].into_iter().collect())));
-    let less = adds(way.run(files, 1).await.unwrap());
+    let less = logged(way.run(files, 1).await.unwrap());
     assert_eq!(rows(&less).num_rows(), COPIED_FILES * PER_FILE - 2);
     assert!(pages_of(&folder, &less[0]).await[0].1 < COPIED_FILES);
 }
