@@ -23,10 +23,14 @@ from sparks import ENGINES, is_there, session
 
 NAMES = ["sourceIP", "sourcePort", "destIP", "destPort"]
 ROWS = {"quick": 20_000, "small": 1_000_000, "full": 1_000_000}
-# The growth: as many rows in each file, more files.
-FILES = {"quick": [20], "small": [100], "full": [100, 1_000, 10_000]}
+# The growth: more files, of a thousand rows each until there are as many as a machine sorts while one waits.
+FILES = {"quick": [20], "small": [100], "full": [100, 1_000, 10_000, 50_000]}
+MOST_ROWS = 10_000_000
+# Of so many files the best curve alone.
+MANY_FILES = 50_000
 # The least of four columns' averages: of few look-ups chance makes one of them small.
 LOOKUPS = {"quick": 20, "small": 500, "full": 500}
+LOOKUPS_IN_MANY = 100
 ORDERS = ("first column", "zorder", "hilbert", "kdtree")
 
 
@@ -130,18 +134,20 @@ def cases(options: argparse.Namespace) -> list[Case]:
     scale = scale_of(options)
     made = []
     for files in FILES[scale]:
-        rows = ROWS[scale] * max(1, files // 1_000)
-        for order in ORDERS:
+        rows = min(ROWS[scale] * max(1, files // 1_000), MOST_ROWS)
+        lookups = LOOKUPS[scale] if files <= 1_000 else LOOKUPS_IN_MANY
+        for order in ORDERS if files < MANY_FILES else ("hilbert",):
             # Theirs at the paper's size: more files of more rows take them long.
             peers = PEERS if order == "zorder" and scale != "quick" and files == min(FILES[scale]) else ()
             given = functools.partial(
-                lambda rows, files, order, engines, figure: {
+                lambda rows, lookups, files, order, engines, figure: {
                     "rows": rows,
-                    "lookups": LOOKUPS[scale],
+                    "lookups": lookups,
                     "figure": figure,
                     "tables": {by: str(table_of(rows, files, order, by)) for by in engines},
                 },
                 rows,
+                lookups,
                 files,
                 order,
                 ["deltaplane", *peers],
