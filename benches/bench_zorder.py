@@ -26,7 +26,7 @@ ROWS = {"quick": 20_000, "small": 1_000_000, "full": 1_000_000}
 # The growth: more files, of a thousand rows each until there are as many as a machine sorts while one waits.
 FILES = {"quick": [20], "small": [100], "full": [100, 1_000, 10_000, 50_000]}
 MOST_ROWS = 10_000_000
-# Of so many files the best curve alone.
+# Of so many files the best order alone.
 MANY_FILES = 50_000
 # The least of four columns' averages: of few look-ups chance makes one of them small.
 LOOKUPS = {"quick": 20, "small": 500, "full": 500}
@@ -136,7 +136,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
     for files in FILES[scale]:
         rows = min(ROWS[scale] * max(1, files // 1_000), MOST_ROWS)
         lookups = LOOKUPS[scale] if files <= 1_000 else LOOKUPS_IN_MANY
-        for order in ORDERS if files < MANY_FILES else ("hilbert",):
+        for order in ORDERS if files < MANY_FILES else ("kdtree",):
             # Theirs at the paper's size: more files of more rows take them long.
             peers = PEERS if order == "zorder" and scale != "quick" and files == min(FILES[scale]) else ()
             given = functools.partial(
