@@ -66,7 +66,10 @@ def summary(found: Sequence[tuple[Line, Facts]], before: str = "") -> str:
     tags = {goal.tag for goal in GOALS}
     sections = dict(older.sections)
     for measure in dict.fromkeys(line.measure for line in lines):
-        judged = [pair for pair in chosen if pair[0].measure == measure and pair[0].target in tags]
+        own = [pair for pair in chosen if pair[0].measure == measure]
+        # A curve is shown whole where a point of it is judged.
+        curves = {line.series for line, _ in own if line.target in tags and line.series}
+        judged = [(line, facts) for line, facts in own if line.target in tags or line.series in curves]
         if judged:
             sections[_title(measure)] = _section(measure, judged)
     return "\n".join([*parts, *(sections[title] for title in sorted(sections))])
