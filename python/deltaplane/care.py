@@ -233,13 +233,17 @@ class TableCare:
             self._snapshot = self._snapshot.update()
         return {"dry_run": dry_run, "files_removed": files}
 
-    def generate(self, *, progress: Told | None = None) -> None:
+    def generate(self, *, dry_run: bool = False, progress: Told | None = None) -> list[str]:
         """Writes `_symlink_format_manifest`: the addresses of the newest version's files, by partition, for engines that
         can't read Delta tables (Presto, Athena, Hive). Manifests of partitions that are gone are deleted.
 
         Args:
+            dry_run: write and delete nothing.
             progress: called with a `CareProgress` after each manifest. What it raises leaves the other partitions' manifests
                 as they were.
+
+        Returns:
+            Paths of the manifests, relative to the table.
 
         Raises:
             UnsupportedFeatureError: files with deletion vectors, column mapping, or files in other directories than their
@@ -249,11 +253,12 @@ class TableCare:
         >>> from deltaplane import DeltaTable, write_deltalake
         >>> _ = write_deltalake("memory://doc-generate/t", pa.table({"x": [1]}))
         >>> DeltaTable("memory://doc-generate/t").generate()
+        ['_symlink_format_manifest/manifest']
         """
         from deltaplane.commands.generate import generate
 
         self._snapshot = self._snapshot.update()
-        generate(self._snapshot, self._options, progress)
+        return generate(self._snapshot, self._options, progress, dry_run=dry_run)
 
     def clone(
         self,

@@ -39,7 +39,10 @@ def test_a_list_for_each_partition_and_none_of_those_that_are_gone(tmp_path: Pat
     values = ["a b", "a/b", "ü", None]
     write_deltalake(tmp_path, pa.table({"x": range(4), "p": values}), partition_by=["p"])
     table = DeltaTable(tmp_path)
-    table.generate()
+    would = table.generate(dry_run=True)
+    assert listed(tmp_path) == {}
+    assert table.generate() == would
+    assert sorted(would) == sorted(p.relative_to(tmp_path).as_posix() for p in (tmp_path / FOLDER).rglob("manifest"))
     directories = {f"p={part}": [x] for x, part in enumerate(["a b", "a%2Fb", "ü", "__HIVE_DEFAULT_PARTITION__"])}
     assert {name: read(found) for name, found in listed(tmp_path).items()} == directories
     table.delete("p = 'ü'")

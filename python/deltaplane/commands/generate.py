@@ -21,8 +21,10 @@ __all__ = ["generate"]
 _FOLDER = "_symlink_format_manifest"
 
 
-def generate(table: _native.Snapshot, options: dict[str, str] | None, progress: Told | None = None) -> None:
-    """Writes the manifests of this version and deletes those of partitions that have no file."""
+def generate(
+    table: _native.Snapshot, options: dict[str, str] | None, progress: Told | None = None, *, dry_run: bool = False
+) -> list[str]:
+    """Writes the manifests of this version and deletes those of partitions that have no file; the keys of those written."""
     import pyarrow as pa
 
     if table.column_mapping != "none":
@@ -36,6 +38,8 @@ def generate(table: _native.Snapshot, options: dict[str, str] | None, progress: 
     store = _native.RawStore.open(table.location, options)
     columns = len(json.loads(table.metadata_json())["partition_columns"])
     manifests = _manifests(files["path"], table.uri, columns)
+    if dry_run:
+        return list(manifests)
     for at, (name, addresses) in enumerate(manifests.items(), 1):
         store.put(name, addresses)
         if progress is not None:
@@ -43,6 +47,7 @@ def generate(table: _native.Snapshot, options: dict[str, str] | None, progress: 
     for name, *_ in store.list_all(_FOLDER):
         if name not in manifests:
             store.delete(name)
+    return list(manifests)
 
 
 def _manifests(paths: pa.ChunkedArray, root: str, columns: int) -> dict[str, bytes]:
