@@ -6,12 +6,13 @@ for sizes and times.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ OLD_MS = 30 * 24 * 3600 * 1000
 def _table(files: int, root: Path) -> Path:
     """The table, whose files are empty: nothing of this reads one."""
     now = round(time.time() * 1000)
-    old = (now - OLD_MS) / 1000
     (root / "_delta_log").mkdir(parents=True)
     fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in (("day", "integer"), ("x", "long"))]
     actions: list[dict[str, Any]] = [
@@ -46,6 +46,18 @@ def _table(files: int, root: Path) -> Path:
             }
         },
     ]
+    log = root / "_delta_log/00000000000000000000.json"
+    # What making the table takes is no part of anybody's memory: nothing is held, and the checkpoint is made elsewhere.
+    with log.open("w") as out:
+        out.writelines(json.dumps(action) + "\n" for action in itertools.chain(actions, _adds(files, root, now)))
+    checkpoint = "import sys, deltaplane; deltaplane.DeltaTable(sys.argv[1]).create_checkpoint()"
+    subprocess.run([sys.executable, "-c", checkpoint, str(root)], check=True)
+    return root
+
+
+def _adds(files: int, root: Path, now: int) -> Iterator[dict[str, Any]]:
+    """Makes the files, and says of the live ones what the log has."""
+    old = (now - OLD_MS) / 1000
     for n in range(files + files // 10):
         day, name = n % files // IN_A_PARTITION, f"part-{n:05d}-{n:032x}.c000.snappy.parquet"
         if n % IN_A_PARTITION == 0 and n < files:
@@ -55,12 +67,7 @@ def _table(files: int, root: Path) -> Path:
         os.utime(path, (old, old))
         if n < files:
             values = {"partitionValues": {"day": str(day)}, "modificationTime": now - OLD_MS, "dataChange": True}
-            actions.append({"add": {"path": f"day={day}/{name}", "size": 0, **values}})
-    (root / "_delta_log/00000000000000000000.json").write_text("".join(json.dumps(a) + "\n" for a in actions))
-    # As a table of so many files has one. Elsewhere: what it takes is no part of anybody's memory.
-    checkpoint = "import sys, deltaplane; deltaplane.DeltaTable(sys.argv[1]).create_checkpoint()"
-    subprocess.run([sys.executable, "-c", checkpoint, str(root)], check=True)
-    return root
+            yield {"add": {"path": f"day={day}/{name}", "size": 0, **values}}
 
 
 def _task(case: Mapping[str, Any], scratch: Path, vacuum: Callable[[str], int]) -> Task:
