@@ -116,6 +116,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
             expected=files // 10,
             series="vacuum, dry run",
             size=files,
+            target="vacuum",
         )
         for files in sorted(options.files or FILES[sizes.scale_of(options)])
     ]

@@ -359,6 +359,8 @@ GOALS: Sequence[Goal] = (
             Ratio("Z2", f"optimize {kind}", f"OPTIMIZE, {kind}: half its memory", "peak_mb", 0.5, "deltalake"),
         )
     ),
+    Ratio("Z3", "vacuum", "VACUUM, dry run of a full one: no slower than deltalake", "cpu_s", 1.0, "deltalake"),
+    Ratio("Z3", "vacuum", "VACUUM, dry run of a full one: half of deltalake's memory", "peak_mb", 0.5, "deltalake"),
     Goal("M5", "partitioned write", "2M rows into 1,000 partitions: 200 MB of memory added", "added_mb", 200),
     Ratio("M5", "partitioned write", "2M rows into 1,000 partitions: Polars' time", "median_s", 1.0, "Polars"),
     *_on_spark("cpu_s", "CPU"),
