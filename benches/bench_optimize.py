@@ -16,7 +16,7 @@ import harness
 from changed_tables import files_below, opened, table_of, written_since
 from harness import Case, Contestant, Task, main, scale_of
 from rows import ROWS, SEED, file_of, in_memory
-from sparks import ENGINES, copied, is_there, session, task
+from sparks import ENGINES, aim_at, copied, is_there, session, task
 
 SMALL_FILES = {"quick": 50, "small": 1_000, "full": 1_000}
 ROWS_OF_SMALL = {"quick": 100, "small": 1_000, "full": 10_000}
@@ -57,8 +57,7 @@ def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
 
 def delta_spark(case: Mapping[str, Any], scratch: Path) -> Task:
     spark = session(scratch, ENGINES["delta-spark"].settings())
-    for name in ("maxFileSize", "minFileSize"):
-        spark.conf.set(f"spark.databricks.delta.optimize.{name}", str(TARGET_BYTES))
+    aim_at(spark, TARGET_BYTES)
     path = copied(case["table"], scratch)
     before = files_below(path)
     order = f" ZORDER BY ({', '.join(COLUMNS)})" if case["kind"] == "z-order" else ""

@@ -1,7 +1,8 @@
 """What look-ups of one value read in each order of the rows: the table of the Delta Lake paper's section 6.2.
 
-Four uniform columns, as addresses and ports. Other engines' Z-orders are read by deltaplane, too: the order alone differs. A line's size is that of the files that the look-ups would read, as the pruner of
-scans finds them: of the column that is skipped by worst (`least`), or of all (`average`). Beside it stands what reads all files.
+Four uniform columns, as addresses and ports. Other engines' Z-orders are read by deltaplane, too: the order alone differs. A line's
+size is that of the files that the look-ups would read, as the pruner of scans finds them: of the column that is skipped by worst
+(`least`), or of all (`average`). Beside it stands what reads all files.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from harness import Case, Contestant, Task, main, scale_of
 from rows import SEED
-from sparks import ENGINES, is_there, session
+from sparks import ENGINES, aim_at, is_there, session
 
 NAMES = ["sourceIP", "sourcePort", "destIP", "destPort"]
 ROWS = {"quick": 20_000, "small": 1_000_000, "full": 1_000_000}
@@ -54,6 +55,7 @@ def table_of(rows: int, files: int, order: str, by: str = "deltaplane") -> Path:
         size = table.get_add_actions()["size_bytes"][0].as_py()
         target = -(-size // files)
         if by == "deltaplane":
+            # The names in ORDERS are the literals that it takes, which the type of a parameter doesn't say.
             table.optimize.z_order(columns, curve=curve, target_size=target)  # type: ignore[arg-type]
         else:
             _order_elsewhere(by, str(unfinished), target)
@@ -78,8 +80,7 @@ def _order_elsewhere(by: str, path: str, target: int) -> None:
 
 def _order_on_spark(path: str, target: int) -> None:
     spark = session(harness.CACHE, ENGINES["delta-spark"].settings())
-    for name in ("maxFileSize", "minFileSize"):
-        spark.conf.set(f"spark.databricks.delta.optimize.{name}", str(target))
+    aim_at(spark, target)
     spark.sql(f"OPTIMIZE delta.`{path}` ZORDER BY ({', '.join(NAMES)})").collect()
     spark.stop()
 

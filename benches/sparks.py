@@ -108,6 +108,12 @@ def session(scratch: Path, settings: Mapping[str, str], master: str = "local[2]"
     return found
 
 
+def aim_at(spark: Any, file_bytes: int) -> None:
+    """Sets how large files are that delta-spark's OPTIMIZE makes, and which it leaves."""
+    for name in ("maxFileSize", "minFileSize"):
+        spark.conf.set(f"spark.databricks.delta.optimize.{name}", str(file_bytes))
+
+
 def task(
     run: Callable[[], Any],
     answer: Callable[[Any], int] = int,

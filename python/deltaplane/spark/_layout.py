@@ -145,6 +145,8 @@ def clone_by_tasks(
         InvalidArgumentError: the session's setting is no number.
     """
     location, given = absolute_location(table.location), table.storage_options
+    # A worker may stand in another directory.
+    target = absolute_location(target)
     least = _setting(spark, _DISTRIBUTED_COPY, _MANY_COPIES)
 
     def copies(files: list[tuple[str, str]]) -> list[int] | None:

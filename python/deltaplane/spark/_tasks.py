@@ -138,7 +138,6 @@ def copy(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Copies files of one table to another; tells their sizes. See `_native.copy_files`."""
-
     for batch in batches:
         for text in batch.column(0).to_pylist():
             pairs = [(path, key) for path, key in json.loads(text)]

@@ -78,15 +78,15 @@ fn deleting(function: Py<PyAny>) -> Deletes {
     Arc::new(move |keys| {
         Python::attach(|py| {
             let done = function.call1(py, (keys,)).and_then(|done| done.extract::<bool>(py));
-            done.map_err(|e| {
-                let kind = kind_of(py, &e).unwrap_or(Kind::StoreUnavailable);
-                Error::new(
-                    kind,
-                    format!("deleting by tasks failed, vacuum again to go on: {}", e.value(py)),
-                )
-            })
+            done.map_err(|e| of_tasks(py, &e, "deleting by tasks failed, vacuum again to go on"))
         })
     })
+}
+
+/// What failed where others did the work.
+fn of_tasks(py: Python<'_>, e: &PyErr, what: &str) -> Error {
+    let kind = kind_of(py, e).unwrap_or(Kind::StoreUnavailable);
+    Error::new(kind, format!("{what}: {}", e.value(py)))
 }
 
 /// Goes back to an older version; returns the version that it made and metrics, as JSON.
@@ -240,16 +240,7 @@ fn copying(function: Py<PyAny>) -> Copies {
         Python::attach(|py| {
             let done = function.call1(py, (files,));
             let done = done.and_then(|done| done.extract::<Option<Vec<u64>>>(py));
-            done.map_err(|e| {
-                let kind = kind_of(py, &e).unwrap_or(Kind::StoreUnavailable);
-                Error::new(
-                    kind,
-                    format!(
-                        "copying by tasks failed, nothing of the clone is visible: {}",
-                        e.value(py)
-                    ),
-                )
-            })
+            done.map_err(|e| of_tasks(py, &e, "copying by tasks failed, nothing of the clone is visible"))
         })
     })
 }
