@@ -7,12 +7,12 @@ use arrow::array::{RecordBatch, StructArray};
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::zorder::{RowOrder, Sample, columns_of};
-use deltaplane_sorting::{SpilledRows, merge};
+use deltaplane_sorting::SpilledRows;
 use deltaplane_store::Store;
-use futures::TryStreamExt;
+use futures::{TryStreamExt, stream};
 
 use super::Order;
-use super::sort::{Runs, ahead, blocking, bytes, key};
+use super::sort::{self, Keys, bytes};
 use crate::write::{FileWriter, WriteSpec};
 
 /// Bytes of rows that are held while they are sorted.
@@ -151,14 +151,13 @@ async fn in_order(writer: &mut FileWriter, order: &Order, many: Many) -> Result<
     } = many;
     tracing::debug!(rows = count, bytes, "new rows of a clustered table are sorted");
     let files = (bytes as u64).div_ceil(writer.target_file_size_bytes()).max(1);
-    let by = Arc::new(RowOrder::choose(&sample.columns()?, order.curve, files)?);
-    let paths = Arc::new(order.columns.clone());
-    let mut runs = Runs::new(MEMORY_BYTES);
-    for batch in rows.read()? {
-        let (batch, by, paths) = (batch?, by.clone(), paths.clone());
-        runs.hold(blocking(move || key(&batch, &by, &paths)).await?).await?;
-    }
-    let mut slices = ahead(merge(runs.take().await?));
+    let keys = Keys {
+        by: Arc::new(RowOrder::choose(&sample.columns()?, order.curve, files)?),
+        paths: Arc::new(order.columns.clone()),
+        places: None,
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (mut slices, _) = sort::in_order(stream::iter(rows.read()?), &keys, MEMORY_BYTES, cores, || Ok(())).await?;
     while let Some(slice) = slices.try_next().await? {
         writer.write(RecordBatch::from(&slice.rows)).await?;
     }

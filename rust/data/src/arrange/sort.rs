@@ -8,7 +8,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::zorder::{RowOrder, Sample, columns_of};
 use deltaplane_sorting::{Keyed, Run, Sorted, SpilledRun, merge};
 use futures::executor::block_on_stream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -44,42 +44,73 @@ pub(super) async fn sorted(of: &Arrangement, files: Vec<FileRead>, order: &Order
         });
     };
     let row_order = Arc::new(RowOrder::choose(&sample.columns()?, order.curve, outputs)?);
-    let (by, paths) = (row_order.clone(), Arc::new(order.columns.clone()));
     let (places, read) = match Places::of(&files, &of.read).filter(|_| of.traced != Traced::No) {
         Some((places, read)) => (Some(Arc::new(places)), Arc::new(read)),
         None => (None, of.read.clone()),
     };
-    let keyed = of.scan(files, read).map(move |batch| {
-        let (by, paths, places) = (by.clone(), paths.clone(), places.clone());
-        async move {
-            let batch = batch?;
-            blocking(move || {
-                let placed = places.map_or(Ok(batch.clone()), |places| places.put(&batch))?;
-                key(&placed, &by, &paths)
-            })
-            .await
-        }
-    });
-    let mut keyed = keyed.buffered(of.parallelism.max(1));
-    let mut runs = Runs::new(of.memory_bytes);
-    let mut rows = 0;
-    while let Some(batch) = keyed.try_next().await? {
-        of.go_on()?;
-        rows += batch.rows.len() as u64;
-        runs.hold(batch).await?;
-    }
+    let file_bytes = row_order.file_bytes();
+    let keys = Keys {
+        by: row_order,
+        paths: Arc::new(order.columns.clone()),
+        places,
+    };
+    let rows = of.scan(files, read);
+    let (slices, rows) = in_order(rows, &keys, of.memory_bytes, of.parallelism, || of.go_on()).await?;
     Ok(SortedRows {
-        slices: ahead(merge(runs.take().await?)),
+        slices,
         rows,
-        file_bytes: row_order.file_bytes(),
+        file_bytes,
     })
 }
 
-pub(super) fn key(batch: &RecordBatch, by: &RowOrder, paths: &[Vec<String>]) -> Result<Keyed> {
-    Ok(Keyed {
-        keys: by.keys(&columns_of(batch, paths)?)?,
-        rows: StructArray::from(batch.clone()),
-    })
+/// What gives rows their keys.
+#[derive(Clone)]
+pub(super) struct Keys {
+    pub(super) by: Arc<RowOrder>,
+    /// Paths of the columns that decide.
+    pub(super) paths: Arc<Vec<Vec<String>>>,
+    /// Rows carry their places where there are some.
+    pub(super) places: Option<Arc<Places>>,
+}
+
+impl Keys {
+    fn key(&self, batch: RecordBatch) -> Result<Keyed> {
+        let batch = match &self.places {
+            Some(places) => places.put(&batch)?,
+            None => batch,
+        };
+        Ok(Keyed {
+            keys: self.by.keys(&columns_of(&batch, &self.paths)?)?,
+            rows: StructArray::from(batch),
+        })
+    }
+}
+
+/// All rows in the order of their keys, and how many they are. So many bytes of them are held, some batches get their keys at a
+/// time; `go_on` is asked before each.
+pub(super) async fn in_order(
+    rows: impl Stream<Item = Result<RecordBatch>>,
+    keys: &Keys,
+    memory_bytes: usize,
+    parallelism: usize,
+    go_on: impl Fn() -> Result<()>,
+) -> Result<(Run<'static>, u64)> {
+    let keyed = rows.map(|batch| {
+        let keys = keys.clone();
+        async move {
+            let batch = batch?;
+            blocking(move || keys.key(batch)).await
+        }
+    });
+    let mut keyed = std::pin::pin!(keyed.buffered(parallelism.max(1)));
+    let mut runs = Runs::new(memory_bytes);
+    let mut count = 0;
+    while let Some(batch) = keyed.try_next().await? {
+        go_on()?;
+        count += batch.rows.len() as u64;
+        runs.hold(batch).await?;
+    }
+    Ok((ahead(merge(runs.take().await?)), count))
 }
 
 /// Of the columns that decide; `None` where there are no rows.
@@ -109,7 +140,7 @@ async fn sample(of: &Arrangement, files: &[FileRead], order: &Order) -> Result<O
 }
 
 /// Runs on their way.
-pub(super) struct Runs {
+struct Runs {
     run_bytes: usize,
     /// Sorted runs that may stay in memory have so many bytes left.
     room: usize,
@@ -153,7 +184,7 @@ impl Levels {
 }
 
 impl Runs {
-    pub(super) fn new(memory_bytes: usize) -> Self {
+    fn new(memory_bytes: usize) -> Self {
         Runs {
             run_bytes: (memory_bytes / RUN_PART).min(RUN_BYTES),
             room: memory_bytes / 2,
@@ -165,7 +196,7 @@ impl Runs {
         }
     }
 
-    pub(super) async fn hold(&mut self, rows: Keyed) -> Result<()> {
+    async fn hold(&mut self, rows: Keyed) -> Result<()> {
         self.bytes += bytes(&rows.rows) + bytes(&rows.keys);
         self.held.push(rows);
         if self.bytes >= self.run_bytes {
@@ -198,7 +229,7 @@ impl Runs {
         }
     }
 
-    pub(super) async fn take(mut self) -> Result<Vec<Run<'static>>> {
+    async fn take(mut self) -> Result<Vec<Run<'static>>> {
         self.end_spilling().await?;
         let held = std::mem::take(&mut self.held);
         self.sorting.push(tokio::task::spawn_blocking(move || Sorted::of(held)));
@@ -219,7 +250,7 @@ pub(super) fn bytes(array: &dyn Array) -> usize {
 }
 
 /// The same slices, merged while others are written.
-pub(super) fn ahead(mut slices: Run<'static>) -> Run<'static> {
+fn ahead(mut slices: Run<'static>) -> Run<'static> {
     let (send, receive) = mpsc::channel(MERGED_AHEAD);
     tokio::spawn(async move {
         while let Some(slice) = slices.next().await {
@@ -231,7 +262,7 @@ pub(super) fn ahead(mut slices: Run<'static>) -> Run<'static> {
     stream::unfold(receive, |mut r| async move { r.recv().await.map(|slice| (slice, r)) }).boxed()
 }
 
-pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(died)?
 }
 
