@@ -31,7 +31,16 @@ if TYPE_CHECKING:
     from deltaplane.dry_run import DryRun
     from deltaplane.options import TableUri
 
-__all__ = ["OpenTable", "WriteResult", "commit_files", "write_deltalake", "write_request", "write_rows"]
+__all__ = [
+    "OpenTable",
+    "WriteResult",
+    "commit_files",
+    "rehearse_files",
+    "rehearse_skipped",
+    "write_deltalake",
+    "write_request",
+    "write_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -309,17 +318,11 @@ def _begun(
 
 
 def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: str) -> DryRun:
-    from deltaplane import compat
-    from deltaplane.dry_run import DryRun
-
     reader = as_reader(data)
     job = _begun(location, options, reader, request)
     if job.skip is not None:
-        snapshot = _native.Snapshot.open(location, options)
-        protocol = compat.Protocol.of(json.loads(_native.supported_json(snapshot))["protocol"])
-        return DryRun("WRITE", snapshot.version, protocol, protocol, skipped=job.skip)
-    told = json.loads(job.rehearse(write_rows(location, options, job.spec, reader, keep=False)))
-    return DryRun.of(told, job.version, json.loads(job.protocols), json.loads(request)["predicate_sql"])
+        return rehearse_skipped(location, options, job.skip)
+    return rehearse_files(job, write_rows(location, options, job.spec, reader, keep=False), request)
 
 
 def write_rows(
@@ -357,6 +360,24 @@ def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
 
         after_commit(job.newest)
     return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+
+
+def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryRun:
+    """What `commit_files` would do with files that were made and stored nowhere; `request` is the job's."""
+    from deltaplane.dry_run import DryRun
+
+    told, protocols = json.loads(job.rehearse(adds)), json.loads(job.protocols)
+    return DryRun.of(told, job.version, protocols, json.loads(request)["predicate_sql"])
+
+
+def rehearse_skipped(location: str, options: dict[str, str] | None, why: str) -> DryRun:
+    """What a write would do that leaves the table as it is, with the reason as `WriteResult.skipped` has it."""
+    from deltaplane.compat import Protocol
+    from deltaplane.dry_run import DryRun
+
+    snapshot = _native.Snapshot.open(location, options)
+    protocol = Protocol.of(json.loads(_native.supported_json(snapshot))["protocol"])
+    return DryRun("WRITE", snapshot.version, protocol, protocol, skipped=why)
 
 
 def write_request(

@@ -74,13 +74,13 @@ class _Judged:
 
 
 def write_judged(
-    location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch]
+    location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch], *, keep: bool = True
 ) -> Iterator[pa.RecordBatch]:
     """Writes one task's rows, judged by Spark, in the shape of `mapInArrow`: columns `add` and `refusal`, one of them
-    set in each row."""
+    set in each row. Without `keep` the files are made, and stored nowhere."""
 
     def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
-        return _native.write_files(location, options, spec, reader, task)
+        return _native.write_files(location, options, spec, reader, task, keep)
 
     yield _reported(*_written(batches, _Judged, write))
 

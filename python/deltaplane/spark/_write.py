@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 from deltaplane import _native
 from deltaplane.declarations import check_declared
@@ -20,11 +20,13 @@ from deltaplane.spark._location import absolute_location, size_of
 from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json, quoted
 from deltaplane.spark._tasks import raise_refusal
-from deltaplane.write import WriteResult, commit_files, write_request
+from deltaplane.write import WriteResult, commit_files, rehearse_files, rehearse_skipped, write_request
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+
+    from deltaplane.dry_run import DryRun
 
 __all__ = ["in_bins", "rebalanced", "write"]
 
@@ -33,6 +35,7 @@ _OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite.enabled"
 _BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
 
 
+@overload
 def write(
     df: DataFrame,
     path: TableUri,
@@ -55,7 +58,57 @@ def write(
     optimize_write: bool | None = None,
     partition_overwrite_mode: Literal["static", "dynamic"] = "static",
     cluster_by: Sequence[str] | str | None = None,
-) -> WriteResult:
+    dry_run: Literal[False] = False,
+) -> WriteResult: ...
+@overload
+def write(
+    df: DataFrame,
+    path: TableUri,
+    mode: Literal["error", "append", "overwrite", "ignore"] = "append",
+    partition_by: Sequence[str] | str | None = None,
+    schema_mode: Literal["merge", "overwrite"] | None = None,
+    replace_where: str | None = None,
+    txn: tuple[str, int] | None = None,
+    options: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    target_file_size: int | None = None,
+    writer_properties: WriterProperties | None = None,
+    max_commit_retries: int | None = None,
+    rebalance: bool = True,
+    empty_commit: bool = True,
+    optimize_write: bool | None = None,
+    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
+    cluster_by: Sequence[str] | str | None = None,
+    dry_run: Literal[True],
+) -> DryRun: ...
+def write(
+    df: DataFrame,
+    path: TableUri,
+    mode: Literal["error", "append", "overwrite", "ignore"] = "append",
+    partition_by: Sequence[str] | str | None = None,
+    schema_mode: Literal["merge", "overwrite"] | None = None,
+    replace_where: str | None = None,
+    txn: tuple[str, int] | None = None,
+    options: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | None] | None = None,
+    target_file_size: int | None = None,
+    writer_properties: WriterProperties | None = None,
+    max_commit_retries: int | None = None,
+    rebalance: bool = True,
+    empty_commit: bool = True,
+    optimize_write: bool | None = None,
+    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
+    cluster_by: Sequence[str] | str | None = None,
+    dry_run: bool = False,
+) -> WriteResult | DryRun:
     """Writes the frame's rows to a table in one commit, creating the table if there is none.
 
     Args:
@@ -85,6 +138,8 @@ def write(
         partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that rows are written to.
         cluster_by: columns by which OPTIMIZE keeps a new table's rows together (P152).
         empty_commit: whether a frame without rows makes a version of a table that is there.
+        dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The frame is evaluated for it: tasks
+            make files as the write's do, and store them nowhere.
 
     Returns:
         The new version and its metrics, or why nothing was written (`skipped`).
@@ -105,6 +160,9 @@ def write(
     0
     >>> dp.write(df, "sales", txn=("sales-feed", 20240131)).skipped
     'txn'
+    >>> told = dp.write(df, "sales", mode="overwrite", dry_run=True)
+    >>> told.version, told.files_removed, told.estimated_files_written, told.rows["numOutputRows"]
+    (0, 1, 1, 1)
     """
     location = absolute_location(path)
     store_options = storage_options_text(options)
@@ -133,7 +191,7 @@ def write(
     )
     job = _native.WriteJob.begin(location, store_options, _native.schema_to_arrow(schema_json), request)
     if job.skip is not None:
-        return WriteResult(version=None, skipped=job.skip)
+        return _skipped(location, store_options, job.skip, dry_run)
     check_declared(job.spec, location)
     df, broken = ruled(df, job.spec, location)
     partition_columns = json.loads(job.spec)["partition_columns"]
@@ -141,13 +199,18 @@ def write(
         df = in_bins(df, partition_columns)
     elif rebalance and partition_columns:
         df = rebalanced(df, partition_columns)
-    adds, refusals = _run(df, broken, location, store_options, job.spec)
+    adds, refusals = _run(df, broken, location, store_options, job.spec, keep=not dry_run)
     if refusals:
-        job.abort(adds)
+        if not dry_run:
+            job.abort(adds)
         raise_refusal(refusals, location)
     if not (adds or empty_commit or mode == "overwrite" or json.loads(job.spec)["declares"]):
-        return WriteResult(version=None, skipped="nothing")
-    return commit_files(job, adds)
+        return _skipped(location, store_options, "nothing", dry_run)
+    return rehearse_files(job, adds, request) if dry_run else commit_files(job, adds)
+
+
+def _skipped(location: str, options: dict[str, str] | None, why: str, dry_run: bool) -> WriteResult | DryRun:
+    return rehearse_skipped(location, options, why) if dry_run else WriteResult(version=None, skipped=why)
 
 
 def _optimizes(df: DataFrame, job: _native.WriteJob, asked: bool | None) -> bool:
@@ -190,15 +253,16 @@ def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def _run(
-    df: DataFrame, broken: Column | None, location: str, options: dict[str, str] | None, spec: str
+    df: DataFrame, broken: Column | None, location: str, options: dict[str, str] | None, spec: str, *, keep: bool
 ) -> tuple[list[str], list[str]]:
-    """Runs the writing tasks; their adds, and the reasons of those that refused their rows."""
+    """Runs the writing tasks; their adds, and the reasons of those that refused their rows. Without `keep` their files
+    are stored nowhere."""
     plain, names = judged(df, broken)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Imported where it runs: a worker without the package then says so by name.
         from deltaplane.spark._tasks import write_judged
 
-        yield from write_judged(location, options, spec, (b.rename_columns(names) for b in batches))
+        yield from write_judged(location, options, spec, (b.rename_columns(names) for b in batches), keep=keep)
 
     return run_tasks(plain, task)

@@ -124,7 +124,8 @@ def sql(
         tables: name → location, `DeltaTable` (read at its version; it shows the new one after a change) or Arrow data
             (read only).
         storage_options: how to reach the stores of tables that are named by their location.
-        dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, MERGE or REORG would do, as a `DryRun`.
+        dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, MERGE or REORG would do, as a `DryRun`. Rows of
+            an INSERT that `spark` has are computed for it by the executors.
 
     Returns:
         The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO give one row: `num_affected_rows`, the command's metrics and

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +30,7 @@ from deltaplane.write import write_deltalake
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from deltaplane.dry_run import DryRun
 
@@ -58,7 +59,14 @@ class Insert:
         """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
         table, fields, replaced = self._target(session)
         if session.spark is not None and not self.rows_are_listed:
-            return self._on_spark(session.spark, session, table, fields, replaced)
+            from deltaplane.spark import write
+
+            with self._frame(session.spark, session, table, fields) as frame:
+                result = write(frame, table.location, self.mode, replace_where=replaced, options=table.storage_options)
+            table.update_incremental()
+            inserted = result.metrics.get("numOutputRows")
+            count = None if inserted is None else int(inserted)
+            return counted(count, {"num_inserted_rows": count}, result.version)
         data = self._data(session, table, fields)
         with self.cursor.located(self.token if self.on is None else self.on.token):
             result = write_deltalake(table, data, mode=self.mode, predicate=replaced, **self._matching)
@@ -68,7 +76,11 @@ class Insert:
         """What that would do."""
         table, fields, replaced = self._target(session)
         if session.spark is not None and not self.rows_are_listed:
-            raise UnsupportedFeatureError("an INSERT of rows from Spark can't be rehearsed: leave the session out")
+            from deltaplane.spark import write
+
+            options = table.storage_options
+            with self._frame(session.spark, session, table, fields) as frame:
+                return write(frame, table.location, self.mode, replace_where=replaced, options=options, dry_run=True)
         data = self._data(session, table, fields)
         with self.cursor.located(self.token if self.on is None else self.on.token):
             return write_deltalake(table, data, mode=self.mode, predicate=replaced, dry_run=True, **self._matching)
@@ -121,16 +133,11 @@ class Insert:
             raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
         return found
 
-    def _on_spark(
-        self,
-        spark: SparkSession,
-        session: Session,
-        table: DeltaTable,
-        fields: list[Field],
-        replaced: str | None,
-    ) -> pa.Table:
-        from deltaplane.spark import write
-
+    @contextmanager
+    def _frame(
+        self, spark: SparkSession, session: Session, table: DeltaTable, fields: list[Field]
+    ) -> Iterator[DataFrame]:
+        """The rows of a query by Spark as the columns take them, to be used inside of the block."""
         if self._matching:
             raise UnsupportedFeatureError("REPLACE USING and REPLACE ON take no rows from Spark: leave the session out")
         with on_spark(spark, self.cursor, self.token, session.catalog) as frame:
@@ -140,12 +147,7 @@ class Insert:
                 given = [of_json(f["type"]) for f in json.loads(frame.schema.json())["fields"]]
                 _types(names, given, fields)
                 stored = _stored_by_spark(spark, frame, given, fields)
-            options = table.storage_options
-            result = write(stored, table.location, self.mode, replace_where=replaced, options=options)
-        table.update_incremental()
-        inserted = result.metrics.get("numOutputRows")
-        count = None if inserted is None else int(inserted)
-        return counted(count, {"num_inserted_rows": count}, result.version)
+            yield stored
 
 
 def _stored_by_spark(
