@@ -295,9 +295,17 @@ def _run(what: str, contestant: str, cases: Sequence[Mapping[str, Any]]) -> list
     order = {"contestant": contestant, "scratch": str(scratch), "cases": cases}
     command = [sys.executable, sys.argv[0], "--child"]
     timeout = RUN_TIMEOUT_SECONDS * len(cases)
+    # Installed packages are compiled: a process that may not keep what it compiles would do so anew each time.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     # An order may be longer than an argument can be.
     done = subprocess.run(
-        command, input=json.dumps(order), capture_output=True, text=True, timeout=timeout, check=False
+        command,
+        input=json.dumps(order),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env=environment,
     )
     shutil.rmtree(scratch, ignore_errors=True)
     if done.returncode != 0:
