@@ -18,6 +18,7 @@ from deltaplane import _native
 from deltaplane.exceptions import DeltaError, SchemaMismatchError, TableNotFoundError
 from deltaplane.spark import _internals
 from deltaplane.spark._replay import Files
+from deltaplane.spark._statistics import column_statistics
 
 __all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan", "Plans"]
 
@@ -76,6 +77,10 @@ class PinnedSnapshot:
         """The snapshot; whatever the query."""
         return self.first
 
+    def is_settled(self, query_id: str | None) -> bool:
+        """Whether what is planned now is what will be read."""
+        return True
+
 
 class LiveSnapshots:
     """The newest version for each query, the same one for all parts of a query.
@@ -113,6 +118,10 @@ class LiveSnapshots:
                 while len(self._queries) > _QUERIES:
                     self._queries.popitem(last=False)
             return newest
+
+    def is_settled(self, query_id: str | None) -> bool:
+        """Whether what is planned now is what will be read: outside of a query a newer version may be."""
+        return query_id is not None
 
     def _update(self) -> _native.Snapshot:
         """The newest version. One request tells whether the table still is the one that it was: a commit never changes."""
@@ -250,11 +259,16 @@ class DeltaplaneFileIndex:
             counts = self._jvm.estimates_rows()
             zone = self._jvm.time_zone()
             plan = _native.spark_plan(snapshot, self._template, texts, zone, self._files, counts)
+            columns = (
+                column_statistics(snapshot, plan, self._jvm.conditions(filters), self._files)
+                if counts and self._snapshots.is_settled(self._jvm.query_id(self._spark))
+                else {}
+            )
         except DeltaError:
             return None
         name = f"`{snapshot.uri}` version {snapshot.version}, {plan.files} of {plan.considered} files"
         index = _PreparedIndex(self, snapshot, {*texts}, plan)
-        return self._jvm.prepared_relation(leaf, index.shown, name, plan.size_bytes, plan.rows)
+        return self._jvm.prepared_relation(leaf, index.shown, name, plan.size_bytes, plan.rows, columns)
 
     def sizeInBytes(self) -> int:
         """Bytes of all files, by which Spark chooses between joins: goes through the file list once for each version."""

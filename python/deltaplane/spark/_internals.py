@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from deltaplane.spark import _java, _template
 from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark._schema import quoted
+from deltaplane.spark._statistics import ColumnStatistics, Condition
 
 __all__ = [
     "SUPPORTED",
@@ -266,7 +267,15 @@ class Jvm:
         if not rules.contains(self._rule):
             getattr(methods, "extraOptimizations_$eq")(rules.appended(self._rule))
 
-    def prepared_relation(self, leaf: Any, index: Any, name: str, size_bytes: int, rows: int | None) -> Any:
+    def prepared_relation(
+        self,
+        leaf: Any,
+        index: Any,
+        name: str,
+        size_bytes: int,
+        rows: int | None,
+        columns: Mapping[str, ColumnStatistics],
+    ) -> Any:
         """The scan of a relation with another index, under a name that plans show, and with statistics for the optimiser."""
         relation = leaf.relation()
         other = self.relation(
@@ -279,12 +288,20 @@ class Jvm:
             relation.sparkSession(),
         )
         return self._copied(
-            leaf, relation=other, catalogTable=self.some(self.table(name, leaf.schema(), size_bytes, rows))
+            leaf, relation=other, catalogTable=self.some(self.table(name, leaf.schema(), size_bytes, rows, columns))
         )
 
-    def table(self, name: str, schema: Any, size_bytes: int, rows: int | None) -> Any:
+    def table(
+        self, name: str, schema: Any, size_bytes: int, rows: int | None, columns: Mapping[str, ColumnStatistics]
+    ) -> Any:
         """What Spark's catalog would say of a table: its name, and statistics."""
-        statistics = self._rule.statistics(size_bytes, -1 if rows is None else rows)
+        # One text, since each element of a list would be a call.
+        said = [
+            "" if value is None else str(value)
+            for column, of in columns.items()
+            for value in (column, of.distinct, of.low, of.high, of.nulls)
+        ]
+        statistics = self._rule.statistics(size_bytes, -1 if rows is None else rows, "\0".join(said))
         given = {
             1: self.table_identifier(name, self.some("delta")),
             2: self.table_type.EXTERNAL(),
@@ -386,6 +403,16 @@ class Jvm:
         found: str | None = spark._jsparkSession.sparkContext().getLocalProperty(_QUERY_ID)
         return found
 
+    def conditions(self, filters: Any) -> list[Condition]:
+        """Catalyst's filters as Spark writes them."""
+        return [
+            Condition(
+                one.sql(),
+                [list(map(str, _items(of.qualifier()))) for of in _items(one.references().toSeq())],
+            )
+            for one in _items(filters)
+        ]
+
     def time_zone(self) -> str:
         """The time zone in which the calling thread prints timestamps."""
         zone: str = self.sql_conf.get().sessionLocalTimeZone()
@@ -452,6 +479,18 @@ class Jvm:
         """What names the streaming query that the calling thread runs."""
         found: str | None = spark._jsparkSession.sparkContext().getLocalProperty(_STREAM_ID)
         return found
+
+    def source_checkpoint(self, spark: Any, source: Any) -> str | None:
+        """Where Spark would keep what belongs to this source of the streaming query that the calling thread runs, below its
+        checkpoint location: sources are numbered in the order in which the query names them. None where the query isn't one
+        of this session's."""
+        running = self.stream_id(spark)
+        query = None if running is None else spark._jsparkSession.streams().get(running)
+        if query is None:
+            return None
+        execution = query.streamingQuery()
+        number = execution.sources().distinct().indexOf(source)
+        return None if number < 0 else f"{execution.resolvedCheckpointRoot()}/sources/{number}"
 
     def without_rows(self, frame: Any, bits: str) -> Any:
         """The rows of the frame whose bit isn't set: a binary column has one for each physical row of its file (P124).

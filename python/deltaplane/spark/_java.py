@@ -51,6 +51,7 @@ package deltaplane;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.function.BiFunction;
+import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat;
 import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -64,13 +65,27 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
 import scala.Tuple3;
 import scala.collection.Seq;
+import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.math.BigInt;
 public final class PrepareScans extends Rule {
-  public CatalogStatistics statistics(long sizeInBytes, long rows) {
+  public CatalogStatistics statistics(long sizeInBytes, long rows, String columns) {
     Option counted = rows < 0 ? Option.empty() : Option.apply(BigInt.apply(rows));
-    return new CatalogStatistics(BigInt.apply(sizeInBytes), counted, Map$.MODULE$.empty());
+    return new CatalogStatistics(BigInt.apply(sizeInBytes), counted, ofColumns(columns));
+  }
+  private static Map ofColumns(String columns) {
+    Map all = (Map) Map$.MODULE$.empty();
+    String[] said = columns.isEmpty() ? new String[0] : columns.split("\\0", -1);
+    for (int i = 0; i < said.length; i += 5)
+      all = (Map) all.updated(said[i], new CatalogColumnStat(
+        number(said[i + 1]), text(said[i + 2]), text(said[i + 3]), number(said[i + 4]),
+        Option.empty(), Option.empty(), Option.empty(), CatalogColumnStat.VERSION()));
+    return all;
+  }
+  private static Option text(String said) { return said.isEmpty() ? Option.empty() : Option.apply(said); }
+  private static Option number(String said) {
+    return said.isEmpty() ? Option.empty() : Option.apply(BigInt.apply(said));
   }
   public LogicalPlan rebalanced(scala.collection.immutable.Seq columns, LogicalPlan plan, long bytes) {
     return new RebalancePartitions(columns, plan, Option.empty(), Option.apply(Long.valueOf(bytes)));

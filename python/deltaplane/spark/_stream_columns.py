@@ -14,11 +14,11 @@ from typing import Any
 from deltaplane import _native
 from deltaplane.exceptions import CorruptLogError, InvalidArgumentError, SchemaMismatchError
 from deltaplane.spark._location import absolute_location
+from deltaplane.spark._stream_leave import Leave
 from deltaplane.spark._stream_options import StreamOptions
 
 __all__ = ["FollowedTable"]
 
-_SETTING = "spark.databricks.delta.streaming."
 _HEAD = "v1"
 
 
@@ -121,13 +121,15 @@ class FollowedTable:
         location: str,
         store: dict[str, str] | None,
         options: StreamOptions,
-        setting: Callable[[str], str | None] = lambda _: None,
+        setting: Callable[[str], str | None] | None = None,
     ) -> None:
         self._location, self._store, self._options, self._setting = location, store, options, setting
         self.tail = _native.Tail.open(location, store, options.request)
         self._kept: _Entry | None = None
         self._log: _SchemaLog | None = None
         self._begun: set[str | None] = set()
+        # Where Spark keeps what belongs to this source of the query that the calling thread runs, for who can tell.
+        self.checkpoint: Callable[[], str | None] = lambda: None
         if options.schema_location is not None:
             table_id = json.loads(self.tail.snapshot.metadata_json())["id"]
             self._log = _SchemaLog(options.schema_location, table_id, options.tracking_id, store)
@@ -215,27 +217,14 @@ class FollowedTable:
                 table=self._location,
                 version=newer.version,
             )
-        found = [
-            (option, settings, steps[kind])
-            for kind, option, settings in [
-                ("renamed", "allowSourceColumnRename", ("allowSourceColumnRename", "allowSourceColumnRenameAndDrop")),
-                ("dropped", "allowSourceColumnDrop", ("allowSourceColumnDrop", "allowSourceColumnRenameAndDrop")),
-                ("widened", "allowSourceColumnTypeChange", ("allowSourceColumnTypeChange",)),
-            ]
-            if steps[kind] and not self._allows(option, settings, newer.version)
-        ]
-        if found:
-            what = "; ".join(f"{option}: {', '.join(names)}" for option, _, names in found)
+        # A new one for each run, since a frame may be started more than once.
+        leave = Leave(self._options.allowed, self._setting, self.checkpoint)
+        if lacking := leave.lacking(steps, newer.version):
+            what = "; ".join(f"{step.option}: {', '.join(step.columns)}" for step in lacking)
             raise SchemaMismatchError(
                 "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION: between versions "
                 f"{older.version} and {newer.version} columns were renamed, dropped or changed their type ({what}): see to what "
-                f"reads the stream's rows, then set these options to {newer.version}, or to always, or the session's settings "
-                f"{_SETTING}… of the same names to always",
+                f"reads the stream's rows, then {leave.ways(lacking, newer.version)}",
                 table=self._location,
                 version=newer.version,
             )
-
-    def _allows(self, option: str, settings: tuple[str, ...], version: int) -> bool:
-        if self._options.allowed.get(option.lower()) in ("always", str(version)):
-            return True
-        return any((self._setting(_SETTING + name) or "").lower() == "always" for name in settings)

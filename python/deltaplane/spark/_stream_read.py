@@ -109,6 +109,7 @@ class TableSource:
         self._spark = spark
         self._jvm = jvm
         self._table = table
+        table.checkpoint = lambda: jvm.source_checkpoint(spark, self)
         self._options = options
         self._spark_options = spark_options
         self._schema = jvm.struct(json.dumps(shown(json.loads(table.tail.snapshot.schema_json()))))
