@@ -16,9 +16,10 @@ CRATES = {
     "protocol": {"error"},
     "store": {"error"},
     "sorting": {"error"},
+    "memory": set(),
     "log": {"protocol", "store", "sorting", "error"},
     "data": {"protocol", "store", "sorting", "error"},
-    "python": {"error", "protocol", "store", "log", "data"},
+    "python": {"error", "protocol", "store", "log", "data", "memory"},
 }
 
 # The rooms of `protocol`, lowest first: each may use its own layer and those before it.

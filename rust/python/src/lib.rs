@@ -28,6 +28,10 @@ mod write;
 
 use pyo3::prelude::*;
 
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static BLOCKS: deltaplane_memory::Blocks = deltaplane_memory::Blocks;
+
 /// The native half of the Python package `deltaplane`.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -206,6 +206,21 @@ impl LocalFile {
     fn read_at(&self, out: &mut [u8], at: u64) -> std::io::Result<usize> {
         std::os::windows::fs::FileExt::seek_read(&self.file, out, at)
     }
+
+    /// Reads into the room that a buffer has, which needn't be cleared before; how many bytes.
+    #[cfg(unix)]
+    fn append_at(&self, out: &mut Vec<u8>, at: u64) -> std::io::Result<usize> {
+        Ok(rustix::io::pread(&self.file, rustix::buffer::spare_capacity(out), at)?)
+    }
+
+    #[cfg(windows)]
+    fn append_at(&self, out: &mut Vec<u8>, at: u64) -> std::io::Result<usize> {
+        let had = out.len();
+        out.resize(out.capacity(), 0);
+        let read = self.read_at(out.get_mut(had..).unwrap_or_default(), at);
+        out.truncate(had + read.as_ref().map_or(0, |n| *n));
+        read
+    }
 }
 
 /// Reads on from a position.
@@ -230,17 +245,17 @@ fn read_exact(file: &LocalFile, start: u64, length: usize) -> ParquetResult<Byte
             file.size_bytes
         )));
     }
-    let mut out = vec![0; length];
-    let mut done = 0;
-    while let Some(rest) = out.get_mut(done..).filter(|r| !r.is_empty()) {
-        let n = file.read_at(rest, start + u64::try_from(done).unwrap_or(0))?;
-        if n == 0 {
+    let mut out = Vec::with_capacity(length);
+    while out.len() < length {
+        let at = start + out.len() as u64;
+        if file.append_at(&mut out, at)? == 0 {
             return Err(ParquetError::EOF(
                 "the file became shorter while it was read".to_owned(),
             ));
         }
-        done += n;
     }
+    // There may have been more room.
+    out.truncate(length);
     Ok(out.into())
 }
 

@@ -1,0 +1,244 @@
+//! Large blocks that were freed a moment ago, for whoever asks for one of that size next. A thread that lives as long as
+//! there are some gives them back to the system.
+
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::pages;
+
+/// How long a block is kept.
+const KEPT: Duration = Duration::from_millis(500);
+
+/// Looks at a lock that others hold, some hundred nanoseconds in all, before a caller does without what is kept.
+const PATIENCE: usize = 200;
+
+/// So many bytes are kept whatever else is asked for: decoders and encoders ask for the same few sizes again and again.
+const WORKING_BYTES: usize = 48 << 20;
+
+struct Block {
+    start: *mut u8,
+    bytes: usize,
+    freed: Instant,
+}
+
+// SAFETY: nobody but the list has the block's pages.
+unsafe impl Send for Block {}
+
+struct Blocks {
+    /// In the order in which they were freed.
+    freed: VecDeque<Block>,
+    /// Of all of them.
+    bytes: usize,
+    /// The process whose thread gives them back; a forked one has its parent's blocks, but no thread.
+    giving_back: Option<libc::pid_t>,
+}
+
+impl Blocks {
+    fn push(&mut self, block: Block) {
+        self.bytes += block.bytes;
+        self.freed.push_back(block);
+    }
+
+    fn remove(&mut self, at: usize) -> Option<Block> {
+        let block = self.freed.remove(at)?;
+        self.bytes -= block.bytes;
+        Some(block)
+    }
+}
+
+static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks {
+    freed: VecDeque::new(),
+    bytes: 0,
+    giving_back: None,
+});
+
+/// The blocks, if they can be had at once. Nobody waits for them: a process may be forked while another thread has them,
+/// and the list's own memory comes from this allocator.
+fn blocks() -> Option<MutexGuard<'static, Blocks>> {
+    (0..PATIENCE).find_map(|_| {
+        let found = BLOCKS.try_lock().ok();
+        if found.is_none() {
+            std::hint::spin_loop();
+        }
+        found
+    })
+}
+
+/// A block of these bytes, with what its last owner left in it: the one freed last, which caches may still hold.
+pub(crate) fn take(bytes: usize) -> Option<*mut u8> {
+    let mut blocks = blocks()?;
+    let at = blocks.freed.iter().rposition(|b| b.bytes == bytes)?;
+    blocks.remove(at).map(|b| b.start)
+}
+
+/// Keeps a block for a moment.
+///
+/// # Safety
+/// Its pages come from `pages`, are these bytes, and nobody uses them any more.
+pub(crate) unsafe fn keep(start: *mut u8, bytes: usize) {
+    if let Some(mut blocks) = blocks() {
+        // SAFETY: it only tells a number.
+        let process = unsafe { libc::getpid() };
+        if blocks.giving_back == Some(process) || begin() {
+            blocks.giving_back = Some(process);
+            let freed = Instant::now();
+            blocks.push(Block { start, bytes, freed });
+            return;
+        }
+    }
+    // SAFETY: as promised to this function.
+    unsafe { pages::unmap(start, bytes) };
+}
+
+/// Gives the oldest blocks back, as many as have these bytes, so that new ones don't make the process larger than it was.
+pub(crate) fn give_back(bytes: usize) {
+    let mut given = 0;
+    let next = || blocks().filter(|b| b.bytes > WORKING_BYTES)?.remove(0);
+    while let Some(block) = (given < bytes).then(next).flatten() {
+        given += block.bytes;
+        // SAFETY: the list had it, and nobody else.
+        unsafe { pages::unmap(block.start, block.bytes) };
+    }
+}
+
+/// Starts the thread that gives blocks back, without what a thread of the standard library asks of its starter, which may
+/// be about to end. Whether it runs.
+fn begin() -> bool {
+    // SAFETY: the thread is detached, its function takes nothing.
+    unsafe {
+        let mut thread: libc::pthread_t = std::mem::zeroed();
+        let began = libc::pthread_create(&raw mut thread, std::ptr::null(), run, null_mut()) == 0;
+        if began {
+            libc::pthread_detach(thread);
+        }
+        began
+    }
+}
+
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    while give_back_old(Instant::now()) {
+        std::thread::sleep(KEPT / 4);
+    }
+    null_mut()
+}
+
+/// Gives back what was freed long before this moment; false, and the thread is no more, if nothing is left.
+fn give_back_old(now: Instant) -> bool {
+    loop {
+        let block = {
+            let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+            match blocks.freed.front() {
+                None => {
+                    blocks.giving_back = None;
+                    return false;
+                }
+                Some(oldest) if now.duration_since(oldest.freed) < KEPT => return true,
+                Some(_) => blocks.remove(0),
+            }
+        };
+        if let Some(block) = block {
+            // SAFETY: the list had it, and nobody else.
+            unsafe { pages::unmap(block.start, block.bytes) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{BLOCKS, give_back, keep, take};
+    use crate::pages;
+    use crate::tests::alone;
+
+    fn kept_bytes(of: usize) -> usize {
+        let blocks = BLOCKS.lock().unwrap();
+        blocks.freed.iter().map(|b| b.bytes).filter(|n| *n == of).sum()
+    }
+
+    #[test]
+    fn a_block_is_kept_for_its_size_for_a_moment_and_goes_before_new_ones_come() {
+        const BYTES: usize = 67 << 20;
+        let _alone = alone();
+        let free = |block: *mut u8, bytes| unsafe { keep(block, bytes) };
+        let block = pages::map(BYTES);
+        free(block, BYTES);
+        assert_eq!(take(BYTES - pages::PAGE), None);
+        assert_eq!(take(BYTES), Some(block), "the same pages");
+        assert_eq!(take(BYTES), None);
+
+        free(block, BYTES);
+        give_back(usize::MAX);
+        assert_eq!(kept_bytes(BYTES), 0, "more than is always kept");
+
+        free(pages::map(BYTES), BYTES);
+        let began = Instant::now();
+        while kept_bytes(BYTES) > 0 {
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "the thread gives nothing back"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // The thread may have ended: the next block gets a new one.
+        free(pages::map(BYTES), BYTES);
+        let began = Instant::now();
+        while kept_bytes(BYTES) > 0 {
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "no thread gives anything back"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Whether what a forked child does ends well.
+    fn in_a_child(what: impl Fn() -> bool) -> bool {
+        // SAFETY: the child calls what allocates pages and sleeps, and ends without running anything of its parent's.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::alarm(60);
+                libc::_exit(i32::from(!what()));
+            }
+            let mut status = 0;
+            libc::waitpid(child, &raw mut status, 0) == child && status == 0
+        }
+    }
+
+    #[test]
+    fn a_forked_child_does_without_the_list_or_has_a_thread_of_its_own() {
+        const BYTES: usize = 71 << 20;
+        let _alone = alone();
+        let used = || {
+            let block = pages::map(BYTES);
+            // SAFETY: the block is these bytes, and nobody else's.
+            unsafe {
+                block.write_bytes(1, BYTES);
+                keep(block, BYTES);
+            }
+            !block.is_null()
+        };
+        let held = BLOCKS.lock().unwrap();
+        assert!(
+            in_a_child(|| used() && take(BYTES).is_none()),
+            "the list is locked for ever"
+        );
+        drop(held);
+        assert!(used(), "so that the parent has its thread");
+        let emptied = || {
+            (0..1000).any(|_| {
+                std::thread::sleep(Duration::from_millis(20));
+                BLOCKS.try_lock().is_ok_and(|blocks| blocks.freed.is_empty())
+            })
+        };
+        // The parent's thread may have the list just then, and the child would have it locked: it is tried again.
+        assert!(
+            (0..20).any(|_| in_a_child(|| used() && emptied())),
+            "nobody gives the child's blocks back"
+        );
+    }
+}
