@@ -176,13 +176,22 @@ pub(crate) fn child(array: &ArrayRef, name: &str) -> Result<Option<ArrayRef>> {
     Ok(Some(make_array(data)))
 }
 
-/// Floats as Spark compares them: one NaN, one zero. Other arrays as they are.
+/// Floats as Spark compares them: one NaN, one zero. Other arrays as they are, and most floats: they are looked at, not copied.
 pub(crate) fn normalise_floats(array: ArrayRef) -> ArrayRef {
     if let Some(a) = array.as_primitive_opt::<Float64Type>() {
+        let is_odd = |v: &f64| v.is_nan() | (v.to_bits() == (-0.0_f64).to_bits());
+        // Without an early end: a loop of vectors.
+        if !a.values().iter().fold(false, |odd, v| odd | is_odd(v)) {
+            return array;
+        }
         let fixed: Float64Array = a.unary(|v| if v.is_nan() { f64::NAN } else { v + 0.0 });
         return Arc::new(fixed);
     }
     if let Some(a) = array.as_primitive_opt::<Float32Type>() {
+        let is_odd = |v: &f32| v.is_nan() | (v.to_bits() == (-0.0_f32).to_bits());
+        if !a.values().iter().fold(false, |odd, v| odd | is_odd(v)) {
+            return array;
+        }
         let fixed: Float32Array = a.unary(|v| if v.is_nan() { f32::NAN } else { v + 0.0 });
         return Arc::new(fixed);
     }
