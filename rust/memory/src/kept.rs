@@ -15,6 +15,9 @@ const KEPT: Duration = Duration::from_millis(500);
 /// Looks at a lock that others hold, some hundred nanoseconds in all, before a caller does without what is kept.
 const PATIENCE: usize = 200;
 
+/// Blocks of a size that are looked at for one of the same processor.
+const NEWEST: usize = 16;
+
 /// So many bytes are kept whatever else is asked for: decoders and encoders ask for the same few sizes again and again.
 const WORKING_BYTES: usize = 48 << 20;
 
@@ -22,14 +25,16 @@ struct Block {
     start: *mut u8,
     bytes: usize,
     freed: Instant,
+    /// The processor that freed it, whose caches may hold it.
+    processor: libc::c_int,
 }
 
 // SAFETY: nobody but the list has the block's pages.
 unsafe impl Send for Block {}
 
 struct Blocks {
-    /// In the order in which they were freed.
-    freed: VecDeque<Block>,
+    /// Those of each size in the order in which they were freed. Sizes are some dozens.
+    freed: Vec<(usize, VecDeque<Block>)>,
     /// Of all of them.
     bytes: usize,
     /// The process whose thread gives them back; a forked one has its parent's blocks, but no thread.
@@ -39,18 +44,39 @@ struct Blocks {
 impl Blocks {
     fn push(&mut self, block: Block) {
         self.bytes += block.bytes;
-        self.freed.push_back(block);
+        match self.freed.iter_mut().find(|(bytes, _)| *bytes == block.bytes) {
+            Some((_, blocks)) => blocks.push_back(block),
+            None => self.freed.push((block.bytes, VecDeque::from([block]))),
+        }
     }
 
-    fn remove(&mut self, at: usize) -> Option<Block> {
-        let block = self.freed.remove(at)?;
+    fn take(&mut self, bytes: usize, processor: libc::c_int) -> Option<Block> {
+        let (_, blocks) = self.freed.iter_mut().find(|(of, _)| *of == bytes)?;
+        let newest = blocks.iter().enumerate().rev().take(NEWEST);
+        let own = newest
+            .filter(|(_, b)| b.processor == processor)
+            .map(|(at, _)| at)
+            .next();
+        let block = blocks.remove(own.unwrap_or(0))?;
+        self.bytes -= block.bytes;
+        Some(block)
+    }
+
+    fn oldest(&self) -> Option<Instant> {
+        self.freed.iter().filter_map(|(_, b)| b.front()).map(|b| b.freed).min()
+    }
+
+    fn take_oldest(&mut self) -> Option<Block> {
+        let some = self.freed.iter_mut().filter(|(_, blocks)| !blocks.is_empty());
+        let (_, oldest) = some.min_by_key(|(_, blocks)| blocks.front().map(|b| b.freed))?;
+        let block = oldest.pop_front()?;
         self.bytes -= block.bytes;
         Some(block)
     }
 }
 
 static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks {
-    freed: VecDeque::new(),
+    freed: Vec::new(),
     bytes: 0,
     giving_back: None,
 });
@@ -67,11 +93,16 @@ fn blocks() -> Option<MutexGuard<'static, Blocks>> {
     })
 }
 
-/// A block of these bytes, with what its last owner left in it: the one freed last, which caches may still hold.
+/// A block of these bytes, with what its last owner left in it: one that this processor freed just now. Without one, that
+/// which has been freed for the longest: what another processor's caches hold is dearer than what none holds.
 pub(crate) fn take(bytes: usize) -> Option<*mut u8> {
-    let mut blocks = blocks()?;
-    let at = blocks.freed.iter().rposition(|b| b.bytes == bytes)?;
-    blocks.remove(at).map(|b| b.start)
+    let here = processor();
+    blocks()?.take(bytes, here).map(|b| b.start)
+}
+
+fn processor() -> libc::c_int {
+    // SAFETY: it only tells a number.
+    unsafe { libc::sched_getcpu() }
 }
 
 /// Keeps a block for a moment.
@@ -84,8 +115,12 @@ pub(crate) unsafe fn keep(start: *mut u8, bytes: usize) {
         let process = unsafe { libc::getpid() };
         if blocks.giving_back == Some(process) || begin() {
             blocks.giving_back = Some(process);
-            let freed = Instant::now();
-            blocks.push(Block { start, bytes, freed });
+            blocks.push(Block {
+                start,
+                bytes,
+                freed: Instant::now(),
+                processor: processor(),
+            });
             return;
         }
     }
@@ -96,7 +131,7 @@ pub(crate) unsafe fn keep(start: *mut u8, bytes: usize) {
 /// Gives the oldest blocks back, as many as have these bytes, so that new ones don't make the process larger than it was.
 pub(crate) fn give_back(bytes: usize) {
     let mut given = 0;
-    let next = || blocks().filter(|b| b.bytes > WORKING_BYTES)?.remove(0);
+    let next = || blocks().filter(|b| b.bytes > WORKING_BYTES)?.take_oldest();
     while let Some(block) = (given < bytes).then(next).flatten() {
         given += block.bytes;
         // SAFETY: the list had it, and nobody else.
@@ -130,13 +165,13 @@ fn give_back_old(now: Instant) -> bool {
     loop {
         let block = {
             let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
-            match blocks.freed.front() {
+            match blocks.oldest() {
                 None => {
                     blocks.giving_back = None;
                     return false;
                 }
-                Some(oldest) if now.duration_since(oldest.freed) < KEPT => return true,
-                Some(_) => blocks.remove(0),
+                Some(freed) if now.duration_since(freed) < KEPT => return true,
+                Some(_) => blocks.take_oldest(),
             }
         };
         if let Some(block) = block {
@@ -150,13 +185,14 @@ fn give_back_old(now: Instant) -> bool {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{BLOCKS, give_back, keep, take};
+    use super::{BLOCKS, Block, Blocks, give_back, keep, take};
     use crate::pages;
     use crate::tests::alone;
 
     fn kept_bytes(of: usize) -> usize {
         let blocks = BLOCKS.lock().unwrap();
-        blocks.freed.iter().map(|b| b.bytes).filter(|n| *n == of).sum()
+        let sizes = blocks.freed.iter().filter(|(bytes, _)| *bytes == of);
+        sizes.map(|(bytes, blocks)| bytes * blocks.len()).sum()
     }
 
     #[test]
@@ -193,6 +229,35 @@ mod tests {
             );
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    #[test]
+    fn a_processor_gets_its_own_newest_block_and_otherwise_the_oldest() {
+        let began = Instant::now();
+        let block = |n: usize, bytes, processor| Block {
+            start: std::ptr::without_provenance_mut(n),
+            bytes,
+            freed: began + Duration::from_millis(n as u64),
+            processor,
+        };
+        let mut blocks = Blocks {
+            freed: Vec::new(),
+            bytes: 0,
+            giving_back: None,
+        };
+        for (n, (bytes, processor)) in [(8, 0), (4, 0), (8, 1), (8, 0), (8, 1)].into_iter().enumerate() {
+            blocks.push(block(n, bytes, processor));
+        }
+        assert_eq!((blocks.bytes, blocks.oldest()), (36, Some(began)));
+        let mut taken = |bytes, processor| blocks.take(bytes, processor).map(|b| b.start.addr());
+        assert_eq!(taken(8, 1), Some(4));
+        assert_eq!(taken(8, 2), Some(0));
+        assert_eq!(taken(8, 0), Some(3));
+        assert_eq!(taken(2, 0), None);
+        assert_eq!(blocks.take_oldest().map(|b| b.start.addr()), Some(1));
+        assert_eq!(blocks.take_oldest().map(|b| b.start.addr()), Some(2));
+        assert!(blocks.take_oldest().is_none() && blocks.oldest().is_none());
+        assert_eq!(blocks.bytes, 0);
     }
 
     /// Whether what a forked child does ends well.
@@ -232,7 +297,7 @@ mod tests {
         let emptied = || {
             (0..1000).any(|_| {
                 std::thread::sleep(Duration::from_millis(20));
-                BLOCKS.try_lock().is_ok_and(|blocks| blocks.freed.is_empty())
+                BLOCKS.try_lock().is_ok_and(|blocks| blocks.bytes == 0)
             })
         };
         // The parent's thread may have the list just then, and the child would have it locked: it is tried again.
