@@ -29,10 +29,26 @@ HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[1] / ".cache" / "servers"
 START_SECONDS = 60
 
-# moto's server says its port; it answers S3 to any credentials.
+# moto's server says its port; it answers S3 to any credentials. What it writes under a condition it first looks up, and
+# then writes: two of its threads would both find nothing, where S3 and DynamoDB let one writer win.
 MOTO = """
-import logging, sys
+import functools, logging, sys, threading
+from moto.dynamodb.responses import DynamoHandler
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
+one_at_a_time = threading.RLock()
+def alone(method):
+    @functools.wraps(method)
+    def run(*arguments, **named):
+        with one_at_a_time:
+            return method(*arguments, **named)
+    return run
+for handler, names in {
+    S3Response: ["put_object", "_key_response_post"],
+    DynamoHandler: ["put_item", "update_item", "delete_item", "transact_write_items"],
+}.items():
+    for name in names:
+        setattr(handler, name, alone(getattr(handler, name)))
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
