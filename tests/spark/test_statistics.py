@@ -175,9 +175,9 @@ def test_a_view_says_nothing_of_columns_before_its_version_is_known(
         return told[-1]
 
     monkeypatch.setattr(_index, "column_statistics", noted)
-    assert spark.sql("SELECT max(id) FROM counted_live").first()[0] == 7999  # type: ignore[index]
+    assert spark.sql("SELECT max(id) FROM counted_live").first()[0] == 7999
     DeltaTable(table).delete("id >= 4000")
-    assert spark.sql("SELECT max(id) FROM counted_live").first()[0] == 3999  # type: ignore[index]
+    assert spark.sql("SELECT max(id) FROM counted_live").first()[0] == 3999
     assert [one["id"].high for one in told] == ["7999", "3999"]
     spark.catalog.dropTempView("counted_live")
 
