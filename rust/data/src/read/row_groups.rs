@@ -18,8 +18,9 @@ const UNIT_BATCHES: usize = 4;
 /// Decoded bytes of a unit, about, at most: every unit under way may be held whole.
 const UNIT_BYTES: usize = 96 << 20;
 
-/// The file's work, for so many workers. A row group is one unit if it can: each unit decodes the
-/// dictionaries anew. One of a remote file always is, because its bytes are fetched at once.
+/// The file's work, for so many workers. A row group is one unit if it can: each unit decodes the dictionaries anew, and
+/// the page that it shares with the one before. The last one is shared out, so that all have something to do until the
+/// end. One of a remote file always is a unit, because its bytes are fetched at once.
 pub(super) fn units(
     plan: &FilePlan,
     file: &FileRead,
@@ -39,6 +40,7 @@ pub(super) fn units(
     let keep = keep(plan, file, &leaves)?;
     let kept = |row_group: usize| keep.as_ref().is_none_or(|k| k.len() <= row_group || k.value(row_group));
     let count = (0..groups.len()).filter(|g| kept(*g)).count().max(1);
+    let last = (0..groups.len()).rev().find(|g| kept(*g));
     let mut units = Vec::new();
     // Physical rows before the group, whether they are read or not (P124).
     let mut start = 0_u64;
@@ -62,7 +64,12 @@ pub(super) fn units(
         let most = if remote || plan.decodes_nothing() {
             rows
         } else {
-            let share = rows.div_ceil(workers.div_ceil(count).max(1));
+            let sharers = if last == Some(row_group) {
+                workers
+            } else {
+                workers.div_ceil(count)
+            };
+            let share = rows.div_ceil(sharers.max(1));
             share
                 .max(plan.batch_rows.saturating_mul(UNIT_BATCHES))
                 .min((UNIT_BYTES / plan.row_bytes).max(plan.batch_rows))

@@ -8,7 +8,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_store::Store;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::decode::{SharedPlan, Unit, decode, ranges};
 use super::plan::{FilePlan, Prepared};
@@ -17,7 +17,30 @@ use super::source::{self, Source, blocking};
 use super::vectors::Vectors;
 use super::{FileRead, ReadSpec};
 
-type Batches = mpsc::Receiver<Result<RecordBatch>>;
+/// A unit's batches, and the room that it takes until all of them are taken.
+type Batches = (mpsc::Receiver<Result<RecordBatch>>, Option<OwnedSemaphorePermit>);
+
+/// Shares of a whole unit that a part of one is counted in.
+const SHARES: u32 = 4;
+
+/// What units take while they are under way.
+struct Limits {
+    /// Permits to decode: one for each processor. Units are under way beyond them, since one's batches are taken while
+    /// the others are decoded; more at work than there are processors would all end later, the one waited for too.
+    workers: Arc<Semaphore>,
+    /// Room for units, in shares of one: what was decoded before it is its turn is held. A short unit takes less of it,
+    /// or a long one before it would keep the workers waiting.
+    room: Arc<Semaphore>,
+}
+
+impl Limits {
+    fn new(parallelism: usize) -> Limits {
+        Limits {
+            workers: Arc::new(Semaphore::new(parallelism)),
+            room: Arc::new(Semaphore::new(parallelism.saturating_add(1) * SHARES as usize)),
+        }
+    }
+}
 
 /// The rows of these files in the files' order, as batches of [`ReadSpec::output_schema`].
 ///
@@ -34,7 +57,7 @@ pub fn scan(
 ) -> BoxStream<'static, Result<RecordBatch>> {
     let start = async move {
         let prepared = Arc::new(Prepared::new(&spec)?);
-        let (out, receivers) = mpsc::channel(parallelism.max(1));
+        let (out, receivers) = mpsc::unbounded_channel();
         tokio::spawn(drive(store, files, prepared, parallelism.max(1), out));
         Ok(in_order(receivers))
     };
@@ -51,18 +74,22 @@ pub async fn read_file(
     let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
     let vectors = Arc::new(Vectors::new(store.clone()));
     let opened = open(store.clone(), file.clone(), prepared, vectors, parallelism).await?;
-    let (out, receivers) = mpsc::channel(parallelism);
-    tokio::spawn(async move { start_units(opened, &out).await });
+    let (out, receivers) = mpsc::unbounded_channel();
+    tokio::spawn(async move { start_units(opened, &Limits::new(parallelism), &out).await });
     Ok(stop_at_error(in_order(receivers)))
 }
 
-fn in_order(receivers: mpsc::Receiver<Batches>) -> BoxStream<'static, Result<RecordBatch>> {
+fn in_order(receivers: mpsc::UnboundedReceiver<Batches>) -> BoxStream<'static, Result<RecordBatch>> {
     let receivers = stream::unfold(
         receivers,
         |mut r| async move { r.recv().await.map(|batches| (batches, r)) },
     );
     receivers
-        .flat_map(|batches| stream::unfold(batches, |mut b| async move { b.recv().await.map(|batch| (batch, b)) }))
+        .flat_map(|unit| {
+            stream::unfold(unit, |mut unit| async move {
+                unit.0.recv().await.map(|batch| (batch, unit))
+            })
+        })
         .boxed()
 }
 
@@ -82,7 +109,7 @@ async fn drive(
     files: BoxStream<'static, Result<FileRead>>,
     prepared: Arc<Prepared>,
     parallelism: usize,
-    out: mpsc::Sender<Batches>,
+    out: mpsc::UnboundedSender<Batches>,
 ) {
     let vectors = Arc::new(Vectors::new(store.clone()));
     let opening = files.map(|file| {
@@ -94,9 +121,10 @@ async fn drive(
         }
     });
     let mut opened = opening.buffered(parallelism);
+    let limits = Limits::new(parallelism);
     while let Some(file) = opened.next().await {
         let going = match file {
-            Ok(file) => start_units(file, &out).await,
+            Ok(file) => start_units(file, &limits, &out).await,
             Err(e) => {
                 fail(e, &out).await;
                 false
@@ -108,11 +136,11 @@ async fn drive(
     }
 }
 
-async fn fail(e: Error, out: &mpsc::Sender<Batches>) {
+async fn fail(e: Error, out: &mpsc::UnboundedSender<Batches>) {
     let (tx, rx) = mpsc::channel(1);
     // Room for one: never waits.
     let _ = tx.send(Err(e)).await;
-    let _ = out.send(rx).await;
+    let _ = out.send((rx, None));
 }
 
 /// A file that is ready to be decoded.
@@ -143,20 +171,32 @@ async fn open(
 }
 
 /// Starts the units one after the other; false when nobody takes their batches any more.
-async fn start_units(file: Opened, out: &mpsc::Sender<Batches>) -> bool {
+async fn start_units(file: Opened, limits: &Limits, out: &mpsc::UnboundedSender<Batches>) -> bool {
+    let longest = file.units.iter().map(|unit| unit.rows).max().unwrap_or(1).max(1);
     for unit in file.units {
-        // A place first, then the work: what is under way stays bounded.
-        let Ok(place) = out.reserve().await else { return false };
-        place.send(start(file.source.clone(), file.plan.clone(), unit));
+        let shares = (unit.rows * SHARES as usize).div_ceil(longest);
+        // Room first, then the work: what is under way stays bounded.
+        let room = limits
+            .room
+            .clone()
+            .acquire_many_owned(u32::try_from(shares).unwrap_or(SHARES));
+        let taken = tokio::select! {
+            taken = room => taken.ok(),
+            () = out.closed() => return false,
+        };
+        let batches = start(file.source.clone(), file.plan.clone(), unit, limits.workers.clone());
+        if out.send((batches, taken)).is_err() {
+            return false;
+        }
     }
     true
 }
 
-fn start(source: Source, plan: SharedPlan, unit: Unit) -> Batches {
+fn start(source: Source, plan: SharedPlan, unit: Unit, workers: Arc<Semaphore>) -> mpsc::Receiver<Result<RecordBatch>> {
     // Room for all of its batches: a worker that waits for its turn would be one less at work.
     let (tx, rx) = mpsc::channel((unit.rows / plan.batch_rows).saturating_add(1));
     tokio::spawn(async move {
-        let result = run(source, plan.clone(), unit, tx.clone()).await;
+        let result = run(source, plan.clone(), unit, &workers, tx.clone()).await;
         if let Err(e) = result {
             let _ = tx.send(Err(e.with_path(plan.path.clone()))).await;
         }
@@ -164,7 +204,17 @@ fn start(source: Source, plan: SharedPlan, unit: Unit) -> Batches {
     rx
 }
 
-async fn run(source: Source, plan: SharedPlan, unit: Unit, tx: mpsc::Sender<Result<RecordBatch>>) -> Result<()> {
+async fn run(
+    source: Source,
+    plan: SharedPlan,
+    unit: Unit,
+    workers: &Semaphore,
+    tx: mpsc::Sender<Result<RecordBatch>>,
+) -> Result<()> {
     let input = source.fetch(ranges(&plan, &unit)).await?;
+    let _at_work = workers
+        .acquire()
+        .await
+        .map_err(|e| Error::internal(format!("decoding a data file: {e}")))?;
     blocking(move || decode(&plan, unit, input, |batch| tx.blocking_send(Ok(batch)).is_ok())).await?
 }

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, RecordBatch};
+use arrow::array::{ArrayRef, Float64Array, Int32Array, RecordBatch};
 
 use super::catalyst::translate;
 use super::{Expr, Predicate};
@@ -147,6 +148,43 @@ fn literals_out_of_a_columns_range_fold() {
         truths(&compare("Id", "=", " 2147483647 ", "string"), ids()),
         [Some(true), None]
     );
+}
+
+#[test]
+fn doubles_compare_as_in_spark() {
+    let values = [
+        f64::NAN,
+        -f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        0.0,
+        -0.0,
+        1.5,
+        -1.5,
+    ];
+    let rows: Vec<Option<f64>> = values.iter().map(|v| Some(*v)).chain([None]).collect();
+    let array: ArrayRef = Arc::new(Float64Array::from(rows.clone()));
+    let batch = RecordBatch::try_from_iter_with_nullable([("x", array, true)]).unwrap();
+    let schema = StructType::new(vec![Field::new("x", Primitive::Double, true)]);
+    let order = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()));
+    let bounds = ["0.0", "-0.0", "1.5", "-1.5", "Infinity", "-Infinity", "NaN"];
+    for (cmp, holds) in [
+        ("=", &Ordering::is_eq as &dyn Fn(Ordering) -> bool),
+        ("!=", &Ordering::is_ne),
+        ("<", &Ordering::is_lt),
+        ("<=", &Ordering::is_le),
+        (">", &Ordering::is_gt),
+        (">=", &Ordering::is_ge),
+    ] {
+        for bound in bounds {
+            let json = compare("x", cmp, bound, "double");
+            let found = Predicate::bind(&Expr::from_json(&json).unwrap(), &schema).unwrap();
+            let found: Vec<Option<bool>> = found.evaluate(&batch).unwrap().iter().collect();
+            let number: f64 = bound.parse().unwrap();
+            let expected: Vec<Option<bool>> = rows.iter().map(|v| v.map(|v| holds(order(v, number)))).collect();
+            assert_eq!(found, expected, "x {cmp} {bound}");
+        }
+    }
 }
 
 #[test]
