@@ -61,7 +61,8 @@ def test_today_is_exact_and_the_model_comes_true(tmp_path: Path) -> None:
     # What the order does to the size of a row isn't foretold.
     assert advice.then.bytes == pytest.approx(after.bytes, rel=0.4)
     assert advice.then.files == pytest.approx(after.files, rel=0.25)
-    again = table.advise(WORKLOAD, sample_rows=ROWS)
+    # Of all rows: a sample depends on the files' names, and of some another curve seems to read a quarter less.
+    again = table.advise(WORKLOAD, sample_rows=table.count())
     assert again.candidates[0].reads == after
     assert again.of("zorder") is None
 
