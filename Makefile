@@ -20,6 +20,8 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_LOCAL_IP ?= 127.0.0.1
 unexport CARGO_TARGET_DIR
+# Where a machine has it set, each of the hundreds of processes that tests start compiles all packages anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 PYTEST_ARGS ?=
@@ -82,6 +84,11 @@ $(STAMPS)/hadoop: tests/stores/hdfs_server.py | $(STAMPS)/venv
 	$(BIN)/python tests/stores/hdfs_server.py
 	@mkdir -p $(@D) && touch $@
 
+# Spark's classes as the JVMs of the tests map them: what each of some thirty spends on loading them is more than this takes.
+$(STAMPS)/classes: tests/class_archive.py tests/jvm.py | $(STAMPS)/develop
+	$(BIN)/python tests/class_archive.py
+	@mkdir -p $(@D) && touch $@
+
 # Chromium and what it needs of a bare machine: some 70 MB to fetch, once.
 $(STAMPS)/browser: tests/browser/install_browser.py requirements/browser.lock $(wildcard tests/browser/pinned/*) | $(STAMPS)/venv
 	rm -rf .cache/browser && $(BIN)/python tests/browser/install_browser.py
@@ -95,7 +102,7 @@ servers: $(STAMPS)/servers $(STAMPS)/hadoop ## what tests of stores run against:
 
 # With -j: what is fetched comes while the core is compiled.
 .PHONY: setup
-setup: develop jars servers browser ## all that the tests need
+setup: develop jars servers browser $(STAMPS)/classes ## all that the tests need
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
@@ -114,6 +121,22 @@ test: setup ## every test, Rust and Python
 # What maturin tells pyo3's build scripts, so that clippy does not make the next `develop` build them again.
 PYO3_AS_MATURIN = PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -1)" \
 	PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c 'import sys; print("cpython-%d.%d-64bit" % sys.version_info[:2])')"
+
+# The development environment has one version of Spark; the others come before it on the path.
+SPARKS ?= 4.1 4.3
+SPARKS_ARGS ?= tests/spark tests/crash/test_stream_steps.py tests/crash/test_stream_kill.py
+
+$(STAMPS)/spark-%: requirements/spark-%.lock | $(STAMPS)/venv
+	rm -rf .cache/sparks/$*
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps $(UNPACKED) --target .cache/sparks/$* -r $<
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: test-sparks
+test-sparks: develop $(SPARKS:%=$(STAMPS)/spark-%) ## the tests of Spark on the other versions that are supported (SPARKS="4.1 4.3")
+	for version in $(SPARKS); do \
+		PYTHONPATH=$(CURDIR)/.cache/sparks/$$version $(BIN)/python -m pytest -n $(PYTEST_WORKERS) \
+			--no-loadscope-reorder $(SPARKS_ARGS); \
+	done
 
 .PHONY: check
 check: check-rust check-python ## formatting, lints, types, stubs, structure (with -j side by side)
@@ -191,16 +214,10 @@ fmt: $(STAMPS)/venv ## format everything
 .PHONY: lock
 lock: ## requirements/*.lock from requirements/*.in
 	test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv; }
-	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-emit-index-url requirements/dev.in --output-file requirements/dev.lock
-	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-emit-index-url requirements/servers.in --output-file requirements/servers.lock
-	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-emit-index-url requirements/browser.in --output-file requirements/browser.lock
-	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-emit-index-url requirements/locking.in --output-file requirements/locking.lock
-	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-emit-index-url requirements/benches.in --output-file requirements/benches.lock
+	for set in $(basename $(notdir $(wildcard requirements/*.in))); do \
+		.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+			--no-emit-index-url requirements/$$set.in --output-file requirements/$$set.lock; \
+	done
 
 .PHONY: clean
 clean: ## everything that was built, fetched or cached
