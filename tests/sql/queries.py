@@ -373,3 +373,33 @@ FAILING = [
     "SELECT sum(count(*)) FROM sales",
     "SELECT t.id FROM sales",
 ]
+
+# Conditions of DELETE and UPDATE on `sales`, which goes by the name `z`; Spark's SELECT tells which rows are meant.
+CONDITIONS = [
+    "k IN (SELECT k FROM codes)",
+    "k NOT IN (SELECT k FROM codes)",
+    "k NOT IN (SELECT k FROM codes WHERE k IS NOT NULL)",
+    "NOT (k IN (SELECT k FROM codes WHERE n > 1)) AND o",
+    "k NOT IN (SELECT k FROM empty)",
+    "z.k IN (SELECT k FROM codes WHERE k IS NULL)",
+    "k IN (SELECT k FROM codes WHERE n IN (SELECT n FROM codes c WHERE c.name = 'Bob'))",
+    "EXISTS (SELECT 1 FROM codes c WHERE c.k = z.k)",
+    "NOT EXISTS (SELECT 1 FROM codes c WHERE c.k = z.k AND c.n > z.id)",
+    "EXISTS (SELECT 1 FROM empty)",
+    "NOT EXISTS (SELECT 1 FROM empty)",
+    "id > 3 AND i <> 0 AND 100 / i > 10 AND k IN (SELECT k FROM codes)",
+    "day >= DATE '2024-02-01' AND NOT EXISTS (SELECT 1 FROM codes c WHERE c.n = z.id)",
+    "id > (SELECT avg(n) FROM codes)",
+    "k = (SELECT max(k) FROM empty)",
+    "d > (SELECT min(rate) FROM codes c WHERE c.k = z.k) OR i = 0",
+    "id IN (SELECT n FROM codes c WHERE c.k = z.k)",
+    "id NOT IN (SELECT n FROM codes c WHERE c.k = z.k)",
+    "id IN (WITH a AS (SELECT n + 1 AS m FROM codes) SELECT m FROM a WHERE m > 2)",
+    "(SELECT count(*) FROM codes c WHERE c.k = z.k) = 0",
+    # of the table itself
+    "id IN (SELECT max(id) FROM sales GROUP BY k)",
+    "NOT EXISTS (SELECT 1 FROM sales o WHERE o.k <=> z.k AND o.id > z.id)",
+    "z.id = (SELECT max(t.id) FROM sales t WHERE t.k <=> z.k)",
+    "id NOT IN (SELECT o.id + 1 FROM sales o WHERE o.id IS NOT NULL)",
+    "id IN (SELECT o.id FROM sales o JOIN codes c ON o.k = c.k WHERE c.rate > 0)",
+]

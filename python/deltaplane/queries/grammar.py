@@ -112,6 +112,8 @@ class Grammar(Cursor):
         if self.variables:
             self.refuse("a subquery in a lambda function")
         self.deeper()
+        # Whoever asks for a query reads it himself, with all that is in it.
+        before, self.own_queries = self.own_queries, True
         named = self.named_queries() if self.take("with") else ()
         body = self.sets()
         order = self.order() if self.take("order") else ()
@@ -122,7 +124,20 @@ class Grammar(Cursor):
             limit = self.whole_number("a number of rows")
         offset = self.whole_number("a number of rows") if self.take("offset") else 0
         self.depth -= 1
+        self.own_queries = before
         return Query(body, named, order, limit, offset)
+
+    def subquery(self) -> Query:
+        """The query of a subquery, with the parenthesis behind it; another engine's is passed over."""
+        if self.own_queries:
+            made = self.query()
+        else:
+            made, depth = Query(Values(())), 0
+            while self.at < len(self.tokens) and (depth or self.peek() != ")"):
+                depth += {"(": 1, ")": -1}.get(self.peek(), 0)
+                self.at += 1
+        self.expect(")")
+        return made
 
     def deeper(self) -> None:
         """Counts what is nested: deeper text than the parser's bound is refused."""
@@ -537,9 +552,7 @@ class Grammar(Cursor):
         name = self.peek()
         if name == "exists" and self.peek(2) in BEGINNINGS:
             self.at += 2
-            query = self.query()
-            self.expect(")")
-            return Subquery("exists", (), query)
+            return Subquery("exists", (), self.subquery())
         if name in WINDOW_FUNCTIONS:
             self.at += 2
             return self.window_function(name)
@@ -673,17 +686,13 @@ class Grammar(Cursor):
     def tested(self, value: Syntax) -> Syntax | None:
         if self.peek() == "in" and self.peek(1) == "(" and self.peek(2) in BEGINNINGS:
             self.at += 2
-            query = self.query()
-            self.expect(")")
-            return Subquery("in", (value,), query)
+            return Subquery("in", (value,), self.subquery())
         return super().tested(value)
 
     def primary(self) -> Syntax:
         if self.peek() == "(" and self.peek(1) in BEGINNINGS:
             self.at += 1
-            query = self.query()
-            self.expect(")")
-            return Subquery("scalar", (), query)
+            return Subquery("scalar", (), self.subquery())
         return super().primary()
 
 

@@ -163,6 +163,17 @@ class Planner:
             columns.append(new)
         return Planned(Project(planned.node, outputs), columns)
 
+    def chosen(self, name: TableName, where: Syntax, token: int, beside: Sequence[tuple[str, SparkType]]) -> Planned:
+        """The rows of a table that meet a condition of WHERE, as columns that stand beside the table's own."""
+        made = self._table(name)
+        assert isinstance(made.node, Source)
+        scope = self._scope(made.columns, {})
+        with self._cursor.located(token):
+            condition = self._condition(scope, filtering(where), "WHERE")
+        columns = [Column(self._id(), title, of) for title, of in beside]
+        made.node.fields = {**made.node.fields, **{c.id: c.name for c in columns}}
+        return Planned(Filter(made.node, condition), columns)
+
     # --- bodies -------------------------------------------------------------------------------------------------------
 
     def _body(self, body: Body, names: Names) -> Planned:
