@@ -99,6 +99,14 @@ class Grammar(Cursor):
             self.expected("a query")
         return Query(Values(()))
 
+    def aliased_query(self) -> Query:
+        """As `last_query`, for one that a name may follow."""
+        if self.own_queries:
+            return self.query()
+        if not self.take("("):
+            self.expected("a query in parentheses, which the name for its rows follows")
+        return self.subquery()
+
     def refuse(self, what: str) -> NoReturn:
         line, column = self.line_and_column(self.place())
         raise UnsupportedExpressionError(

@@ -53,16 +53,19 @@ class _Relation:
 
 
 @contextmanager
-def on_spark(spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog) -> Iterator[DataFrame]:
-    """The rows of a query, whose text begins at a token and ends the statement, as a frame.
+def on_spark(
+    spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog, end: int | None = None
+) -> Iterator[DataFrame]:
+    """The rows of a query, whose text begins at a token and ends before another one or with the statement, as a frame.
 
     The frame is to be used inside of the block: the views behind it are dropped at its end.
 
     Raises:
         InvalidArgumentError: a table that nobody said where it is, or a name that is a query's and a table's.
     """
-    relations = list(_relations(cursor, start, len(cursor.tokens), catalog))
-    with _with_views(spark, cursor, (start, len(cursor.tokens)), relations, catalog) as text:
+    span = start, len(cursor.tokens) if end is None else end
+    relations = list(_relations(cursor, *span, catalog))
+    with _with_views(spark, cursor, span, relations, catalog) as text:
         yield spark.sql(text)
 
 
