@@ -308,6 +308,25 @@ QUERIES = [
     "SELECT k, o, count(*) AS n FROM sales GROUP BY ROLLUP (1, 2)",
     "SELECT k, sum(id) AS s, rank() OVER (PARTITION BY grouping(k) ORDER BY sum(id)) AS r FROM sales GROUP BY ROLLUP (k)",
     "SELECT coalesce(k, 'all') AS c, grouping(k) + 1 AS g, count(DISTINCT o) AS n FROM sales GROUP BY CUBE (k)",
+    # groups and orders by all columns of the result
+    "SELECT k, count(*) AS n FROM sales GROUP BY ALL",
+    "SELECT k, o, sum(id) AS s, max(m) - min(m) AS d FROM sales GROUP BY all ORDER BY ALL",
+    "SELECT upper(k) AS u, id % 2 AS p, count(*) AS n FROM sales GROUP BY ALL HAVING n > 1 ORDER BY ALL DESC",
+    "SELECT k, o FROM sales GROUP BY ALL",
+    "SELECT count(*) AS n, max(k) AS m FROM sales GROUP BY ALL",
+    "SELECT count(*) AS n FROM empty GROUP BY ALL",
+    "SELECT 1 AS one, count(*) AS n FROM empty GROUP BY ALL",
+    "SELECT 'x' AS one, 5 AS five, count(*) AS n FROM sales GROUP BY ALL",
+    "SELECT * FROM (SELECT k, o FROM sales) GROUP BY ALL ORDER BY ALL NULLS LAST",
+    "SELECT k, sum(id) + count(*) AS t FROM sales WHERE id > 2 GROUP BY ALL",
+    "SELECT k, sum(sum(id)) OVER (ORDER BY k) AS t FROM sales GROUP BY ALL",
+    "SELECT d, count(*) AS n FROM sales GROUP BY ALL ORDER BY ALL DESC NULLS FIRST",
+    "SELECT `all`, count(*) AS n FROM (SELECT k AS `all`, id FROM sales) GROUP BY ALL ORDER BY ALL",
+    "SELECT id AS `all`, -id AS b FROM sales ORDER BY ALL DESC",
+    "SELECT k, id FROM sales ORDER BY ALL LIMIT 4",
+    "SELECT DISTINCT o, k FROM sales ORDER BY ALL",
+    "SELECT k FROM sales UNION SELECT name FROM codes ORDER BY ALL DESC",
+    "SELECT k, id FROM sales QUALIFY row_number() OVER (PARTITION BY k ORDER BY id) = 1 ORDER BY ALL",
     # subqueries over the rows around them
     "SELECT id FROM sales z WHERE EXISTS (SELECT 1 FROM codes c WHERE c.k = z.k)",
     "SELECT id FROM sales z WHERE NOT EXISTS (SELECT 1 FROM codes c WHERE c.k = z.k AND c.n > z.id)",
@@ -337,6 +356,10 @@ QUERIES = [
 
 # Both engines fail: by the statement, or by a row of it.
 FAILING = [
+    "SELECT id + count(*) AS n FROM sales GROUP BY ALL",
+    "SELECT k, id + count(*) AS n FROM sales GROUP BY ALL",
+    "SELECT k FROM sales GROUP BY ALL, k",
+    "SELECT k FROM sales ORDER BY ALL, k",
     listed("1|2|'a'"),
     listed("1|CAST('x' AS INT)"),
     listed("1|DATE '2024-02-30'"),

@@ -337,8 +337,6 @@ class Grammar(Cursor):
     def group(self) -> tuple[tuple[Item, ...], tuple[tuple[int, ...], ...] | None]:
         """What rows are grouped by, and the sets of it if there are several."""
         self.expect("by")
-        if self.peek() == "all" and self.peek(1) != "(":
-            self.refuse("GROUP BY ALL")
         items: list[Item] = []
         sets: list[tuple[int, ...]] = [()]
         several = False
@@ -398,8 +396,6 @@ class Grammar(Cursor):
 
     def order(self) -> tuple[Order, ...]:
         self.expect("by")
-        if self.peek() == "all" and self.peek(1) not in ("(", "."):
-            self.refuse("ORDER BY ALL")
         found = []
         while True:
             token = self.at

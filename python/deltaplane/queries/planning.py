@@ -40,7 +40,9 @@ from deltaplane.queries.plan import (
 from deltaplane.queries.rules import (
     comparable,
     converted,
+    every,
     filtering,
+    number,
     only_one,
     ordinal,
     sort_key,
@@ -49,7 +51,16 @@ from deltaplane.queries.rules import (
     together,
     unqualified,
 )
-from deltaplane.queries.scopes import Scope, aggregates, contains, matching, resolved, rewritten, windows
+from deltaplane.queries.scopes import (
+    Scope,
+    aggregates,
+    beside_aggregates,
+    contains,
+    matching,
+    resolved,
+    rewritten,
+    windows,
+)
 from deltaplane.queries.syntax import (
     Aggregate,
     Body,
@@ -259,7 +270,8 @@ class Planner:
         select, node, made_of = self._generated(select, node, scope)
         scope = self._scope([*source.columns, *made_of], names)
         items = self._items(select, source.columns)
-        keys = [(o, self._sort_tree(o, items, source.columns)) for o in order]
+        select = self._grouped_by_all(select, items, source.columns)
+        keys = self._sort_trees(order, items, source.columns)
         trees = [tree for _, tree, _ in items] + [tree for _, tree in keys]
         having = None
         if select.having is not None:
@@ -328,7 +340,7 @@ class Planner:
 
     def _ordered(self, made: Planned, order: Sequence[Order], names: Names) -> Planned:
         items: list[tuple[str, Syntax, int]] = [(c.name, Ref((c.id,)), 0) for c in made.columns]
-        keys = [(o, self._sort_tree(o, items, made.columns)) for o in order]
+        keys = self._sort_trees(order, items, made.columns)
         return self._projected(made.node, self._scope(made.columns, names), False, items, keys)
 
     def _items(self, select: Select, columns: Sequence[Column]) -> list[tuple[str, Syntax, int]]:
@@ -369,14 +381,23 @@ class Planner:
             return resolved(name, columns)
         return made[0]
 
+    def _sort_trees(
+        self, order: Sequence[Order], items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]
+    ) -> list[tuple[Order, Syntax]]:
+        """The keys of an order; ALL are the columns of the result, from left to right."""
+        titles = {title.lower() for title, _, _ in items}
+        if len(order) == 1 and every(order[0].value, columns) and "all" not in titles:
+            order = [replace(order[0], value=number(i)) for i in range(len(items))]
+        return [(o, self._sort_tree(o, items, columns)) for o in order]
+
     def _sort_tree(self, order: Order, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
         with self._cursor.located(order.token):
-            number = ordinal(order.value)
-            if number is None:
+            place = ordinal(order.value)
+            if place is None:
                 return self._aliased(order.value, items, columns, "ORDER BY")
-            if not 1 <= number <= len(items):
-                raise InvalidArgumentError(f"the result has no column {number}")
-            return items[number - 1][1]
+            if not 1 <= place <= len(items):
+                raise InvalidArgumentError(f"the result has no column {place}")
+            return items[place - 1][1]
 
     def _generated(self, select: Select, node: Node, scope: Scope) -> tuple[Select, Node, list[Column]]:
         """The rows made more by a generator among the columns, and columns of it in its place."""
@@ -442,6 +463,25 @@ class Planner:
 
     # --- groups -------------------------------------------------------------------------------------------------------
 
+    def _grouped_by_all(
+        self, select: Select, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]
+    ) -> Select:
+        """GROUP BY ALL written out: the columns of the result that hold no aggregate function."""
+        if select.sets is not None or len(select.group_by) != 1 or not every(select.group_by[0].value, columns):
+            return select
+        every_item = select.group_by[0]
+        keys = [i for i, (_, tree, _) in enumerate(items) if not contains(tree, Aggregate)]
+        with self._cursor.located(every_item.token):
+            for kind, what in ((Window, "a window function"), (Subquery, "a subquery")):
+                if any(contains(items[i][1], kind) for i in keys):
+                    refuse(f"GROUP BY ALL with {what} among the keys")
+            if not keys and any(beside_aggregates(tree) for _, tree, _ in items):
+                raise InvalidArgumentError(
+                    "GROUP BY ALL finds no key: a column stands beside an aggregate function in one expression; select it "
+                    "by itself too, or name the keys"
+                )
+        return replace(select, group_by=tuple(replace(every_item, value=number(i), text=items[i][0]) for i in keys))
+
     def _aggregated(
         self,
         node: Node,
@@ -497,11 +537,11 @@ class Planner:
             return rewritten(tree, replaced)
 
     def _group_tree(self, item: Item, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
-        number = ordinal(item.value)
-        if number is not None:
-            if not 1 <= number <= len(items):
-                raise InvalidArgumentError(f"the result has no column {number}")
-            tree = items[number - 1][1]
+        place = ordinal(item.value)
+        if place is not None:
+            if not 1 <= place <= len(items):
+                raise InvalidArgumentError(f"the result has no column {place}")
+            tree = items[place - 1][1]
         elif isinstance(item.value, Name) and not matching(item.value.parts, columns)[0]:
             tree = self._output(item.value, items, columns)
         else:
@@ -589,8 +629,8 @@ class Planner:
             (here if between and not fails else rest).append(one)
         if here:
             joins = [node.on.syntax] if node.on is not None else []
-            every = (*joins, *here)
-            node.on = self._bound(scope, every[0] if len(every) == 1 else Call("and", every))
+            both = (*joins, *here)
+            node.on = self._bound(scope, both[0] if len(both) == 1 else Call("and", both))
             node.kind = "inner"
         return rest
 
@@ -676,10 +716,10 @@ class Planner:
     # --- odds and ends ------------------------------------------------------------------------------------------------
 
     def _id(self) -> str:
-        number = next(self._numbers)
-        if number > _MOST_COLUMNS:
+        count = next(self._numbers)
+        if count > _MOST_COLUMNS:
             raise UnsupportedExpressionError("the query is too large for the embedded engine: give spark= for it")
-        return f"q{number}"
+        return f"q{count}"
 
     def _start(self, token: int) -> int:
         return self._cursor.tokens[token].start

@@ -22,7 +22,9 @@ from deltaplane.queries.syntax import Item, Order, Star, Subquery
 __all__ = [
     "comparable",
     "converted",
+    "every",
     "filtering",
+    "number",
     "only_one",
     "ordinal",
     "sort_key",
@@ -80,6 +82,18 @@ def title(item: Item) -> str:
     if item.alias is not None:
         return item.alias
     return item.value.parts[-1] if isinstance(item.value, Name) else item.text
+
+
+def every(node: Syntax, columns: Sequence[Column]) -> bool:
+    """Whether an expression is the word ALL, which no column is called by."""
+    return (
+        isinstance(node, Name) and [p.lower() for p in node.parts] == ["all"] and not matching(node.parts, columns)[0]
+    )
+
+
+def number(i: int) -> Literal:
+    """The expression that stands for a column of the result, counted from 0."""
+    return Literal(str(i + 1), INT)
 
 
 def ordinal(node: Syntax) -> int | None:
