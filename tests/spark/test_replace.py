@@ -34,6 +34,7 @@ STATEMENTS = [
     "INSERT INTO t (v, k, p) REPLACE USING (k) SELECT v, k, p FROM n",
     "INSERT INTO t REPLACE USING (k, p) BY NAME SELECT p, v, k FROM n",
     "INSERT INTO t REPLACE USING (k) SELECT * FROM n WHERE k = 77",
+    "INSERT INTO t REPLACE USING (k) VALUES (3, 'v', 'y'), ((SELECT max(k) FROM n), 'w', 'x')",
     "INSERT INTO t REPLACE USING (k) SELECT k, 'new', 'x' FROM n WHERE k = 9",
 ]
 

@@ -18,12 +18,14 @@ from deltaplane.expr.written import conjuncts
 from deltaplane.queries.aggregates import AGGREGATES
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.generators import generated, generates
+from deltaplane.queries.pivots import Tools, pivoted, unpivoted
 from deltaplane.queries.plan import (
     Aggregation,
     Column,
     Exploded,
     Filter,
     Joined,
+    Lateral,
     Node,
     OneRow,
     Output,
@@ -42,6 +44,7 @@ from deltaplane.queries.rules import (
     converted,
     every,
     filtering,
+    lateral,
     number,
     only_one,
     ordinal,
@@ -68,6 +71,7 @@ from deltaplane.queries.syntax import (
     Join,
     Nested,
     Order,
+    Pivot,
     Query,
     Relation,
     Select,
@@ -75,6 +79,7 @@ from deltaplane.queries.syntax import (
     Star,
     Subquery,
     TableName,
+    Unpivot,
     Values,
     View,
     Window,
@@ -346,12 +351,16 @@ class Planner:
     def _items(self, select: Select, columns: Sequence[Column]) -> list[tuple[str, Syntax, int]]:
         """The columns of a result: name, resolved tree, token."""
         found: list[tuple[str, Syntax, int]] = []
+        aliased: dict[str, list[Syntax]] = {}
         for item in select.items:
             with self._cursor.located(item.token):
                 if isinstance(item, Star):
                     found += [(c.name, Ref((c.id,)), item.token) for c in starred(item, columns)]
-                else:
-                    found.append((title(item), resolved(item.value, columns), item.token))
+                    continue
+                tree = resolved(lateral(item.value, aliased, columns), columns)
+                found.append((title(item), tree, item.token))
+                if item.alias is not None and not isinstance(item.value, Ref):
+                    aliased.setdefault(item.alias.lower(), []).append(tree)
         return found
 
     def _aliased(
@@ -567,6 +576,12 @@ class Planner:
             return self._join(relation, names)
         if isinstance(relation, View):
             return self._view(relation, names)
+        if isinstance(relation, (Pivot, Unpivot)):
+            source = self._relation(relation.source, names)
+            columns = [*source.columns, *self._outer]
+            if isinstance(relation, Pivot):
+                return Planned(*pivoted(self._tools(names), source.node, columns, relation))
+            return Planned(*unpivoted(self._tools(names), source.node, columns, relation))
         if isinstance(relation, TableName):
             named = names.get(relation.parts[0].lower()) if len(relation.parts) == 1 else None
             if named is None:
@@ -591,7 +606,37 @@ class Planner:
         self.sources.append(source)
         return _titled(Planned(source, columns), name.columns, self, name.token)
 
+    def _tools(self, names: Names) -> Tools:
+        return Tools(
+            self._context,
+            lambda columns: self._scope(columns, names),
+            self._bound,
+            self._aggregate,
+            self._id,
+            self._cursor.located,
+        )
+
+    def _lateral(self, join: Join, names: Names) -> Planned:
+        left = self._relation(join.left, names)
+        around = self._outer, self._correlated
+        # The right one's text names columns of the left one, and of nothing around both.
+        self._outer, self._correlated = [replace(c, outer=True) for c in left.columns], set()
+        try:
+            right, of_left = self._relation(join.right, names), frozenset(self._correlated)
+        finally:
+            self._outer, self._correlated = around
+        columns = [*left.columns, *right.columns]
+        made = Lateral(left.node, right.node, join.kind, frozenset(left.ids), frozenset(right.ids), of_left)
+        if join.on is not None:
+            with self._cursor.located(join.token):
+                made.on = self._condition(self._scope(columns, names), join.on, "ON")
+                if contains(made.on.syntax, Subquery):
+                    refuse("a subquery in ON")
+        return Planned(made, columns)
+
     def _join(self, join: Join, names: Names) -> Planned:
+        if join.lateral:
+            return self._lateral(join, names)
         left, right = self._relation(join.left, names), self._relation(join.right, names)
         columns = [*left.columns, *right.columns]
         ids = frozenset(left.ids), frozenset(right.ids)

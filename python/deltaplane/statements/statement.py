@@ -103,7 +103,7 @@ class Clause:
             UnsupportedExpressionError: a subquery where there is no place for one.
         """
         start = cursor.at
-        clause = cls(cursor, start, cursor.expression())
+        clause = cls(cursor, start, cursor.with_subqueries() if subqueries else cursor.expression())
         if clause.has_subqueries and not subqueries:
             at = next(i for i in range(start, cursor.at) if cursor.tokens[i].text.lower() in BEGINNINGS)
             line, column = cursor.place_of(at)
