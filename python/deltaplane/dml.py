@@ -247,7 +247,7 @@ class RowCommands:
         rows = as_reader(source)
         settings = (writer_properties, commit_properties, post_commithook_properties)
 
-        def run(clauses: Sequence[Clause], dry_run: bool) -> dict[str, Any] | DryRun:
+        def run(clauses: Sequence[Clause], dry_run: bool, of_itself: bool) -> dict[str, Any] | DryRun:
             from deltaplane.commands.merge import Merge, merge
             from deltaplane.commands.rewriting import Settings
             from deltaplane.engine.local import Memory
@@ -260,6 +260,7 @@ class RowCommands:
                 target_alias=target_alias,
                 merge_schema=merge_schema,
                 memory=Memory(memory_limit or max_spill_size, temp_directory, max_temp_directory_size),
+                reads_others=of_itself,
             )
             return self._did(merge(self._target(), what, Settings(*settings, dry_run=dry_run)), MERGE_METRICS)
 

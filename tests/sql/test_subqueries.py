@@ -118,6 +118,40 @@ def test_what_has_no_meaning_is_refused(path: str, text: str, error: type[Except
     assert DeltaTable(path).version() == 0
 
 
+@pytest.mark.parametrize(
+    ("source", "reads"),
+    [
+        ("(SELECT x - 3 AS y FROM t WHERE x = 4)", "set"),
+        ("(SELECT x AS y FROM delta.`{}` o)", "set"),
+        ("(SELECT x AS y FROM t VERSION AS OF 0)", "rows"),
+        ("(SELECT y FROM s WHERE y = 1)", "rows"),
+        ("s", "rows"),
+    ],
+)
+def test_a_merge_rests_on_what_its_source_is_made_of(path: str, source: str, reads: str) -> None:
+    sql("UPDATE t SET y = x WHERE x = 1", tables={"t": path})
+    tables, given = {"t": path, "s": SOURCE}, source.format(path)
+    text = f"MERGE INTO t USING {given} AS s ON t.x = s.y AND t.p = 'a' AND t.x = 1 WHEN MATCHED THEN DELETE"
+    told = sql(text, tables=tables, dry_run=True)
+    assert (told.read_set.reads, told.rows["numTargetRowsDeleted"]) == (reads, 1)
+    stale = {**tables, "t": DeltaTable(path)}
+    DeltaTable(path).delete("p = 'b'")
+    if reads == "rows":
+        sql(text, tables=stale)
+        assert left(path) == [2]
+        return
+    with pytest.raises(ConcurrentDeleteReadException):
+        sql(text, tables=stale)
+    assert left(path) == [1, 2]
+
+
+def test_a_merge_of_a_table_with_itself(path: str) -> None:
+    text = "MERGE INTO t USING t s ON t.x = s.y AND t.p = 'a' WHEN MATCHED THEN UPDATE SET x = 20"
+    assert sql(text, tables={"t": path}, dry_run=True).read_set.reads == "set"
+    sql(text, tables={"t": path})
+    assert left(path) == [1, 3, 4, 20]
+
+
 # --- on Spark ---------------------------------------------------------------------------------------------------------
 
 
