@@ -6,7 +6,7 @@ Called by users, through `DeltaTable`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from deltaplane.merging import TableMerger
     from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
 
-__all__ = ["RowCommands"]
+__all__ = ["COMMON_METRICS", "RowCommands"]
 
 # What every command's metrics have, also where nothing was to do.
-_COMMON = ("num_added_files", "num_removed_files", "num_copied_rows", "execution_time_ms", "scan_time_ms")
+COMMON_METRICS = ("num_added_files", "num_removed_files", "num_copied_rows", "execution_time_ms", "scan_time_ms")
 
 
 class RowCommands:
@@ -93,7 +93,7 @@ class RowCommands:
         from deltaplane.commands.rewriting import Settings
 
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
-        return self._did(delete(self._target(), predicate, settings), ("num_deleted_rows", *_COMMON))
+        return self._did(delete(self._target(), predicate, settings), ("num_deleted_rows", *COMMON_METRICS))
 
     @overload
     def update(
@@ -178,7 +178,9 @@ class RowCommands:
 
         assignments = Assignments(self._snapshot.schema_json(), updates or {}, new_values or {})
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
-        return self._did(update(self._target(), assignments, predicate, settings), ("num_updated_rows", *_COMMON))
+        return self._did(
+            update(self._target(), assignments, predicate, settings), ("num_updated_rows", *COMMON_METRICS)
+        )
 
     def merge(
         self,
@@ -245,7 +247,7 @@ class RowCommands:
         rows = as_reader(source)
         settings = (writer_properties, commit_properties, post_commithook_properties)
 
-        def run(clauses: Sequence[Clause], dry_run: bool) -> dict[str, Any] | DryRun:
+        def run(clauses: Sequence[Clause], dry_run: bool, of_itself: bool) -> dict[str, Any] | DryRun:
             from deltaplane.commands.merge import Merge, merge
             from deltaplane.commands.rewriting import Settings
             from deltaplane.engine.local import Memory
@@ -258,6 +260,7 @@ class RowCommands:
                 target_alias=target_alias,
                 merge_schema=merge_schema,
                 memory=Memory(memory_limit or max_spill_size, temp_directory, max_temp_directory_size),
+                reads_others=of_itself,
             )
             return self._did(merge(self._target(), what, Settings(*settings, dry_run=dry_run)), MERGE_METRICS)
 
@@ -323,7 +326,17 @@ class RowCommands:
         from deltaplane.commands.rewriting import Settings
 
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
-        return self._did(purge(self._target(), partition_filters, settings), _COMMON)
+        return self._did(purge(self._target(), partition_filters, settings), COMMON_METRICS)
+
+    def run_command(
+        self, run: Callable[[Target], Done], always: Sequence[str] = COMMON_METRICS
+    ) -> dict[str, Any] | DryRun:
+        """Runs a command of another room on this version, and shows the one that it made.
+
+        Returns:
+            Its metrics, `always` among them, or what it would do.
+        """
+        return self._did(run(self._target()), always)
 
     def _target(self) -> Target:
         from deltaplane.commands.rewriting import Target

@@ -27,11 +27,12 @@ class PossibleConflict:
 class ReadSet:
     """What a command rests on.
 
-    `reads` are rows of the table: `nothing`, `rows`, each for itself, or the `table` as a whole. `condition` is met by
-    all rows that are read, None where they can be any; `removes` files are taken out, of `marks` files rows.
+    `reads` are rows of the table: `nothing`, `rows`, each for itself, a `set` of them, of which none may come or go, or the
+    `table` with its files. `condition` is met by all rows that are read, None where they can be any; `removes` files are
+    taken out, of `marks` files rows.
     """
 
-    reads: Literal["nothing", "rows", "table"] = "nothing"
+    reads: Literal["nothing", "rows", "set", "table"] = "nothing"
     condition: str | None = None
     isolation: str = "Serializable"
     removes: int = 0
@@ -71,6 +72,8 @@ class ReadSet:
             )
         if self.reads == "table":
             yield PossibleConflict("ConcurrentDeleteReadException", "whatever removes or rewrites a file of the table")
+        if self.reads == "set":
+            yield PossibleConflict("ConcurrentDeleteReadException", "whatever deletes or changes rows of the table")
         for app_id in self.app_ids:
             yield PossibleConflict("ConcurrentTransactionException", f"a version of the application {app_id!r}")
 

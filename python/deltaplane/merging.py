@@ -47,9 +47,15 @@ class TableMerger:
     [(2, 25), (3, 30), (4, 40)]
     """
 
-    def __init__(self, run: Callable[[Sequence[Clause], bool], dict[str, Any] | DryRun]) -> None:
+    def __init__(self, run: Callable[[Sequence[Clause], bool, bool], dict[str, Any] | DryRun]) -> None:
         self._run = run
         self._clauses: list[Clause] = []
+        self._of_itself = False
+
+    def with_source_of_itself(self) -> TableMerger:
+        """Says that the source was made of the table's own rows: then every change of rows by others is a conflict."""
+        self._of_itself = True
+        return self
 
     def when_matched_update(self, updates: Mapping[str, str], predicate: str | None = None) -> TableMerger:
         """Gives columns new values in rows that match: column (or field of a struct, by its path) → expression."""
@@ -113,7 +119,7 @@ class TableMerger:
                 committed.
         """
         check(self._clauses)
-        return self._run(self._clauses, dry_run)
+        return self._run(self._clauses, dry_run, self._of_itself)
 
     def _with(
         self,

@@ -27,16 +27,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.replace import Matching
-    from deltaplane.commands.rewriting import Settings
+    from deltaplane.commands.rewriting import Done, Settings
     from deltaplane.dry_run import DryRun
     from deltaplane.options import TableUri
 
 __all__ = [
     "OpenTable",
     "WriteResult",
+    "command_result",
     "commit_files",
     "rehearse_files",
     "rehearse_skipped",
+    "replaced_rows",
     "write_deltalake",
     "write_request",
     "write_rows",
@@ -200,22 +202,16 @@ def write_deltalake(
     location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
     known = table.storage_options if table is not None else None
     options = storage_options_text({**(known or {}), **(storage_options or {})})
-    if replace_on is None and (source_alias is not None or target_alias is not None):
-        raise InvalidArgumentError("source_alias and target_alias are names in replace_on: give a condition too")
-    matching = replace_using is not None or replace_on is not None
-    if matching and (mode != "overwrite" or predicate is not None or schema_mode == "overwrite"):
-        raise InvalidArgumentError(
-            "replace_using and replace_on need mode='overwrite', without a predicate or another schema"
-        )
-    if replace_using is not None and replace_on is not None:
-        raise InvalidArgumentError("replace_using and replace_on say both which rows are replaced: give one")
-    if matching or (mode == "overwrite" and isinstance(predicate, str) and schema_mode != "overwrite"):
-        from deltaplane.commands.replace import Matching
+    by = replaced_rows(
+        replace_using,
+        replace_on,
+        (source_alias, target_alias),
+        plain=mode == "overwrite" and predicate is None,
+        schema_mode=schema_mode,
+    )
+    if by is not None or (mode == "overwrite" and isinstance(predicate, str) and schema_mode != "overwrite"):
         from deltaplane.commands.rewriting import Settings
 
-        by = None if replace_using is None else Matching.using(replace_using)
-        if replace_on is not None:
-            by = Matching.on(replace_on, source_alias, target_alias)
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, target_file_size, dry_run)
         replacing = _Replacing(predicate, by, settings, schema_mode == "merge")
         replaced = replacing.of(location, options or None, data)
@@ -278,15 +274,50 @@ class _Replacing:
                 return None
             rows = as_reader(data)
             metrics = replace_where(target, rows, self.predicate, self.settings, merge_schema=self.merge_schema)
-        if not isinstance(metrics, dict):
-            return metrics
-        if "version" in metrics:
-            if snapshot.auto_compacts:
-                from deltaplane.commands.optimize import after_commit
+        return command_result(snapshot, metrics, "txn" if self.matching is None else "nothing")
 
-                after_commit(snapshot.update)
-            return WriteResult(metrics.pop("version"), metrics=metrics)
-        return WriteResult(None, skipped="txn" if self.matching is None else "nothing")
+
+def command_result(snapshot: _native.Snapshot, done: Done, skipped: str) -> WriteResult | DryRun:
+    """What a write says that a command on rows did; `skipped` is the reason where nothing was committed."""
+    if not isinstance(done, dict):
+        return done
+    if "version" not in done:
+        return WriteResult(None, skipped=skipped)
+    if snapshot.auto_compacts:
+        from deltaplane.commands.optimize import after_commit
+
+        after_commit(snapshot.update)
+    return WriteResult(done.pop("version"), metrics=done)
+
+
+def replaced_rows(
+    using: Sequence[str] | None,
+    on: str | None,
+    aliases: tuple[str | None, str | None],
+    *,
+    plain: bool,
+    schema_mode: str | None,
+) -> Matching | None:
+    """Which rows make room for new ones, as `replace_using` and `replace_on` say it; None where neither is given.
+
+    `plain`: the write overwrites, and no predicate says what.
+
+    Raises:
+        InvalidArgumentError: arguments that don't go together.
+    """
+    if on is None and aliases != (None, None):
+        raise InvalidArgumentError("source_alias and target_alias are names in replace_on: give a condition too")
+    if using is None and on is None:
+        return None
+    if not plain or schema_mode == "overwrite":
+        raise InvalidArgumentError(
+            "replace_using and replace_on need mode='overwrite', without a predicate or another schema"
+        )
+    if using is not None and on is not None:
+        raise InvalidArgumentError("replace_using and replace_on say both which rows are replaced: give one")
+    from deltaplane.commands.replace import Matching
+
+    return Matching.using(using) if using is not None else Matching.on(str(on), *aliases)
 
 
 def _about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:

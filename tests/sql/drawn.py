@@ -139,7 +139,11 @@ class Drawing:
             head + ", ".join(f"{item} AS c{i}" for i, item in enumerate(items)) + f" FROM {relation}{self.where(scope)}"
         )
         numbers = ", ".join(f"{i + 1}" for i in range(len(keys)))
-        made += f" GROUP BY {self.one_of('', '', 'ROLLUP ', 'CUBE ')}({numbers})" if keys else ""
+        made += (
+            f" GROUP BY {self.one_of(f'({numbers})', 'ALL', f'ROLLUP ({numbers})', f'CUBE ({numbers})')}"
+            if keys
+            else ""
+        )
         if self.chance.random() < 0.5:
             ways = ("", " DESC", " NULLS LAST", " DESC NULLS FIRST")
             made += f" ORDER BY {', '.join(f'{i + 1}{self.one_of(*ways)}' for i in range(len(items)))}"

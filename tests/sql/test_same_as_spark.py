@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import deltaplane
-from deltaplane import DeltaError, write_deltalake
+from deltaplane import DeltaError, DeltaTable, write_deltalake
 from sql import queries
 from sql.drawn import Drawing
 
@@ -116,6 +117,25 @@ def test_what_spark_refuses_is_refused(views: SparkSession, at: dict[str, str], 
         views.sql(query).toArrow()
     with pytest.raises(DeltaError):
         deltaplane.sql(query, tables=at)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("condition", queries.CONDITIONS)
+def test_commands_mean_the_rows_that_spark_selects(
+    views: SparkSession, at: dict[str, str], tmp_path: Path, condition: str
+) -> None:
+    meant = [row.id for row in views.sql(f"SELECT id FROM sales z WHERE {condition} ORDER BY id").collect()]
+    for vectors in ("false", "true"):
+        path = str(tmp_path / vectors)
+        shutil.copytree(at["sales"], path)
+        DeltaTable(path).alter.set_table_properties({"delta.enableDeletionVectors": vectors})
+        tables = {**at, "sales": path}
+        updated = deltaplane.sql(f"UPDATE sales z SET id = -id WHERE {condition}", tables=tables, dry_run=True)
+        deltaplane.sql(f"DELETE FROM sales AS z WHERE {condition}", tables=tables)
+        left = deltaplane.sql("SELECT id FROM sales", tables=tables)["id"].to_pylist()
+        assert sorted(left) == [n for n in range(1, 13) if n not in meant]
+        assert updated.rows.get("numUpdatedRows", 0) == len(meant)
+        assert updated.changed == bool(meant)
 
 
 def test_the_comparison_can_fail() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltaplane import expr
@@ -23,16 +24,41 @@ if TYPE_CHECKING:
 
     from deltaplane import _native
 
-__all__ = ["PLACE", "Condition"]
+__all__ = ["PLACE", "Condition", "Which", "condition_on", "met_by_all"]
 
 # The columns that say where a row stands.
 PLACE = ("_file", "_row")
 
 
-class Condition:
-    """A condition bound to one version of a table.
+@dataclass
+class Which:
+    """The rows of one version that a command is about.
 
-    `tree` is met by every row that is meant, as JSON for the core; `check` decides where that doesn't suffice.
+    `tree` is met by each of them, as JSON for the core; `is_exact` says that it suffices. `sql` is the whole condition.
+    With `reads_others` any row of the table may decide whether another one is meant.
+    """
+
+    sql: str | None = None
+    tree: str | None = None
+    is_exact: bool = True
+    reads_others: bool = False
+
+    def operation(self, name: str) -> Operation:
+        """A command on these rows, as the log knows it."""
+        return Operation(name, self.parameters, self.tree, condition=self.sql, reads_others=self.reads_others)
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What the history says of it."""
+        return {"predicate": json.dumps([] if self.sql is None else [self.sql])}
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The places of the rows, in batches of the columns `_file` and `_row`."""
+        raise NotImplementedError
+
+
+class Condition(Which):
+    """A condition on one row each, bound to one version of a table; `check` decides where the tree doesn't suffice.
 
     Raises:
         InvalidArgumentError: not a condition, or an unknown column.
@@ -40,34 +66,15 @@ class Condition:
     """
 
     def __init__(self, snapshot: _native.Snapshot, predicate: Predicate | None) -> None:
+        super().__init__(None if predicate is None else str(predicate))
         self._snapshot = snapshot
         self.check: Check | None = None
         if not isinstance(predicate, str):
             self.tree = expr.parse(predicate)
-            self.sql = None if predicate is None else str(predicate)
             return
-        self.sql = predicate
-        trees, complete = expr.necessary(predicate)
-        bound = [tree for tree in trees if self._binds(tree)]
-        self.tree = json.dumps(all_of([json.loads(tree) for tree in bound])) if bound else None
-        if not complete or len(bound) < len(trees):
+        self.tree, self.is_exact = met_by_all(snapshot, predicate)
+        if not self.is_exact:
             self.check = compile_boolean(predicate, snapshot.schema_json(), now_us=time.time_ns() // 1000)
-
-    def operation(self, name: str) -> Operation:
-        """A command on these rows, as the log knows it."""
-        return Operation(name, self.parameters, self.tree, condition=self.sql)
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """What the history says of it."""
-        return {"predicate": json.dumps([] if self.sql is None else [self.sql])}
-
-    def _binds(self, tree: str) -> bool:
-        try:
-            self._snapshot.scan([], tree)
-        except UnsupportedExpressionError:
-            return False
-        return True
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The places of the rows, in batches of the columns `_file` and `_row`."""
@@ -76,3 +83,24 @@ class Condition:
             return
         for batch in Scan(self._snapshot.scan([*self.check.columns, *PLACE], self.tree, encoded_files=True)):
             yield self.check.met(batch).select(list(PLACE))
+
+
+def condition_on(snapshot: _native.Snapshot, given: Predicate | Which | None) -> Which:
+    """What a command is given, bound to the version that it reads."""
+    return given if isinstance(given, Which) else Condition(snapshot, given)
+
+
+def met_by_all(snapshot: _native.Snapshot, condition: str) -> tuple[str | None, bool]:
+    """A tree, as JSON, that every row meets which meets a condition, None for all rows; and whether it is all of it."""
+    trees, complete = expr.necessary(condition)
+    bound = [tree for tree in trees if _binds(snapshot, tree)]
+    tree = json.dumps(all_of([json.loads(tree) for tree in bound])) if bound else None
+    return tree, complete and len(bound) == len(trees)
+
+
+def _binds(snapshot: _native.Snapshot, tree: str) -> bool:
+    try:
+        snapshot.scan([], tree)
+    except UnsupportedExpressionError:
+        return False
+    return True

@@ -6,20 +6,20 @@ Whole files go without being read; of others the rows are marked in a deletion v
 
 from __future__ import annotations
 
-from deltaplane.commands.condition import Condition
+from deltaplane.commands.condition import Which, condition_on
 from deltaplane.commands.rewriting import Done, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
 __all__ = ["delete", "delete_rows"]
 
 
-def delete(target: Target, predicate: Predicate | None, settings: Settings) -> Done:
+def delete(target: Target, predicate: Predicate | Which | None, settings: Settings) -> Done:
     """Deletes rows in one commit."""
-    condition = Condition(target.snapshot, predicate)
+    condition = condition_on(target.snapshot, predicate)
     return rewriting(target, condition.operation("DELETE"), settings, lambda job: delete_rows(job, condition))
 
 
-def delete_rows(job: Rewriting, condition: Condition) -> dict[str, int] | None:
+def delete_rows(job: Rewriting, condition: Which) -> dict[str, int] | None:
     """The steps of one DELETE."""
     rows = job.pick(condition)
     if job.native.picked_files == 0:

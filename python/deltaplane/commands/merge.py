@@ -39,7 +39,8 @@ _SOURCE = "(SELECT rowid AS sid, * FROM source) s"
 
 @dataclass(frozen=True)
 class Merge:
-    """A MERGE as the user gives it; `source` is anything that gives record batches of `source_schema`."""
+    """A MERGE as the user gives it; `source` is anything that gives record batches of `source_schema`. With `reads_others` it
+    was made of the table's own rows, any of which may decide what becomes of another one."""
 
     source: pa.RecordBatchReader
     predicate: str
@@ -50,6 +51,7 @@ class Merge:
     memory: Memory | None = None
     operation: str = "MERGE"
     parameters: Mapping[str, str] | None = None
+    reads_others: bool = False
 
 
 def merge(target: Target, what: Merge, settings: Settings) -> Done:
@@ -74,7 +76,10 @@ def merge(target: Target, what: Merge, settings: Settings) -> Done:
         by_source = bool(plan.of_kind("not_matched_by_source"))
         parameters = what.parameters or _said(what)
         reads = None if by_source else matching
-        operation = Operation(what.operation, parameters, reads, incoming, condition=what.predicate)
+        others = what.reads_others
+        operation = Operation(
+            what.operation, parameters, reads, incoming, condition=what.predicate, reads_others=others
+        )
         return rewriting(target, operation, settings, lambda job: _Run(job, target, plan, engine, matching).run())
 
 

@@ -32,7 +32,7 @@ from deltaplane.properties import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane.commands.condition import Condition
+    from deltaplane.commands.condition import Which
 
 __all__ = ["Done", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
@@ -65,7 +65,8 @@ class Operation:
     """What a command is to the log.
 
     `parameters` go to the history; `reads` is a tree that every row meets which the command reads, as JSON, None for
-    all rows, and `condition` says it in words; `incoming` are the columns of rows that it brings; without `data_change`
+    all rows, and `condition` says it in words; with `reads_others` it depends on any row of the table what becomes of
+    these; `incoming` are the columns of rows that it brings; without `data_change`
     rows only move. With `unmap` the table's column mapping ends.
     """
 
@@ -76,6 +77,7 @@ class Operation:
     data_change: bool = True
     condition: str | None = None
     unmap: bool = False
+    reads_others: bool = False
 
 
 class Rewriting:
@@ -95,6 +97,7 @@ class Rewriting:
             "operation_parameters": operation.parameters,
             "data_change": operation.data_change,
             "predicate": operation.reads,
+            "reads_others": operation.reads_others,
             "incoming": operation.incoming,
             "unmap": operation.unmap,
             "files": file_request(settings.writer, settings.target_file_size),
@@ -125,9 +128,9 @@ class Rewriting:
         """One of the command's phases, for whoever watches."""
         return phase(self._operation.name, self.location, name)
 
-    def pick(self, condition: Condition) -> int | None:
+    def pick(self, condition: Which) -> int | None:
         """Picks the rows that the condition means; returns their number, None if the log doesn't tell it."""
-        if condition.check is None and self.native.selects_files:
+        if condition.is_exact and self.native.selects_files:
             with self.phase("find"):
                 rows = self.native.pick_files()
             self.found()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from deltaplane.arrow_io import Scan
 from deltaplane.commands.assignments import Assignments
 from deltaplane.commands.changed_rows import ChangedRows, PatchedRows
-from deltaplane.commands.condition import Condition
+from deltaplane.commands.condition import Which, condition_on
 from deltaplane.commands.rewriting import Done, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["update"]
 
 
-def update(target: Target, assignments: Assignments, predicate: Predicate | None, settings: Settings) -> Done:
+def update(target: Target, assignments: Assignments, predicate: Predicate | Which | None, settings: Settings) -> Done:
     """Updates rows in one commit."""
-    condition = Condition(target.snapshot, predicate)
+    condition = condition_on(target.snapshot, predicate)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         job.pick(condition)

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr.program import compile_expressions
-from deltaplane.expr.syntax import Call, Literal, Syntax
+from deltaplane.expr.syntax import Call, Literal, Name, Syntax
 from deltaplane.expr.types import INT
 from deltaplane.options import VersionLike
 from deltaplane.queries.aggregates import AGGREGATES
@@ -27,6 +27,8 @@ from deltaplane.queries.syntax import (
     Join,
     Nested,
     Order,
+    Pivot,
+    PivotValue,
     Query,
     Relation,
     Select,
@@ -34,6 +36,7 @@ from deltaplane.queries.syntax import (
     Star,
     Subquery,
     TableName,
+    Unpivot,
     Values,
     View,
     Window,
@@ -86,6 +89,7 @@ class Grammar(Cursor):
         """With `own_queries` off, queries that end a statement are another engine's to read."""
         super().__init__(text)
         self.own_queries = own_queries
+        self.passes_subqueries = False
         self.ignored = False
 
     def last_query(self) -> Query:
@@ -98,6 +102,16 @@ class Grammar(Cursor):
         if start == self.at:
             self.expected("a query")
         return Query(Values(()))
+
+    def aliased_query(self) -> Query:
+        """As `last_query`, for one that a name may follow."""
+        if self.own_queries:
+            return self.query()
+        if not self.take("("):
+            self.expected("a query in parentheses, which the name for its rows follows")
+        made = self.passed_query()
+        self.expect(")")
+        return made
 
     def refuse(self, what: str) -> NoReturn:
         line, column = self.line_and_column(self.place())
@@ -123,6 +137,28 @@ class Grammar(Cursor):
         offset = self.whole_number("a number of rows") if self.take("offset") else 0
         self.depth -= 1
         return Query(body, named, order, limit, offset)
+
+    def subquery(self) -> Query:
+        """The query of a subquery, with the parenthesis behind it."""
+        made = self.passed_query() if self.passes_subqueries else self.query()
+        self.expect(")")
+        return made
+
+    def passed_query(self) -> Query:
+        """Passes over another engine's query in parentheses."""
+        depth = 0
+        while self.at < len(self.tokens) and (depth or self.peek() != ")"):
+            depth += {"(": 1, ")": -1}.get(self.peek(), 0)
+            self.at += 1
+        return Query(Values(()))
+
+    def with_subqueries(self) -> Syntax:
+        """An expression whose subqueries are another engine's where queries are."""
+        self.passes_subqueries = not self.own_queries
+        try:
+            return self.expression()
+        finally:
+            self.passes_subqueries = False
 
     def deeper(self) -> None:
         """Counts what is nested: deeper text than the parser's bound is refused."""
@@ -234,7 +270,7 @@ class Grammar(Cursor):
             items.append(self.item())
         source = self.relations() if self.take("from") else None
         while source is not None and self.peek() == "lateral" and self.peek(1) == "view":
-            source = self.view(source)
+            source = self.pivoted(self.view(source))
         if self.peek() in _LATER_CLAUSES:
             self.refuse(self.peek().upper())
         where_token = self.at + 1
@@ -314,8 +350,6 @@ class Grammar(Cursor):
     def group(self) -> tuple[tuple[Item, ...], tuple[tuple[int, ...], ...] | None]:
         """What rows are grouped by, and the sets of it if there are several."""
         self.expect("by")
-        if self.peek() == "all" and self.peek(1) != "(":
-            self.refuse("GROUP BY ALL")
         items: list[Item] = []
         sets: list[tuple[int, ...]] = [()]
         several = False
@@ -375,8 +409,6 @@ class Grammar(Cursor):
 
     def order(self) -> tuple[Order, ...]:
         self.expect("by")
-        if self.peek() == "all" and self.peek(1) not in ("(", "."):
-            self.refuse("ORDER BY ALL")
         found = []
         while True:
             token = self.at
@@ -400,10 +432,100 @@ class Grammar(Cursor):
         while self.peek() == ",":
             token = self.at
             self.at += 1
-            if self.peek() == "lateral":
-                self.refuse("LATERAL")
-            made = self.joined(Join(made, self.relation(), "cross", token=token))
+            made = self.joined(self.lateral(made, "cross", token) or Join(made, self.relation(), "cross", token=token))
         return made
+
+    def lateral(self, left: Relation, kind: str, token: int) -> Relation | None:
+        """What LATERAL joins to the relations before it, if that comes next."""
+        if not self.take("lateral"):
+            return None
+        if kind not in ("inner", "cross", "left"):
+            self.wrong("expected an inner, a cross or a left join before LATERAL", self.tokens[token].start)
+        if self.peek() in GENERATORS and self.peek(1) == "(":
+            return self.generator(left, kind)
+        start = self.at
+        self.expect("(")
+        query = self.query()
+        self.expect(")")
+        right = self.nested(query, start)
+        on = self.expression() if kind != "cross" and self.take("on") else None
+        if self.peek() == "using":
+            self.wrong("expected ON: LATERAL takes no USING")
+        return Join(left, right, kind, on, (), token, True)
+
+    def generator(self, left: Relation, kind: str) -> View:
+        """A row for each element, as of a LATERAL VIEW."""
+        token = self.at
+        call = self.expression()
+        assert isinstance(call, Call)
+        alias = self.alias()
+        columns = tuple(self.listed(lambda: self.name("a column's name"))) if alias and self.peek() == "(" else ()
+        if kind != "cross" and self.take("on") and not self.take("true"):
+            self.refuse(f"a condition on LATERAL {call.name}")
+        return View(left, call, kind == "left", alias or "", columns, token)
+
+    def pivoted(self, source: Relation) -> Relation:
+        """A relation with what PIVOT and UNPIVOT make of it."""
+        while True:
+            token = self.at
+            if self.take("pivot"):
+                source = self.pivot(source, token)
+            elif self.take("unpivot"):
+                source = self.unpivot(source, token)
+            else:
+                return source
+
+    def pivot(self, source: Relation, token: int) -> Pivot:
+        self.expect("(")
+        aggregates = [self.named_item()]
+        while self.take(","):
+            aggregates.append(self.named_item())
+        self.expect("for")
+        several = self.peek() == "("
+        columns = self.listed(self.column_item) if several else [self.column_item()]
+        self.expect("in")
+        values = self.listed(lambda: self.pivot_value(len(columns) if several else None))
+        self.expect(")")
+        return Pivot(source, tuple(aggregates), tuple(columns), tuple(values), self.alias(), token)
+
+    def named_item(self) -> Item:
+        token = self.at
+        value = self.expression()
+        text = self.text_from(token)
+        return Item(value, text, self.alias(), token)
+
+    def column_item(self) -> Item:
+        token = self.at
+        return Item(Name(self.names("a column's name")), self.text_from(token), None, token)
+
+    def pivot_value(self, several: int | None) -> PivotValue:
+        token = self.at
+        parts = tuple(self.listed(self.expression)) if several is not None else (self.expression(),)
+        if len(parts) != (several or 1):
+            self.wrong(f"expected {several} values, found {len(parts)}", self.tokens[token].start)
+        return PivotValue(parts, self.alias(), token)
+
+    def unpivot(self, source: Relation, token: int) -> Unpivot:
+        nulls = self.take("include", "nulls")
+        if not nulls:
+            self.take("exclude", "nulls")
+        self.expect("(")
+        several = self.peek() == "("
+        titles = self.listed(lambda: self.name("a column's name")) if several else [self.name("a column's name")]
+        self.expect("for")
+        name = self.name("a column's name")
+        self.expect("in")
+
+        def group() -> tuple[tuple[Item, ...], str | None]:
+            start = self.at
+            columns = tuple(self.listed(self.column_item)) if several else (self.column_item(),)
+            if len(columns) != len(titles):
+                self.wrong(f"expected {len(titles)} columns, found {len(columns)}", self.tokens[start].start)
+            return columns, self.alias()
+
+        groups = self.listed(group)
+        self.expect(")")
+        return Unpivot(source, tuple(titles), name, tuple(groups), nulls, self.alias(), token)
 
     def view(self, source: Relation) -> View:
         """LATERAL VIEW over the relations before it."""
@@ -422,6 +544,7 @@ class Grammar(Cursor):
 
     def joined(self, left: Relation) -> Relation:
         while True:
+            left = self.pivoted(left)
             token = self.at
             if self.peek() == "natural":
                 self.refuse("NATURAL JOIN")
@@ -431,8 +554,10 @@ class Grammar(Cursor):
                     self.at += 1
                     self.expected("JOIN")
                 return left
-            if self.peek() == "lateral":
-                self.refuse("LATERAL")
+            beside = self.lateral(left, kind, token)
+            if beside is not None:
+                left = beside
+                continue
             right = self.relation()
             on: Syntax | None = None
             using: tuple[str, ...] = ()
@@ -446,6 +571,8 @@ class Grammar(Cursor):
 
     def relation(self) -> Relation:
         """A table, or a query or a join in parentheses."""
+        if self.take("lateral") and (self.peek() != "(" or self.peek(1) not in BEGINNINGS):
+            self.expected("a query in parentheses")
         if self.peek() == "values" and self.peek(1) == "(":
             token = self.at
             return self.nested(Query(self.values()), token)
@@ -537,9 +664,7 @@ class Grammar(Cursor):
         name = self.peek()
         if name == "exists" and self.peek(2) in BEGINNINGS:
             self.at += 2
-            query = self.query()
-            self.expect(")")
-            return Subquery("exists", (), query)
+            return Subquery("exists", (), self.subquery())
         if name in WINDOW_FUNCTIONS:
             self.at += 2
             return self.window_function(name)
@@ -673,17 +798,13 @@ class Grammar(Cursor):
     def tested(self, value: Syntax) -> Syntax | None:
         if self.peek() == "in" and self.peek(1) == "(" and self.peek(2) in BEGINNINGS:
             self.at += 2
-            query = self.query()
-            self.expect(")")
-            return Subquery("in", (value,), query)
+            return Subquery("in", (value,), self.subquery())
         return super().tested(value)
 
     def primary(self) -> Syntax:
         if self.peek() == "(" and self.peek(1) in BEGINNINGS:
             self.at += 1
-            query = self.query()
-            self.expect(")")
-            return Subquery("scalar", (), query)
+            return Subquery("scalar", (), self.subquery())
         return super().primary()
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "Filter",
     "Held",
     "Joined",
+    "Lateral",
     "Node",
     "OneRow",
     "Output",
@@ -32,6 +33,7 @@ __all__ = [
     "Sort",
     "SortKey",
     "Source",
+    "Unpivoted",
     "Value",
     "Windowed",
     "refs",
@@ -323,6 +325,53 @@ class Joined:
         for side, ids, node in (("l", self.left_ids, self.left), ("r", self.right_ids, self.right)):
             met = (conditions if side in where else []) + (joins if side in on else [])
             node.narrow([c for c in met if refs(c) and refs(c) <= ids])
+
+
+@dataclass
+class Lateral:
+    """Rows beside each row of `left`, of which the right relation's text names the columns `names`."""
+
+    left: Node
+    right: Node
+    kind: str
+    left_ids: frozenset[str]
+    right_ids: frozenset[str]
+    names: frozenset[str]
+    on: Value | None = None
+
+    def render(self, needed: Sequence[str]) -> str:
+        every = _with(needed, self.on.uses if self.on is not None else frozenset())
+        left = self.left.render(_with([id for id in every if id in self.left_ids], self.names))
+        right = self.right.render([id for id in every if id in self.right_ids])
+        on = "true" if self.on is None else self.on.typed.sql
+        join = "LEFT JOIN" if self.kind == "left" else "JOIN"
+        return f"SELECT {_list(needed)} FROM ({left}) {join} LATERAL ({right}) ON {on}"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        self.left.narrow([c for c in conditions if refs(c) and refs(c) <= self.left_ids])
+        self.right.narrow([])
+
+
+@dataclass
+class Unpivoted:
+    """A row for each of `names`, with that name, and with the values that the lists have for it, by the new ids."""
+
+    child: Node
+    name: str
+    names: Sequence[str]
+    lists: Mapping[str, Sequence[Value]]
+
+    def render(self, needed: Sequence[str]) -> str:
+        below = [id for id in needed if id != self.name and id not in self.lists]
+        made = {self.name: list(self.names)}
+        made |= {id: [v.typed.sql for v in values] for id, values in self.lists.items() if id in needed}
+        uses = frozenset().union(*(v.uses for id in made if id != self.name for v in self.lists[id]))
+        rows = ", ".join([*below, *(f"unnest([{', '.join(texts)}]) AS {id}" for id, texts in made.items())])
+        return f"SELECT {_list(needed)} FROM (SELECT {rows} FROM ({self.child.render(_with(below, uses))}))"
+
+    def narrow(self, conditions: list[Syntax]) -> None:
+        own = {self.name, *self.lists}
+        self.child.narrow([c for c in conditions if refs(c) and not refs(c) & own])
 
 
 @dataclass

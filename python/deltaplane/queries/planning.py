@@ -18,12 +18,14 @@ from deltaplane.expr.written import conjuncts
 from deltaplane.queries.aggregates import AGGREGATES
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.generators import generated, generates
+from deltaplane.queries.pivots import Tools, pivoted, unpivoted
 from deltaplane.queries.plan import (
     Aggregation,
     Column,
     Exploded,
     Filter,
     Joined,
+    Lateral,
     Node,
     OneRow,
     Output,
@@ -40,7 +42,10 @@ from deltaplane.queries.plan import (
 from deltaplane.queries.rules import (
     comparable,
     converted,
+    every,
     filtering,
+    lateral,
+    number,
     only_one,
     ordinal,
     sort_key,
@@ -49,7 +54,16 @@ from deltaplane.queries.rules import (
     together,
     unqualified,
 )
-from deltaplane.queries.scopes import Scope, aggregates, contains, matching, resolved, rewritten, windows
+from deltaplane.queries.scopes import (
+    Scope,
+    aggregates,
+    beside_aggregates,
+    contains,
+    matching,
+    resolved,
+    rewritten,
+    windows,
+)
 from deltaplane.queries.syntax import (
     Aggregate,
     Body,
@@ -57,6 +71,7 @@ from deltaplane.queries.syntax import (
     Join,
     Nested,
     Order,
+    Pivot,
     Query,
     Relation,
     Select,
@@ -64,6 +79,7 @@ from deltaplane.queries.syntax import (
     Star,
     Subquery,
     TableName,
+    Unpivot,
     Values,
     View,
     Window,
@@ -163,6 +179,17 @@ class Planner:
             columns.append(new)
         return Planned(Project(planned.node, outputs), columns)
 
+    def chosen(self, name: TableName, where: Syntax, token: int, beside: Sequence[tuple[str, SparkType]]) -> Planned:
+        """The rows of a table that meet a condition of WHERE, as columns that stand beside the table's own."""
+        made = self._table(name)
+        assert isinstance(made.node, Source)
+        scope = self._scope(made.columns, {})
+        with self._cursor.located(token):
+            condition = self._condition(scope, filtering(where), "WHERE")
+        columns = [Column(self._id(), title, of) for title, of in beside]
+        made.node.fields = {**made.node.fields, **{c.id: c.name for c in columns}}
+        return Planned(Filter(made.node, condition), columns)
+
     # --- bodies -------------------------------------------------------------------------------------------------------
 
     def _body(self, body: Body, names: Names) -> Planned:
@@ -248,7 +275,8 @@ class Planner:
         select, node, made_of = self._generated(select, node, scope)
         scope = self._scope([*source.columns, *made_of], names)
         items = self._items(select, source.columns)
-        keys = [(o, self._sort_tree(o, items, source.columns)) for o in order]
+        select = self._grouped_by_all(select, items, source.columns)
+        keys = self._sort_trees(order, items, source.columns)
         trees = [tree for _, tree, _ in items] + [tree for _, tree in keys]
         having = None
         if select.having is not None:
@@ -317,18 +345,22 @@ class Planner:
 
     def _ordered(self, made: Planned, order: Sequence[Order], names: Names) -> Planned:
         items: list[tuple[str, Syntax, int]] = [(c.name, Ref((c.id,)), 0) for c in made.columns]
-        keys = [(o, self._sort_tree(o, items, made.columns)) for o in order]
+        keys = self._sort_trees(order, items, made.columns)
         return self._projected(made.node, self._scope(made.columns, names), False, items, keys)
 
     def _items(self, select: Select, columns: Sequence[Column]) -> list[tuple[str, Syntax, int]]:
         """The columns of a result: name, resolved tree, token."""
         found: list[tuple[str, Syntax, int]] = []
+        aliased: dict[str, list[Syntax]] = {}
         for item in select.items:
             with self._cursor.located(item.token):
                 if isinstance(item, Star):
                     found += [(c.name, Ref((c.id,)), item.token) for c in starred(item, columns)]
-                else:
-                    found.append((title(item), resolved(item.value, columns), item.token))
+                    continue
+                tree = resolved(lateral(item.value, aliased, columns), columns)
+                found.append((title(item), tree, item.token))
+                if item.alias is not None and not isinstance(item.value, Ref):
+                    aliased.setdefault(item.alias.lower(), []).append(tree)
         return found
 
     def _aliased(
@@ -358,14 +390,23 @@ class Planner:
             return resolved(name, columns)
         return made[0]
 
+    def _sort_trees(
+        self, order: Sequence[Order], items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]
+    ) -> list[tuple[Order, Syntax]]:
+        """The keys of an order; ALL are the columns of the result, from left to right."""
+        titles = {title.lower() for title, _, _ in items}
+        if len(order) == 1 and every(order[0].value, columns) and "all" not in titles:
+            order = [replace(order[0], value=number(i)) for i in range(len(items))]
+        return [(o, self._sort_tree(o, items, columns)) for o in order]
+
     def _sort_tree(self, order: Order, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
         with self._cursor.located(order.token):
-            number = ordinal(order.value)
-            if number is None:
+            place = ordinal(order.value)
+            if place is None:
                 return self._aliased(order.value, items, columns, "ORDER BY")
-            if not 1 <= number <= len(items):
-                raise InvalidArgumentError(f"the result has no column {number}")
-            return items[number - 1][1]
+            if not 1 <= place <= len(items):
+                raise InvalidArgumentError(f"the result has no column {place}")
+            return items[place - 1][1]
 
     def _generated(self, select: Select, node: Node, scope: Scope) -> tuple[Select, Node, list[Column]]:
         """The rows made more by a generator among the columns, and columns of it in its place."""
@@ -431,6 +472,25 @@ class Planner:
 
     # --- groups -------------------------------------------------------------------------------------------------------
 
+    def _grouped_by_all(
+        self, select: Select, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]
+    ) -> Select:
+        """GROUP BY ALL written out: the columns of the result that hold no aggregate function."""
+        if select.sets is not None or len(select.group_by) != 1 or not every(select.group_by[0].value, columns):
+            return select
+        every_item = select.group_by[0]
+        keys = [i for i, (_, tree, _) in enumerate(items) if not contains(tree, Aggregate)]
+        with self._cursor.located(every_item.token):
+            for kind, what in ((Window, "a window function"), (Subquery, "a subquery")):
+                if any(contains(items[i][1], kind) for i in keys):
+                    refuse(f"GROUP BY ALL with {what} among the keys")
+            if not keys and any(beside_aggregates(tree) for _, tree, _ in items):
+                raise InvalidArgumentError(
+                    "GROUP BY ALL finds no key: a column stands beside an aggregate function in one expression; select it "
+                    "by itself too, or name the keys"
+                )
+        return replace(select, group_by=tuple(replace(every_item, value=number(i), text=items[i][0]) for i in keys))
+
     def _aggregated(
         self,
         node: Node,
@@ -486,11 +546,11 @@ class Planner:
             return rewritten(tree, replaced)
 
     def _group_tree(self, item: Item, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
-        number = ordinal(item.value)
-        if number is not None:
-            if not 1 <= number <= len(items):
-                raise InvalidArgumentError(f"the result has no column {number}")
-            tree = items[number - 1][1]
+        place = ordinal(item.value)
+        if place is not None:
+            if not 1 <= place <= len(items):
+                raise InvalidArgumentError(f"the result has no column {place}")
+            tree = items[place - 1][1]
         elif isinstance(item.value, Name) and not matching(item.value.parts, columns)[0]:
             tree = self._output(item.value, items, columns)
         else:
@@ -516,6 +576,12 @@ class Planner:
             return self._join(relation, names)
         if isinstance(relation, View):
             return self._view(relation, names)
+        if isinstance(relation, (Pivot, Unpivot)):
+            source = self._relation(relation.source, names)
+            columns = [*source.columns, *self._outer]
+            if isinstance(relation, Pivot):
+                return Planned(*pivoted(self._tools(names), source.node, columns, relation))
+            return Planned(*unpivoted(self._tools(names), source.node, columns, relation))
         if isinstance(relation, TableName):
             named = names.get(relation.parts[0].lower()) if len(relation.parts) == 1 else None
             if named is None:
@@ -540,7 +606,37 @@ class Planner:
         self.sources.append(source)
         return _titled(Planned(source, columns), name.columns, self, name.token)
 
+    def _tools(self, names: Names) -> Tools:
+        return Tools(
+            self._context,
+            lambda columns: self._scope(columns, names),
+            self._bound,
+            self._aggregate,
+            self._id,
+            self._cursor.located,
+        )
+
+    def _lateral(self, join: Join, names: Names) -> Planned:
+        left = self._relation(join.left, names)
+        around = self._outer, self._correlated
+        # The right one's text names columns of the left one, and of nothing around both.
+        self._outer, self._correlated = [replace(c, outer=True) for c in left.columns], set()
+        try:
+            right, of_left = self._relation(join.right, names), frozenset(self._correlated)
+        finally:
+            self._outer, self._correlated = around
+        columns = [*left.columns, *right.columns]
+        made = Lateral(left.node, right.node, join.kind, frozenset(left.ids), frozenset(right.ids), of_left)
+        if join.on is not None:
+            with self._cursor.located(join.token):
+                made.on = self._condition(self._scope(columns, names), join.on, "ON")
+                if contains(made.on.syntax, Subquery):
+                    refuse("a subquery in ON")
+        return Planned(made, columns)
+
     def _join(self, join: Join, names: Names) -> Planned:
+        if join.lateral:
+            return self._lateral(join, names)
         left, right = self._relation(join.left, names), self._relation(join.right, names)
         columns = [*left.columns, *right.columns]
         ids = frozenset(left.ids), frozenset(right.ids)
@@ -578,8 +674,8 @@ class Planner:
             (here if between and not fails else rest).append(one)
         if here:
             joins = [node.on.syntax] if node.on is not None else []
-            every = (*joins, *here)
-            node.on = self._bound(scope, every[0] if len(every) == 1 else Call("and", every))
+            both = (*joins, *here)
+            node.on = self._bound(scope, both[0] if len(both) == 1 else Call("and", both))
             node.kind = "inner"
         return rest
 
@@ -665,10 +761,10 @@ class Planner:
     # --- odds and ends ------------------------------------------------------------------------------------------------
 
     def _id(self) -> str:
-        number = next(self._numbers)
-        if number > _MOST_COLUMNS:
+        count = next(self._numbers)
+        if count > _MOST_COLUMNS:
             raise UnsupportedExpressionError("the query is too large for the embedded engine: give spark= for it")
-        return f"q{number}"
+        return f"q{count}"
 
     def _start(self, token: int) -> int:
         return self._cursor.tokens[token].start

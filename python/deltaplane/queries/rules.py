@@ -5,7 +5,7 @@ Knows no plan. Called by `planning`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
@@ -13,16 +13,19 @@ from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import common
 from deltaplane.expr.syntax import Call, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
-from deltaplane.expr.types import INT, SparkType
+from deltaplane.expr.types import INT, STRING, SparkType
 from deltaplane.queries.aggregates import normal
-from deltaplane.queries.plan import Column, Output, SortKey, Value
-from deltaplane.queries.scopes import matching
-from deltaplane.queries.syntax import Item, Order, Star, Subquery
+from deltaplane.queries.plan import Column, Output, Ref, SortKey, Value
+from deltaplane.queries.scopes import matching, rewritten
+from deltaplane.queries.syntax import Aggregate, Item, Order, Star, Subquery, Window
 
 __all__ = [
     "comparable",
     "converted",
+    "every",
     "filtering",
+    "lateral",
+    "number",
     "only_one",
     "ordinal",
     "sort_key",
@@ -75,11 +78,55 @@ def filtering(condition: Syntax) -> Syntax:
     return condition
 
 
+def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequence[Column]) -> Syntax:
+    """An expression of SELECT with the columns before it that it names by their aliases.
+
+    Columns of the relations come first, those of the query around a subquery last.
+    """
+    own = [c for c in columns if not c.outer]
+
+    def change(one: Syntax) -> Syntax | None:
+        if isinstance(one, (Aggregate, Window)):
+            args = tuple(rewritten(arg, change) for arg in one.args)
+            given = one.where if isinstance(one, Aggregate) else None
+            where = None if given is None else rewritten(given, change)
+            if (args, where) != (one.args, given):
+                raise InvalidArgumentError(
+                    f"`{one.name}` takes no alias of a column before it: write the expression out"
+                )
+            return one
+        if isinstance(one, Ref) or not isinstance(one, Name) or matching(one.parts, own)[0]:
+            return None
+        found = aliased.get(one.parts[0].lower(), ())
+        if len(found) > 1:
+            raise InvalidArgumentError(f"`{one.parts[0]}` could be any of several columns before it")
+        if not found:
+            return None
+        made = found[0]
+        for field in one.parts[1:]:
+            made = Call(".", (made, Literal(field, STRING)))
+        return made
+
+    return rewritten(node, change) if aliased else node
+
+
 def title(item: Item) -> str:
     """What a column of a result is called."""
     if item.alias is not None:
         return item.alias
     return item.value.parts[-1] if isinstance(item.value, Name) else item.text
+
+
+def every(node: Syntax, columns: Sequence[Column]) -> bool:
+    """Whether an expression is the word ALL, which no column is called by."""
+    return (
+        isinstance(node, Name) and [p.lower() for p in node.parts] == ["all"] and not matching(node.parts, columns)[0]
+    )
+
+
+def number(i: int) -> Literal:
+    """The expression that stands for a column of the result, counted from 0."""
+    return Literal(str(i + 1), INT)
 
 
 def ordinal(node: Syntax) -> int | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = ["Prepared", "prepared"]
+__all__ = ["Prepared", "bounded", "opened", "prepared"]
 
 # The rules that neither compute anything otherwise nor evaluate what a filter or CASE would have kept from it.
 _WANTED = frozenset(
@@ -70,25 +70,12 @@ class Prepared:
         """
         import pyarrow as pa
 
-        with _bounded():
+        with bounded():
             node, facts = from_log(self._planned.node, self._catalog.opened)
             node.narrow([])
             text = node.render(self._planned.ids)
-        streams = [_Stream(source, self._catalog.opened[source.name]) for source in self._planner.sources]
-        connection = connect()
-        try:
-            disable_optimizers(connection, _unwanted(connection, self._planner.throws))
-            for stream in streams:
-                connection.register(stream.name, stream)
-            for name, table in (*facts, *self._planner.held):
-                connection.register(name, table)
+        with opened(self._planner, self._catalog, facts) as connection:
             made = connection.sql(text).to_arrow_table()
-        except Exception as e:
-            for stream in streams:
-                stream.raise_error()
-            raise explained(e) from e
-        finally:
-            connection.close()
         columns = []
         for values, column in zip(made.columns, self._planned.columns, strict=True):
             assert column.type is not None
@@ -101,12 +88,38 @@ class Prepared:
 def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
     """Binds a query to the tables that it names; nothing is read but their logs."""
     planner = Planner(cursor, catalog, context_at("UTC", time.time_ns() // 1000))
-    with _bounded():
+    with bounded():
         return Prepared(catalog, planner, planner.plan(query))
 
 
 @contextmanager
-def _bounded() -> Iterator[None]:
+def opened(
+    planner: Planner, catalog: Catalog, held: Sequence[tuple[str, pa.Table]] = (), **config: str | bool
+) -> Iterator[Any]:
+    """A connection of DuckDB that knows the relations of a plan, with rules of its optimizer that suit the plan.
+
+    `held` are relations beside those of the plan. The block gives queries to the connection and does nothing else.
+    """
+    streams = [_Stream(source, catalog.opened[source.name]) for source in planner.sources]
+    connection = connect(**config)
+    try:
+        disable_optimizers(connection, _unwanted(connection, planner.throws))
+        for stream in streams:
+            connection.register(stream.name, stream)
+        for name, table in (*held, *planner.held):
+            connection.register(name, table)
+        yield connection
+    except Exception as e:
+        for stream in streams:
+            stream.raise_error()
+        raise explained(e) from e
+    finally:
+        connection.close()
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """A block that plans or renders, which fails by name where the query is too deep."""
     try:
         yield
     except RecursionError as e:

@@ -23,7 +23,17 @@ from deltaplane.queries.syntax import Aggregate, Subquery, Window
 if TYPE_CHECKING:
     Subqueries = Callable[["Subquery", "Scope"], Typed]
 
-__all__ = ["Scope", "aggregates", "condition_texts", "contains", "matching", "resolved", "rewritten", "windows"]
+__all__ = [
+    "Scope",
+    "aggregates",
+    "beside_aggregates",
+    "condition_texts",
+    "contains",
+    "matching",
+    "resolved",
+    "rewritten",
+    "windows",
+]
 
 Found = TypeVar("Found", bound=Call)
 
@@ -124,6 +134,15 @@ def _outermost(node: Syntax, kind: type[Found]) -> list[Found]:
 
     rewritten(node, note)
     return found
+
+
+def beside_aggregates(node: Syntax) -> bool:
+    """Whether a column stands in a tree outside of aggregate functions."""
+    if isinstance(node, Aggregate):
+        return False
+    if isinstance(node, Cast):
+        return beside_aggregates(node.arg)
+    return isinstance(node, Name) or (isinstance(node, Call) and any(map(beside_aggregates, node.args)))
 
 
 def contains(node: Syntax, kind: type) -> bool:

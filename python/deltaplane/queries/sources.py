@@ -96,6 +96,11 @@ class Catalog:
         self._read: dict[str, pa.Table] = {}
         self._tables_open: dict[tuple[str, str], DeltaTable] = {}
         self.opened: dict[str, SourceRows] = {}
+        self._held: DeltaTable | None = None
+
+    def hold(self, table: DeltaTable) -> None:
+        """Notes that a statement reads this table as this object shows it, unless it asks for a version."""
+        self._held = table
 
     def knows(self, parts: Sequence[str]) -> bool:
         """Whether a name is one of the caller's."""
@@ -202,5 +207,8 @@ class Catalog:
         """One version of a table for all parts of a statement, also while others write."""
         key = (location, repr(version))
         if key not in self._tables_open:
-            self._tables_open[key] = DeltaTable(location, version, self.storage_options)
+            table, held = DeltaTable(location, version, self.storage_options), self._held
+            if version is None and held is not None and held.table_uri == table.table_uri:
+                table = held
+            self._tables_open[key] = table
         return self._tables_open[key]

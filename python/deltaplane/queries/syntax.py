@@ -18,6 +18,8 @@ __all__ = [
     "Join",
     "Nested",
     "Order",
+    "Pivot",
+    "PivotValue",
     "Query",
     "Relation",
     "Select",
@@ -25,6 +27,7 @@ __all__ = [
     "Star",
     "Subquery",
     "TableName",
+    "Unpivot",
     "Values",
     "View",
     "Window",
@@ -145,7 +148,8 @@ class Nested:
 
 @dataclass(frozen=True)
 class Join:
-    """Two relations; `kind` is inner, left, right, full, cross, semi or anti."""
+    """Two relations; `kind` is inner, left, right, full, cross, semi or anti. The right one of a `lateral` join has rows of its
+    own for each row of the left one, whose columns it may name."""
 
     left: Relation
     right: Relation
@@ -153,6 +157,7 @@ class Join:
     on: Syntax | None = None
     using: tuple[str, ...] = ()
     token: int = 0
+    lateral: bool = False
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,45 @@ class View:
     token: int = 0
 
 
-Relation = TableName | Nested | Join | View
+@dataclass(frozen=True)
+class Pivot:
+    """PIVOT: columns of aggregates for each of `values`, of which each has one part for each of `columns`.
+
+    `token` is where it begins.
+    """
+
+    source: Relation
+    aggregates: tuple[Item, ...]
+    columns: tuple[Item, ...]
+    values: tuple[PivotValue, ...]
+    alias: str | None = None
+    token: int = 0
+
+
+@dataclass(frozen=True)
+class PivotValue:
+    """What the columns of a pivot are to equal, and the name for that."""
+
+    parts: tuple[Syntax, ...]
+    alias: str | None = None
+    token: int = 0
+
+
+@dataclass(frozen=True)
+class Unpivot:
+    """UNPIVOT: a row for each of `groups`, which are columns with a name for them; their values stand in the columns `titles`, the
+    group's name in the column `name`. Rows of nulls alone go unless `nulls`."""
+
+    source: Relation
+    titles: tuple[str, ...]
+    name: str
+    groups: tuple[tuple[tuple[Item, ...], str | None], ...]
+    nulls: bool
+    alias: str | None = None
+    token: int = 0
+
+
+Relation = TableName | Nested | Join | View | Pivot | Unpivot
 
 
 @dataclass(frozen=True)

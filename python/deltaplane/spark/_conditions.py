@@ -6,6 +6,8 @@ What the core isn't told is left out there, never approximated. Called by `_dele
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native, expr
@@ -16,30 +18,53 @@ from deltaplane.spark._rewriting import Expression, SparkTarget, column, refuse_
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SparkCondition", "bound"]
+__all__ = ["SparkCondition", "Subqueried", "bound"]
+
+
+@dataclass(frozen=True)
+class Subqueried:
+    """A condition with subqueries: `text` is the session's, `said` what was written.
+
+    Every row that is meant meets all of `parts`, which hold no subquery. With `reads_others` a subquery may read rows of
+    the same table.
+    """
+
+    text: str
+    said: str
+    parts: Sequence[str]
+    reads_others: bool
 
 
 class SparkCondition:
     """A condition on the rows of a table; None for all rows.
 
     `tree` is met by every row that is meant, as JSON for the core; `text` is Spark SQL. `is_exact` says that the tree is
-    all of the condition.
+    all of the condition, `reads_others` that any row of the table may decide whether another one is meant.
 
     Raises:
         InvalidArgumentError: a condition that differs from one evaluation to the next.
     """
 
-    def __init__(self, target: SparkTarget, condition: Expression | None) -> None:
-        self._column = None if condition is None else column(condition)
+    def __init__(self, target: SparkTarget, condition: Expression | Subqueried | None) -> None:
+        given = condition.text if isinstance(condition, Subqueried) else condition
+        self._column = None if given is None else column(given)
         self.tree: str | None = None
         self.is_exact = condition is None
-        self.text = condition if isinstance(condition, str) else None
+        self.text = given if isinstance(given, str) else None
+        self.reads_others = False
         if self._column is None:
             return
         frame = target.frame()
-        refuse_chance(frame.select(self._column), "the condition")
+        met = frame.where(self._column)
+        refuse_chance(met, "the condition")
+        if isinstance(condition, Subqueried):
+            self.text, self.reads_others = condition.said, condition.reads_others
+            self._take([tree for part in condition.parts for tree in expr.necessary(part)[0]], target)
+            return
+        # What a subquery reads isn't looked into: it may be this table.
+        self.reads_others = target.jvm.has_subquery(met)
         if self.text is None:
-            self.text = target.jvm.condition_sql(frame.where(self._column))
+            self.text = target.jvm.condition_sql(met)
         if target.alias is not None and target.alias.lower() in map(str.lower, frame.columns):
             # What looks like a field of that column is a column of the table, for Spark.
             return
@@ -47,9 +72,13 @@ class SparkCondition:
             trees, complete = expr.necessary(self.text)
         except DeltaError:
             return
+        self.is_exact = self._take(trees, target) and complete
+
+    def _take(self, trees: Sequence[str], target: SparkTarget) -> bool:
+        """Tells the core what it understands of these; whether that is all."""
         understood = bound(target, [json.loads(tree) for tree in trees])
         self.tree = json.dumps(all_of(understood)) if understood else None
-        self.is_exact = complete and len(understood) == len(trees)
+        return len(understood) == len(trees)
 
     @property
     def parameters(self) -> dict[str, str]:

@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 from deltaplane.commands.condition import Condition
 from deltaplane.commands.delete import delete_rows
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
-from deltaplane.spark._conditions import SparkCondition
+from deltaplane.spark._conditions import SparkCondition, Subqueried
 from deltaplane.spark._places import FILE, ROW
 from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work
 
 __all__ = ["delete"]
 
 
-def delete(target: SparkTarget, condition: Expression | None, settings: Settings) -> Done:
+def delete(target: SparkTarget, condition: Expression | Subqueried | None, settings: Settings) -> Done:
     """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
     which = SparkCondition(target, condition)
 
@@ -34,5 +34,5 @@ def delete(target: SparkTarget, condition: Expression | None, settings: Settings
             return None
         return job.commit({**job.finish(), "numDeletedRows": counts[0]})
 
-    operation = Operation("DELETE", which.parameters, which.tree, condition=which.text)
+    operation = Operation("DELETE", which.parameters, which.tree, condition=which.text, reads_others=which.reads_others)
     return rewriting(target, operation, settings, run)

@@ -90,6 +90,7 @@ _OBJECTS = {
     "logical_relation": _SOURCES + "LogicalRelation",
     "node_converter": "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter",
     "predicates": _EXPRESSIONS + "Predicate",
+    "subqueries": _EXPRESSIONS + "SubqueryExpression",
 }
 _DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
 # What a stream needs beside them.
@@ -554,6 +555,11 @@ class Jvm:
         session = frame.sparkSession
         made = self._rule.rebalanced(self.seq(named), plan, size_bytes)
         return DataFrame(self.dataset.ofRows(session._jsparkSession, made), session)
+
+    def has_subquery(self, filtered: Any) -> bool:
+        """Whether the condition by which a frame was filtered last holds queries."""
+        found: bool = self.subqueries.hasSubquery(filtered._jdf.queryExecution().analyzed().condition())
+        return found
 
     def names_in(self, filtered: Any) -> list[str]:
         """The columns in the condition by which a frame was filtered last."""

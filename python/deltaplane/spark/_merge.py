@@ -47,12 +47,17 @@ _MATCHED_ROW = "__deltaplane_matched_row"
 
 @dataclass(frozen=True)
 class SparkMerge:
-    """A MERGE as the user gives it. Conditions and values of clauses are Spark SQL or Spark's own expressions."""
+    """A MERGE as the user gives it. Conditions and values of clauses are Spark SQL or Spark's own expressions.
+
+    `operation` and `parameters` are what the history says of it, where it is no MERGE to the user.
+    """
 
     source: DataFrame
     condition: Expression
     clauses: Sequence[Clause]
     merge_schema: bool = False
+    operation: str = "MERGE"
+    parameters: Mapping[str, str] | None = None
 
 
 def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
@@ -93,7 +98,8 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
     text = _text(jvm, what.condition)
     keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
-    operation = Operation("MERGE", _said(jvm, what, text), run.reads, columns.incoming, condition=text)
+    says = what.parameters or _said(jvm, what, text)
+    operation = Operation(what.operation, says, run.reads, columns.incoming, condition=text)
     return rewriting(target, operation, settings, run)
 
 
@@ -129,6 +135,8 @@ class _Run:
         self._matched = columns.of_kind("matched")
         self._by_source = columns.of_kind("not_matched_by_source")
         self._inserts = columns.of_kind("not_matched")
+        # All rows of the source, whatever they match.
+        self._adds = columns.of_kind("source")
         self._changing = [*self._matched, *self._by_source]
         known = [] if self._by_source else bound(target, list(trees))
         self._pruning = [] if self._by_source else pruning
@@ -197,6 +205,8 @@ class _Run:
 
     def _insert(self, work: Work, pairs: DataFrame, changed: bool) -> int:
         """Writes the rows that the clauses insert; returns how many."""
+        if self._adds:
+            return self._added(work, self._source, self._adds[0], changed)
         if not self._inserts:
             return 0
         matched = pairs.select(F.col(_SOURCE_ROW).alias(_MATCHED_ROW)).where(F.col(_MATCHED_ROW).isNotNull())
@@ -205,10 +215,12 @@ class _Run:
         refuse_chance(others, "the condition of a clause")
         inserted = 0
         for number, clause in enumerate(self._inserts):
-            columns, values = self._new_row(clause, work.fields)
-            rows = work.inserted(others.where(F.col(ACT) == number), columns, values)
-            inserted += work.write([rows], "insert" if changed else None, inserts=True)
+            inserted += self._added(work, others.where(F.col(ACT) == number), clause, changed)
         return inserted
+
+    def _added(self, work: Work, rows: DataFrame, clause: Clause, changed: bool) -> int:
+        columns, values = self._new_row(clause, work.fields)
+        return work.write([work.inserted(rows, columns, values)], "insert" if changed else None, inserts=True)
 
     def _new_row(self, clause: Clause, fields: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[Column]]:
         columns, values = list[str](), []

@@ -28,8 +28,8 @@ from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark._read import jvm_of_commands, read_with_places
 from deltaplane.spark._row_rules import relaxed, ruled
 from deltaplane.spark._schema import quoted
+from deltaplane.spark._shuffles import rebalanced
 from deltaplane.spark._tasks import raise_refusal
-from deltaplane.spark._write import rebalanced
 
 if TYPE_CHECKING:
     import pyarrow as pa

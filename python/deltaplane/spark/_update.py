@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.spark._conditions import SparkCondition
+from deltaplane.spark._conditions import SparkCondition, Subqueried
 from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column
 from deltaplane.spark._schema import quoted
 
@@ -18,7 +18,7 @@ __all__ = ["update"]
 
 
 def update(
-    target: SparkTarget, values: Mapping[str, Expression], condition: Expression | None, settings: Settings
+    target: SparkTarget, values: Mapping[str, Expression], condition: Expression | Subqueried | None, settings: Settings
 ) -> Done:
     """Updates rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
     if not values:
@@ -46,5 +46,5 @@ def update(
             rows.unpersist()
         return job.commit({**job.finish(), "numUpdatedRows": written})
 
-    operation = Operation("UPDATE", which.parameters, which.tree, condition=which.text)
+    operation = Operation("UPDATE", which.parameters, which.tree, condition=which.text, reads_others=which.reads_others)
     return rewriting(target, operation, settings, run)

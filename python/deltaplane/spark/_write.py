@@ -10,17 +10,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from deltaplane import _native
+from deltaplane.commands.rewriting import Settings
 from deltaplane.declarations import check_declared
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.options import TableUri, storage_options_text
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
-from deltaplane.spark._internals import Jvm, NativeScanUnavailable
 from deltaplane.spark._jobs import judged, run_tasks
-from deltaplane.spark._location import absolute_location, size_of
+from deltaplane.spark._location import absolute_location
+from deltaplane.spark._replace import replace_matching
 from deltaplane.spark._row_rules import ruled
-from deltaplane.spark._schema import delta_schema_json, quoted
+from deltaplane.spark._schema import delta_schema_json
+from deltaplane.spark._shuffles import in_bins, rebalanced
 from deltaplane.spark._tasks import raise_refusal
-from deltaplane.write import WriteResult, commit_files, rehearse_files, rehearse_skipped, write_request
+from deltaplane.write import (
+    WriteResult,
+    commit_files,
+    rehearse_files,
+    rehearse_skipped,
+    replaced_rows,
+    write_request,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,11 +37,10 @@ if TYPE_CHECKING:
 
     from deltaplane.dry_run import DryRun
 
-__all__ = ["in_bins", "rebalanced", "write"]
+__all__ = ["write"]
 
-# Settings of optimised writes, the session's and the table's.
+# The session's setting of optimised writes.
 _OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite.enabled"
-_BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
 
 
 @overload
@@ -58,6 +66,10 @@ def write(
     optimize_write: bool | None = None,
     partition_overwrite_mode: Literal["static", "dynamic"] = "static",
     cluster_by: Sequence[str] | str | None = None,
+    replace_using: Sequence[str] | None = None,
+    replace_on: str | None = None,
+    source_alias: str | None = None,
+    target_alias: str | None = None,
     dry_run: Literal[False] = False,
 ) -> WriteResult: ...
 @overload
@@ -83,6 +95,10 @@ def write(
     optimize_write: bool | None = None,
     partition_overwrite_mode: Literal["static", "dynamic"] = "static",
     cluster_by: Sequence[str] | str | None = None,
+    replace_using: Sequence[str] | None = None,
+    replace_on: str | None = None,
+    source_alias: str | None = None,
+    target_alias: str | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
 def write(
@@ -107,6 +123,10 @@ def write(
     optimize_write: bool | None = None,
     partition_overwrite_mode: Literal["static", "dynamic"] = "static",
     cluster_by: Sequence[str] | str | None = None,
+    replace_using: Sequence[str] | None = None,
+    replace_on: str | None = None,
+    source_alias: str | None = None,
+    target_alias: str | None = None,
     dry_run: bool = False,
 ) -> WriteResult | DryRun:
     """Writes the frame's rows to a table in one commit, creating the table if there is none.
@@ -137,6 +157,11 @@ def write(
             `delta.autoOptimize.optimizeWrite`.
         partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that rows are written to.
         cluster_by: columns by which OPTIMIZE keeps a new table's rows together (P152).
+        replace_using: with mode overwrite, columns: the table's rows that equal one of the frame in all of them are
+            replaced, a null equals nothing. Nothing is done without rows.
+        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the table's rows for which it is
+            true with one of the frame's are replaced.
+        source_alias, target_alias: names for the frame and the table in `replace_on`.
         empty_commit: whether a frame without rows makes a version of a table that is there.
         dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The frame is evaluated for it: tasks
             make files as the write's do, and store them nowhere.
@@ -169,6 +194,18 @@ def write(
     schema_json = delta_schema_json(df.schema)
     if partition_overwrite_mode not in ("static", "dynamic"):
         raise InvalidArgumentError(f"partition_overwrite_mode is static or dynamic, not {partition_overwrite_mode!r}")
+    commit = CommitProperties(
+        custom_metadata=None if user_metadata is None else {"userMetadata": user_metadata},
+        max_commit_retries=max_commit_retries,
+        app_transactions=None if txn is None else [Transaction(*txn)],
+    )
+    plain = mode == "overwrite" and replace_where is None
+    by = replaced_rows(replace_using, replace_on, (source_alias, target_alias), plain=plain, schema_mode=schema_mode)
+    if by is not None:
+        settings = Settings(writer_properties, commit, target_file_size=target_file_size, dry_run=dry_run)
+        replaced = replace_matching(df, location, options, by, settings, merge_schema=schema_mode == "merge")
+        if replaced is not None:
+            return replaced
     request = write_request(
         mode=mode,
         partition_by=partition_by,
@@ -182,11 +219,7 @@ def write(
         predicate=replace_where,
         target_file_size=target_file_size,
         writer_properties=writer_properties,
-        commit_properties=CommitProperties(
-            custom_metadata=None if user_metadata is None else {"userMetadata": user_metadata},
-            max_commit_retries=max_commit_retries,
-            app_transactions=None if txn is None else [Transaction(*txn)],
-        ),
+        commit_properties=commit,
         applies_row_rules=True,
     )
     job = _native.WriteJob.begin(location, store_options, _native.schema_to_arrow(schema_json), request)
@@ -219,37 +252,6 @@ def _optimizes(df: DataFrame, job: _native.WriteJob, asked: bool | None) -> bool
         return asked
     told = df.sparkSession.conf.get(_OPTIMIZE_WRITE, None)
     return job.optimizes if told is None else told.lower() == "true"
-
-
-def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Rows in partitions of the size that optimised writes aim at, by adaptive execution.
-
-    Raises:
-        InvalidArgumentError: the session's setting is no number of bytes.
-    """
-    text = df.sparkSession.conf.get(_BIN_SIZE, "512m") or "512m"
-    size = size_of(text)
-    if not size:
-        raise InvalidArgumentError(f"{_BIN_SIZE} is a number of bytes such as 512m, not {text!r}: set it anew")
-    there = {name.lower() for name in df.columns}
-    by = [quoted(column) for column in columns if column.lower() in there]
-    try:
-        found: DataFrame | None = Jvm.of(df.sparkSession).rebalanced(df, by, size)
-    except NativeScanUnavailable:
-        found = None
-    # Without the JVM at hand it is Spark's own size of partitions.
-    return rebalanced(df, columns) if found is None else found
-
-
-def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Rows of a partition side by side: adaptive execution joins small partitions and splits large ones.
-
-    A column that the frame lacks is the same in every row.
-    """
-    from pyspark.sql import functions as F
-
-    there = {name.lower() for name in df.columns}
-    return df.hint("rebalance", *[F.col(quoted(column)) for column in columns if column.lower() in there])
 
 
 def _run(

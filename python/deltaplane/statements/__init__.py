@@ -107,8 +107,8 @@ def sql(
     """Runs one statement in Spark SQL.
 
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
-    `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH,
-    joins, groups, windows, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a CLONE),
+    `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH, joins, also LATERAL
+    ones, PIVOT, groups, windows, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a CLONE),
     REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW
     TBLPROPERTIES, OPTIMIZE, REORG, RESTORE, VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
 
@@ -119,8 +119,8 @@ def sql(
     Args:
         text: the statement; a semicolon may end it.
         spark: a session that runs queries instead of DuckDB, with all that Spark has: its views and tables can be named
-            too. SELECT brings its rows here; those of INSERT and CREATE TABLE … AS are written by the executors. UPDATE,
-            DELETE, MERGE and everything else run without it.
+            too. SELECT brings its rows here; those of INSERT and CREATE TABLE … AS are written by the executors. UPDATE
+            and DELETE by a condition with subqueries are Spark's too; MERGE and everything else run without it.
         tables: name → location, `DeltaTable` (read at its version; it shows the new one after a change) or Arrow data
             (read only).
         storage_options: how to reach the stores of tables that are named by their location.

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from deltaplane.commands.condition import Which
+from deltaplane.commands.delete import delete
+from deltaplane.commands.rewriting import Done, Settings, Target
+from deltaplane.dml import COMMON_METRICS
+from deltaplane.dry_run import DryRun
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.statement import Clause, Session, Statement, counted
+from deltaplane.statements.subqueries import run_where
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane.dry_run import DryRun
+    from deltaplane.spark._conditions import Subqueried
+    from deltaplane.spark._rewriting import SparkTarget
     from deltaplane.table import DeltaTable
 
 __all__ = ["STATEMENT"]
 
-T = TypeVar("T")
+_ALWAYS = ("num_deleted_rows", *COMMON_METRICS)
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,8 @@ class Delete:
         """Deletes the rows in one commit."""
         table = session.catalog.target(self.table)
         before = table.version()
-        metrics = self._on(table, lambda where: table.delete(where))
+        metrics = self._on(table, session, dry_run=False)
+        assert isinstance(metrics, dict)
         done = table.version() != before
         # A commit without a number took files whose rows nobody counted.
         deleted = metrics["num_deleted_rows"] or (None if done else 0)
@@ -40,20 +48,38 @@ class Delete:
 
     def rehearse(self, session: Session) -> DryRun:
         """What that would do."""
-        table = session.catalog.target(self.table)
-        return self._on(table, lambda where: table.delete(where, dry_run=True))
+        told = self._on(session.catalog.target(self.table), session, dry_run=True)
+        assert isinstance(told, DryRun)
+        return told
 
-    def _on(self, table: DeltaTable, delete: Callable[[str | None], T]) -> T:
-        if self.where is None:
-            return delete(None)
-        with self.where.cursor.located(self.where.token):
-            return delete(self.where.over(table, self.table))
+    def _on(self, table: DeltaTable, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
+        where, settings = self.where, Settings(dry_run=dry_run)
+        if where is None:
+            return table.run_command(lambda target: delete(target, None, settings), _ALWAYS)
+        with where.cursor.located(where.token):
+            if where.has_subqueries:
+                return run_where(session, where, self.table, table, (_here(settings), _by_tasks(settings)), _ALWAYS)
+            condition = where.over(table, self.table)
+            return table.run_command(lambda target: delete(target, condition, settings), _ALWAYS)
+
+
+def _here(settings: Settings) -> Callable[[Target, Which], Done]:
+    return lambda target, which: delete(target, which, settings)
+
+
+def _by_tasks(settings: Settings) -> Callable[[SparkTarget, Subqueried], Done]:
+    def run(target: SparkTarget, which: Subqueried) -> Done:
+        from deltaplane.spark import _delete
+
+        return _delete.delete(target, which, settings)
+
+    return run
 
 
 def _read(cursor: Grammar) -> Delete:
     cursor.expect("from")
     table = cursor.table(version=False)
-    return Delete(table, Clause.read(cursor) if cursor.take("where") else None)
+    return Delete(table, Clause.read(cursor, subqueries=True) if cursor.take("where") else None)
 
 
 STATEMENT = Statement(("delete",), _read)

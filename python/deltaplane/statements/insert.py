@@ -9,12 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.commands.assignments import stores
-from deltaplane.exceptions import (
-    InvalidArgumentError,
-    SchemaMismatchError,
-    UnsupportedExpressionError,
-    UnsupportedFeatureError,
-)
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.syntax import parse as parse_expression
 from deltaplane.expr.types import SparkType, of_json
@@ -54,6 +49,7 @@ class Insert:
     using: tuple[str, ...] = ()
     on: Clause | None = None
     alias: str | None = None
+    end: int | None = None
 
     def run(self, session: Session) -> pa.Table:
         """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
@@ -61,14 +57,17 @@ class Insert:
         if session.spark is not None and not self.rows_are_listed:
             from deltaplane.spark import write
 
-            with self._frame(session.spark, session, table, fields) as frame:
-                result = write(frame, table.location, self.mode, replace_where=replaced, options=table.storage_options)
+            options, matching = table.storage_options, self._matching
+            with self._frame(session.spark, session, table, fields) as frame, self.cursor.located(self._place):
+                result = write(frame, table.location, self.mode, replace_where=replaced, options=options, **matching)
             table.update_incremental()
-            inserted = result.metrics.get("numOutputRows")
+            inserted = result.metrics.get(
+                "numTargetRowsInserted" if matching else "numOutputRows", 0 if matching else None
+            )
             count = None if inserted is None else int(inserted)
             return counted(count, {"num_inserted_rows": count}, result.version)
         data = self._data(session, table, fields)
-        with self.cursor.located(self.token if self.on is None else self.on.token):
+        with self.cursor.located(self._place):
             result = write_deltalake(table, data, mode=self.mode, predicate=replaced, **self._matching)
         return counted(data.num_rows, {"num_inserted_rows": data.num_rows}, result.version)
 
@@ -78,11 +77,14 @@ class Insert:
         if session.spark is not None and not self.rows_are_listed:
             from deltaplane.spark import write
 
-            options = table.storage_options
-            with self._frame(session.spark, session, table, fields) as frame:
-                return write(frame, table.location, self.mode, replace_where=replaced, options=options, dry_run=True)
+            options, told = table.storage_options, {"dry_run": True, **self._matching}
+            with self._frame(session.spark, session, table, fields) as frame, self.cursor.located(self._place):
+                foretold: DryRun = write(
+                    frame, table.location, self.mode, replace_where=replaced, options=options, **told
+                )
+            return foretold
         data = self._data(session, table, fields)
-        with self.cursor.located(self.token if self.on is None else self.on.token):
+        with self.cursor.located(self._place):
             return write_deltalake(table, data, mode=self.mode, predicate=replaced, dry_run=True, **self._matching)
 
     @property
@@ -90,6 +92,11 @@ class Insert:
         """Whether rows of the table make room."""
         replaces = self.overwrites or self.where is not None or self.using or self.on is not None
         return "overwrite" if replaces else "append"
+
+    @property
+    def _place(self) -> int:
+        """Where what is wrong with the write is told to stand."""
+        return self.token if self.on is None else self.on.token
 
     @property
     def _matching(self) -> dict[str, Any]:
@@ -138,9 +145,7 @@ class Insert:
         self, spark: SparkSession, session: Session, table: DeltaTable, fields: list[Field]
     ) -> Iterator[DataFrame]:
         """The rows of a query by Spark as the columns take them, to be used inside of the block."""
-        if self._matching:
-            raise UnsupportedFeatureError("REPLACE USING and REPLACE ON take no rows from Spark: leave the session out")
-        with on_spark(spark, self.cursor, self.token, session.catalog) as frame:
+        with on_spark(spark, self.cursor, self.token, session.catalog, self.end) as frame:
             with self.cursor.located(self.token):
                 names = frame.columns
                 fields = self._fields_of(names, table, fields)
@@ -242,9 +247,10 @@ def _read(cursor: Grammar) -> Insert:
     if cursor.peek() == "values":
         rows = Query(cursor.values(defaults=True))
     else:
-        rows = cursor.last_query()
+        rows = cursor.last_query() if on is None else cursor.aliased_query()
+    end = cursor.at
     alias = cursor.alias() if on is not None else None
-    return Insert(table, rows, cursor, token, columns, by_name, overwrites, where, using, on, alias)
+    return Insert(table, rows, cursor, token, columns, by_name, overwrites, where, using, on, alias, end)
 
 
 def _table(cursor: Grammar) -> TableName:

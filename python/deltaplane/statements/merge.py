@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from deltaplane.arrow_io import as_reader
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.cursor import quoted
+from deltaplane.queries.finding import may_be_same
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
+from deltaplane.queries.sources import DeltaSource
 from deltaplane.queries.syntax import Nested, TableName
 from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
 from deltaplane.statements.update import Assignment, assignment, column_below
@@ -76,7 +78,9 @@ class Merge:
             return merging.execute(dry_run=True)
 
     def _merging(self, session: Session, table: DeltaTable) -> TableMerger:
-        source = as_reader(self._source(session))
+        session.catalog.hold(table)
+        given, of_itself = self._source(session, table)
+        source = as_reader(given)
         with self.cursor.located(self.on.token):
             merging = table.merge(
                 source,
@@ -85,21 +89,29 @@ class Merge:
                 target_alias=_alias(self.table),
                 merge_schema=self.evolves,
             )
+        if of_itself:
+            merging = merging.with_source_of_itself()
         for clause in self.clauses:
             with self.cursor.located(clause.token):
                 self._check_star(clause, table, source.schema.names)
                 merging = self._add(merging, clause, table)
         return merging
 
-    def _source(self, session: Session) -> Any:
+    def _source(self, session: Session, table: DeltaTable) -> tuple[Any, bool]:
+        """The source's rows, and whether they may be made of the table's own."""
         if isinstance(self.source, Nested):
             made = prepared(self.source.query, self.cursor, session.catalog).run()
+            read = session.catalog.opened.values()
+            of_itself = any(isinstance(one, DeltaSource) and may_be_same(one.table, table) for one in read)
             names = self.source.columns
             if names and len(names) != made.num_columns:
                 self.cursor.wrong(f"expected {made.num_columns} names of columns, found {len(names)}")
-            return made.rename_columns(list(names)) if names else made
+            return made.rename_columns(list(names)) if names else made, of_itself
         data = session.catalog.data(self.source)
-        return session.catalog.table(self.source).scan() if data is None else data
+        if data is not None:
+            return data, False
+        read_from = session.catalog.table(self.source)
+        return read_from.scan(), may_be_same(read_from, table)
 
     def _check_star(self, clause: When, table: DeltaTable, names: Sequence[str]) -> None:
         """In Spark `*` stands for the table's columns, all of which the source must have unless the schema evolves."""

@@ -1,7 +1,7 @@
 """A query's text on a Spark session: tables at locations and of the caller's become temp views, the rest is Spark's.
 
-Finds the places where relations stand by the words before them and changes nothing else of the text. Called by `select`
-and `insert`.
+Finds the places where relations stand by the words before them and changes nothing else of the text. Called by `select`,
+`insert`, `delete` and `update`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.written import conjuncts, written
+from deltaplane.queries.finding import may_be_same
 from deltaplane.queries.grammar import GOES_ON, Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
+from deltaplane.statements.statement import Clause, unqualified_names
+from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["on_spark"]
+    from deltaplane.spark._conditions import Subqueried
+
+__all__ = ["condition_on_spark", "on_spark"]
 
 # Words behind which no relation stands until the next FROM or JOIN.
 _NO_RELATIONS = frozenset("select where group having order limit on using window values lateral sort cluster".split())
@@ -36,27 +42,77 @@ class _Level:
     query: bool = False
 
 
+@dataclass(frozen=True)
+class _Relation:
+    """A relation's name in a text, and where it begins and ends; an unknown one is Spark's."""
+
+    name: TableName
+    begin: int
+    end: int
+    known: bool
+
+
 @contextmanager
-def on_spark(spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog) -> Iterator[DataFrame]:
-    """The rows of a query, whose text begins at a token and ends the statement, as a frame.
+def on_spark(
+    spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog, end: int | None = None
+) -> Iterator[DataFrame]:
+    """The rows of a query, whose text begins at a token and ends before another one or with the statement, as a frame.
 
     The frame is to be used inside of the block: the views behind it are dropped at its end.
 
     Raises:
         InvalidArgumentError: a table that nobody said where it is, or a name that is a query's and a table's.
     """
-    replaced = list(_relations(cursor, start, catalog))
-    views: list[str] = []
-    text, at = "", cursor.tokens[start].start if start < len(cursor.tokens) else 0
+    span = start, len(cursor.tokens) if end is None else end
+    relations = list(_relations(cursor, *span, catalog))
+    with _with_views(spark, cursor, span, relations, catalog) as text:
+        yield spark.sql(text)
+
+
+@contextmanager
+def condition_on_spark(
+    spark: SparkSession, clause: Clause, name: TableName, table: DeltaTable, catalog: Catalog
+) -> Iterator[Subqueried]:
+    """A condition with subqueries on the rows of a table, to be used inside of the block.
+
+    Raises:
+        InvalidArgumentError: as `on_spark`.
+    """
+    cursor = clause.cursor
+    catalog.hold(table)
+    at = clause.token, clause.token + len(clause.tokens)
+    relations = list(_relations(cursor, *at, catalog))
+    # What Spark alone knows may be a view of the same table.
+    others = any(
+        not one.known or (catalog.data(one.name) is None and may_be_same(catalog.table(one.name), table))
+        for one in relations
+    )
+    known = [written(part) for part in conjuncts(unqualified_names(clause.tree, name, table))]
+    with _with_views(spark, cursor, at, relations, catalog) as text:
+        from deltaplane.spark._conditions import Subqueried
+
+        yield Subqueried(text, clause.text, [part for part in known if part is not None], others)
+
+
+@contextmanager
+def _with_views(
+    spark: SparkSession, cursor: Grammar, span: tuple[int, int], relations: list[_Relation], catalog: Catalog
+) -> Iterator[str]:
+    """The text of some tokens with views for the relations that are known; they are dropped at the block's end."""
+    tokens, views = cursor.tokens[slice(*span)], list[str]()
+    text, at = "", tokens[0].start if tokens else 0
+    end = tokens[-1].end if span[1] < len(cursor.tokens) else len(cursor.sql)
     try:
-        for name, begin, end in replaced:
+        for one in relations:
+            if not one.known:
+                continue
             view = f"deltaplane_{uuid.uuid4().hex}"
-            with cursor.located(name.token):
-                _frame(spark, name, catalog).createOrReplaceTempView(view)
+            with cursor.located(one.name.token):
+                _frame(spark, one.name, catalog).createOrReplaceTempView(view)
             views.append(view)
-            text += cursor.sql[at:begin] + view + _alias(cursor, name, end)
-            at = end
-        yield spark.sql(text + cursor.sql[at:])
+            text += cursor.sql[at : one.begin] + view + _alias(cursor, one.name, one.end)
+            at = one.end
+        yield text + cursor.sql[at:end]
     finally:
         for view in views:
             spark.catalog.dropTempView(view)
@@ -87,12 +143,12 @@ def _alias(cursor: Grammar, name: TableName, end: int) -> str:
     return " AS `" + name.parts[-1].replace("`", "``") + "`"
 
 
-def _relations(cursor: Grammar, start: int, catalog: Catalog) -> Iterator[tuple[TableName, int, int]]:
-    """The relations to be replaced, and where they begin and end."""
+def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Iterator[_Relation]:
+    """The relations that some tokens name, but for the text's own queries."""
     named = _named_queries(cursor, start)
     levels = [_Level()]
     cursor.at = start
-    while cursor.at < len(cursor.tokens):
+    while cursor.at < end:
         level, token = levels[-1], cursor.tokens[cursor.at]
         word = token.text.lower() if token.kind in ("name", "op") else ""
         if word == "(":
@@ -111,13 +167,14 @@ def _relations(cursor: Grammar, start: int, catalog: Catalog) -> Iterator[tuple[
             level.relations = False
         elif level.relations and _begins_relation(cursor):
             begin = cursor.at
-            name = _name(cursor, catalog)
-            if name is not None:
-                if name.path is None and name.parts[-1].lower() in named:
-                    cursor.wrong(f"expected another name: `{name.shown}` is a query's and a table's", token.start)
-                yield name, cursor.tokens[begin].start, cursor.tokens[cursor.at - 1].end
-            else:
+            one = _relation(cursor, catalog)
+            if not one.known:
                 cursor.at = begin + 1
+            own = one.name.path is None and one.name.parts[-1].lower() in named
+            if own and one.known:
+                cursor.wrong(f"expected another name: `{one.name.shown}` is a query's and a table's", token.start)
+            if not own:
+                yield one
             continue
         cursor.at += 1
 
@@ -133,15 +190,15 @@ def _begins_relation(cursor: Grammar) -> bool:
     return cursor.kind() in ("name", "quoted") and before in (*_BEFORE, ",", "(")
 
 
-def _name(cursor: Grammar, catalog: Catalog) -> TableName | None:
-    """The relation's name with its version, where it is one to be replaced; else nothing is passed."""
+def _relation(cursor: Grammar, catalog: Catalog) -> _Relation:
+    """The relation that comes next, with its version."""
     token = cursor.at
     parts = cursor.names("a table")
     name = TableName(parts, token=token)
-    if cursor.peek() == "(" or not (name.path is not None or catalog.knows(parts)):
-        cursor.at = token
-        return None
-    return TableName(parts, cursor.version(), token=token)
+    known = cursor.peek() != "(" and (name.path is not None or catalog.knows(parts))
+    if known:
+        name = TableName(parts, cursor.version(), token=token)
+    return _Relation(name, cursor.tokens[token].start, cursor.tokens[cursor.at - 1].end, known)
 
 
 def _named_queries(cursor: Grammar, start: int) -> set[str]:

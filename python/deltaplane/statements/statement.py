@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.expr.syntax import Token
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.syntax import Name, Syntax, Token
 from deltaplane.queries.cursor import unqualified
-from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.grammar import BEGINNINGS, Grammar
+from deltaplane.queries.scopes import contains, rewritten
 from deltaplane.queries.sources import Catalog
-from deltaplane.queries.syntax import TableName
+from deltaplane.queries.syntax import Subquery, TableName
 from deltaplane.schema import Field
 from deltaplane.table import DeltaTable
 
@@ -39,6 +40,7 @@ __all__ = [
     "one_row",
     "rows",
     "runs_tasks",
+    "unqualified_names",
 ]
 
 
@@ -86,23 +88,58 @@ class Statement:
 class Clause:
     """An expression in a statement, as it was written."""
 
-    def __init__(self, cursor: Grammar, start: int) -> None:
+    def __init__(self, cursor: Grammar, start: int, tree: Syntax) -> None:
         self.cursor = cursor
         self.token = start
+        self.tree = tree
         self.tokens: list[Token] = cursor.tokens_from(start)
         self.text = cursor.text_from(start)
 
     @classmethod
-    def read(cls, cursor: Grammar) -> Clause:
-        """The expression that comes next."""
+    def read(cls, cursor: Grammar, *, subqueries: bool = False) -> Clause:
+        """The expression that comes next, with subqueries or without.
+
+        Raises:
+            UnsupportedExpressionError: a subquery where there is no place for one.
+        """
         start = cursor.at
-        cursor.expression()
-        return cls(cursor, start)
+        clause = cls(cursor, start, cursor.with_subqueries() if subqueries else cursor.expression())
+        if clause.has_subqueries and not subqueries:
+            at = next(i for i in range(start, cursor.at) if cursor.tokens[i].text.lower() in BEGINNINGS)
+            line, column = cursor.place_of(at)
+            raise UnsupportedExpressionError(
+                f"line {line}, column {column}: a subquery can't stand here: MERGE with the query as its source, or write "
+                "its result instead; conditions of DELETE and UPDATE may have subqueries"
+            )
+        return clause
+
+    @property
+    def has_subqueries(self) -> bool:
+        """Whether it holds queries."""
+        return contains(self.tree, Subquery)
+
+    @property
+    def where(self) -> tuple[Syntax, str, int]:
+        """Tree, text and first token."""
+        return self.tree, self.text, self.token
 
     def over(self, table: DeltaTable, name: TableName) -> str:
         """Its text over the columns of one table, without the table's name before them."""
         columns = {field.name.lower() for field in table.schema().fields}
         return unqualified(self.tokens, self.cursor.sql, [name.qualifiers], columns)
+
+
+def unqualified_names(tree: Syntax, name: TableName, table: DeltaTable) -> Syntax:
+    """A condition's tree with the columns of a table as they are called without the table's name before them."""
+    columns, n = {field.name.lower() for field in table.schema().fields}, len(name.qualifiers)
+
+    def change(one: Syntax) -> Syntax | None:
+        if not isinstance(one, Name) or len(one.parts) <= n or one.parts[n].lower() not in columns:
+            return None
+        begins = [p.lower() for p in one.parts[:n]] == [q.lower() for q in name.qualifiers]
+        return Name(one.parts[n:]) if begins else None
+
+    return rewritten(tree, change)
 
 
 def rows(columns: Sequence[str], values: Sequence[Sequence[Any]], types: Mapping[str, pa.DataType]) -> pa.Table:

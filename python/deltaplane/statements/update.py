@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from deltaplane.commands.assignments import Assignments
+from deltaplane.commands.condition import Which
+from deltaplane.commands.rewriting import Done, Settings, Target
+from deltaplane.commands.update import update
+from deltaplane.dml import COMMON_METRICS
+from deltaplane.dry_run import DryRun
+from deltaplane.expr import Predicate
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
+from deltaplane.statements.subqueries import run_where
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane.dry_run import DryRun
+    from deltaplane.spark._conditions import Subqueried
+    from deltaplane.spark._rewriting import SparkTarget
     from deltaplane.table import DeltaTable
 
 __all__ = ["STATEMENT", "Assignment", "assignment", "column_below"]
 
-T = TypeVar("T")
+_ALWAYS = ("num_updated_rows", *COMMON_METRICS)
 
 
 @dataclass(frozen=True)
@@ -71,15 +79,39 @@ class Update:
         """Updates the rows in one commit."""
         table = session.catalog.target(self.table)
         before = table.version()
-        metrics = self._on(table, lambda updates, where: table.update(updates, predicate=where))
+        metrics = self._on(table, session, dry_run=False)
+        assert isinstance(metrics, dict)
         return counted(metrics["num_updated_rows"], metrics, table.version() if table.version() != before else None)
 
     def rehearse(self, session: Session) -> DryRun:
         """What that would do."""
-        table = session.catalog.target(self.table)
-        return self._on(table, lambda updates, where: table.update(updates, predicate=where, dry_run=True))
+        told = self._on(session.catalog.target(self.table), session, dry_run=True)
+        assert isinstance(told, DryRun)
+        return told
 
-    def _on(self, table: DeltaTable, update: Callable[[dict[str, str], str | None], T]) -> T:
+    def _on(self, table: DeltaTable, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
+        updates, settings, where = self._updates(table), Settings(dry_run=dry_run), self.where
+        first = self.assignments[0]
+        with first.cursor.located(first.token):
+            assigned = Assignments(table.schema().to_json(), updates, {})
+
+            def here(target: Target, which: Predicate | Which | None) -> Done:
+                return update(target, assigned, which, settings)
+
+            if where is None or not where.has_subqueries:
+                condition = None if where is None else where.over(table, self.table)
+                return table.run_command(lambda target: here(target, condition), _ALWAYS)
+
+        def by_tasks(target: SparkTarget, which: Subqueried) -> Done:
+            from deltaplane.spark import _update
+
+            return _update.update(target, updates, which, settings)
+
+        with where.cursor.located(where.token):
+            return run_where(session, where, self.table, table, (here, by_tasks), _ALWAYS)
+
+    def _updates(self, table: DeltaTable) -> dict[str, str]:
+        """The new values' texts by column."""
         updates: dict[str, str] = {}
         for one in self.assignments:
             column = ".".join(map(quoted, column_below(one.column, self.table.qualifiers, table)))
@@ -90,10 +122,7 @@ class Update:
                 )
             with one.cursor.located(one.token):
                 updates[column] = one.text(table, self.table)
-        where = None if self.where is None else self.where.over(table, self.table)
-        first = self.assignments[0]
-        with first.cursor.located(first.token):
-            return update(updates, where)
+        return updates
 
 
 def _read(cursor: Grammar) -> Update:
@@ -102,7 +131,7 @@ def _read(cursor: Grammar) -> Update:
     assignments = [assignment(cursor)]
     while cursor.take(","):
         assignments.append(assignment(cursor))
-    return Update(table, assignments, Clause.read(cursor) if cursor.take("where") else None)
+    return Update(table, assignments, Clause.read(cursor, subqueries=True) if cursor.take("where") else None)
 
 
 STATEMENT = Statement(("update",), _read)

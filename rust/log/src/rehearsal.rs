@@ -31,7 +31,7 @@ pub struct Rehearsal {
     pub files_written: usize,
     /// Bytes of new files, of vectors and of recorded changes.
     pub bytes_written: i64,
-    /// What it read of the table's rows: `nothing`, `rows`, each for itself, or the `table` as a whole.
+    /// What it read of the table's rows: `nothing`, `rows`, each for itself, a `set` of them, or the `table` with its files.
     pub reads: &'static str,
     /// Whether no file can be ruled out to hold rows that it read.
     pub reads_anywhere: bool,
@@ -85,7 +85,8 @@ async fn checked(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Res
         reads: match staged.read {
             ReadSet::Nothing => "nothing",
             ReadSet::Table => "table",
-            ReadSet::Rows(_) | ReadSet::Set(_) => "rows",
+            ReadSet::Rows(_) => "rows",
+            ReadSet::Set(_) => "set",
         },
         reads_anywhere: matches!(staged.read, ReadSet::Table | ReadSet::Rows(None) | ReadSet::Set(None)),
         isolation: staged.isolation(base.map(|b| b.state().metadata())).as_str(),

@@ -48,6 +48,9 @@ pub struct RewriteRequest {
     /// A condition, as expression JSON, that every row meets which the command reads; all rows when absent.
     #[serde(default)]
     pub predicate: Option<String>,
+    /// Whether what becomes of a row depends on other rows of the table, any of them, as a subquery's result does.
+    #[serde(default)]
+    pub reads_others: bool,
     /// The columns of rows that the command brings, where it brings some or the schema may grow.
     #[serde(default)]
     pub incoming: Option<IncomingRequest>,
@@ -320,6 +323,7 @@ impl Rewrite {
         staged.cdc = done.cdc;
         staged.marks = done.marks;
         staged.read = match changes {
+            true if self.request.reads_others => ReadSet::Set(None),
             true => ReadSet::Rows(self.reads.as_ref().map(|(_, pruner)| pruner.clone())),
             // Moved rows are the same, whatever others add.
             false => ReadSet::Nothing,

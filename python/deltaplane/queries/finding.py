@@ -1,0 +1,139 @@
+"""The rows of a table that meet a condition with subqueries, as a command on rows wants them: by their places.
+
+The condition is planned as a query's WHERE is, and run by DuckDB over the same version that the command reads. Called by
+statements.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from deltaplane import _native
+from deltaplane.arrow_io import Scan
+from deltaplane.commands.condition import PLACE, Which, met_by_all
+from deltaplane.expr.program import context_at
+from deltaplane.expr.syntax import Syntax
+from deltaplane.expr.types import INT, LONG, SparkType, of_json
+from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.planning import Planner
+from deltaplane.queries.running import bounded, opened
+from deltaplane.queries.scopes import condition_texts
+from deltaplane.queries.sources import Catalog, DeltaSource
+from deltaplane.queries.syntax import TableName
+from deltaplane.table import DeltaTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FoundRows", "may_be_same"]
+
+_ROWS_AT_ONCE = 1 << 16
+# A file has a number in DuckDB, in place of its name.
+_PLACED = ((PLACE[0], INT), (PLACE[1], LONG))
+
+
+class FoundRows(Which):
+    """The rows of a table for which a condition is true.
+
+    Subqueries over the same table see the version that the command reads; then any row may decide, and the command depends on
+    all of them (`reads_others`).
+
+    Raises:
+        InvalidArgumentError: a name or a type that Spark would refuse too.
+        UnsupportedExpressionError: what the embedded engine doesn't do as Spark does, by name.
+    """
+
+    def __init__(
+        self, cursor: Cursor, catalog: Catalog, name: TableName, table: DeltaTable, where: tuple[Syntax, str, int]
+    ) -> None:
+        """`where` is the condition's tree and text, and the number of its first token."""
+        tree, text, token = where
+        super().__init__(text, is_exact=False)
+        catalog.hold(table)
+        self._catalog = catalog
+        self._planner = Planner(cursor, _Tables(catalog, name, table), context_at("UTC", time.time_ns() // 1000))
+        with bounded():
+            self._planned = self._planner.chosen(name, tree, token, _PLACED)
+            self._planned.node.narrow([])
+        target, *others = self._planner.sources
+        rows = catalog.opened[target.name]
+        assert isinstance(rows, _PlacedRows)
+        self._rows = rows
+        texts = condition_texts(target)
+        self.tree = rows.tree = met_by_all(rows.snapshot, " AND ".join(texts))[0] if texts else None
+        read = (catalog.opened[other.name] for other in others)
+        self.reads_others = any(isinstance(one, DeltaSource) and may_be_same(one.table, table) for one in read)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The places of the rows, in batches of the columns `_file` and `_row`."""
+        import pyarrow as pa
+
+        with bounded():
+            text = self._planned.node.render(self._planned.ids)
+        file, row = self._planned.ids
+        with (
+            tempfile.TemporaryDirectory(prefix="deltaplane-") as spill,
+            opened(self._planner, self._catalog, temp_directory=spill, preserve_insertion_order=False) as connection,
+        ):
+            # Found before any is given away: meanwhile the consumer may hold what the sources' readers wait for.
+            connection.execute(f"CREATE TABLE found AS {text}")
+            names = pa.array(list(self._rows.files), pa.string())
+            reader = connection.sql(f"SELECT {file}, {row} FROM found ORDER BY 1, 2").to_arrow_reader(_ROWS_AT_ONCE)
+            for batch in reader:
+                named = pa.DictionaryArray.from_arrays(batch.column(0), names)
+                yield pa.RecordBatch.from_arrays([named, batch.column(1)], names=list(PLACE))
+
+
+def may_be_same(one: DeltaTable, table: DeltaTable) -> bool:
+    """Whether what one object reads may be what another one is about to change: the same table, at no older version."""
+    same = one is table or _place(one) == _place(table) or one.metadata().id == table.metadata().id
+    return same and one.version() >= table.version()
+
+
+def _place(table: DeltaTable) -> str:
+    uri = table.table_uri
+    path = uri.removeprefix("file://")
+    return os.path.realpath(path) if path.startswith("/") else uri
+
+
+class _PlacedRows:
+    """The rows of the table to be changed, with their places; `files` are the names of files by their numbers."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self.snapshot: _native.Snapshot = table._snapshot
+        schema = json.loads(self.snapshot.schema_json())
+        self.fields: list[tuple[str, SparkType | None]] = [(f["name"], of_json(f["type"])) for f in schema["fields"]]
+        placed = [{"name": n, "type": of.name, "nullable": False, "metadata": {}} for n, of in _PLACED]
+        self.schema_json = json.dumps({**schema, "fields": [*schema["fields"], *placed]})
+        self.files: dict[str, int] = {}
+        self.tree: str | None = None
+
+    def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of files, row groups and pages that may matter."""
+        import pyarrow as pa
+
+        for batch in Scan(self.snapshot.scan(list(columns), self.tree, encoded_files=True)):
+            at = batch.schema.get_field_index(PLACE[0])
+            found = batch.column(at)
+            numbers = [self.files.setdefault(file, len(self.files)) for file in found.dictionary.to_pylist()]
+            yield batch.set_column(at, PLACE[0], pa.array(numbers, pa.int32()).take(found.indices))
+
+
+class _Tables:
+    """The catalog's tables, and the one to be changed by the name that the statement has for it."""
+
+    def __init__(self, catalog: Catalog, name: TableName, table: DeltaTable) -> None:
+        self._catalog, self._name, self._table = catalog, name, table
+
+    def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
+        """Opens a relation under a number; its name for DuckDB and its columns."""
+        if name is not self._name:
+            return self._catalog.source(name, number)
+        given, rows = f"s{number}", _PlacedRows(self._table)
+        self._catalog.opened[given] = rows
+        return given, rows.fields

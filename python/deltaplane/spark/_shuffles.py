@@ -1,0 +1,52 @@
+"""Shuffles before rows are written: a partition's rows side by side, tasks of a good size. Knows no table.
+
+Called by `_write` and `_rewriting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.spark._internals import Jvm, NativeScanUnavailable
+from deltaplane.spark._location import size_of
+from deltaplane.spark._schema import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["in_bins", "rebalanced"]
+
+_BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
+
+
+def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Rows in partitions of the size that optimised writes aim at, by adaptive execution.
+
+    Raises:
+        InvalidArgumentError: the session's setting is no number of bytes.
+    """
+    text = df.sparkSession.conf.get(_BIN_SIZE, "512m") or "512m"
+    size = size_of(text)
+    if not size:
+        raise InvalidArgumentError(f"{_BIN_SIZE} is a number of bytes such as 512m, not {text!r}: set it anew")
+    there = {name.lower() for name in df.columns}
+    by = [quoted(column) for column in columns if column.lower() in there]
+    try:
+        found: DataFrame | None = Jvm.of(df.sparkSession).rebalanced(df, by, size)
+    except NativeScanUnavailable:
+        found = None
+    # Without the JVM at hand it is Spark's own size of partitions.
+    return rebalanced(df, columns) if found is None else found
+
+
+def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Rows of a partition side by side: adaptive execution joins small partitions and splits large ones.
+
+    A column that the frame lacks is the same in every row.
+    """
+    from pyspark.sql import functions as F
+
+    there = {name.lower() for name in df.columns}
+    return df.hint("rebalance", *[F.col(quoted(column)) for column in columns if column.lower() in there])
