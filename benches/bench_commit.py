@@ -1,7 +1,8 @@
 """Small commits one after the other: an append of one row to an empty table and to large ones, and a commit alone, durable.
 
-The checkpoints that fall due meanwhile are part of the mean, not of the median. The bar does what a commit asks of the
-disk, see commits.py.
+The checkpoints that fall due meanwhile are part of the mean, not of the median. Where they are what is measured, so many
+appends follow each other that every table has its share of them. The bar does what a commit asks of the disk, see
+commits.py.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from logs import Log
 # Commits in each process. Ten, so that a checkpoint every ten commits falls due.
 CALLS = {"quick": 3, "small": 10, "full": 10}
 DURABLE_CALLS = {"quick": 5, "small": 50, "full": 100}
+# The most commits for which deltaplane lets a checkpoint wait by itself.
+RATE_CALLS = {"quick": 3, "small": 100, "full": 100}
+RATE_FILES = 1_000_000
 # deltalake takes seconds for each commit from here on.
 PEER_FILES = 100_000
 
@@ -33,6 +37,20 @@ def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 CONTESTANTS: dict[str, Contestant] = {name: functools.partial(contestant, name) for name in commits.APPENDS}
+
+
+def rate(log: Log, calls: int) -> Case:
+    """Appends with the checkpoints that they bring about."""
+    return Case(
+        f"appends with their checkpoints, {log.name}",
+        ["deltaplane"],
+        log.given(with_rows=True),
+        calls,
+        log.version + 1 + calls,
+        series="appends with their checkpoints",
+        size=log.files,
+        target="T10 rate" if log.files <= PEER_FILES else "",
+    )
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
@@ -52,6 +70,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
             target="T10",
         )
         found.append(case)
+        if files <= RATE_FILES:
+            found.append(rate(log, RATE_CALLS[scale]))
     log, calls = Log(0), DURABLE_CALLS[scale]
     for with_rows in (False, True):
         arguments = log.given(with_rows=with_rows)

@@ -283,7 +283,7 @@ GOALS: Sequence[Goal] = (
     Ratio("T8", "T8", "10,000 JSON commits: at most json.loads alone", "cpu_s", 1.0, "json.loads alone"),
     Ratio("T9", "T9", "history(10) of 10,000 commits: 100x deltalake", "cpu_s", 0.01, "deltalake"),
     Ratio("T10", "T10", "appends one after the other, 100,000 files: 100x deltalake", "median_s", 0.01, "deltalake"),
-    Growth("T10", "T10", "appends, with the checkpoints: 0.8x the rate on an empty table", "mean_s", 1 / 0.8),
+    Growth("T10", "T10 rate", "appends, with the checkpoints: 0.8x the rate on an empty table", "mean_s", 1 / 0.8),
     Ratio("T11", "T11", "durable commits: 0.7x the rate of the disk alone", "median_s", 1 / 0.7, "disk alone"),
     Goal("T12", "T12 8", "8 writers: no failed commit", "failed", 0),
     Ratio("T12", "T12 8", "8 writers: 0.5x the rate of the bare race", "median_s", 2.0, "disk alone"),

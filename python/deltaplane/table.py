@@ -48,6 +48,17 @@ _INSTEAD = {
 }
 
 
+def _commits(limit: int | None) -> int | None:
+    if limit is not None and limit < 1:
+        raise InvalidArgumentError(f"limit is a number of commits, not {limit}")
+    return limit
+
+
+def _entries(text: str) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(text)
+    return entries
+
+
 class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, SerializableReads, Followed):
     """A table at one version. Opening reads the log's head, never the list of files.
 
@@ -235,10 +246,28 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """What each commit said of itself, newest first: `version`, `timestamp` (ms), `operation`,
         `operationParameters`, `operationMetrics` and more. At most `limit` entries; only what the log still holds.
         """
-        if limit is not None and limit < 1:
-            raise InvalidArgumentError(f"limit is a number of commits, not {limit}")
-        entries: list[dict[str, Any]] = json.loads(self._snapshot.history_json(limit))
-        return entries
+        return _entries(self._snapshot.history_json(_commits(limit)))
+
+    @staticmethod
+    def history_of(
+        table_uri: TableUri, limit: int | None = None, storage_options: StorageOptions | None = None
+    ) -> list[dict[str, Any]]:
+        """The newest version's `history` without opening the table: of a log with very many commits only the newest are
+        read. It also tells of tables that need features which this version doesn't have.
+
+        Raises:
+            TableNotFoundError: no table is there.
+            CorruptLogError, StoreUnavailableError, StoreDeniedError: what the log or the store did.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> for _ in range(3):
+        ...     _ = write_deltalake("memory://doc-history/t", pa.table({"x": [1]}), mode="append")
+        >>> [entry["version"] for entry in DeltaTable.history_of("memory://doc-history/t", 2)]
+        [2, 1]
+        """
+        options = storage_options_text(storage_options)
+        return _entries(_native.log_history_json(location_text(table_uri), options, _commits(limit)))
 
     def detail(self) -> pa.Table:
         """One row with delta-spark's columns, as `DESCRIBE DETAIL` gives it: `format`, `id`, `name`, `description`, `location`,

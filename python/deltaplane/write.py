@@ -331,29 +331,32 @@ def _about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
 
 def _write(location: str, options: dict[str, str] | None, data: Any, request: str) -> WriteResult:
     reader = as_reader(data)
-    job = _begun(location, options, reader, request)
+    job, spec = _begun(location, options, reader, request)
     if job.skip is not None:
         return WriteResult(version=None, skipped=job.skip)
-    return commit_files(job, write_rows(location, options, job.spec, reader))
+    return commit_files(job, write_rows(location, options, spec, reader))
 
 
 def _begun(
     location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: str
-) -> _native.WriteJob:
+) -> tuple[_native.WriteJob, str]:
+    """The job and its spec, which is empty where there is nothing to write."""
     job = _native.WriteJob.begin(location, options, reader.schema, request)
-    if job.skip is None:
-        from deltaplane.declarations import check_declared
+    if job.skip is not None:
+        return job, ""
+    from deltaplane.declarations import check_declared
 
-        check_declared(job.spec, location)
-    return job
+    spec = job.spec
+    check_declared(spec, location)
+    return job, spec
 
 
 def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: str) -> DryRun:
     reader = as_reader(data)
-    job = _begun(location, options, reader, request)
+    job, spec = _begun(location, options, reader, request)
     if job.skip is not None:
         return rehearse_skipped(location, options, job.skip)
-    return rehearse_files(job, write_rows(location, options, job.spec, reader, keep=False), request)
+    return rehearse_files(job, write_rows(location, options, spec, reader, keep=False), request)
 
 
 def write_rows(

@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import os
 import pickle
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from deltaplane.options import storage_options_text, version_arguments
 
 UTC = dt.timezone.utc
@@ -105,6 +111,36 @@ def test_history_is_newest_first_and_bounded(path: str) -> None:
     assert all(isinstance(e["timestamp"], int) for e in table.history())
     with pytest.raises(InvalidArgumentError):
         table.history(0)
+
+
+def test_history_is_told_without_opening_the_table(path: str, tmp_path: Path) -> None:
+    table = DeltaTable(path)
+    assert DeltaTable.history_of(path) == table.history()
+    assert DeltaTable.history_of(path, 2) == table.history(2)
+    with pytest.raises(InvalidArgumentError):
+        DeltaTable.history_of(path, 0)
+    with pytest.raises(TableNotFoundError):
+        DeltaTable.history_of(tmp_path / "none")
+    # Commits that aren't asked for aren't read, and nobody asks whether the table can be.
+    first = Path(path, "_delta_log", f"{0:020}.json")
+    text = first.read_text()
+    first.write_text(text.replace('"minReaderVersion":1', '"minReaderVersion":9'))
+    with pytest.raises(UnsupportedFeatureError):
+        DeltaTable(path)
+    assert [e["version"] for e in DeltaTable.history_of(path, 3)] == [3, 2, 1]
+
+
+def test_writes_begin_anew_where_the_table_is_another(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for columns in ({"x": [1]}, {"y": [1], "z": ["a"]}, {"x": ["text"]}):
+        data = pa.table(columns)
+        for mode in ("error", "append", "append"):
+            write_deltalake(path, data, mode=mode)
+        assert (DeltaTable(path).version(), DeltaTable(path).to_pyarrow_table().num_rows) == (2, 3)
+        assert DeltaTable(path).to_pyarrow_table().column_names == data.column_names
+        shutil.rmtree(path)
+    with pytest.raises(TableNotFoundError):
+        DeltaTable(path)
 
 
 def test_a_pickle_is_location_version_and_options(path: str) -> None:

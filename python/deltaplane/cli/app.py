@@ -126,7 +126,11 @@ def history(
     json: AsJson = False,
 ) -> None:
     """What each commit did, newest first."""
-    render.history(open_table(location, version, option).history(limit), as_json=json)
+    if version is None:
+        entries = DeltaTable.history_of(location, limit, store_options(option))
+    else:
+        entries = open_table(location, version, option).history(limit)
+    render.history(entries, as_json=json)
 
 
 @app.command()

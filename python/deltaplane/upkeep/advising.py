@@ -367,12 +367,10 @@ class _Advisor:
     def _checkpoint(self) -> Iterator[Advice]:
         # A snapshot that was moved on knows of no checkpoint that was written meanwhile.
         log = json.loads(self.snapshot.at(self.snapshot.version).log_json())
-        interval = self.properties.get("delta.checkpointInterval", "")
-        due = int(interval) if interval.isdecimal() and int(interval) else 10
         size = log["checkpoint_bytes"] + log["commit_bytes"]
         head = 0 if log["checkpoint"] is None else 1
         now, then = Reads(log["commits"] + head, size), Reads(1, size)
-        if log["commits"] > due:
+        if log["commits"] > log["checkpoint_interval"]:
             why = f"opening the table reads {log['commits']:,} commits after the last checkpoint"
             commands = Commands(f"deltaplane checkpoint {self._shell}", None, "table.create_checkpoint()")
             gain = now.cost - then.cost

@@ -7,6 +7,7 @@ use deltaplane_protocol::{features, paths};
 use parquet::basic::{Compression, ZstdLevel};
 use tracing::{info, warn};
 
+use crate::checkpoint_due::Tail;
 use crate::checkpoint_file::{CheckpointFile, ORDER_KEY, Pages, WrittenFile};
 use crate::checkpoint_reader::{Checked, CheckpointReader};
 use crate::checkpoint_rows::{
@@ -41,10 +42,17 @@ pub struct CheckpointReport {
     pub kept_sidecars: u64,
 }
 
-/// Whether the table's interval asks for a checkpoint of this version.
-pub(crate) fn is_due(snapshot: &Snapshot) -> bool {
-    let interval = snapshot.state().properties().checkpoint_interval;
-    snapshot.version() > 0 && snapshot.version().is_multiple_of(interval)
+/// Whether a checkpoint of this version is due.
+pub(crate) async fn is_due(snapshot: &Snapshot) -> bool {
+    let (version, tail) = (snapshot.version(), snapshot.log_tail(None));
+    if !tail.is_due(version) || !tail.is_longer() {
+        return tail.is_due(version);
+    }
+    // Another writer may have written one since this one opened the table: a look is cheaper than one too many.
+    match last_checkpoint::read(snapshot.store()).await {
+        Ok(hint) => snapshot.log_tail(hint).is_due(version),
+        Err(_) => true,
+    }
 }
 
 /// Writes a checkpoint; a failure is only logged. True when one was written.
@@ -70,9 +78,7 @@ impl Snapshot {
 
     async fn write_checkpoint(&self) -> Result<CheckpointReport> {
         self.state().check_write()?;
-        // A property without its feature is inert (P058, P093).
-        let v2 = self.state().properties().v2_checkpoints && features::allows_v2_checkpoints(self.state().protocol());
-        let (report, top) = if v2 {
+        let (report, top) = if self.writes_v2() {
             let (report, top) = self.write_v2().await?;
             (report, Some(top))
         } else {
@@ -183,13 +189,27 @@ impl Snapshot {
         }
     }
 
+    /// What decides when the next checkpoint is due, where `since` may be a newer one than this was opened from.
+    pub(crate) fn log_tail(&self, since: Option<u64>) -> Tail {
+        let properties = self.state().properties();
+        let commits = self.commits_since(since);
+        let sidecars = self.replay_bytes().saturating_sub(self.log_bytes());
+        Tail {
+            asked: properties.checkpoint_interval,
+            incremental: self.writes_v2(),
+            checkpoint_bytes: sidecars.saturating_add(self.checkpoint_bytes()),
+            commits: commits.clone().count() as u64,
+            commit_bytes: commits.map(|n| n.size_bytes).fold(0, u64::saturating_add),
+        }
+    }
+
+    /// A property without its feature is inert (P058, P093).
+    fn writes_v2(&self) -> bool {
+        self.state().properties().v2_checkpoints && features::allows_v2_checkpoints(self.state().protocol())
+    }
+
     pub(crate) fn compression(&self) -> Compression {
-        let parts = self.checkpoint_reader().map(|c| c.parts()).unwrap_or_default();
-        let sidecars = parts.iter().filter_map(|p| p.sidecar.as_ref());
-        let bytes = sidecars
-            .map(|s| u64::try_from(s.size_in_bytes).unwrap_or(0))
-            .fold(self.log_bytes(), u64::saturating_add);
-        match bytes {
+        match self.replay_bytes() {
             ..LARGE_LOG_BYTES => Compression::SNAPPY,
             _ => Compression::ZSTD(ZstdLevel::default()),
         }

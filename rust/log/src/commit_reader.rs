@@ -46,6 +46,21 @@ pub(crate) struct CommitFiles {
     pub removes: RecordBatch,
 }
 
+impl CommitFiles {
+    /// Those of a commit that is about no file.
+    pub(crate) fn none() -> Result<&'static Self> {
+        static NONE: OnceLock<CommitFiles> = OnceLock::new();
+        if let Some(none) = NONE.get() {
+            return Ok(none);
+        }
+        let none = CommitFiles {
+            adds: adds_to_batch(&[])?,
+            removes: removes_to_batch(&[])?,
+        };
+        Ok(NONE.get_or_init(|| none))
+    }
+}
+
 /// Whether a line surely is a file action, told by its first bytes: these lines are parsed later.
 fn is_file_line(line: &str) -> bool {
     ["{\"add\":", "{\"remove\":", "{\"cdc\":"]
@@ -90,6 +105,11 @@ impl Commit {
         let dropped = || Error::internal("a commit's file actions are asked for that were dropped");
         let text = self.text.as_ref().ok_or_else(dropped)?;
         Ok(as_text(text, &self.name)?.lines())
+    }
+
+    /// Whether this is its text, to the letter.
+    pub(crate) fn is_text(&self, text: &Bytes) -> bool {
+        self.text.as_ref().is_some_and(|own| own == text)
     }
 
     /// Whether it has few bytes of text, and nothing was made of them yet.
@@ -199,6 +219,11 @@ pub(crate) fn newest_state(commits: &[Arc<Commit>]) -> (Option<&Protocol>, Optio
 /// Reads these commits, in order.
 pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Commit>>> {
     stream(store, names.to_vec(), FileLines::Kept).try_collect().await
+}
+
+/// The same without their file actions.
+pub(crate) async fn read_states(store: &Store, names: Vec<LogName>) -> Result<Vec<Arc<Commit>>> {
+    stream(store, names, FileLines::Dropped).try_collect().await
 }
 
 /// The same, one after the other.

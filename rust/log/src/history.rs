@@ -60,6 +60,19 @@ pub(crate) fn commits(names: Vec<LogName>) -> Vec<LogName> {
     c
 }
 
+/// How many commits have a say in the times of the newest `limit`.
+pub(crate) fn with_earlier(limit: Option<usize>) -> Option<u64> {
+    limit.and_then(|l| u64::try_from(l.saturating_add(EARLIER)).ok())
+}
+
+/// The newest `limit` of these commits, each with its file's time, made increasing.
+pub(crate) fn newest_dated(names: Vec<LogName>, limit: Option<usize>) -> Vec<(LogName, i64)> {
+    let times = monotone_times(&names);
+    let skip = limit.map_or(0, |l| names.len().saturating_sub(l));
+    let dated = names.into_iter().zip(times).map(|(n, (_, time))| (n, time));
+    dated.skip(skip).collect()
+}
+
 impl Snapshot {
     /// Opens the newest version at or before a time in ms since the epoch (P086).
     pub async fn open_at(store: &Store, timestamp_ms: i64) -> Result<Self> {
@@ -71,7 +84,7 @@ impl Snapshot {
     /// The newest `limit` commits up to this version, newest first; all without a limit.
     pub async fn history(&self, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
         let (names, times): (Vec<LogName>, Vec<i64>) = self.newest_commits(limit).await?.into_iter().unzip();
-        let read = commit_reader::read(self.store(), &names).await?;
+        let read = commit_reader::read_states(self.store(), names.clone()).await?;
         let mut entries = Vec::with_capacity(read.len());
         for ((c, name), file_time) in read.iter().zip(&names).zip(times) {
             let info = info_of(c);
@@ -88,14 +101,10 @@ impl Snapshot {
     /// The newest `limit` commits up to this version that the log holds, ascending, each with the time that its file tells.
     pub(crate) async fn newest_commits(&self, limit: Option<usize>) -> Result<Vec<(LogName, i64)>> {
         // What is older than these isn't asked for its time: a log may hold very many.
-        let from = limit.and_then(|l| u64::try_from(l.saturating_add(EARLIER)).ok());
-        let first = from.map_or(0, |n| self.version().saturating_add(1).saturating_sub(n));
+        let first = with_earlier(limit).map_or(0, |n| self.version().saturating_add(1).saturating_sub(n));
         let mut names = commits(list_from(self.store(), first).await?);
         names.retain(|n| n.version <= self.version());
-        let times = monotone_times(&names);
-        let skip = limit.map_or(0, |l| names.len().saturating_sub(l));
-        let dated = names.into_iter().zip(times).map(|(n, (_, time))| (n, time));
-        Ok(dated.skip(skip).collect())
+        Ok(newest_dated(names, limit))
     }
 
     /// The time of a commit: its own where it carries one, else its file's.

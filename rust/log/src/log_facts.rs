@@ -77,7 +77,7 @@ pub struct LogFolder {
     pub newest_checkpoint: Option<NewestCheckpoint>,
     /// Commits after it, which opening reads too.
     pub commits_since_checkpoint: LogFiles,
-    /// How many commits the table's properties allow before the next checkpoint.
+    /// After how many commits the next checkpoint is due.
     pub checkpoint_interval: u64,
     /// For how long the properties keep the log, ms.
     pub log_retention_ms: i64,
@@ -136,7 +136,7 @@ impl Snapshot {
         let properties = self.state().properties();
         let mut out = LogFolder {
             sidecars: self.sidecar_files().await?,
-            checkpoint_interval: properties.checkpoint_interval,
+            checkpoint_interval: self.log_tail(None).interval(),
             log_retention_ms: properties.log_retention_ms,
             deleted_file_retention_ms: properties.deleted_file_retention_ms,
             cleanup_enabled: properties.cleanup_enabled,

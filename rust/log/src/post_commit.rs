@@ -21,9 +21,9 @@ pub(crate) struct Hooks {
     pub cleanup: Option<bool>,
 }
 
-/// Does what follows a commit of these actions.
-pub(crate) async fn run(base: Option<&Snapshot>, new: &Snapshot, actions: &[Action], hooks: Hooks) {
-    let due = checkpoint_writer::is_due(new);
+/// Does what follows a commit of these actions; tells whether a checkpoint was written.
+pub(crate) async fn run(base: Option<&Snapshot>, new: &Snapshot, actions: &[Action], hooks: Hooks) -> bool {
+    let due = checkpoint_writer::is_due(new).await;
     if let Err(e) = write_checksum(base, new, actions, due).await {
         warn!(version = new.version(), error = %e, "the commit is safe, but its checksum couldn't be written");
     }
@@ -34,6 +34,7 @@ pub(crate) async fn run(base: Option<&Snapshot>, new: &Snapshot, actions: &[Acti
     if wanted && let Err(e) = new.cleanup_metadata().await {
         warn!(version = new.version(), error = %e, "the commit is safe, but old log files couldn't be cleaned up");
     }
+    written
 }
 
 /// From the checksum before where there is one. Otherwise summed up anew where no checkpoint has to be read for it, or

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::Snapshot;
-use crate::transaction::Staged;
+use crate::transaction::{AsOf, Staged};
 use crate::winners::{Followed, follow};
 
 /// What a transaction would do, and what other writers may not do before it is committed.
@@ -69,7 +69,8 @@ async fn checked(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Res
         staged = staged.moved(from, to).await?;
     }
     staged.check(newest.as_ref())?;
-    staged.actions(newest.as_ref(), &followed, "").await?;
+    let as_of = AsOf::now(newest.as_ref());
+    staged.actions(newest.as_ref(), &followed, "", as_of).await?;
     let added: HashSet<&str> = staged.adds.iter().map(|a| a.path.as_str()).collect();
     let removed: HashSet<&str> = staged.removes.iter().map(|r| r.path.as_str()).collect();
     let gone = staged.removes.iter().filter(|r| !added.contains(r.path.as_str()));

@@ -20,7 +20,8 @@ use crate::checkpoint_filter::Skipping;
 use crate::checkpoint_part::{FileActions, Part};
 use crate::checkpoint_reader::{CheckpointReader, PlanColumns, manifest_adds};
 use crate::commit_reader::{self, FileLines, packed};
-use crate::history::version_at;
+
+use crate::history::{HistoryEntry, version_at};
 use crate::plan::{emit, fed, prune};
 use crate::snapshot::Snapshot;
 
@@ -117,6 +118,11 @@ impl LogHead {
     /// Protocol, metadata, properties.
     pub fn state(&self) -> &TableState {
         self.0.state()
+    }
+
+    /// As [`Snapshot::history`].
+    pub async fn history(&self, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
+        self.0.history(limit).await
     }
 
     /// This version's parts, as [`Snapshot::replay_parts`].

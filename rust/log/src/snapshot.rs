@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 
 use crate::checkpoint_part::FileActions;
 use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
-use crate::checksum;
+use crate::checksum::{self, KnownChecksum};
 use crate::commit_reader::{self, Commit, FileLines, is_damage, newest_state};
 use crate::commit_runs;
 use crate::last_checkpoint;
@@ -53,7 +53,9 @@ struct Inner {
     side: OnceCell<SideState>,
     tail: OnceLock<Tail>,
     /// The checksum, once this process has written it.
-    checksum: OnceLock<VersionChecksum>,
+    checksum: OnceLock<Arc<VersionChecksum>>,
+    /// That of the version that this one was made of, if this process has written it.
+    checksum_before: Option<KnownChecksum>,
 }
 
 /// What the checkpoint's and commits' other actions make, read when asked for.
@@ -80,6 +82,8 @@ pub struct LogSize {
     pub commits: usize,
     /// Their bytes.
     pub commit_bytes: u64,
+    /// After how many commits the next checkpoint is due.
+    pub checkpoint_interval: u64,
 }
 
 impl Snapshot {
@@ -184,6 +188,7 @@ impl Snapshot {
             side: OnceCell::new(),
             tail: OnceLock::new(),
             checksum: OnceLock::new(),
+            checksum_before: None,
         };
         Snapshot {
             inner: Arc::new(inner),
@@ -246,38 +251,35 @@ impl Snapshot {
             }
             read => read?,
         };
-        let state = self.state_after(&read)?;
-        let mut segment = self.inner.segment.clone();
         let sums = names.into_iter().filter(|n| n.kind == paths::LogFile::Checksum);
-        segment.checksum = sums.max_by_key(|n| n.version).or(segment.checksum);
-        segment.extend(news);
-        let commits = self.inner.commits.iter().cloned().chain(read).collect();
-        let checkpoint = self.inner.checkpoint.clone();
-        let updated = Self::assemble(&self.inner.store, segment, checkpoint, commits, state);
+        let updated = self.extended(read, sums.max_by_key(|n| n.version))?;
         Ok(updated.newest_until(listed_ms))
+    }
+
+    /// With these commits, which follow without a gap, and the newest checksum if there is a newer one.
+    pub(crate) fn extended(&self, news: Vec<Arc<Commit>>, checksum: Option<LogName>) -> Result<Self> {
+        let (inner, state) = (&self.inner, self.state_after(&news)?);
+        let mut segment = inner.segment.clone();
+        segment.checksum = checksum.or(segment.checksum);
+        segment.extend(news.iter().map(|c| c.name.clone()).collect());
+        let (commits, checkpoint) = (inner.commits.iter().cloned().chain(news), inner.checkpoint.clone());
+        let mut extended = Self::assemble(&inner.store, segment, checkpoint, commits.collect(), state);
+        if let Some(made) = Arc::get_mut(&mut extended.inner) {
+            let own = inner.checksum.get().map(|sum| (self.version(), Arc::clone(sum)));
+            made.checksum_before = own.or_else(|| inner.checksum_before.clone());
+        }
+        Ok(extended)
     }
 
     /// The version that a commit of this process made of this one: as the newest it is known without a listing.
     pub(crate) async fn after_own(&self, text: Bytes) -> Result<Self> {
-        if self.inner.commits.len() >= LONG_TAIL {
+        if self.has_long_tail() {
             // Perhaps a checkpoint shortens it.
             return self.update().await;
         }
-        let inner = &self.inner;
-        let there = inner.store.head(&paths::commit(self.version() + 1)).await?;
+        let there = self.inner.store.head(&paths::commit(self.version() + 1)).await?;
         let name = name_of(there).ok_or_else(|| Error::internal("a commit's name isn't one"))?;
-        let own = [Arc::new(Commit::parse(name.clone(), text)?)];
-        let state = self.state_after(&own)?;
-        let mut segment = inner.segment.clone();
-        segment.extend(vec![name]);
-        let commits = inner.commits.iter().cloned().chain(own).collect();
-        Ok(Self::assemble(
-            &inner.store,
-            segment,
-            inner.checkpoint.clone(),
-            commits,
-            state,
-        ))
+        self.extended(vec![Arc::new(Commit::parse(name, text)?)], None)
     }
 
     fn state_after(&self, news: &[Arc<Commit>]) -> Result<Arc<TableState>> {
@@ -321,7 +323,7 @@ impl Snapshot {
         self.commit_in_hand(self.version()).map(|c| c.state.as_slice())
     }
 
-    fn commit_in_hand(&self, version: u64) -> Option<&Arc<Commit>> {
+    pub(crate) fn commit_in_hand(&self, version: u64) -> Option<&Arc<Commit>> {
         let mut commits = self.inner.commits.iter().rev();
         commits.find(|c| c.is_single() && c.version() == version)
     }
@@ -347,24 +349,38 @@ impl Snapshot {
         self.inner.segment.commits.len()
     }
 
+    /// Whether a newer checkpoint, if there is one, is the better beginning of newer versions.
+    pub(crate) fn has_long_tail(&self) -> bool {
+        self.inner.commits.len() >= LONG_TAIL
+    }
+
     /// What opening it reads.
     pub fn log_size(&self) -> LogSize {
-        let segment = &self.inner.segment;
-        let checkpoint_bytes = segment
-            .checkpoint
-            .as_ref()
-            .map_or(0, |c| c.files.iter().map(|n| n.size_bytes).fold(0, u64::saturating_add));
+        let (segment, checkpoint_bytes) = (&self.inner.segment, self.checkpoint_bytes());
         LogSize {
             checkpoint: segment.checkpoint.as_ref().map(|c| c.version),
             checkpoint_bytes,
             commits: segment.pieces.len(),
             commit_bytes: segment.size_bytes().saturating_sub(checkpoint_bytes),
+            checkpoint_interval: self.log_tail(None).interval(),
         }
+    }
+
+    /// Bytes of the checkpoint's files, but for sidecars.
+    pub(crate) fn checkpoint_bytes(&self) -> u64 {
+        let files = self.inner.segment.checkpoint.iter().flat_map(|c| &c.files);
+        files.map(|n| n.size_bytes).fold(0, u64::saturating_add)
     }
 
     /// Bytes of the log's files that it was made from, but for sidecars.
     pub(crate) fn log_bytes(&self) -> u64 {
         self.inner.segment.size_bytes()
+    }
+
+    /// The commits after the checkpoint that it was opened from, or after this newer one.
+    pub(crate) fn commits_since(&self, checkpoint: Option<u64>) -> impl Iterator<Item = &LogName> + Clone {
+        let after = move |n: &&LogName| checkpoint.is_none_or(|c| n.version > c);
+        self.inner.segment.commits.iter().filter(after)
     }
 
     /// The same version without the checkpoint that turned out damaged: from the best other one that can be used, or from
@@ -534,20 +550,23 @@ impl Snapshot {
 
     /// Keeps what was summed up of this very version, for the commit that follows it.
     pub(crate) fn keep_checksum(&self, sum: VersionChecksum) {
-        let _ = self.inner.checksum.set(sum);
+        let _ = self.inner.checksum.set(Arc::new(sum));
     }
 
     /// The checksum of this very version, if there is a sound one.
     pub(crate) async fn version_checksum(&self) -> Result<Option<VersionChecksum>> {
         let inner = &self.inner;
         if let Some(sum) = inner.checksum.get() {
-            return Ok(Some(sum.clone()));
+            return Ok(Some(sum.as_ref().clone()));
         }
         match &inner.segment.checksum {
             Some(name) if name.version == self.version() => {
                 checksum::read_sound(&inner.store, &inner.segment, &inner.commits).await
             }
-            _ => Ok(None),
+            _ => {
+                let known = inner.checksum_before.as_ref();
+                Ok(known.and_then(|k| checksum::derived(k, &inner.commits, self.version())))
+            }
         }
     }
 }

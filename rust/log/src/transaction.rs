@@ -15,7 +15,7 @@ use deltaplane_protocol::conflict::{ISOLATION_LEVEL, Intent, Isolation, ReadSet}
 use deltaplane_protocol::features::attempt::Base;
 use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::{features, paths};
-use deltaplane_store::{PutOutcome, Store};
+use deltaplane_store::{PutKept, PutOutcome, Store};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -32,6 +32,8 @@ const DEFAULT_ATTEMPTS: usize = 1000;
 /// Losses in a row before an attempt waits, and the longest wait.
 const PATIENT_LOSSES: usize = 3;
 const LONGEST_WAIT_MS: u64 = 250;
+/// How long a commit that lost may keep the text, and the time in it, that it was made with.
+const STANDS_MS: i64 = 1000;
 
 /// What a commit does, under delta-spark's names.
 #[derive(Debug, Clone, Default)]
@@ -127,6 +129,8 @@ pub struct MarkedAgain {
 pub struct Committed {
     /// The table after it.
     pub snapshot: Snapshot,
+    /// Whether a checkpoint of it was written, from which newer versions begin better.
+    pub checkpointed: bool,
     /// Its version.
     pub version: u64,
     /// Puts that were tried.
@@ -225,8 +229,8 @@ impl Staged {
     }
 
     /// The actions of the commit on this base (P071: provenance first).
-    fn finish(&self, base: Option<Base<'_>>, followed: &Followed, txn_id: &str, now: i64) -> Result<Vec<Action>> {
-        let mut info = self.commit_info(base, txn_id, now);
+    fn finish(&self, base: Option<Base<'_>>, followed: &Followed, txn_id: &str, as_of: AsOf) -> Result<Vec<Action>> {
+        let mut info = self.commit_info(base, txn_id, as_of);
         if followed.tracking_began {
             row_tracking::lost_ids(&mut info);
         }
@@ -240,7 +244,7 @@ impl Staged {
             .chain(followed.adds(&self.adds).map(Action::Add))
             .chain(self.cdc.iter().cloned().map(Action::Cdc))
             .collect();
-        features::finish(base, now, actions)
+        features::finish(base, as_of.now_ms, actions)
     }
 
     /// The actions of the commit on this base, with what has to be read of it.
@@ -249,12 +253,13 @@ impl Staged {
         base: Option<&Snapshot>,
         followed: &Followed,
         txn_id: &str,
+        as_of: AsOf,
     ) -> Result<Vec<Action>> {
         let facts = match base {
             Some(b) => self.facts(b).await?,
             None => Facts::default(),
         };
-        self.finish(base.map(|b| facts.base(b)), followed, txn_id, now_ms())
+        self.finish(base.map(|b| facts.base(b)), followed, txn_id, as_of)
     }
 
     /// Reads what features want to know of the base.
@@ -273,9 +278,9 @@ impl Staged {
         Ok(Facts { time_ms, domains })
     }
 
-    fn commit_info(&self, base: Option<Base<'_>>, txn_id: &str, now: i64) -> CommitInfo {
+    fn commit_info(&self, base: Option<Base<'_>>, txn_id: &str, as_of: AsOf) -> CommitInfo {
         let mut info: CommitInfo = self.extra_info.clone().into_iter().collect();
-        info.insert("timestamp".into(), json!(now));
+        info.insert("timestamp".into(), json!(as_of.now_ms));
         info.insert("operation".into(), json!(self.operation.name));
         info.insert("operationParameters".into(), json!(self.operation.parameters));
         info.insert("operationMetrics".into(), json!(self.operation.metrics));
@@ -286,13 +291,75 @@ impl Staged {
         info.insert("isBlindAppend".into(), json!(self.is_blind_append()));
         info.insert("engineInfo".into(), json!(self.engine_info));
         info.insert("txnId".into(), json!(txn_id));
-        if let Some(b) = base {
-            info.insert("readVersion".into(), json!(b.version));
+        if let Some(version) = as_of.read_version {
+            info.insert("readVersion".into(), json!(version));
         }
         if let Some(text) = &self.user_metadata {
             info.insert("userMetadata".into(), json!(text));
         }
         info
+    }
+}
+
+/// When a commit's text was made, and on which version.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AsOf {
+    read_version: Option<u64>,
+    now_ms: i64,
+}
+
+impl AsOf {
+    pub(crate) fn now(base: Option<&Snapshot>) -> Self {
+        AsOf {
+            read_version: base.map(Snapshot::version),
+            now_ms: now_ms(),
+        }
+    }
+}
+
+/// A commit as it was put, for the next name if this one was taken.
+struct Attempted {
+    as_of: AsOf,
+    base: Option<Snapshot>,
+    actions: Vec<Action>,
+    text: Bytes,
+}
+
+impl Attempted {
+    async fn new(staged: &Staged, base: Option<&Snapshot>, followed: &Followed, txn_id: &str) -> Result<Self> {
+        Self::made(staged, base, followed, txn_id, AsOf::now(base)).await
+    }
+
+    async fn made(
+        staged: &Staged,
+        base: Option<&Snapshot>,
+        followed: &Followed,
+        txn_id: &str,
+        as_of: AsOf,
+    ) -> Result<Self> {
+        let actions = staged.actions(base, followed, txn_id, as_of).await?;
+        Ok(Attempted {
+            as_of,
+            base: base.cloned(),
+            text: Bytes::from(write_commit(&actions)?),
+            actions,
+        })
+    }
+
+    /// On a newer base: as it stands if that changes nothing of it, so that a store needn't be given it again.
+    async fn again(self, staged: &Staged, base: Option<&Snapshot>, followed: &Followed, txn_id: &str) -> Result<Self> {
+        let is_young = (0..STANDS_MS).contains(&now_ms().saturating_sub(self.as_of.now_ms));
+        let same_table = match (&self.base, base) {
+            (Some(old), Some(new)) => std::ptr::eq(old.state(), new.state()),
+            _ => false,
+        };
+        if is_young && same_table {
+            let made = Self::made(staged, base, followed, txn_id, self.as_of).await?;
+            if made.text == self.text {
+                return Ok(made);
+            }
+        }
+        Self::new(staged, base, followed, txn_id).await
     }
 }
 
@@ -329,23 +396,27 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
     let mut staged = Cow::Borrowed(staged);
     let txn_id = new_id().to_string();
     let most = staged.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).max(1);
-    let mut attempt = 1;
+    let (mut attempt, mut attempted, mut kept) = (1, None::<Attempted>, PutKept::default());
     while attempt <= most {
         staged.check(base.as_ref())?;
         let version = base.as_ref().map_or(0, |b| b.version() + 1);
         // Version 0 of a table whose first commits were cleaned up is free, too.
         let free = base.is_some() || !is_table(store).await?;
-        let actions = staged.actions(base.as_ref(), &followed, &txn_id).await?;
+        let made = match attempted.take() {
+            Some(before) => before.again(&staged, base.as_ref(), &followed, &txn_id).await?,
+            None => Attempted::new(&staged, base.as_ref(), &followed, &txn_id).await?,
+        };
         if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
-            let (put_ms, text) = (now_ms(), Bytes::from(write_commit(&actions)?));
-            if put(store, version, text.clone(), &txn_id).await? == Put::Won {
+            let (put_ms, text) = (now_ms(), made.text.clone());
+            if put(store, version, text.clone(), &txn_id, &mut kept).await? == Put::Won {
                 let snapshot = reload(store, base.as_ref(), version, text).await;
                 let snapshot = snapshot.map_err(|e| unread(version, e))?.newest_until(put_ms);
-                return Ok(won(base.as_ref(), &staged, &actions, snapshot, attempt).await);
+                return Ok(won(base.as_ref(), &staged, &made.actions, snapshot, attempt).await);
             }
             wait(attempt).await;
             attempt += 1;
         }
+        attempted = Some(made);
         base = Some(follow(store, base.as_ref(), &intent, &mut followed).await?);
         let marked = followed.take_marked();
         if !marked.is_empty() {
@@ -375,9 +446,10 @@ async fn won(
         checkpoint: !staged.skip_checkpoint,
         cleanup: staged.cleanup,
     };
-    post_commit::run(base, &snapshot, actions, hooks).await;
+    let checkpointed = post_commit::run(base, &snapshot, actions, hooks).await;
     Committed {
         snapshot,
+        checkpointed,
         version,
         attempts,
         metrics: staged.operation.metrics.clone(),
@@ -391,10 +463,10 @@ enum Put {
 }
 
 /// One put-if-absent; an unclear outcome is settled by reading the version back (P070, P072).
-async fn put(store: &Store, version: u64, text: Bytes, txn_id: &str) -> Result<Put> {
+async fn put(store: &Store, version: u64, text: Bytes, txn_id: &str, kept: &mut PutKept) -> Result<Put> {
     let key = paths::commit(version);
     store.check_text(&key, text.len() as u64).map_err(too_large)?;
-    let failure = match store.put_if_absent(&key, text).await {
+    let failure = match store.put_if_absent_again(&key, text, kept).await {
         Ok(PutOutcome::Created) => return Ok(Put::Won),
         // The store may have retried a put that had arrived: look whose commit it is.
         Ok(PutOutcome::Exists) => None,

@@ -89,15 +89,33 @@ pub struct PlannedWrite {
 
 /// Checks a write of data with this schema against the table as it is now.
 pub async fn plan_write(store: &Store, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
-    let planned = plan(store, incoming, request).await;
+    plan_write_after(store, None, incoming, request).await
+}
+
+/// The same by a writer that knows what it committed to this table last, which spares it opening the table anew where
+/// the store is near.
+pub async fn plan_write_after(
+    store: &Store,
+    own: Option<&Snapshot>,
+    incoming: StructType,
+    request: WriteRequest,
+) -> Result<WritePlan> {
+    let planned = plan(store, own, incoming, request).await;
     planned.map_err(|e| e.with_table(store.location().as_str()))
 }
 
-async fn plan(store: &Store, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
-    let base = match Snapshot::open(store, None).await {
-        Ok(s) => Some(s),
-        Err(e) if e.kind() == Kind::TableNotFound => None,
-        Err(e) => return Err(e),
+async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
+    let known = match own {
+        Some(own) => own.newest_after_own().await?,
+        None => None,
+    };
+    let base = match known {
+        Some(known) => Some(known),
+        None => match Snapshot::open(store, None).await {
+            Ok(s) => Some(s),
+            Err(e) if e.kind() == Kind::TableNotFound => None,
+            Err(e) => return Err(e),
+        },
     };
     let incoming = match &request.schema_json {
         Some(text) => StructType::from_json(text)?,
@@ -249,7 +267,7 @@ async fn existing_table(
         WriteMode::Ignore => return Ok(WritePlan::Skip("exists")),
         WriteMode::Append | WriteMode::Overwrite => {}
     }
-    if request.commit.was_done(&base.transactions(now_ms()).await?) {
+    if !request.commit.txn.is_empty() && request.commit.was_done(&base.transactions(now_ms()).await?) {
         return Ok(WritePlan::Skip("txn"));
     }
     base.state().check_write()?;

@@ -33,6 +33,8 @@ mod drop_feature;
 mod hygiene;
 #[path = "table/log_files.rs"]
 mod log_files;
+#[path = "table/near.rs"]
+mod near;
 #[path = "table/parts.rs"]
 mod parts;
 #[path = "table/runs.rs"]

@@ -107,6 +107,14 @@ pub struct Intent {
     pub backfill: bool,
 }
 
+impl Intent {
+    /// Whether it matters to it which files a winner added or removed.
+    pub fn looks_at_files(&self) -> bool {
+        let names_files = !self.removed.is_empty() || !self.marked.is_empty() || self.finds_moved || self.backfill;
+        names_files || !matches!(self.read, ReadSet::Nothing)
+    }
+}
+
 /// The table on which a winner committed.
 #[derive(Clone, Copy)]
 pub struct Before<'a> {

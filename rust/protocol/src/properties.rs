@@ -36,8 +36,8 @@ fn unknown_key(key: &str) -> Error {
 /// The properties that this build acts on, with their defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Properties {
-    /// Commits between checkpoints.
-    pub checkpoint_interval: u64,
+    /// Commits between checkpoints, when set.
+    pub checkpoint_interval: Option<u64>,
     /// How long removed files stay in checkpoints, ms.
     pub deleted_file_retention_ms: i64,
     /// How long applications' versions are kept, ms; forever when absent (P045).
@@ -90,8 +90,7 @@ impl Properties {
         Properties {
             checkpoint_interval: get("checkpointInterval")
                 .and_then(|v| v.parse().ok())
-                .filter(|n| *n > 0)
-                .unwrap_or(10),
+                .filter(|n| *n > 0),
             deleted_file_retention_ms: get("deletedFileRetentionDuration")
                 .and_then(parse_interval_ms)
                 .unwrap_or(WEEK_MS),

@@ -17,6 +17,7 @@ mod optimize;
 mod patches;
 mod progress;
 mod raw_store;
+mod recent;
 mod rewrite;
 mod rewrite_tasks;
 mod scan;
@@ -56,6 +57,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::create_table, module)?)?;
     module.add_function(wrap_pyfunction!(write::is_table, module)?)?;
+    module.add_function(wrap_pyfunction!(snapshot::log_history_json, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_from_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_to_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(cache::cache_dir, module)?)?;

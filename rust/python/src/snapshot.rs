@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{PlanColumns, ReadRequest, RewriteFirst, Snapshot as Inner, now_ms, versions_between};
+use deltaplane_log::{
+    HistoryEntry, PlanColumns, ReadRequest, RewriteFirst, Snapshot as Inner, log_history, now_ms, versions_between,
+};
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
@@ -35,6 +37,29 @@ pub(crate) struct Snapshot {
 pub(crate) fn store(location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
     let location = Location::parse(location)?;
     Store::open(&location, &Options::new(options.unwrap_or_default()))
+}
+
+fn history_text(entries: Vec<HistoryEntry>) -> String {
+    let entries = entries.into_iter().map(|e| {
+        let mut info = e.info;
+        info.insert("version".into(), json!(e.version));
+        info.insert("timestamp".into(), json!(e.timestamp_ms));
+        Value::Object(info)
+    });
+    Value::Array(entries.collect()).to_string()
+}
+
+/// What the newest commits of a location's log say of themselves, as JSON, without opening the table.
+#[pyfunction]
+#[pyo3(signature = (location, options = None, limit = None))]
+pub(crate) fn log_history_json(
+    py: Python<'_>,
+    location: &str,
+    options: Option<HashMap<String, String>>,
+    limit: Option<usize>,
+) -> PyResult<String> {
+    let told = run(py, || block_on(log_history(&store(location, options)?, limit)))?;
+    Ok(history_text(told))
 }
 
 #[pymethods]
@@ -135,14 +160,7 @@ impl Snapshot {
 
     #[pyo3(signature = (limit = None))]
     fn history_json(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<String> {
-        let entries = run(py, || block_on(self.inner.history(limit)))?;
-        let entries = entries.into_iter().map(|e| {
-            let mut info = e.info;
-            info.insert("version".into(), json!(e.version));
-            info.insert("timestamp".into(), json!(e.timestamp_ms));
-            Value::Object(info)
-        });
-        Ok(Value::Array(entries.collect()).to_string())
+        Ok(history_text(run(py, || block_on(self.inner.history(limit)))?))
     }
 
     /// What stands in the log folder.
@@ -310,7 +328,7 @@ impl Snapshot {
         let log = self.inner.log_size();
         json!({
             "checkpoint": log.checkpoint, "checkpoint_bytes": log.checkpoint_bytes, "commits": log.commits,
-            "commit_bytes": log.commit_bytes,
+            "commit_bytes": log.commit_bytes, "checkpoint_interval": log.checkpoint_interval,
         })
         .to_string()
     }

@@ -8,7 +8,7 @@ use deltaplane_data::{
 };
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    FileTarget, PlannedWrite, Rehearsal, WriteMode, WritePlan, WriteRequest, now_ms, plan_write, protocol_json,
+    FileTarget, PlannedWrite, Rehearsal, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after, protocol_json,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
@@ -27,6 +27,7 @@ use serde_json::json;
 
 use crate::arrow_bridge::{ArrowSchema, reader_of, schema_of};
 use crate::errors::run;
+use crate::recent;
 use crate::snapshot::{Snapshot, store};
 
 /// Protocols before and after a commit, as JSON.
@@ -217,7 +218,9 @@ impl WriteJob {
         let schema = schema_of(schema)?;
         let plan = run(py, || {
             let store = store(location, options.clone())?;
-            block_on(plan_write(&store, from_arrow_schema(&schema)?, parse_request(request)?))
+            let own = recent::of(&store, options.as_ref());
+            let (schema, request) = (from_arrow_schema(&schema)?, parse_request(request)?);
+            block_on(plan_write_after(&store, own.as_ref(), schema, request))
         })?;
         Ok(WriteJob {
             plan,
@@ -286,6 +289,7 @@ impl WriteJob {
                 }
                 done => done?,
             };
+            recent::keep(&done, self.options.as_ref());
             let metrics = done.metrics.clone();
             let auto_compact = done.snapshot.state().properties().auto_compact;
             Ok(json!({

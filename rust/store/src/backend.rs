@@ -1,6 +1,7 @@
 //! What every store can do, as one trait: the seam between `Store` and the files in `stores/`, and where a store from
 //! elsewhere is plugged in. Errors leave here with a kind and a message; `Store` adds the table and the file.
 
+use std::any::Any;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,6 +68,19 @@ pub enum PutOutcome {
     Exists,
 }
 
+/// The answer of a store that is near.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Near {
+    /// The object.
+    Found(ObjectInfo, Bytes),
+    /// There is none.
+    Absent,
+}
+
+/// What a store keeps of bytes that it was given to put, from one name to the next. Dropping it gives it up.
+#[derive(Default)]
+pub struct PutKept(pub(crate) Option<Box<dyn Any + Send + Sync>>);
+
 /// Listings are streams, so that a directory of millions of files needs no memory of its size.
 pub type Listing = BoxStream<'static, Result<ObjectInfo>>;
 
@@ -102,6 +116,11 @@ pub trait Backend: Send + Sync {
     async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
         self.read(&of.key).await
     }
+    /// A whole object with what `head` shows of it, where asking for one name costs no more than a moment and the answer is
+    /// as new as a listing's; `None` for all other stores, whose callers list.
+    async fn read_near(&self, _key: &str) -> Result<Option<Near>> {
+        Ok(None)
+    }
     /// Several objects, each like `read_listed`'s, in their order.
     async fn read_all_listed(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
         let mut read = Vec::with_capacity(of.len());
@@ -134,7 +153,12 @@ pub trait Backend: Send + Sync {
     /// Writes an object if its name is free: durable, and whole for whoever sees it. `StoreUnavailable` leaves open whether
     /// it was written, every other error says that it wasn't.
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome>;
-    /// The same of an object that others can do without: a failure of the power may leave it cut off, or without bytes.
+    /// The same of bytes that are put under one name after the other until one is free: what needn't be done again is kept
+    /// between the calls.
+    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, _kept: &mut PutKept) -> Result<PutOutcome> {
+        self.put_if_absent(key, bytes).await
+    }
+    /// The same as `put_if_absent` of an object that others can do without: a failure of the power may leave it cut off, or without bytes.
     async fn put_expendable(&self, key: &str, bytes: Bytes) -> Result<()> {
         self.put_if_absent(key, bytes).await.map(drop)
     }

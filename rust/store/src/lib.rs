@@ -19,7 +19,7 @@ mod unwritten;
 
 // What an implementation of `Backend` needs besides.
 pub use async_trait::async_trait;
-pub use backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink};
+pub use backend::{Backend, Level, Listing, Near, ObjectInfo, PutKept, PutOutcome, Sink};
 pub use backend_objects::objects_of;
 pub use cache::{CacheContents, CachedTable, Cleared, cache_contents, cache_dir, clear_cache};
 pub use credentials::{CredentialSource, Given, set_credential_source};

@@ -15,7 +15,7 @@ use futures::stream::BoxStream;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use crate::backend::{Backend, Level, ObjectInfo, PutOutcome, Sink};
+use crate::backend::{Backend, Level, Near, ObjectInfo, PutKept, PutOutcome, Sink};
 use crate::cache;
 use crate::limits;
 use crate::location::{self, Location, Scheme};
@@ -157,6 +157,19 @@ impl Store {
         self.read_listed(of).await
     }
 
+    /// The same of a name that no listing showed, where the store is near enough that asking for one name after the other is
+    /// the cheaper way; `None` where it isn't.
+    ///
+    /// `CorruptLog` as above.
+    pub async fn read_near_text(&self, key: &str) -> Result<Option<Near>> {
+        let read = self.backend()?.read_near(key).await;
+        let read = read.map_err(|e| self.at(key, e))?;
+        if let Some(Near::Found(info, _)) = &read {
+            self.check_text(key, info.size_bytes)?;
+        }
+        Ok(read)
+    }
+
     /// Several of them, each like [`read_text`](Self::read_text)'s, in their order: cheaper than one by one where a store is
     /// near. What follows one that is too large isn't read.
     pub async fn read_texts(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
@@ -221,6 +234,13 @@ impl Store {
     /// something only this writer can have put there.
     pub async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
         let put = self.backend()?.put_if_absent(key, bytes).await;
+        put.map_err(|e| self.at(key, e))
+    }
+
+    /// The same of bytes that are put under one name after the other until one is free, each time with what was kept the
+    /// last time. Bytes may differ from call to call; what was kept of others is given up.
+    pub async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutKept) -> Result<PutOutcome> {
+        let put = self.backend()?.put_if_absent_again(key, bytes, kept).await;
         put.map_err(|e| self.at(key, e))
     }
 

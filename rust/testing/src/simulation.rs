@@ -192,6 +192,7 @@ impl Simulation {
             book: Arc::clone(&self.book),
             chance: self.chance.branch(),
             scenario: Arc::clone(&self.scenario),
+            own: None,
         };
         let task = tokio::spawn(ACTOR.scope(who, act(context)));
         self.running.insert(who, Running { place, task });

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use deltaplane_error::{Error, Result};
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{Surrounded, Surroundings, surround};
-use deltaplane_store::{Backend, Listing, Location, ObjectInfo, Options, PutOutcome, Sink, Store};
+use deltaplane_store::{Backend, Listing, Location, Near, ObjectInfo, Options, PutOutcome, Sink, Store};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -128,6 +128,20 @@ impl Backend for SimStore {
 
     async fn read(&self, key: &str) -> Result<Bytes> {
         self.bytes(Call::Read(key.to_owned())).await
+    }
+
+    async fn read_near(&self, key: &str) -> Result<Option<Near>> {
+        if !lock(&self.world).is_near() {
+            return Ok(None);
+        }
+        let found = match self.head(key).await {
+            Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(Some(Near::Absent)),
+            found => found?,
+        };
+        match self.read(key).await {
+            Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
+            bytes => Ok(Some(Near::Found(found, bytes?))),
+        }
     }
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {

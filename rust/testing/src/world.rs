@@ -167,6 +167,11 @@ impl World {
         }
     }
 
+    /// Whether names may be asked for one by one: a store that lists all at once stands for a file system.
+    pub fn is_near(&self) -> bool {
+        self.page >= 1000
+    }
+
     /// Serves a call, whole and at once.
     pub fn serve(&mut self, call: &Call) -> Result<Answer> {
         match call {

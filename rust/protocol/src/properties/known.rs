@@ -157,8 +157,8 @@ pub static KNOWN: &[Known] = &[
     known(
         "checkpointInterval",
         Values::AtLeast(1),
-        Some("10"),
-        "commits between checkpoints",
+        None,
+        "commits between checkpoints; unless set ten, and up to a hundred where a checkpoint is large",
     ),
     known(
         "checkpointPolicy",

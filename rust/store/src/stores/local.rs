@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::Spec;
 use super::local_objects::{LocalObjects, read_at};
 use super::local_root::{Root, etag, modified_ms};
-use crate::backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink, join_key};
+use crate::backend::{Backend, Level, Listing, Near, ObjectInfo, PutKept, PutOutcome, Sink, join_key};
 use crate::error::OUT_OF_RANGE;
 use crate::location::{Location, Scheme};
 use crate::options::Options;
@@ -35,6 +35,8 @@ pub(super) const SPEC: Spec = Spec {
 const LISTING_BATCH: usize = 1000;
 /// Parts of a file that are read sooner than another thread would begin to: a footer.
 const QUICK_BYTES: u64 = 64 << 10;
+/// Files that are read in no more than a moment.
+const NEAR_BYTES: usize = 1 << 20;
 /// Bytes gathered before a write goes to the disk.
 const WRITE_BATCH: usize = 1 << 20;
 
@@ -98,6 +100,18 @@ fn info(key: String, meta: &Metadata) -> ObjectInfo {
         modified_ms: modified_ms(meta),
         etag: Some(etag(meta)),
     }
+}
+
+/// `None` where it takes more than a moment.
+fn near(key: String, opened: io::Result<File>) -> io::Result<Option<Near>> {
+    let mut file = opened?;
+    let info = info(key, &file.metadata()?);
+    let Some(size) = usize::try_from(info.size_bytes).ok().filter(|n| *n <= NEAR_BYTES) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; size];
+    file.read_exact(&mut bytes)?;
+    Ok(Some(Near::Found(info, Bytes::from(bytes))))
 }
 
 /// A file that a listing showed: where it has the size that it had then, three calls of the system.
@@ -199,6 +213,7 @@ struct Draft {
     file: File,
     path: PathBuf,
     goal: PathBuf,
+    moved: bool,
 }
 
 impl Draft {
@@ -214,7 +229,12 @@ impl Draft {
             }
             opened => opened?,
         };
-        Ok(Draft { file, path, goal })
+        Ok(Draft {
+            file,
+            path,
+            goal,
+            moved: false,
+        })
     }
 
     fn written(goal: PathBuf, bytes: &[u8]) -> io::Result<Self> {
@@ -224,31 +244,39 @@ impl Draft {
         Ok(draft)
     }
 
+    /// The same file for another place in the same directory.
+    fn aimed_at(self, goal: PathBuf) -> Self {
+        let mut draft = self;
+        draft.goal = goal;
+        draft
+    }
+
     fn sync_goal_dir(&self) -> io::Result<()> {
         sync_dir(self.goal.parent().unwrap_or(Path::new("/")))
     }
 
     /// Puts the file in its place, over whatever is there.
-    fn replace(self) -> io::Result<()> {
+    fn replace(mut self) -> io::Result<()> {
         fs::rename(&self.path, &self.goal)?;
+        self.moved = true;
         self.sync_goal_dir()
     }
 
-    /// Puts the file in its place if that is free. A hard link is the one call that does so in
+    /// Puts the file in its place if that is free, else gives it back. A hard link is the one call that does so in
     /// one step on every Unix file system, network ones included.
-    fn link(self) -> io::Result<PutOutcome> {
+    fn link(self) -> io::Result<Option<Self>> {
         match fs::hard_link(&self.path, &self.goal) {
             Ok(()) => {}
             // A network file system repeats a call whose answer was lost: the second try then
             // finds the first one's link. Two names on our own file prove that it is ours.
             Err(e) if e.kind() == ErrorKind::AlreadyExists && !self.has_two_names() => {
-                return Ok(PutOutcome::Exists);
+                return Ok(Some(self));
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
         }
         self.sync_goal_dir()?;
-        Ok(PutOutcome::Created)
+        Ok(None)
     }
 
     fn has_two_names(&self) -> bool {
@@ -262,10 +290,18 @@ impl Draft {
     }
 }
 
+/// A draft whose name was taken: synced, and as good for the next name.
+struct Loser {
+    draft: Draft,
+    bytes: Bytes,
+}
+
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After `replace` there is nothing to remove, and a leftover hidden file does no harm.
-        let _ = fs::remove_file(&self.path);
+        if !self.moved {
+            // A leftover hidden file does no harm.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -335,6 +371,15 @@ impl Backend for Local {
         .await
     }
 
+    async fn read_near(&self, key: &str) -> Result<Option<Near>> {
+        let (root, path, key) = (self.root.clone(), self.root.file(key)?, key.to_owned());
+        quick(move || match File::open(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Some(Near::Absent)),
+            opened => near(key, opened).map_err(|e| root.read_err(&e, "reading a file")),
+        })
+        .await
+    }
+
     /// All by one thread: handing each to another one takes longer than reading it.
     async fn read_all_listed(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
         let (root, of) = (self.root.clone(), of.to_vec());
@@ -355,7 +400,7 @@ impl Backend for Local {
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
         let (root, path, key) = (self.root.clone(), self.root.file(key)?, key.to_owned());
-        blocking(move || {
+        quick(move || {
             let err = |e: io::Error| root.read_err(&e, "reading a file's metadata");
             let meta = fs::metadata(path).map_err(err)?;
             if meta.is_dir() {
@@ -377,17 +422,30 @@ impl Backend for Local {
     }
 
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
+        self.put_if_absent_again(key, bytes, &mut PutKept::default()).await
+    }
+
+    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutKept) -> Result<PutOutcome> {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
-        quick(move || {
+        let before = kept.0.take().and_then(|kept| kept.downcast::<Loser>().ok());
+        let (outcome, loser) = quick(move || {
             // Spares the loser of a long-decided race two flushes.
             if path.symlink_metadata().is_ok() {
-                return Ok(PutOutcome::Exists);
+                return Ok((PutOutcome::Exists, before));
             }
-            Draft::written(path, &bytes)
-                .and_then(Draft::link)
-                .map_err(|e| root.err(&e, "creating a file"))
+            let draft = match before {
+                Some(loser) if loser.bytes == bytes => Ok(loser.draft.aimed_at(path)),
+                _ => Draft::written(path, &bytes),
+            };
+            let linked = draft.and_then(Draft::link);
+            Ok(match linked.map_err(|e| root.err(&e, "creating a file"))? {
+                None => (PutOutcome::Created, None),
+                Some(draft) => (PutOutcome::Exists, Some(Box::new(Loser { draft, bytes }))),
+            })
         })
-        .await
+        .await?;
+        kept.0 = loser.map(|loser| loser as Box<_>);
+        Ok(outcome)
     }
 
     async fn put_expendable(&self, key: &str, bytes: Bytes) -> Result<()> {
@@ -516,8 +574,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let goal = dir.path().join("a/b/0.json");
         let put = |text: &str| Draft::written(goal.clone(), text.as_bytes()).unwrap().link().unwrap();
-        assert_eq!(put("one"), PutOutcome::Created);
-        assert_eq!(put("two"), PutOutcome::Exists);
+        assert!(put("one").is_none());
+        assert!(put("two").is_some());
         assert_eq!(fs::read(&goal).unwrap(), b"one");
         let left: Vec<_> = fs::read_dir(goal.parent().unwrap()).unwrap().collect();
         assert_eq!(left.len(), 1);
@@ -529,7 +587,7 @@ mod tests {
         let goal = dir.path().join("0.json");
         let draft = Draft::written(goal.clone(), b"x").unwrap();
         fs::hard_link(&draft.path, &goal).unwrap();
-        assert_eq!(draft.link().unwrap(), PutOutcome::Created);
+        assert!(draft.link().unwrap().is_none());
     }
 
     #[test]

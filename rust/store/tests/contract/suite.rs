@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use deltaplane_error::Kind;
-use deltaplane_store::{PutOutcome, Store, block_on};
+use deltaplane_store::{Near, PutKept, PutOutcome, Store, block_on};
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt};
 
@@ -69,6 +69,7 @@ pub fn run(open: &dyn Fn(&str) -> Store, traits: &Traits) -> Figures {
     let mut figures = Figures::default();
     block(read_after_write(open("basics")));
     block(overwrite(open("overwrite")));
+    block(puts_again(open("again")));
     block(ranges(open("ranges"), traits.keeps));
     block(errors(open("errors")));
     block(listing(open("listing")));
@@ -170,6 +171,44 @@ async fn overwrite(store: Store) {
         PutOutcome::Created
     );
     assert_eq!(all_keys(&store, "").await, ["x/k"]);
+}
+
+/// Bytes that are put under one name after the other, and asked for by name where that is offered.
+async fn puts_again(store: Store) {
+    store.put("log/0", text("taken")).await.unwrap();
+    store.put("log/1", text("taken")).await.unwrap();
+    let mut kept = PutKept::default();
+    for name in ["log/0", "log/1"] {
+        let put = store.put_if_absent_again(name, text("mine"), &mut kept).await.unwrap();
+        assert_eq!(
+            (put, store.read(name).await.unwrap()),
+            (PutOutcome::Exists, text("taken"))
+        );
+    }
+    // What was kept of other bytes isn't put for these.
+    let put = store
+        .put_if_absent_again("log/2", text("other"), &mut kept)
+        .await
+        .unwrap();
+    assert_eq!(
+        (put, store.read("log/2").await.unwrap()),
+        (PutOutcome::Created, text("other"))
+    );
+    for (name, outcome) in [("log/2", PutOutcome::Exists), ("log/3", PutOutcome::Created)] {
+        assert_eq!(
+            store.put_if_absent_again(name, text("mine"), &mut kept).await.unwrap(),
+            outcome
+        );
+    }
+    assert_eq!(store.read("log/3").await.unwrap(), "mine");
+    drop(kept);
+    assert_eq!(all_keys(&store, "").await, ["log/0", "log/1", "log/2", "log/3"]);
+    if let Some(absent) = store.read_near_text("log/4").await.unwrap() {
+        assert_eq!(absent, Near::Absent);
+        let found = store.read_near_text("log/3").await.unwrap().unwrap();
+        assert_eq!(found, Near::Found(store.head("log/3").await.unwrap(), text("mine")));
+        assert_eq!(store.read_near_text("none/1").await.unwrap(), Some(Near::Absent));
+    }
 }
 
 async fn ranges(store: Store, keeps: bool) {

@@ -48,6 +48,8 @@ pub struct Context {
     pub chance: Chance,
     /// The schedule's settings.
     pub scenario: Arc<Scenario>,
+    /// What it committed last, from which its next write may begin.
+    pub own: Option<Snapshot>,
 }
 
 /// How much went wrong around an actor when it began something: what it may be told depends on it.

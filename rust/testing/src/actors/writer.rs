@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    AlterRequest, MarkedAgain, Marks, Rewrite, RewriteRequest, Rewritten, WritePlan, WriteRequest, alter, plan_write,
+    AlterRequest, MarkedAgain, Marks, Rewrite, RewriteRequest, Rewritten, WritePlan, WriteRequest, alter,
+    plan_write_after,
 };
 use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
 use deltaplane_protocol::deletion_vectors;
@@ -176,14 +177,17 @@ async fn write(me: &mut Context, intent: IntentId, partition: u8, mut request: V
     request["configuration"] = me.scenario.properties.iter().cloned().collect();
     request["commit"]["commit_info"] = json!({"simIntent": intent});
     let request: WriteRequest = serde_json::from_value(request).expect("a request");
-    let planned = match plan_write(&me.store, schema(), request).await? {
+    let planned = match plan_write_after(&me.store, me.own.as_ref(), schema(), request).await? {
         WritePlan::Skip(_) => return Ok(Ended::Idle),
         WritePlan::Go(planned) => planned,
     };
     let adds = vec![new_add(me, intent, partition)];
     me.write_rows().await;
     Ok(match planned.commit(adds).await {
-        Ok(done) => Ended::Done(done.version),
+        Ok(done) => {
+            me.own = (!done.checkpointed).then_some(done.snapshot);
+            Ended::Done(done.version)
+        }
         Err(e) => Ended::Not(e),
     })
 }

@@ -1,0 +1,151 @@
+//! After how many commits a checkpoint is due: as the table's property says, else when it pays. Pure; called after commits
+//! and for reports.
+
+/// Commits between the checkpoints of a table that doesn't say and whose checkpoints are cheap.
+const USUAL: u64 = 10;
+/// Most commits that stand after the checkpoint of a table that doesn't say: whoever opens it reads each of them.
+const MOST: u64 = 100;
+/// How many bytes of a checkpoint may be written for each byte of the commits that it stands for.
+const WRITTEN_FOR_A_BYTE: u64 = 16;
+/// Bytes of commits that are never left to stand beside a checkpoint, however large that is.
+const MOST_BYTES: u64 = 32 << 20;
+/// About a commit that adds one file, where there is none to go by.
+const USUAL_COMMIT_BYTES: u64 = 1 << 10;
+
+/// What decides.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tail {
+    /// `delta.checkpointInterval`, where the table says.
+    pub asked: Option<u64>,
+    /// Whether the next checkpoint writes only what changed.
+    pub incremental: bool,
+    /// Bytes of the newest checkpoint; 0 where there is none.
+    pub checkpoint_bytes: u64,
+    /// Commits after it.
+    pub commits: u64,
+    /// Their bytes.
+    pub commit_bytes: u64,
+}
+
+impl Tail {
+    /// Commits after which a checkpoint is due. Where nobody asks for a number it grows with what the checkpoint costs, so
+    /// that checkpoints take a bounded share of the time of commits, until the commits themselves would be the burden.
+    pub(crate) fn interval(&self) -> u64 {
+        if let Some(asked) = self.asked {
+            return asked;
+        }
+        if self.incremental {
+            return USUAL;
+        }
+        let pays = self.checkpoint_bytes.div_ceil(WRITTEN_FOR_A_BYTE).min(MOST_BYTES);
+        let mean = self.commit_bytes.checked_div(self.commits);
+        let commits = pays.div_ceil(mean.unwrap_or(USUAL_COMMIT_BYTES).max(1));
+        commits.min(MOST).next_multiple_of(USUAL).clamp(USUAL, MOST)
+    }
+
+    /// Whether a checkpoint of this version is due. Versions are those that the interval divides, as other engines have it;
+    /// of a longer interval those that the usual one does, once so many commits stand there.
+    pub(crate) fn is_due(&self, version: u64) -> bool {
+        let interval = self.interval();
+        let (every, waited) = match self.is_longer() {
+            true => (USUAL, self.commits >= interval),
+            false => (interval, true),
+        };
+        version > 0 && version.is_multiple_of(every) && waited
+    }
+
+    /// Whether it waits for more commits than usual, of itself.
+    pub(crate) fn is_longer(&self) -> bool {
+        self.asked.is_none() && self.interval() > USUAL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+
+    fn tail(checkpoint_bytes: u64, commits: u64, commit_bytes: u64) -> Tail {
+        Tail {
+            checkpoint_bytes,
+            commits,
+            commit_bytes,
+            ..Tail::default()
+        }
+    }
+
+    fn due(t: Tail, versions: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+        versions.filter(|v| t.is_due(*v)).collect()
+    }
+
+    #[test]
+    fn what_the_table_says_is_exact() {
+        let t = Tail {
+            asked: Some(3),
+            ..tail(1 << 40, 1, 1)
+        };
+        assert_eq!((t.interval(), due(t, 0..=10)), (3, vec![3, 6, 9]));
+    }
+
+    #[test]
+    fn small_tables_have_one_every_ten_commits_whoever_wrote_the_last() {
+        for t in [tail(0, 0, 0), tail(0, 7, 7 * KIB), tail(100 * KIB, 3, 3 * KIB)] {
+            assert_eq!(due(t, 0..=30), [10, 20, 30], "{t:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_costs_more_waits_for_more_commits_and_never_for_long() {
+        let after = |commits: u64| tail(MIB, commits, commits * KIB);
+        // A mebibyte is sixteen times what 64 such commits have.
+        assert_eq!(after(1).interval(), 70);
+        assert!(!after(69).is_due(70) && after(70).is_due(70));
+        // Nor is it due at just any version once it waits: writers would all write one.
+        assert_eq!(due(after(75), 70..=90), [70, 80, 90]);
+        let large = |commits: u64| tail(1 << 40, commits, commits * KIB);
+        assert!(!large(99).is_due(100) && large(100).is_due(100));
+    }
+
+    #[test]
+    fn large_commits_are_not_left_to_stand() {
+        assert_eq!(tail(1 << 40, 4, 4 * 4 * MIB).interval(), 10);
+        assert_eq!(tail(1 << 40, 4, 4 * MIB).interval(), 40);
+    }
+
+    #[test]
+    fn what_changed_alone_is_cheap() {
+        let t = Tail {
+            incremental: true,
+            ..tail(1 << 40, 1, KIB)
+        };
+        assert_eq!(t.interval(), 10);
+    }
+
+    #[test]
+    fn checkpoints_write_no_more_than_their_share_up_to_the_bound() {
+        for checkpoint in (0..30).map(|n| 1u64 << n) {
+            for commit in [1, 100, KIB, 100 * KIB, 10 * MIB] {
+                let t = tail(checkpoint, 5, 5 * commit);
+                let interval = t.interval();
+                assert!((USUAL..=MOST).contains(&interval));
+                assert!(
+                    interval == MOST || checkpoint <= WRITTEN_FOR_A_BYTE * interval * commit,
+                    "{t:?}"
+                );
+                // More of either is never a reason to do the opposite.
+                let more = Tail {
+                    commit_bytes: t.commit_bytes * 2,
+                    ..t
+                };
+                assert!(more.interval() <= interval);
+                let dearer = Tail {
+                    checkpoint_bytes: checkpoint * 2,
+                    ..t
+                };
+                assert!(dearer.interval() >= interval);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The newest version found by names instead of a listing, where the store is near: a writer that knows a version asks for
+//! the commit after it, and the next, until there is none. Called by writes on what this process committed last, and by
+//! losers of a race.
+
+use std::sync::Arc;
+
+use deltaplane_error::Result;
+use deltaplane_protocol::paths;
+use deltaplane_store::Near;
+
+use crate::commit_reader::Commit;
+use crate::listing::name_of;
+use crate::{Snapshot, now_ms};
+
+/// Commits that are read one by one; of more the listing is the cheaper way.
+const MOST: usize = 64;
+/// Commits of more bytes aren't read again to see that they are still there.
+const MOST_OWN_BYTES: u64 = 64 << 10;
+
+impl Snapshot {
+    /// The newest version of the very table that this process committed this version to; `None` where only opening the
+    /// table anew can tell. Names are no proof: a table may have been deleted, and made anew under the same ones. The
+    /// commit's own text is, for no two have the same transaction id.
+    pub async fn newest_after_own(&self) -> Result<Option<Self>> {
+        if self.has_long_tail() || !self.is_fresh() {
+            return Ok(None);
+        }
+        let own = self.commit_in_hand(self.version());
+        let Some(own) = own.filter(|c| c.name.size_bytes <= MOST_OWN_BYTES) else {
+            return Ok(None);
+        };
+        let found = self.store().read_near_text(&paths::commit(self.version())).await?;
+        match found {
+            Some(Near::Found(_, text)) if own.is_text(&text) => self.newest_by_name().await,
+            _ => Ok(None),
+        }
+    }
+
+    /// The newest version by the names of the commits after this one, which must be known to be the table's; `None` where
+    /// the store isn't near, or where so much is new that a listing is the better way.
+    pub(crate) async fn newest_by_name(&self) -> Result<Option<Self>> {
+        let (asked_ms, mut news) = (now_ms(), Vec::new());
+        while news.len() < MOST {
+            let key = paths::commit(self.version() + 1 + news.len() as u64);
+            let (info, text) = match self.store().read_near_text(&key).await? {
+                Some(Near::Found(info, text)) => (info, text),
+                Some(Near::Absent) if news.is_empty() => return Ok(Some(self.clone().newest_until(asked_ms))),
+                Some(Near::Absent) => return Ok(Some(self.extended(news, None)?.newest_until(asked_ms))),
+                None => return Ok(None),
+            };
+            let Some(name) = name_of(info) else { return Ok(None) };
+            news.push(Arc::new(Commit::parse(name, text)?));
+        }
+        Ok(None)
+    }
+}
