@@ -10,8 +10,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use deltaplane_error::{Error, Result};
 
-/// A bit for each number between the smallest and the largest one is worth its memory up to so many bits a number.
-const BITS_EACH: u64 = 64;
+/// Up to so many bits a number, a bit for each one between the smallest and the largest takes no more memory than a set does.
+const BITS_EACH: u64 = 128;
 
 /// The values.
 #[derive(Debug, Clone)]
