@@ -230,11 +230,13 @@ def _spark_type(of: pa.DataType) -> SparkType | None:
 def _assigned(old: pa.Array, node: Node, values: Sequence[pa.Array]) -> pa.Array:
     """A column with the new values in it; a struct that was null gets its other fields as nulls, as in Spark."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if node.value is not None:
         new = values[node.value]
         return pa.nulls(len(new), old.type) if pa.types.is_null(new.type) else new
+    # Imported where it is needed: it takes a good part of what a small UPDATE does.
+    import pyarrow.compute as pc
+
     parts = []
     for field_ in old.type:
         part = pc.struct_field(old, field_.name)

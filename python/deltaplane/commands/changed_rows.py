@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.assignments import Assignments
 
-__all__ = ["ChangedRows", "PatchedRows"]
+__all__ = ["ChangedRows", "PatchedRows", "rules_of_whole_rows"]
 
 
 class ChangedRows:
@@ -49,8 +49,7 @@ class PatchedRows:
 
     def __init__(self, spec: str, assignments: Assignments) -> None:
         self._assignments = assignments
-        every = [field["name"] for field in json.loads(json.loads(spec)["schema"])["fields"]]
-        self._rules = BatchRules(RowRules.of_spec(spec, every))
+        self._rules = rules_of_whole_rows(spec)
         self.reads = sorted(assignments.reads | self._rules.checked_columns)
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -60,3 +59,9 @@ class PatchedRows:
             ConstraintViolationError: a row that breaks a rule.
         """
         return self._rules(self._assignments.apply(rows))
+
+
+def rules_of_whole_rows(spec: str) -> BatchRules:
+    """A spec's rules for rows of which every column is known."""
+    every = [field["name"] for field in json.loads(json.loads(spec)["schema"])["fields"]]
+    return BatchRules(RowRules.of_spec(spec, every))

@@ -7,23 +7,24 @@ Called by `deltaplane.merging`; what the clauses mean is `merge_plan`'s.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.arrow_io import Scan
-from deltaplane.commands.changed_rows import ChangedRows
+from deltaplane.commands.changed_rows import ChangedRows, rules_of_whole_rows
 from deltaplane.commands.condition import PLACE
 from deltaplane.commands.merge_clauses import Clause, said, several_matches
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
 from deltaplane.commands.merge_plan import BoundClause, Key, MergePlan
 from deltaplane.commands.phases import phase
-from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import PATCHED_BYTES, Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.engine.local import LocalEngine, Memory
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import tree
 from deltaplane.expr.tuples import value_node
+from deltaplane.expr.types import of_json
 from deltaplane.row_rules import BatchRules, RowRules
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ __all__ = ["Merge", "merge"]
 
 # Up to so many values of a key are looked for one by one; of more only the range.
 _LISTED_KEYS = 64
+# Types of keys that the core looks up while it reads, and how many values of them it keeps in memory at most.
+_LOOKED_UP = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz")
+_MOST_MEMBERS = 1 << 21
+# The columns before those of changed rows: which clause, and where.
+_PLACED = 3
 # The source with the number of each row.
 _SOURCE = "(SELECT rowid AS sid, * FROM source) s"
 
@@ -80,7 +86,9 @@ def merge(target: Target, what: Merge, settings: Settings) -> Done:
         operation = Operation(
             what.operation, parameters, reads, incoming, condition=what.predicate, reads_others=others
         )
-        return rewriting(target, operation, settings, lambda job: _Run(job, target, plan, engine, matching).run())
+        return rewriting(
+            target, operation, settings, lambda job: _Run(job, target, plan, engine, matching).run(settings.free)
+        )
 
 
 def _said(what: Merge) -> dict[str, str]:
@@ -122,7 +130,7 @@ def _range(key: Key, engine: LocalEngine) -> tree.Node | None:
     values = f"SELECT DISTINCT {key.source} AS k FROM source s"
     found = engine.column(f"SELECT k FROM ({values}) WHERE k IS NOT NULL LIMIT {_LISTED_KEYS + 1}")
     if len(found) > _LISTED_KEYS:
-        low, high = engine.row(f"SELECT min(k), max(k) FROM ({values})")
+        low, high = engine.row(f"SELECT min({key.source}), max({key.source}) FROM source s")
         bounds = [tree.compare(">=", column, _literal(low, key)), tree.compare("<=", column, _literal(high, key))]
         part = tree.all_of(bounds)
     else:
@@ -162,13 +170,16 @@ class _Run:
         self._changing = [*self._matched, *self._by_source]
         self._files: dict[str, int] = {}
         self._read: list[str | None] = []
+        self._sources = 0
         # How many rows each clause changes.
         self._rows_of: dict[int, int] = {}
 
-    def run(self) -> dict[str, int] | None:
-        """The steps, in order; returns the commit's metrics, None where there is nothing to commit."""
+    def run(self, patches: bool) -> dict[str, int] | None:
+        """The steps, in order; returns the commit's metrics, None where there is nothing to commit. `patches` tells
+        whether files may keep columns as they are.
+        """
         job, engine = self._job, self._engine
-        sources = engine.value("SELECT count(*) FROM source")
+        sources = self._sources = engine.value("SELECT count(*) FROM source")
         engine.run("CREATE TABLE matched (f INTEGER, r BIGINT, sid BIGINT, act SMALLINT)")
         if sources:
             with job.phase("join"):
@@ -181,7 +192,7 @@ class _Run:
         changed = rows["numTargetRowsUpdated"] + rows["numTargetRowsDeleted"] > 0
         if changed:
             job.pick_rows(self._places)
-            self._rewrite()
+            self._rewrite(self._patched_columns() if patches else [])
         inserted = 0
         if sources and self._inserts:
             with job.phase("insert"):
@@ -194,7 +205,7 @@ class _Run:
 
     def _join(self) -> None:
         """Finds the pairs of rows that match, with the clause that applies to each."""
-        given = self._given_target(sorted(self._plan.joined_columns), self._matching)
+        given = self._given_target(sorted(self._plan.joined_columns), self._matching, self._members())
         if not self._matched and not self._by_source:
             # Inserts alone: which rows of the table match doesn't matter.
             found = f"SELECT DISTINCT NULL, NULL, s.sid, NULL FROM {given} JOIN {_SOURCE} ON {self._plan.on}"
@@ -218,7 +229,25 @@ class _Run:
         )
         self._engine.run("INSERT INTO matched SELECT * FROM unmatched WHERE act IS NOT NULL; DROP TABLE unmatched")
 
-    def _given_target(self, columns: Sequence[int], condition: str | None) -> str:
+    def _members(self) -> tuple[str, pa.RecordBatchReader, bool] | None:
+        """A key's column, the source's values of it, and whether nulls equal each other: no other rows can match."""
+        keys = [k for k in self._plan.keys if len(k.column) == 1 and k.type.name in _LOOKED_UP]
+        if not keys or self._sources > _MOST_MEMBERS:
+            return None
+        key = keys[0]
+        if len(keys) > 1:
+            # The one that tells most.
+            asked = ", ".join(f"count(DISTINCT {k.source})" for k in keys)
+            counts = self._engine.row(f"SELECT {asked} FROM source s")
+            key = keys[counts.index(max(counts))]
+        return key.column[0], self._engine.reader(f"SELECT {key.source} AS k FROM source s"), key.null_safe
+
+    def _given_target(
+        self,
+        columns: Sequence[int],
+        condition: str | None,
+        members: tuple[str, pa.RecordBatchReader, bool] | None = None,
+    ) -> str:
         """Streams columns of the table's rows and where they stand; returns the relation `t`."""
         import pyarrow as pa
 
@@ -226,7 +255,7 @@ class _Run:
         self._read.append(condition)
         self._job.reads(_any_of(self._read))
         wanted = [self._plan.target_columns[n] for n in columns]
-        scan = Scan(self._snapshot.scan([*wanted, *PLACE], condition, encoded_files=True))
+        scan = Scan(self._snapshot.scan([*wanted, *PLACE], condition, encoded_files=True, members=members))
         schema = pa.schema([*(scan.schema.field(n) for n in wanted), *_placed()])
         self._engine.stream("given", (self._placed(batch) for batch in scan), schema)
         names = [*(f"c{n}" for n in columns), "f", "r"]
@@ -270,47 +299,118 @@ class _Run:
 
     # --- what becomes of them -----------------------------------------------------------------------------------------
 
-    def _rewrite(self) -> None:
-        """Writes changed rows, records all changes, and copies what stands beside them where files are written anew."""
-        native = self._job.native
-        updates = [n for n, c in enumerate(self._changing) if c.clause.action == "update"]
-        recorded = list(range(len(self._changing))) if native.records_changes else updates
-        if any(number in self._rows_of for number in recorded):
-            with self._job.phase("change"):
-                self._change(recorded)
-        self._job.copy_others()
+    def _rewrite(self, columns: list[str]) -> None:
+        """Writes changed rows, records all changes, and copies what stands beside them where files are written anew.
 
-    def _change(self, numbers: Sequence[int]) -> None:
+        Where it suffices only these columns are written.
+        """
         import pyarrow as pa
 
         native = self._job.native
-        scan = Scan(native.picked_places())
-        fields = [f for f in scan.schema if f.name not in PLACE]
-        self._engine.stream("picked", (self._placed(b) for b in scan), pa.schema([*fields, *_placed()]))
-        old = [f"t.c{i}" for i in range(len(fields))]
-        place = f"SELECT *, c{len(fields)} AS f, c{len(fields) + 1} AS r FROM picked"
-        new = [f"CASE WHEN m.act = {n} THEN {value.sql} END" for n in numbers for value in self._changing[n].values]
-        joined = f"FROM ({place}) t JOIN matched m ON t.f = m.f AND t.r = m.r"
-        if self._matched:
-            joined += f" LEFT JOIN {_SOURCE} ON s.sid = m.sid"
-        selected = ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(["m.act", *old, *new]))
-        changes = {n: _Change(native, self._changing[n], self._arrow_values(self._changing[n])) for n in numbers}
-        for batch in self._engine.batches(f"SELECT {selected} {joined} WHERE m.act IN ({_listed(numbers)})"):
-            self._put(batch, fields, changes)
+        recorded = [n for n in self._rows_of if native.records_changes or self._changing[n].clause.action == "update"]
+        patched = native.patch_columns(columns, PATCHED_BYTES) if columns else 0
+        if patched:
+            numbers = pa.record_batch(
+                [pa.array([self._files[path] for path in native.patched_paths], pa.int32())], ["f"]
+            )
+            self._engine.adopt("patched", [numbers], numbers.schema)
+        if recorded and patched < native.picked_files:
+            with self._job.phase("change"):
+                self._change(recorded, apart=bool(patched))
+        self._job.copy_others()
+        if patched:
+            with self._job.phase("change"):
+                self._job.patch(lambda: self._patches(columns))
 
-    def _put(self, batch: pa.RecordBatch, fields: Sequence[pa.Field], changes: Mapping[int, _Change]) -> None:
+    def _patched_columns(self) -> list[str]:
+        """The columns that get new values where files keep their others as they are; none where they can't."""
+        changing = [self._changing[n] for n in self._rows_of]
+        if any(c.assigned is None for c in changing):
+            return []
+        found = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
+        types = {
+            f["name"]: of_json(f["type"]) for f in json.loads(json.loads(self._job.native.spec)["schema"])["fields"]
+        }
+        # Values of several clauses come as one column: those of simple types are in the table's own.
+        simple = all((of := types[name]) is not None and of.atomic for name in found)
+        return sorted(found) if len(changing) == 1 or simple else []
+
+    def _old_columns(self, numbers: Sequence[int], wanted: Collection[str]) -> list[str]:
+        """The columns whose old values these clauses need to make the wanted ones of new rows."""
+        table, needed = self._plan.target_columns, set[str]()
+        for clause in (self._changing[n] for n in numbers):
+            needed |= {table[n] for n in clause.used} | (set(wanted) - clause.whole)
+        return [name for name in table if name in needed]
+
+    def _change(self, numbers: Sequence[int], *, apart: bool) -> None:
+        """Writes the new rows of files that aren't patched, and records all changes. `apart` tells whether others are."""
+        native, every = self._job.native, self._plan.target_columns
+        old = every if native.records_changes else self._old_columns(numbers, every)
+        changes = {n: _Change(native, self._changing[n]) for n in numbers}
+        where = "AND m.f NOT IN (SELECT c0 FROM patched)" if apart else ""
+        for found in self._evaluated(numbers, Scan(native.picked_places(old)), where):
+            for number, rows, values, _ in found.by_clause():
+                changes[number].take(rows, values, self._job)
+
+    def _patches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The new values of rows in files that keep their other columns, and where the rows stand: in the files' order."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        at = 1 + len(fields)
-        acts, old = batch.column(0), _back(batch.columns[1:at], pa.schema(fields))
-        for number, change in changes.items():
-            values = batch.columns[at : at + len(change.types)]
-            at += len(change.types)
-            chosen = pc.equal(acts, number)
-            rows = old.filter(chosen)
-            if rows.num_rows:
-                change.take(rows, [v.filter(chosen) for v in values], self._job)
+        native, numbers = self._job.native, list(self._rows_of)
+        rules = rules_of_whole_rows(native.spec)
+        wanted = sorted({*columns, *rules.checked_columns})
+        scan = Scan(native.patched_places(self._old_columns(numbers, wanted)))
+        files = pa.array(list(self._files), pa.string())
+        where = "AND m.f IN (SELECT c0 FROM patched) ORDER BY m.f, m.r"
+        for found in self._evaluated(numbers, scan, where):
+            parts, order = [], []
+            for number, rows, values, at in found.by_clause():
+                assigned = self._changing[number].assigned
+                assert assigned is not None
+                new = rules(assigned.put(rows, values))
+                parts.append(new.select([*new.schema.names[1:_PLACED], *wanted]))
+                order.append(at)
+            whole = parts[0]
+            if len(parts) > 1:
+                whole = pa.concat_batches(parts).take(pc.sort_indices(pa.concat_arrays(order)))
+            file, row, *new_values = whole.columns
+            place = [pa.DictionaryArray.from_arrays(file, files), row]
+            yield pa.RecordBatch.from_arrays([*new_values, *place], names=[*wanted, *PLACE])
+
+    def _evaluated(self, numbers: Sequence[int], scan: Scan, where: str) -> Iterator[_Found]:
+        """Changed rows with the columns of a scan, and the values that each clause gives to its own.
+
+        What needs no column of the table isn't read.
+        """
+        import pyarrow as pa
+
+        table = self._plan.target_columns
+        fields = [f for f in scan.schema if f.name not in PLACE]
+        names = [f"c{table.index(f.name) if f.name in table else len(table) + i}" for i, f in enumerate(fields)]
+        joined = "FROM matched m"
+        if fields:
+            self._engine.stream("picked", (self._placed(b) for b in scan), pa.schema([*fields, *_placed()]))
+            renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate([*names, "f", "r"]))
+            joined = f"FROM (SELECT {renamed} FROM picked) t JOIN matched m ON t.f = m.f AND t.r = m.r"
+        if self._matched:
+            joined += f" LEFT JOIN {_SOURCE} ON s.sid = m.sid"
+        values = [(n, value) for n in numbers for value in self._changing[n].values]
+        new = [f"CASE WHEN m.act = {n} THEN {value.sql} END" for n, value in values]
+        selected = ["m.act", "m.f", "m.r", *(f"t.{name}" for name in names), *new]
+        asked = ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(selected))
+        # Longer than any name: none of them is another one's.
+        assigned = [c.assigned for n in numbers if (c := self._changing[n]).assigned is not None]
+        longest = max([*table, *(name for of in assigned if of is not None for name in of.columns)], key=len)
+        place = [pa.field("act", pa.int16()), *_placed()]
+        old = pa.schema([*(f.with_name(f"{longest}_{f.name}") for f in place), *fields])
+        types = {n: self._arrow_values(self._changing[n]) for n in numbers}
+        for batch in self._engine.batches(f"SELECT {asked} {joined} WHERE m.act IN ({_listed(numbers)}) {where}"):
+            at, of_clause = len(old), dict[int, list[pa.Array]]()
+            for number, schema in types.items():
+                of_clause[number] = batch.columns[at : at + len(schema)]
+                at += len(schema)
+            yield _Found(_back(batch.columns[: len(old)], old), of_clause, types)
 
     def _insert(self, number: int, changed: bool) -> int:
         """Writes the rows that one clause inserts; returns how many."""
@@ -338,20 +438,43 @@ class _Run:
         return _arrow(json.dumps({"type": "struct", "fields": fields}))
 
 
+@dataclass(frozen=True)
+class _Found:
+    """Changed rows: the number of their clause and their place before their columns, and the values of each clause."""
+
+    rows: pa.RecordBatch
+    values: Mapping[int, Sequence[pa.Array]]
+    types: Mapping[int, pa.Schema]
+
+    def by_clause(self) -> Iterator[tuple[int, pa.RecordBatch, list[pa.Array], pa.Array | None]]:
+        """For each clause its rows and values, and which of the rows these are; None for all of them."""
+        import pyarrow.compute as pc
+
+        for number, values in self.values.items():
+            typed = zip(values, self.types[number], strict=True)
+            if len(self.values) == 1:
+                yield number, self.rows, [v.cast(f.type) for v, f in typed], None
+                return
+            chosen = pc.indices_nonzero(pc.equal(self.rows.column(0), number))
+            if len(chosen):
+                yield number, self.rows.take(chosen), [v.take(chosen).cast(f.type) for v, f in typed], chosen
+
+
 class _Change:
     """What a clause does to rows of the table, and how it is recorded."""
 
-    def __init__(self, native: _native.Rewrite, clause: BoundClause, types: pa.Schema) -> None:
-        self._assigned, self.types = clause.assigned, types
+    def __init__(self, native: _native.Rewrite, clause: BoundClause) -> None:
+        self._assigned = clause.assigned
         self._ruled = ChangedRows(native.spec, self._assigned.columns if self._assigned is not None else ())
 
-    def take(self, old: pa.RecordBatch, values: Sequence[pa.Array], job: Rewriting) -> None:
+    def take(self, found: pa.RecordBatch, values: Sequence[pa.Array], job: Rewriting) -> None:
         """Writes the rows' new values and records the change."""
+        old = found.select(found.schema.names[_PLACED:])
         if self._assigned is None:
             job.record(old, "delete")
             return
-        new = self._assigned.put(old, [v.cast(f.type) for v, f in zip(values, self.types, strict=True)])
-        ruled = self._ruled(new)
+        new = self._assigned.put(found, values)
+        ruled = self._ruled(new.select(new.schema.names[_PLACED:]))
         job.record(old, "update_preimage")
         job.write(lambda: iter([ruled]), "update_postimage")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,8 @@ __all__ = ["BoundClause", "Key", "MergePlan", "Value"]
 _EQUALS = ("=", "==", "<=>")
 # Types whose smallest and largest values say which rows can equal one of them.
 _RANGED = ("byte", "short", "integer", "long", "decimal", "string", "date", "timestamp", "timestamp_ntz", "boolean")
+# Types of which equal values are the same one.
+_EXACT = (*_RANGED, "binary")
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class BoundClause:
     """A clause as the engine runs it: DuckDB text over `t` and `s`.
 
     `condition` is None where it is always met. `values` are the new values: of the columns `assigned` for an update,
-    of `columns` for an insert.
+    of `columns` for an insert. `used` are the target's columns, by their numbers, of which an update's values are made, and
+    `whole` those that it doesn't leave any part of; `same` are the ones that get the value which they have.
     """
 
     clause: Clause
@@ -66,6 +69,9 @@ class BoundClause:
     values: Sequence[Value] = ()
     columns: Sequence[str] = ()
     assigned: AssignedColumns | None = None
+    used: Set[int] = frozenset()
+    whole: Set[str] = frozenset()
+    same: Set[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,8 @@ class MergePlan(MergeColumns):
     # What every row of the target meets that can match.
     reads: list[tree.Node] = field(init=False, default_factory=list)
     joined_columns: set[int] = field(init=False, default_factory=set)
+    # Columns of the target with the numbers of the source's whose values they have in rows that match.
+    _equal: set[tuple[str, int]] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,6 +146,7 @@ class MergePlan(MergeColumns):
             if found is not None:
                 self.reads.append(found)
             self.keys += self._keys(part, binder)
+            self._equal |= self._equals(part, binder)
         if guarded:
             lowered.append(f"({self._boolean(binder, node, self.predicate).sql})")
         self.on = " AND ".join(lowered)
@@ -169,6 +178,22 @@ class MergePlan(MergeColumns):
             if to is not None and ranged and not value.throws:
                 value = coerce.convert(self._context, value, to)
                 yield Key([self.target_columns[number], *below], value.sql, to, part.name == "<=>")
+
+    def _equals(self, part: Syntax, binder: JoinedBinder) -> set[tuple[str, int]]:
+        """The columns, one of each table, that a condition holds to be the same value of the same type."""
+        if not isinstance(part, Call) or part.name not in _EQUALS or len(part.args) != 2:
+            return set()
+        if not all(isinstance(arg, Name) for arg in part.args):
+            return set()
+        places = sorted((binder.place(name) for name in names(part)), key=lambda place: place[0] is self._sides.source)
+        (one, own, below), (other, brought, beneath) = places
+        if one is not self._sides.target or other is not self._sides.source or below or beneath:
+            return set()
+        of, to = self._fields[own]["type"], self._source_fields[brought]["type"]
+        simple = of_json(of)
+        # Floats have two zeros and many NaN that are equal.
+        exact = of == to and simple is not None and simple.name in _EXACT
+        return {(self._fields[own]["name"], brought)} if exact else set()
 
     def _target_columns(self, node: Syntax, kind: Kind) -> set[int]:
         binder = self._binder(kind)
@@ -206,11 +231,24 @@ class MergePlan(MergeColumns):
             return BoundClause(clause, condition)
         if clause.action == "insert":
             return self._bound_insert(clause, condition, fields)
-        assigned, values = AssignedColumns(fields), []
+        assigned, values = AssignedColumns(fields), list[Value]()
+        used, same = set[int](), set[str]()
         for number, new in enumerate(self._values(clause, fields)):
             path, to = assigned.add_path(new.name, new.path, number)
             values.append(self._value(new, path, to, updates=True))
-        return BoundClause(clause, condition, values, assigned=assigned)
+            places = [new.binder.place(name) for name in names(new.node)]
+            used |= {at for side, at, _ in places if side is self._sides.target}
+            if clause.kind == "matched" and self._is_same(new.node, path, places):
+                same.add(path[0])
+        whole = {name for name, node in assigned.tree.items() if node.value is not None}
+        return BoundClause(clause, condition, values, assigned=assigned, used=used, whole=whole, same=same)
+
+    def _is_same(self, node: Syntax, path: Sequence[str], places: Sequence[tuple[Side, int, Sequence[str]]]) -> bool:
+        """Whether a column gets a value of the source that it has to equal to the bit, or the rows wouldn't match."""
+        if not isinstance(node, Name) or len(path) > 1:
+            return False
+        ((side, number, below),) = places
+        return side is self._sides.source and not below and (path[0], number) in self._equal
 
     def _bound_insert(self, clause: Clause, condition: str | None, fields: Sequence[Field]) -> BoundClause:
         columns, values = list[str](), []

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.condition import Which
 
-__all__ = ["Done", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
+__all__ = ["PATCHED_BYTES", "Done", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
+# Smaller files are written whole, several of them as one.
+PATCHED_BYTES = 1 << 20
 
 # What a command did: its metrics under delta-spark's names, none where nothing was to do; or what it would do.
 Done = dict[str, int] | DryRun
@@ -58,6 +60,11 @@ class Settings:
     hook: PostCommitHookProperties | None = None
     target_file_size: int | None = None
     dry_run: bool = False
+
+    @property
+    def free(self) -> bool:
+        """Whether files may keep columns as they are: a caller who says how files are to be written means all of them."""
+        return self.writer is None and self.target_file_size is None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from deltaplane.arrow_io import Scan
 from deltaplane.commands.assignments import Assignments
 from deltaplane.commands.changed_rows import ChangedRows, PatchedRows
 from deltaplane.commands.condition import Which, condition_on
-from deltaplane.commands.rewriting import Done, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import PATCHED_BYTES, Done, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def update(target: Target, assignments: Assignments, predicate: Predicate | Whic
         if job.native.picked_files == 0:
             return None
         job.reads_picked()
-        # A caller who says how files are to be written means all of them.
-        free = settings.writer is None and settings.target_file_size is None
-        patched = job.native.patch_columns(sorted(assignments.columns)) if free else 0
+        patched = job.native.patch_columns(sorted(assignments.columns), PATCHED_BYTES) if settings.free else 0
         job.native.record_picked("update_preimage")
         job.copy_others()
         with job.phase("change"):

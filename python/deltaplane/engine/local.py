@@ -165,12 +165,17 @@ class LocalEngine:
             raise self._explained(e) from e
         return found
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a query as it is computed; while it runs the engine takes no other one."""
+    def reader(self, sql: str) -> pa.RecordBatchReader:
+        """The rows of a query that can't fail as it is computed; while it runs the engine takes no other one."""
         try:
-            reader = self._connection.sql(sql).to_arrow_reader(_ROWS_AT_ONCE)
+            made: pa.RecordBatchReader = self._connection.sql(sql).to_arrow_reader(_ROWS_AT_ONCE)
         except Exception as e:
             raise self._explained(e) from e
+        return made
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a query as it is computed; while it runs the engine takes no other one."""
+        reader = self.reader(sql)
         try:
             while True:
                 try:

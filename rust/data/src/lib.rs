@@ -23,8 +23,8 @@ pub use cast::cast_batch;
 pub use footer::{footer_schema, footer_stats};
 pub use identity::IdentityValues;
 pub use read::{
-    DEFAULT_BATCH_ROWS, FILE, FileRead, Picked, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, Vectors, is_outdated,
-    read_file, scan,
+    DEFAULT_BATCH_ROWS, FILE, FileRead, Members, Picked, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, Vectors,
+    is_outdated, read_file, scan,
 };
 pub use rewrite::{PickedFile, take_out, take_out_again};
 pub use stats::StatsConfig;

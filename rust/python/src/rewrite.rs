@@ -72,8 +72,6 @@ impl State {
     }
 }
 
-/// Smaller files are written whole, several of them as one.
-const PATCHED_BYTES: i64 = 1 << 20;
 /// Footers that are read at once.
 const PARALLEL_FOOTERS: usize = 16;
 
@@ -308,12 +306,16 @@ impl Rewrite {
 
     /// The picked rows, with their ids where they have some.
     fn picked(&self, py: Python<'_>) -> PyResult<Scan> {
-        run(py, || self.picked_with(&[]))
+        run(py, || self.picked_with(all_columns(&self.plan)?))
     }
 
-    /// The picked rows with the columns that say where they stand.
-    fn picked_places(&self, py: Python<'_>) -> PyResult<Scan> {
-        run(py, || self.picked_with(&[FILE, ROW]))
+    /// These columns of the picked rows, with their ids where they have some, and where they stand.
+    fn picked_places(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<Scan> {
+        run(py, || {
+            let ids = id_columns(&self.plan)?.iter().map(|c| (*c).to_owned());
+            let places = [FILE, ROW].map(str::to_owned);
+            self.picked_with(columns.into_iter().chain(ids).chain(places).collect())
+        })
     }
 
     /// Writes the rows that stand in the picked rows' files and stay, where their files are written anew. A rehearsal
@@ -342,8 +344,9 @@ impl Rewrite {
     }
 
     /// Chooses the files of picked rows that keep their other columns as they are, byte for byte, where these get new
-    /// values; returns how many. Their rows are no more among those of `picked`, `copy_others` and `write`.
-    fn patch_columns(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<usize> {
+    /// values; returns how many. Their rows are no more among those of `picked`, `copy_others` and `write`. Files of fewer
+    /// bytes than `at_least` are none of them.
+    fn patch_columns(&self, py: Python<'_>, columns: Vec<String>, at_least: i64) -> PyResult<usize> {
         run(py, || {
             let plain = self.plan.stored_ids()?.is_none()
                 && !self.plan.records_changes()
@@ -356,7 +359,7 @@ impl Rewrite {
             let Some(patcher) = Patcher::new(self.plan.store(), &self.spec_of().write_spec()?, &columns)? else {
                 return Ok(0);
             };
-            let worth = |f: &&PickedFile| f.add.size >= PATCHED_BYTES && (f.rows.is_none() || self.is_rewritten(f));
+            let worth = |f: &&PickedFile| f.add.size >= at_least && (f.rows.is_none() || self.is_rewritten(f));
             let files: Vec<_> = state.files.iter().filter(worth).cloned().collect();
             let patcher = Arc::new(patcher);
             let judged =
@@ -365,6 +368,15 @@ impl Rewrite {
             state.patched = found.into_iter().flatten().collect();
             state.patcher = Some(patcher);
             Ok(state.patched.len())
+        })
+    }
+
+    /// The decoded paths of the chosen files.
+    #[getter]
+    fn patched_paths(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        run(py, || {
+            let state = self.locked();
+            state.patched.iter().map(|path| paths::decode(path)).collect()
         })
     }
 
@@ -595,16 +607,13 @@ impl Rewrite {
         Spec::of(&self.plan.target(), self.plan.fills(), self.plan.row_rules(), false)
     }
 
-    fn picked_with(&self, more: &[&str]) -> Result<Scan> {
+    fn picked_with(&self, columns: Vec<String>) -> Result<Scan> {
         let reads = self
             .locked()
             .rewritten()
             .map(PickedFile::picked)
             .collect::<Result<_>>()?;
-        let columns = all_columns(&self.plan)?
-            .into_iter()
-            .chain(more.iter().map(|c| (*c).to_owned()));
-        Scan::of_files(self.plan.base(), reads, columns.collect())
+        Scan::of_files(self.plan.base(), reads, columns)
     }
 
     fn sink<'a>(&self, state: &'a mut State) -> Result<&'a mut RowSink> {
@@ -653,11 +662,14 @@ impl Rewrite {
 /// The columns of rows that are written anew.
 pub(crate) fn all_columns(plan: &Plan) -> Result<Vec<String>> {
     let fields = plan.base().schema().fields().iter();
-    let mut names: Vec<String> = fields.map(|f| f.name.clone()).collect();
-    if plan.stored_ids()?.is_some() {
-        names.extend([ROW_ID.to_owned(), ROW_COMMIT_VERSION.to_owned()]);
-    }
-    Ok(names)
+    let ids = id_columns(plan)?.iter().map(|c| (*c).to_owned());
+    Ok(fields.map(|f| f.name.clone()).chain(ids).collect())
+}
+
+/// The columns of ids that rows keep when they are written anew.
+fn id_columns(plan: &Plan) -> Result<&'static [&'static str]> {
+    let kept = plan.stored_ids()?.is_some();
+    Ok(if kept { &[ROW_ID, ROW_COMMIT_VERSION] } else { &[] })
 }
 
 fn not_of_version() -> Error {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use deltaplane_data::{FileRead, ROW_COMMIT_VERSION, ROW_ID, ReadSpec};
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::error::ArrowError;
+use deltaplane_data::{FileRead, Members, ROW_COMMIT_VERSION, ROW_ID, ReadSpec};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_protocol::expr::{Expr, Predicate};
@@ -49,6 +50,18 @@ pub(crate) fn read_spec(snapshot: &Snapshot, columns: Option<Vec<String>>) -> Re
     Ok(spec)
 }
 
+/// The values of a stream's first column, as those of which a column has to hold one; `None` for types that aren't looked up.
+pub(crate) fn members_of(
+    column: &str,
+    values: Box<dyn RecordBatchReader + Send>,
+    nulls: bool,
+) -> Result<Option<Members>> {
+    let failed = |e: ArrowError| Error::invalid_argument(format!("the stream of values failed: {e}"));
+    let batches = values.collect::<std::result::Result<Vec<_>, _>>().map_err(failed)?;
+    let arrays: Vec<_> = batches.iter().filter_map(|b| b.columns().first().cloned()).collect();
+    Ok(Members::new(column, &arrays, nulls))
+}
+
 /// Binds predicate text to a snapshot.
 pub(crate) fn bind(snapshot: &Snapshot, predicate: Option<&str>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
     bind_to(snapshot.state(), predicate)
@@ -90,12 +103,14 @@ impl Scan {
         predicate: Option<&str>,
         batch_rows: Option<usize>,
         encoded_files: bool,
+        members: Option<Members>,
     ) -> Result<Self> {
         let bound = bind(snapshot, predicate)?;
         let (predicate, pruner) = bound.unzip();
         let mut spec = read_spec(snapshot, columns)?;
         spec.predicate = predicate;
         spec.encoded_files = encoded_files;
+        spec.members = members.map(Arc::new);
         if let Some(n) = batch_rows {
             spec.batch_rows = n.max(1);
         }

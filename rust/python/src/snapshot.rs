@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use crate::add_view::AddView;
-use crate::arrow_bridge::{ArrowSchema, ArrowStream};
+use crate::arrow_bridge::{ArrowSchema, ArrowStream, reader_of};
 use crate::changes::Changes;
 use crate::chosen_files::{Others, sampled};
 use crate::errors::run;
-use crate::scan::{Scan, bind};
+use crate::scan::{Scan, bind, members_of};
 use crate::vectors::masks;
 
 /// One immutable version of a table.
@@ -291,7 +291,9 @@ impl Snapshot {
         masks(&self.inner, &self.location())
     }
 
-    #[pyo3(signature = (columns = None, predicate = None, batch_rows = None, encoded_files = false))]
+    /// `members` are a column, a stream of values, and whether it may be null: only rows are shown that hold one of the values
+    /// there. Values of some types aren't looked up; they leave nothing out.
+    #[pyo3(signature = (columns = None, predicate = None, batch_rows = None, encoded_files = false, members = None))]
     fn scan(
         &self,
         py: Python<'_>,
@@ -299,9 +301,20 @@ impl Snapshot {
         predicate: Option<&str>,
         batch_rows: Option<usize>,
         encoded_files: bool,
+        members: Option<(String, Bound<'_, PyAny>, bool)>,
     ) -> PyResult<Scan> {
+        let members = members.map(|(column, values, nulls)| PyResult::Ok((column, reader_of(&values)?, nulls)));
+        let members = members.transpose()?;
         run(py, || {
-            Scan::new(&self.inner, columns, predicate, batch_rows, encoded_files)
+            let members = members.map(|(column, values, nulls)| members_of(&column, values, nulls));
+            Scan::new(
+                &self.inner,
+                columns,
+                predicate,
+                batch_rows,
+                encoded_files,
+                members.transpose()?.flatten(),
+            )
         })
     }
 

@@ -4,14 +4,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
-};
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use arrow::compute::kernels::zip::zip;
-use arrow::compute::{concat_batches, filter_record_batch, is_not_null, prep_null_mask_filter, take};
+use arrow::compute::{concat_batches, filter_record_batch, is_not_null, take};
 use arrow::error::ArrowError;
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::expr::Predicate;
 use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
@@ -41,7 +38,7 @@ pub(super) fn decode(
     input: Input,
     mut emit: impl FnMut(RecordBatch) -> bool,
 ) -> Result<()> {
-    let (Some(predicate), Some(filter)) = (&plan.prepared.predicate, &plan.filter) else {
+    let Some(filter) = &plan.filter else {
         for batch in Rows::new(plan, &plan.rest, &unit, input)? {
             if !emit(batch?) {
                 break;
@@ -49,7 +46,7 @@ pub(super) fn decode(
         }
         return Ok(());
     };
-    let Some((matching, unit)) = matching(plan, predicate, filter, unit, input.clone())? else {
+    let Some((matching, unit)) = matching(plan, filter, unit, input.clone())? else {
         return Ok(());
     };
     let mut at = 0;
@@ -64,24 +61,13 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// The predicate's columns of the rows that match, and the unit of just these rows; `None` if there are none.
-fn matching(
-    plan: &FilePlan,
-    predicate: &Predicate,
-    filter: &Part,
-    unit: Unit,
-    input: Input,
-) -> Result<Option<(RecordBatch, Unit)>> {
+/// The columns by which rows are judged, of those that stay, and the unit of just these rows; `None` if there are none.
+fn matching(plan: &FilePlan, filter: &Part, unit: Unit, input: Input) -> Result<Option<(RecordBatch, Unit)>> {
     let failed = |e: ArrowError| Error::internal(format!("filtering rows: {e}"));
     let (mut masks, mut batches): (Vec<BooleanArray>, Vec<RecordBatch>) = (Vec::new(), Vec::new());
     for batch in Rows::new(plan, filter, &unit, input)? {
         let batch = batch?;
-        let keep = predicate.evaluate(&batch)?;
-        let keep = if keep.null_count() > 0 {
-            prep_null_mask_filter(&keep)
-        } else {
-            keep
-        };
+        let keep = plan.prepared.keep(&batch)?;
         match keep.true_count() {
             0 => {}
             all if all == batch.num_rows() => batches.push(batch),

@@ -6,6 +6,7 @@
 mod chunks;
 mod decode;
 mod hidden;
+mod members;
 mod outdated;
 mod pages;
 mod part_stats;
@@ -32,6 +33,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 pub(crate) use chunks::{Chunk, FileChunks, Wanted, chunks, may_be_copied};
 pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
+pub use members::Members;
 pub use outdated::is_outdated;
 pub use scan::{read_file, scan};
 pub(crate) use source::Input;
@@ -131,6 +133,8 @@ pub struct ReadSpec {
     pub mapping: Mapping,
     /// Only rows for which this is true.
     pub predicate: Option<Predicate>,
+    /// Only rows that hold one of these values.
+    pub members: Option<Arc<Members>>,
     /// Most rows in a batch.
     pub batch_rows: usize,
     /// The physical column that stores row ids that don't follow from the row's place (P141).
@@ -150,6 +154,7 @@ impl ReadSpec {
             partition_columns,
             mapping: Mapping::None,
             predicate: None,
+            members: None,
             batch_rows: DEFAULT_BATCH_ROWS,
             stored_row_ids: None,
             stored_row_commit_versions: None,

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::compute::prep_null_mask_filter;
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::claimed_sum;
@@ -19,21 +20,22 @@ use parquet::basic::Type as Physical;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::hidden::{self, Hidden};
-use super::{FileRead, ReadSpec};
+use super::{FileRead, Members, ReadSpec};
 use crate::convert::{Convert, Mismatch, Rules, field_id, find_column};
 use crate::types::row_type;
 
 /// What a scan needs to know, worked out once for all its files.
 pub(super) struct Prepared {
-    /// Columns to make: the output, then those that only the predicate uses.
+    /// Columns to make: the output, then those that rows are only judged by.
     needed: Vec<Field>,
-    /// Whether the predicate uses a needed column, for each.
+    /// Whether rows are judged by a needed column, for each.
     filters: Vec<bool>,
     /// Schema of the output.
     pub(super) output_schema: SchemaRef,
     pub(super) partition_columns: Vec<String>,
     pub(super) mapping: Mapping,
-    pub(super) predicate: Option<Predicate>,
+    predicate: Option<Predicate>,
+    members: Option<Arc<Members>>,
     pub(super) pruner: Option<Pruner>,
     /// The table's schema.
     pub(super) table: Arc<StructType>,
@@ -46,9 +48,11 @@ impl Prepared {
         let mut needed: Vec<Field> = spec.output_fields()?.into_iter().cloned().collect();
         let output_schema = hidden::schema(&needed, &spec.schema, spec.encoded_files);
         let (mut pruner, mut used) = (None, Vec::new());
+        if let Some(members) = &spec.members {
+            used.push(vec![members.column().to_owned()]);
+        }
         if let Some(predicate) = &spec.predicate {
-            used = predicate.columns();
-            add_predicate_columns(&mut needed, &used, &spec.schema)?;
+            used.extend(predicate.columns());
             pruner = Some(Pruner::new(
                 predicate,
                 &spec.schema,
@@ -56,6 +60,7 @@ impl Prepared {
                 spec.mapping,
             )?);
         }
+        add_predicate_columns(&mut needed, &used, &spec.schema)?;
         let uses = |f: &Field| used.iter().any(|path| path.first() == Some(&f.name));
         Ok(Prepared {
             filters: needed.iter().map(uses).collect(),
@@ -64,10 +69,31 @@ impl Prepared {
             partition_columns: spec.partition_columns.clone(),
             mapping: spec.mapping,
             predicate: spec.predicate.clone(),
+            members: spec.members.clone(),
             pruner,
             table: spec.schema.clone(),
             batch_rows: spec.batch_rows.max(1),
             spec: spec.clone(),
+        })
+    }
+
+    /// Whether rows are left out by their values.
+    fn judges(&self) -> bool {
+        self.predicate.is_some() || self.members.is_some()
+    }
+
+    /// Which rows stay, of a batch of the columns by which they are judged. Never null.
+    pub(super) fn keep(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let met = self.predicate.as_ref().map(|p| p.evaluate(batch)).transpose()?;
+        let met = met.map(|met| match met.null_count() {
+            0 => met,
+            _ => prep_null_mask_filter(&met),
+        });
+        let found = self.members.as_ref().map(|m| m.evaluate(batch)).transpose()?;
+        Ok(match (met, found) {
+            (Some(met), Some(found)) => BooleanArray::new(met.values() & found.values(), None),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => BooleanArray::from(vec![true; batch.num_rows()]),
         })
     }
 }
@@ -145,7 +171,7 @@ pub(super) struct Part {
 pub(super) struct FilePlan {
     pub(super) prepared: Arc<Prepared>,
     pub(super) metadata: ArrowReaderMetadata,
-    /// What the predicate uses, decoded first; `None` without a predicate.
+    /// What rows are judged by, decoded first; `None` where none is left out.
     pub(super) filter: Option<Part>,
     /// The other columns, of which only the rows that match are decoded.
     pub(super) rest: Part,
@@ -167,7 +193,7 @@ impl FilePlan {
         let fields = metadata.schema().fields().clone();
         let lookup = Lookup::new(&fields, prepared.mapping);
         let part = |of_filter: bool| Part::new(&prepared, file, &metadata, &lookup, of_filter);
-        let filter = prepared.predicate.is_some().then(|| part(true)).transpose()?;
+        let filter = prepared.judges().then(|| part(true)).transpose()?;
         let rest = part(false)?;
         let mut next = (0, 0);
         let places = prepared.filters.iter().map(|of_filter| {

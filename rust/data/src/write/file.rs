@@ -121,21 +121,23 @@ impl FileSpec {
 
     /// How columns that begin with these values are encoded.
     pub(super) fn properties_of(&self, names: &[&str], columns: &[ArrayRef]) -> WriterPropertiesPtr {
-        let unique: Vec<_> = names
+        let unique = names
             .iter()
             .zip(columns)
             // A column without rows comes as pages, which have no dictionary.
-            .filter(|(_, c)| *c.data_type() == ArrowType::Null || hardly_repeats(c))
-            .map(|(name, _)| (*name).to_owned())
-            .collect();
-        if unique.is_empty() {
+            .filter(|(_, c)| *c.data_type() == ArrowType::Null || hardly_repeats(c));
+        self.without_dictionary(unique.map(|(name, _)| ColumnPath::new(vec![(*name).to_owned()])))
+    }
+
+    /// How columns are encoded of which these get no dictionary.
+    pub(super) fn without_dictionary(&self, columns: impl Iterator<Item = ColumnPath>) -> WriterPropertiesPtr {
+        let mut columns = columns.peekable();
+        if columns.peek().is_none() {
             return self.properties.clone();
         }
         let properties = self.properties.as_ref().clone().into_builder();
-        let without = |made: WriterPropertiesBuilder, name| {
-            made.set_column_dictionary_enabled(ColumnPath::new(vec![name]), false)
-        };
-        Arc::new(unique.into_iter().fold(properties, without).build())
+        let without = |made: WriterPropertiesBuilder, column| made.set_column_dictionary_enabled(column, false);
+        Arc::new(columns.fold(properties, without).build())
     }
 
     /// The columns of a file.

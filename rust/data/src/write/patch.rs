@@ -179,7 +179,17 @@ impl Patcher {
     /// Begins a file with the schema of the old one, to which the chunks belong, and what its footer says beside.
     fn begin(&self, raw: &RawFile, new: &NewValues) -> Result<Writer> {
         let about = raw.footer.file_metadata();
-        let properties = self.spec.properties_of(&self.names(), new.values.columns());
+        let properties = match new.positions {
+            None => self.spec.properties_of(&self.names(), new.values.columns()),
+            // Few new values say nothing of the old ones between which they stand: a dictionary that didn't pay there doesn't here.
+            Some(_) => {
+                let groups = raw.footer.row_groups().iter().take(1);
+                let plain = groups
+                    .flat_map(|g| g.columns())
+                    .filter(|c| c.dictionary_page_offset().is_none());
+                self.spec.without_dictionary(plain.map(|c| c.column_path().clone()))
+            }
+        };
         let properties = properties.as_ref().clone().into_builder();
         let properties = properties
             .set_key_value_metadata(about.key_value_metadata().cloned())

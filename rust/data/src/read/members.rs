@@ -1,0 +1,244 @@
+//! Many values of which a column must hold one, as the keys of a join: what can't is left out before the other columns of
+//! its rows are decoded. Knows no predicate; called by `decode`.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, TimeUnit};
+use deltaplane_error::{Error, Result};
+
+/// Up to so many bits a number, a bit for each one between the smallest and the largest takes no more memory than a set does.
+const BITS_EACH: u64 = 128;
+
+/// The values.
+#[derive(Debug, Clone)]
+pub struct Members {
+    column: String,
+    /// Whether rows stay where the column is null.
+    nulls: bool,
+    values: Values,
+}
+
+#[derive(Debug, Clone)]
+enum Values {
+    /// A bit for each number from the first one on.
+    Dense(i64, BooleanBuffer),
+    Sparse(HashSet<i64, Seed>),
+    Texts(HashSet<Box<[u8]>>),
+}
+
+impl Members {
+    /// The values of these arrays, nulls left out, for a top-level column; `None` for types that aren't looked up: all but
+    /// whole numbers, days, microseconds and text.
+    pub fn new(column: &str, arrays: &[ArrayRef], nulls: bool) -> Option<Members> {
+        let values = match arrays.first().map(|a| a.data_type()) {
+            Some(DataType::Utf8) => {
+                let texts = arrays.iter().map(|a| Some(a.as_string_opt::<i32>()?.iter().flatten()));
+                let texts = texts.collect::<Option<Vec<_>>>()?.into_iter().flatten();
+                Values::Texts(texts.map(|t| t.as_bytes().into()).collect())
+            }
+            _ => numbers_of(arrays)?,
+        };
+        Some(Members {
+            column: column.to_owned(),
+            nulls,
+            values,
+        })
+    }
+
+    /// The column.
+    pub(super) fn column(&self) -> &str {
+        &self.column
+    }
+
+    /// Which rows hold one of the values; all where the column is of another type. Never null.
+    pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let array = batch
+            .column_by_name(&self.column)
+            .ok_or_else(|| Error::internal("the column of a look-up went missing"))?;
+        let found = match &self.values {
+            Values::Texts(texts) => array
+                .as_string_opt::<i32>()
+                .map(|array| BooleanBuffer::collect_bool(array.len(), |i| texts.contains(array.value(i).as_bytes()))),
+            Values::Dense(first, bits) => numbers(array).map(|array| {
+                let values = array.as_primitive::<Int64Type>().values();
+                let is_in = |v: &i64| {
+                    let at = usize::try_from(v.wrapping_sub(*first)).unwrap_or(usize::MAX);
+                    at < bits.len() && bits.value(at)
+                };
+                BooleanBuffer::collect_bool(values.len(), |i| values.get(i).is_some_and(is_in))
+            }),
+            Values::Sparse(known) => numbers(array).map(|array| {
+                let values = array.as_primitive::<Int64Type>().values();
+                BooleanBuffer::collect_bool(values.len(), |i| values.get(i).is_some_and(|v| known.contains(v)))
+            }),
+        };
+        let Some(found) = found else {
+            return Ok(BooleanArray::from(vec![true; array.len()]));
+        };
+        let found = match array.nulls().map(NullBuffer::inner) {
+            None => found,
+            Some(valid) if self.nulls => &(&found & valid) | &!valid,
+            Some(valid) => &found & valid,
+        };
+        Ok(BooleanArray::new(found, None))
+    }
+}
+
+/// Values that are whole numbers, or stored as such.
+fn numbers(array: &ArrayRef) -> Option<ArrayRef> {
+    let whole = matches!(
+        array.data_type(),
+        DataType::Int8
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::Timestamp(TimeUnit::Microsecond, _)
+    );
+    match array.data_type() {
+        DataType::Date32 => cast(&cast(array, &DataType::Int32).ok()?, &DataType::Int64).ok(),
+        _ if whole => cast(array, &DataType::Int64).ok(),
+        _ => None,
+    }
+}
+
+fn numbers_of(arrays: &[ArrayRef]) -> Option<Values> {
+    let arrays = arrays.iter().map(numbers).collect::<Option<Vec<_>>>()?;
+    let all = || {
+        arrays
+            .iter()
+            .flat_map(|a| a.as_primitive::<Int64Type>().iter().flatten())
+    };
+    let (mut first, mut last, mut count) = (i64::MAX, i64::MIN, 0_u64);
+    for v in all() {
+        (first, last, count) = (first.min(v), last.max(v), count + 1);
+    }
+    let span = last.checked_sub(first).and_then(|n| u64::try_from(n).ok());
+    Some(match span.filter(|n| *n < count.saturating_mul(BITS_EACH)) {
+        Some(span) => {
+            let mut bits = BooleanBufferBuilder::new(0);
+            bits.append_n(usize::try_from(span).ok()?.checked_add(1)?, false);
+            for v in all() {
+                bits.set_bit(usize::try_from(v - first).ok()?, true);
+            }
+            Values::Dense(first, bits.finish())
+        }
+        None => Values::Sparse(all().collect()),
+    })
+}
+
+/// Hashes of numbers: each one's bits reach all of the hash's. Nobody can choose numbers that meet in one place.
+#[derive(Debug, Clone)]
+struct Seed(u64);
+
+impl Default for Seed {
+    fn default() -> Self {
+        Seed(RandomState::new().hash_one(0) | 1)
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = Mixed;
+
+    fn build_hasher(&self) -> Mixed {
+        Mixed { seed: self.0, hash: 0 }
+    }
+}
+
+struct Mixed {
+    seed: u64,
+    hash: u64,
+}
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.hash
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let spread = (value ^ self.hash ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.hash = spread ^ (spread >> 32);
+    }
+
+    fn write_i64(&mut self, value: i64) {
+        self.write_u64(value.cast_unsigned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use arrow::array::{Date32Array, Float64Array, Int8Array, Int64Array, StringArray, TimestampMicrosecondArray};
+
+    use super::*;
+
+    fn found(values: &ArrayRef, nulls: bool, column: ArrayRef) -> Vec<bool> {
+        let members = Members::new("c", std::slice::from_ref(values), nulls).unwrap();
+        let batch = RecordBatch::try_from_iter([("c", column)]).unwrap();
+        let found = members.evaluate(&batch).unwrap();
+        assert_eq!(found.null_count(), 0);
+        found.values().iter().collect()
+    }
+
+    #[test]
+    fn rows_with_one_of_the_values_are_found() {
+        let keys: ArrayRef = Arc::new(Int64Array::from(vec![Some(3), None, Some(-2), Some(9)]));
+        let far: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX, 3, -2, 9, 1 << 40]));
+        for keys in [&keys, &far] {
+            let column = || {
+                Arc::new(Int64Array::from(vec![
+                    Some(9),
+                    Some(8),
+                    None,
+                    Some(-2),
+                    Some(-3),
+                    Some(3),
+                ]))
+            };
+            assert_eq!(found(keys, false, column()), [true, false, false, true, false, true]);
+            assert_eq!(found(keys, true, column()), [true, false, true, true, false, true]);
+            assert_eq!(found(keys, false, Arc::new(Int8Array::from(vec![3, 4]))), [true, false]);
+            assert_eq!(
+                found(keys, false, Arc::new(Date32Array::from(vec![9, 10]))),
+                [true, false]
+            );
+            let instants = TimestampMicrosecondArray::from(vec![-2, 2]).with_timezone("UTC");
+            assert_eq!(found(keys, false, Arc::new(instants)), [true, false]);
+        }
+        assert_eq!(
+            found(
+                &far,
+                false,
+                Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX, i64::MAX - 1]))
+            ),
+            [true, true, false]
+        );
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("")]));
+        let column = Arc::new(StringArray::from(vec![Some(""), None, Some("A"), Some("a")]));
+        assert_eq!(found(&texts, false, column.clone()), [true, false, false, true]);
+        assert_eq!(found(&texts, true, column), [true, true, false, true]);
+    }
+
+    #[test]
+    fn nothing_is_found_by_no_values_and_all_of_another_type() {
+        let none: ArrayRef = Arc::new(Int64Array::from(vec![None, None]));
+        assert_eq!(
+            found(&none, false, Arc::new(Int64Array::from(vec![Some(0), None]))),
+            [false, false]
+        );
+        assert_eq!(found(&none, false, Arc::new(Float64Array::from(vec![0.0]))), [true]);
+        assert_eq!(found(&none, false, Arc::new(StringArray::from(vec!["a"]))), [true]);
+        assert!(Members::new("c", &[Arc::new(Float64Array::from(vec![0.0]))], false).is_none());
+    }
+}
