@@ -123,7 +123,7 @@ impl FileOrder {
             }
         }
         let mut keys = BinaryBuilder::with_capacity(adds.len(), adds.len() * 16 * (values.len() + curve.len()));
-        let mut key = Vec::new();
+        let (mut key, mut places) = (Vec::new(), Vec::new());
         for row in 0..adds.len() {
             key.clear();
             for v in &values {
@@ -134,7 +134,10 @@ impl FileOrder {
                     .iter()
                     .map(|(cuts, all)| (*cuts, all.get(row).copied().unwrap_or(f64::NAN)))
             };
-            let on_curve = z_order(numbers().map(|(cuts, v)| place(cuts, v)), BITS);
+            // Once for all bits: each place is a search through the cuts.
+            places.clear();
+            places.extend(numbers().map(|(cuts, v)| place(cuts, v)));
+            let on_curve = z_order(places.iter().copied(), BITS);
             key.extend(u32::try_from(on_curve).unwrap_or(u32::MAX).to_be_bytes());
             for (_, v) in numbers() {
                 key.extend(ordered(v));
