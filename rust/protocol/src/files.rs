@@ -220,19 +220,25 @@ pub fn removes_to_batch<'a>(removes: impl IntoIterator<Item = &'a Remove>) -> Re
 }
 
 /// A struct column of a checkpoint as a batch of `schema`: columns by name, cast where a writer
-/// chose another layout, null where absent (P055). Columns that `schema` doesn't name are dropped,
-/// except those in `extra`, which are kept as they are.
+/// chose another layout, null where absent (P055). Columns in `extra` are kept as they are, all others that `schema`
+/// doesn't name are dropped.
 pub fn conform(column: &StructArray, schema: &SchemaRef, extra: &[&str]) -> Result<RecordBatch> {
     let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
     let mut columns = Vec::with_capacity(fields.len());
-    for f in schema.fields() {
-        columns.push(match column.column_by_name(f.name()) {
-            None => new_null_array(f.data_type(), column.len()),
-            Some(c) => conform_array(c, f.data_type())?,
+    for (at, f) in schema.fields().iter().enumerate() {
+        let kept = extra.contains(&f.name().as_str());
+        columns.push(match (column.column_by_name(f.name()), fields.get_mut(at)) {
+            (None, _) => new_null_array(f.data_type(), column.len()),
+            (Some(c), Some(field)) if kept => {
+                *field = Arc::new(Field::new(f.name(), c.data_type().clone(), true));
+                c.clone()
+            }
+            (Some(c), _) => conform_array(c, f.data_type())?,
         });
     }
     for name in extra {
-        if let Some(c) = column.column_by_name(name) {
+        let is_new = schema.column_with_name(name).is_none();
+        if let Some(c) = column.column_by_name(name).filter(|_| is_new) {
             fields.push(Arc::new(Field::new(*name, c.data_type().clone(), true)));
             columns.push(c.clone());
         }
@@ -401,8 +407,14 @@ struct NumRecords {
 }
 
 fn text_at(array: &ArrayRef, row: usize) -> Option<&str> {
-    let a = array.as_string_opt::<i32>()?;
-    (row < a.len() && a.is_valid(row)).then(|| a.value(row))
+    if row >= array.len() || array.is_null(row) {
+        return None;
+    }
+    match array.as_string_opt::<i32>() {
+        Some(texts) => Some(texts.value(row)),
+        // Statistics come so from who only looks at them.
+        None => array.as_string_view_opt().map(|texts| texts.value(row)),
+    }
 }
 
 /// The value of a key in one row of a map column with string keys and values; the last one, should it stand there twice.
@@ -414,6 +426,21 @@ pub fn map_value<'a>(maps: &'a MapArray, row: usize, key: &str) -> Option<&'a st
     let entries = offset(row)?..offset(row + 1)?;
     let found = entries.rev().find(|entry| text_at(maps.keys(), *entry) == Some(key))?;
     text_at(maps.values(), found)
+}
+
+/// The value of a key in each row of such a column.
+pub fn map_values<'a>(maps: &'a MapArray, key: &'a str) -> impl Iterator<Item = Option<&'a str>> {
+    let texts = |array: &'a ArrayRef| array.as_string_opt::<i32>();
+    let both = texts(maps.keys()).zip(texts(maps.values()));
+    let offsets = maps.value_offsets().windows(2);
+    offsets.enumerate().map(move |(row, ends)| {
+        let ((keys, values), [from, until]) = (both.filter(|_| maps.is_valid(row))?, ends) else {
+            return None;
+        };
+        let entries = usize::try_from(*from).ok()?..usize::try_from(*until).ok()?;
+        let found = entries.rev().find(|entry| keys.value(*entry) == key)?;
+        values.is_valid(found).then(|| values.value(found))
+    })
 }
 
 /// One row of a map column with string keys and values.
@@ -433,6 +460,8 @@ pub fn map_at(maps: &MapArray, row: usize) -> Option<PartitionValues> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use arrow::array::StringViewArray;
+
     use super::*;
 
     #[test]
@@ -481,6 +510,10 @@ mod tests {
         );
         let second = maps.slice(1, 1);
         assert_eq!(map_value(&second, 0, "p"), Some("1"));
+        for (maps, key) in [(maps, "p"), (maps, "q"), (maps, "r"), (&second, "p")] {
+            let each: Vec<_> = (0..maps.len()).map(|row| map_value(maps, row, key)).collect();
+            assert_eq!(map_values(maps, key).collect::<Vec<_>>(), each);
+        }
     }
 
     #[test]
@@ -495,5 +528,24 @@ mod tests {
         let out = conform(&narrow, &ADD_SCHEMA, &[]).unwrap();
         assert_eq!(out.num_columns(), ADD_SCHEMA.fields().len());
         assert_eq!(FileRows::new(&out).path(0).unwrap(), "a");
+    }
+
+    #[test]
+    fn what_is_kept_keeps_its_type() {
+        let views: ArrayRef = Arc::new(StringViewArray::from(vec![Some("{}"), None]));
+        let given = StructArray::from(vec![
+            (Arc::new(Field::new("stats", DataType::Utf8View, true)), views.clone()),
+            (Arc::new(Field::new("more", DataType::Utf8View, true)), views),
+        ]);
+        let kept = conform(&given, &ADD_SCHEMA, &["more", "stats", "absent"]).unwrap();
+        let cast = conform(&given, &ADD_SCHEMA, &[]).unwrap();
+        let ty = |batch: &RecordBatch, name| batch.column_by_name(name).map(|c| c.data_type().clone());
+        assert_eq!(kept.num_columns(), ADD_SCHEMA.fields().len() + 1);
+        assert_eq!(ty(&kept, "stats"), Some(DataType::Utf8View));
+        assert_eq!(ty(&cast, "stats"), Some(DataType::Utf8));
+        for batch in [kept, cast] {
+            let rows = FileRows::new(&batch);
+            assert_eq!([rows.stats(0), rows.stats(1), rows.stats(2)], [Some("{}"), None, None]);
+        }
     }
 }

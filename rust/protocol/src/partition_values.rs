@@ -8,7 +8,7 @@ use arrow::datatypes::{
 };
 
 pub use crate::expr::scalar::Scalar;
-use crate::expr::scalar::to_array;
+use crate::expr::scalar::ScalarBuilder;
 use crate::expr::text::{format_date, format_decimal, format_f32, format_f64, format_timestamp};
 use crate::schema::Primitive;
 use crate::{Error, Result};
@@ -43,18 +43,18 @@ pub fn partition_array<'a>(
     column: &str,
     ty: Primitive,
 ) -> Result<ArrayRef> {
-    let mut parsed: Vec<Option<Scalar>> = Vec::new();
-    let mut before: Option<Option<&str>> = None;
+    let values = values.into_iter();
+    let mut array = ScalarBuilder::new(ty, values.size_hint().0);
+    let mut before: (Option<&str>, Option<Scalar>) = (None, None);
     for text in values {
         // Files of a partition stand together: most values are the one before.
-        let value = match (parsed.last(), before == Some(text)) {
-            (Some(same), true) => same.clone(),
-            _ => parse(text, ty).map_err(|text| uncastable(Some(column), text, ty))?,
-        };
-        parsed.push(value);
-        before = Some(text);
+        if before.0 != text {
+            let value = parse(text, ty).map_err(|text| uncastable(Some(column), text, ty))?;
+            before = (text, value);
+        }
+        array.append(before.1.as_ref());
     }
-    to_array(parsed.iter().map(Option::as_ref), ty)
+    array.finish()
 }
 
 /// The canonical partition string of a row of an array of a canonical Arrow type, `None` for null.

@@ -1,6 +1,8 @@
 //! Names in a table's folder (protocol section "File Types"): log file names, and the two
 //! encodings of data paths: Hive escaping of directories, then URI encoding in the log (P021, P171).
 
+use std::borrow::Cow;
+
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use crate::{Error, Result};
@@ -157,14 +159,19 @@ pub fn encode(path: &str) -> String {
 
 /// The decoded form of `add.path` (P021), the one that files are found and compared by.
 pub fn decode(path: &str) -> Result<String> {
-    percent_decode_str(path)
-        .decode_utf8()
-        .map(|s| s.into_owned())
-        .map_err(|_| {
-            Error::corrupt_log(format!(
-                "the path `{path}` in the log isn't UTF-8 once percent-decoded: it can't name a file"
-            ))
-        })
+    decoded(path).map(Cow::into_owned)
+}
+
+/// The same without a copy where the path is what it says.
+pub fn decoded(path: &str) -> Result<Cow<'_, str>> {
+    if !path.as_bytes().contains(&b'%') {
+        return Ok(Cow::Borrowed(path));
+    }
+    percent_decode_str(path).decode_utf8().map_err(|_| {
+        Error::corrupt_log(format!(
+            "the path `{path}` in the log isn't UTF-8 once percent-decoded: it can't name a file"
+        ))
+    })
 }
 
 /// The name of a partition directory, `column=value`, both Hive-escaped (P171).

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use arrow::array::{BooleanArray, RecordBatch, StringArray};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, StringArray};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::files::FileRows;
 use crate::{Result, paths};
@@ -38,7 +39,53 @@ impl Turn {
 /// Feeds on commits from the newest to the oldest, then judges the checkpoint's rows.
 #[derive(Debug, Default, Clone)]
 pub struct Replay {
-    decided: HashSet<Key>,
+    decided: Decided,
+}
+
+/// Keys, and a look at a path that tells most others apart: a checkpoint has millions of them, and a key of one's own for
+/// each to look it up by would take longer than to read it.
+#[derive(Debug, Default, Clone)]
+struct Decided {
+    keys: HashSet<Key>,
+    /// A bit for each path, by a hash of it; a power of two of words. Whoever makes hashes meet gets slow answers, no wrong
+    /// ones.
+    marks: Vec<u64>,
+}
+
+/// Bits for each key.
+const MARKS: usize = 16;
+
+impl Decided {
+    /// Whether it is a new one.
+    fn insert(&mut self, key: Key) -> bool {
+        let room = self.marks.len() * 64 / MARKS;
+        if self.keys.len() >= room {
+            self.marks = vec![0; (self.marks.len() * 4).max(16)];
+            let again: Vec<_> = self.keys.iter().map(|(path, _)| self.mark(path)).collect();
+            again.into_iter().for_each(|mark| self.set(mark));
+        }
+        self.set(self.mark(&key.0));
+        self.keys.insert(key)
+    }
+
+    /// Which word has the path's bit, and that bit.
+    fn mark(&self, path: &str) -> (usize, u64) {
+        let hash = xxh3_64(path.as_bytes());
+        let word = usize::try_from(hash >> 6).unwrap_or(usize::MAX);
+        (word & self.marks.len().saturating_sub(1), 1 << (hash & 63))
+    }
+
+    fn set(&mut self, (at, bit): (usize, u64)) {
+        if let Some(word) = self.marks.get_mut(at) {
+            *word |= bit;
+        }
+    }
+
+    /// Whether it may have a key with this path.
+    fn may_have(&self, path: &str) -> bool {
+        let (at, bit) = self.mark(path);
+        self.marks.get(at).is_some_and(|word| word & bit != 0)
+    }
 }
 
 impl Replay {
@@ -61,13 +108,20 @@ impl Replay {
 
     /// True for each file action of the checkpoint that no later commit touched.
     pub fn checkpoint(&self, files: &RecordBatch) -> Result<BooleanArray> {
-        if self.decided.is_empty() {
+        if self.decided.keys.is_empty() {
             return Ok(BooleanArray::from(vec![true; files.num_rows()]));
         }
-        let rows = FileRows::new(files);
-        (0..files.num_rows())
-            .map(|row| Ok(Some(!self.decided.contains(&key(&rows, row)?))))
-            .collect()
+        let (rows, raw) = (FileRows::new(files), files.column_by_name("path"));
+        let raw = raw.and_then(|raw| raw.as_string_opt::<i32>());
+        let is_left = |row| {
+            let found = raw.filter(|raw| raw.is_valid(row));
+            let found = found.map_or_else(|| rows.path(row), |raw| Ok(raw.value(row)))?;
+            let path = paths::decoded(found)?;
+            let key = |path: Cow<'_, str>| (path.into_owned(), vector(&rows, row));
+            Ok(!self.decided.may_have(&path) || !self.decided.keys.contains(&key(path)))
+        };
+        let left = (0..files.num_rows()).map(is_left).collect::<Result<Vec<bool>>>()?;
+        Ok(BooleanArray::from(left))
     }
 
     /// Takes these file actions as decided, whatever they say.
@@ -81,12 +135,14 @@ impl Replay {
 
     /// Takes all as decided that the other has decided.
     pub fn absorb(&mut self, other: &Replay) {
-        self.decided.extend(other.decided.iter().cloned());
+        for key in &other.decided.keys {
+            self.decided.insert(key.clone());
+        }
     }
 
     /// How many files the commits touched.
     pub fn touched(&self) -> usize {
-        self.decided.len()
+        self.decided.keys.len()
     }
 }
 
@@ -145,13 +201,11 @@ pub fn in_turn(adds: usize, removes: usize) -> (Range<usize>, Range<usize>) {
 }
 
 fn key(rows: &FileRows<'_>, row: usize) -> Result<Key> {
-    let raw = rows.path(row)?;
-    let path = if raw.contains('%') {
-        Cow::Owned(paths::decode(raw)?)
-    } else {
-        Cow::Borrowed(raw)
-    };
-    Ok((path.into_owned(), rows.deletion_vector(row).map(|d| d.unique_id())))
+    Ok((paths::decoded(rows.path(row)?)?.into_owned(), vector(rows, row)))
+}
+
+fn vector(rows: &FileRows<'_>, row: usize) -> Option<String> {
+    rows.deletion_vector(row).map(|d| d.unique_id())
 }
 
 #[cfg(test)]
@@ -160,7 +214,6 @@ mod tests {
     use super::*;
     use crate::actions::{Add, DeletionVector, Remove};
     use crate::files::{adds_to_batch, removes_to_batch};
-    use arrow::array::Array;
 
     fn add(path: &str) -> Add {
         Add {
@@ -208,6 +261,24 @@ mod tests {
             .checkpoint(&adds_to_batch([&add("a%20b"), &add("c"), &add("d")]).unwrap())
             .unwrap();
         assert_eq!(checkpoint, BooleanArray::from(vec![false, false, true]));
+    }
+
+    #[test]
+    fn many_decided_files_are_found_among_more() {
+        // P041: whatever marks are shared.
+        let (mut walk, mut other) = (Replay::new(), Replay::new());
+        for decided in (0..3000).step_by(3) {
+            let batch = batches(&[&add(&format!("part-{decided}"))], &[]).0;
+            walk.remember(&batch).unwrap();
+        }
+        other.absorb(&walk);
+        let adds: Vec<Add> = (0..3000).map(|n| add(&format!("part%2d{n}"))).collect();
+        let files = adds_to_batch(&adds).unwrap();
+        let expected: BooleanArray = (0..3000).map(|n| Some(n % 3 != 0)).collect();
+        for found in [walk, other] {
+            assert_eq!(found.checkpoint(&files).unwrap(), expected);
+            assert_eq!(found.touched(), 1000);
+        }
     }
 
     #[test]

@@ -16,6 +16,12 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
+/// The same of a date that may be none.
+fn days_of_date(year: i64, month: i64, day: i64) -> Option<i64> {
+    let legal = (1..=12).contains(&month) && day >= 1 && day <= days_in_month(year, month);
+    legal.then(|| days_from_civil(year, month, day))
+}
+
 /// The inverse of [`days_from_civil`].
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let z = days + 719_468;
@@ -40,6 +46,33 @@ fn days_in_month(year: i64, month: i64) -> i64 {
         2 => 28,
         _ => 31,
     }
+}
+
+/// Days since 1970-01-01 of `yyyy-mm-dd`, which nearly every date looks like; `None` of all else.
+pub(crate) fn plain_date(text: &[u8]) -> Option<i64> {
+    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *text else {
+        return None;
+    };
+    let year = two_digits(y1, y2)? * 100 + two_digits(y3, y4)?;
+    days_of_date(year, two_digits(m1, m2)?, two_digits(d1, d2)?)
+}
+
+/// Microseconds of `yyyy-mm-ddThh:mm:ss.fff` on the clock that it shows; `None` of all else.
+pub(crate) fn plain_clock(text: &[u8]) -> Option<i64> {
+    let (date, time) = text.split_at_checked(10)?;
+    let [b'T', h1, h2, b':', m1, m2, b':', s1, s2, b'.', f1, f2, f3] = *time else {
+        return None;
+    };
+    let (hour, minute, second) = (two_digits(h1, h2)?, two_digits(m1, m2)?, two_digits(s1, s2)?);
+    let millis = two_digits(b'0', f1)? * 100 + two_digits(f2, f3)?;
+    let in_day = (((hour * 60 + minute) * 60 + second) * 1000 + millis) * 1000;
+    let is_time = hour < 24 && minute < 60 && second < 60;
+    is_time.then_some(plain_date(date)? * DAY_US + in_day)
+}
+
+fn two_digits(tens: u8, ones: u8) -> Option<i64> {
+    let both = tens.is_ascii_digit() && ones.is_ascii_digit();
+    both.then(|| i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
 }
 
 /// Takes `min..=max` leading digits.
@@ -68,12 +101,14 @@ fn date_part(text: &str) -> Option<(i64, bool, &str)> {
             complete = true;
         }
     }
-    let legal = (1..=12).contains(&month) && day >= 1 && day <= days_in_month(year, month);
-    legal.then(|| (days_from_civil(year, month, day), complete, rest))
+    Some((days_of_date(year, month, day)?, complete, rest))
 }
 
 /// A date as Spark's cast reads it: `yyyy`, `yyyy-MM`, `yyyy-MM-dd`, the last also before `T…` or ` …`.
 pub(crate) fn parse_date(text: &str) -> Option<i32> {
+    if let Some(days) = plain_date(text.as_bytes()) {
+        return i32::try_from(days).ok();
+    }
     let (days, complete, rest) = date_part(text.trim())?;
     let ended = rest.is_empty() || (complete && rest.starts_with([' ', 'T']));
     ended.then(|| i32::try_from(days).ok()).flatten()

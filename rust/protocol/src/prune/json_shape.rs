@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::json_scalar;
+
 /// What a value in a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
@@ -20,7 +22,7 @@ pub(super) enum Slot {
 #[derive(Debug, Default)]
 pub(super) struct Shape {
     /// What stands before each value.
-    values: Vec<(String, Slot)>,
+    values: Vec<(Words, Slot)>,
     /// What stands behind the last one.
     end: String,
 }
@@ -40,14 +42,14 @@ impl Shape {
                 at += 1;
                 continue;
             }
-            let length = value_length(text.get(at..)?)?;
-            if text.get(at + length..)?.trim_start().starts_with(':') {
-                at += length;
+            let end = json_scalar::end(text.as_bytes(), at)?;
+            if text.get(end..)?.trim_start().starts_with(':') {
+                at = end;
                 continue;
             }
             let slot = slots.remove(&at).unwrap_or(Slot::Other);
-            shape.values.push((text.get(before..at)?.to_owned(), slot));
-            at += length;
+            shape.values.push((Words::of(text.get(before..at)?), slot));
+            at = end;
             before = at;
         }
         text.get(before..)?.clone_into(&mut shape.end);
@@ -56,86 +58,73 @@ impl Shape {
 
     /// Gives each value of a text of this shape. False where it is of another one: what was given by then means nothing.
     pub(super) fn read<'a>(&self, text: &'a str, mut give: impl FnMut(Slot, &'a str)) -> bool {
-        let mut rest = text;
+        let (bytes, mut at) = (text.as_bytes(), 0);
         for (before, slot) in &self.values {
-            let Some(after) = rest.strip_prefix(before.as_str()) else {
+            if !before.is_at(bytes, at) {
                 return false;
-            };
-            let Some((value, after)) = value_length(after).and_then(|n| after.split_at_checked(n)) else {
+            }
+            let from = at + before.len();
+            let Some(end) = json_scalar::end(bytes, from) else {
                 return false;
             };
             if *slot != Slot::Other {
+                let Some(value) = text.get(from..end) else {
+                    return false;
+                };
                 give(*slot, value);
             }
-            rest = after;
+            at = end;
         }
-        rest == self.end
+        bytes.get(at..) == Some(self.end.as_bytes())
     }
 }
 
-/// The length of the scalar that a text begins with; `None` for other values and for texts with escapes.
-fn value_length(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    match bytes.first()? {
-        b'"' => {
-            let inside = bytes.iter().skip(1);
-            let length = inside
-                .take_while(|b| **b != b'"' && **b != b'\\' && **b >= b' ')
-                .count();
-            (bytes.get(length + 1) == Some(&b'"')).then_some(length + 2)
-        }
-        b'n' | b't' | b'f' => {
-            let words = ["null", "true", "false"];
-            words.iter().find(|w| text.starts_with(**w)).map(|w| w.len())
-        }
-        _ => number_length(bytes),
-    }
+/// A text that is looked for, eight bytes at a time: most are short, and a call for each would take longer than the look.
+#[derive(Debug)]
+struct Words {
+    text: Box<[u8]>,
+    /// Its bytes, and which of the eight are meant.
+    words: Box<[(u64, u64)]>,
 }
 
-fn number_length(bytes: &[u8]) -> Option<usize> {
-    let digits = |from: usize| {
-        let some = bytes.get(from..).unwrap_or_default();
-        some.iter().take_while(|b| b.is_ascii_digit()).count()
-    };
-    let mut at = usize::from(bytes.first() == Some(&b'-'));
-    let whole = digits(at);
-    if whole == 0 || (whole > 1 && bytes.get(at) == Some(&b'0')) {
-        return None;
+impl Words {
+    fn of(text: &str) -> Self {
+        let word = |some: &[u8]| {
+            let padded = some.iter().copied().chain(std::iter::repeat(0)).take(8);
+            let bits =
+                |bytes: &mut dyn Iterator<Item = u8>| bytes.fold(0, |word, b| (word >> 8) | (u64::from(b) << 56));
+            let meant = (0..8).map(|i| if i < some.len() { u8::MAX } else { 0 });
+            (bits(&mut padded.into_iter()), bits(&mut meant.into_iter()))
+        };
+        Words {
+            text: text.as_bytes().into(),
+            words: text.as_bytes().chunks(8).map(word).collect(),
+        }
     }
-    at += whole;
-    if bytes.get(at) == Some(&b'.') {
-        let fraction = digits(at + 1);
-        (fraction > 0).then_some(())?;
-        at += 1 + fraction;
+
+    fn len(&self) -> usize {
+        self.text.len()
     }
-    if matches!(bytes.get(at), Some(b'e' | b'E')) {
-        at += 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
-        let exponent = digits(at);
-        (exponent > 0).then_some(())?;
-        at += exponent;
+
+    /// Whether it stands at this place.
+    fn is_at(&self, bytes: &[u8], at: usize) -> bool {
+        let mut from = at;
+        for (word, meant) in &self.words {
+            match json_scalar::eight(bytes, from) {
+                Some(found) if found & meant == *word => from += 8,
+                Some(_) => return false,
+                // Near the end there may be fewer than eight.
+                None => return bytes.get(at..).is_some_and(|rest| rest.starts_with(&self.text)),
+            }
+        }
+        true
     }
-    Some(at)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn scalars_end_where_json_says() {
-        for whole in [
-            "0", "-1.5e+7", "12E3", "\"a, b\"", "\"ü\"", "null", "true", "false", "\"\"",
-        ] {
-            assert_eq!(value_length(whole), Some(whole.len()), "{whole}");
-            assert_eq!(value_length(&format!("{whole},1")), Some(whole.len()), "{whole}");
-        }
-        for other in [
-            "", "[1]", "{}", "01", "-", "1.", ".5", "1e", "\"a\\n\"", "\"a\nb\"", "\"open", "nul", "+1",
-        ] {
-            assert_eq!(value_length(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn a_text_of_another_shape_is_told_apart() {

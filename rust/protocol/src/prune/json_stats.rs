@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::bounds::{Bounds, Leaf, LeafBounds, is_ordered, widen_decimal};
 use super::failed;
+use super::json_scalar;
 use super::json_shape::{Shape, Slot};
 use crate::Result;
 use crate::expr::scalar::{Scalar, ScalarBuilder, exact_range};
@@ -70,11 +71,12 @@ impl Reading {
                 least.append_text(min.and_then(json_text).as_deref());
                 greatest.append_text(max.and_then(json_text).as_deref());
             } else {
-                least.append(min.and_then(|raw| read(raw, *ty, false)).as_ref());
-                greatest.append(max.and_then(|raw| read(raw, *ty, true)).as_ref());
+                let value = |raw: &str, up| json_scalar::value(raw, *ty).or_else(|| read(raw, *ty, up));
+                least.append(min.and_then(|raw| value(raw, false)).as_ref());
+                greatest.append(max.and_then(|raw| value(raw, true)).as_ref());
             }
         }
-        self.nulls.append_option(whole(nulls));
+        self.nulls.append_option(nulls.and_then(json_scalar::whole));
     }
 
     fn done(mut self) -> Result<Column> {
@@ -115,7 +117,18 @@ pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
 
 /// The statistics of these leaves, and of the whole files, that JSON texts hold.
 pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Result<(Vec<Column>, WholeFiles)> {
+    if let Some(views) = texts.as_string_view_opt() {
+        return columns_of(leaves, views.iter(), read);
+    }
     let texts = cast(texts, &ArrowType::Utf8).map_err(failed)?;
+    columns_of(leaves, texts.as_string::<i32>().iter(), read)
+}
+
+fn columns_of<'a>(
+    leaves: &[Leaf],
+    texts: impl ExactSizeIterator<Item = Option<&'a str>>,
+    read: ReadBound,
+) -> Result<(Vec<Column>, WholeFiles)> {
     let mut wanted = Wanted::default();
     for (i, leaf) in leaves.iter().enumerate() {
         let node = leaf
@@ -127,13 +140,13 @@ pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Res
     let mut columns: Vec<Reading> = leaves.iter().map(|leaf| Reading::new(leaf, texts.len())).collect();
     let mut files = WholeFiles::default();
     let (mut stats, mut shape, mut shapes) = (FileStats::new(leaves.len()), Shape::default(), 0);
-    for text in texts.as_string::<i32>() {
+    for text in texts {
         let text = text.unwrap_or_default();
         if !stats.read_like(text, &shape) && stats.read(text, &wanted) && shapes < MOST_SHAPES {
             shape = Shape::of(text, stats.found()).unwrap_or(shape);
             shapes += 1;
         }
-        files.num_records.push(whole(stats.num_records));
+        files.num_records.push(stats.num_records.and_then(json_scalar::whole));
         files
             .tight_bounds
             .push(stats.tight_bounds.and_then(|raw| raw.parse().ok()));
@@ -337,10 +350,6 @@ fn json_text(raw: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-fn whole(raw: Option<&str>) -> Option<i64> {
-    raw?.parse().ok()
-}
-
 /// The bound in a JSON value, moved outwards where its text may be inexact.
 pub(super) fn bound(raw: &str, ty: Primitive, up: bool) -> Option<Scalar> {
     if !raw.starts_with('"') {
@@ -382,4 +391,138 @@ fn decimal(text: &str, precision: u8, scale: i8, up: bool) -> Option<Scalar> {
         Fit::Above | Fit::Below => return None,
     };
     Some(Scalar::Decimal(if exact { v } else { widen_decimal(v, up) }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use std::sync::Arc;
+
+    use arrow::array::{StringArray, StringViewArray};
+    use arrow::compute::concat;
+    use proptest::prelude::*;
+
+    use super::super::logged::logged;
+    use super::*;
+
+    fn leaves() -> Vec<Leaf> {
+        let leaf = |path: &[&str], ty| Leaf {
+            path: path.iter().map(|p| (*p).to_owned()).collect(),
+            ty,
+            was_float: false,
+        };
+        vec![
+            leaf(&["id"], Some(Primitive::Long)),
+            leaf(&["x"], Some(Primitive::Double)),
+            leaf(&["s", "name"], Some(Primitive::String)),
+            leaf(&["at"], Some(Primitive::Timestamp)),
+            leaf(
+                &["price"],
+                Some(Primitive::Decimal {
+                    precision: 12,
+                    scale: 2,
+                }),
+            ),
+            leaf(&["list"], None),
+        ]
+    }
+
+    fn value() -> impl Strategy<Value = String> {
+        prop_oneof![
+            6 => "-?[0-9]{1,9}(\\.[0-9]{1,3})?",
+            3 => "\"[a-z ]{0,12}\"",
+            2 => "\"20[0-9]{2}-0[1-9]-[12][0-9]T0[0-9]:[0-5][0-9]:[0-5][0-9]\\.[0-9]{3}Z\"",
+            1 => Just("null".to_owned()),
+            1 => Just("true".to_owned()),
+            1 => "[\\[{\"a-z:,0-9\\\\ü]{0,6}",
+        ]
+    }
+
+    /// Texts of few shapes, as one writer's are, and some with a byte more, fewer or another one.
+    fn text() -> impl Strategy<Value = Option<String>> {
+        let values = prop::collection::vec(value(), 12);
+        let damage = prop_oneof![6 => Just(None), 1 => (any::<prop::sample::Index>(), 0..3u8, "[\"\\\\{}:,0-9 a]").prop_map(Some)];
+        (0..3u8, values, damage, 0..20u8).prop_map(|(shape, v, damage, rare)| {
+            let sections = |order: [usize; 2]| {
+                let bounds = |name: &str, v: &[String]| {
+                    format!(
+                        r#""{name}":{{"id":{},"x":{},"s":{{"name":{}}},"at":{},"price":{}}}"#,
+                        v[0], v[1], v[2], v[3], v[4]
+                    )
+                };
+                order.map(|at| match at {
+                    0 => bounds("minValues", &v),
+                    _ => bounds("maxValues", &v[5..]),
+                })
+            };
+            let mut text = match shape {
+                0 => format!(
+                    r#"{{"numRecords":{},{},"nullCount":{{"id":{},"list":0}}}}"#,
+                    v[10],
+                    sections([0, 1]).join(","),
+                    v[11]
+                ),
+                1 => format!(
+                    r#"{{"numRecords": {}, "tightBounds":true,{}}}"#,
+                    v[10],
+                    sections([1, 0]).join(" , ")
+                ),
+                _ => format!(
+                    r#"{{"other":[{}],{},"numRecords":{},"numRecords":{}}}"#,
+                    v[11],
+                    sections([0, 0]).join(","),
+                    v[10],
+                    v[0]
+                ),
+            };
+            if let Some((at, how, byte)) = damage {
+                let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+                let at = places[at.index(places.len())];
+                let end = at + text[at..].chars().next().unwrap().len_utf8();
+                match how {
+                    0 => text.insert_str(at, &byte),
+                    1 => text.replace_range(at..end, &byte),
+                    _ => text.replace_range(at..end, ""),
+                }
+            }
+            (rare > 0).then_some(text)
+        })
+    }
+
+    fn all(texts: &ArrayRef, read: ReadBound) -> (Vec<[ArrayRef; 3]>, WholeFiles) {
+        let (columns, whole) = columns(&leaves(), texts, read).unwrap();
+        let none = |c: &Column| Arc::new(Int64Array::new_null(c.nulls.len())) as ArrayRef;
+        let arrays = |c: Column| {
+            let none = none(&c);
+            let nulls: ArrayRef = Arc::new(c.nulls);
+            [c.min.unwrap_or_else(|| none.clone()), c.max.unwrap_or(none), nulls]
+        };
+        (columns.into_iter().map(arrays).collect(), whole)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn texts_read_by_shape_say_what_each_says_by_itself(texts in prop::collection::vec(text(), 1..24)) {
+            for read in [bound as ReadBound, logged] {
+                let together: ArrayRef = Arc::new(StringArray::from(texts.clone()));
+                let views: ArrayRef = Arc::new(StringViewArray::from_iter(texts.clone()));
+                // The first text of all has no shape before it.
+                let alone: Vec<_> = (0..texts.len()).map(|at| all(&together.slice(at, 1), read)).collect();
+                for given in [&together, &views] {
+                    let (found, whole) = all(given, read);
+                    for (leaf, arrays) in found.iter().enumerate() {
+                        for (which, array) in arrays.iter().enumerate() {
+                            let each: Vec<&dyn Array> = alone.iter().map(|(leaves, _)| leaves[leaf][which].as_ref()).collect();
+                            prop_assert_eq!(array, &concat(&each).unwrap());
+                        }
+                    }
+                    let records: Vec<_> = alone.iter().flat_map(|(_, whole)| whole.num_records.clone()).collect();
+                    let tight: Vec<_> = alone.iter().flat_map(|(_, whole)| whole.tight_bounds.clone()).collect();
+                    prop_assert_eq!((whole.num_records, whole.tight_bounds), (records, tight));
+                }
+            }
+        }
+    }
 }

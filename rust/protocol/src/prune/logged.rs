@@ -1,7 +1,7 @@
 //! The statistics that writers logged, as typed columns to look at: as they stand, not widened as `bounds` must.
 //! Called by the view of add actions.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StructArray, new_null_array};
 use arrow::buffer::NullBuffer;
@@ -77,11 +77,21 @@ impl Values {
             return Ok(self);
         };
         let numbers = |bound: &ArrayRef| -> Result<ArrayRef> {
+            if !bound.data_type().is_floating() {
+                return Ok(bound.clone());
+            }
             let not = is_null(&without_nan(bound.clone())?).map_err(failed)?;
             nullif(bound, &not).map_err(failed)
         };
         let (min, max) = (numbers(min)?, numbers(max)?);
         let wrong = certain(&cmp::gt(&min, &max).map_err(failed)?);
+        if wrong.true_count() == 0 {
+            return Ok(Values {
+                min: Some(min),
+                max: Some(max),
+                nulls: self.nulls,
+            });
+        }
         Ok(Values {
             min: Some(nullif(&min, &wrong).map_err(failed)?),
             max: Some(nullif(&max, &wrong).map_err(failed)?),
@@ -364,11 +374,18 @@ fn typed(found: Option<ArrayRef>, to: &ArrowType, rows: usize) -> ArrayRef {
     found.unwrap_or_else(|| new_null_array(to, rows))
 }
 
-/// Counts of nulls that are those of the column before share its memory: most are all zero.
+/// Zeros for the counts of nulls of one batch after the other.
+static ZEROS: LazyLock<ArrayRef> = LazyLock::new(|| Arc::new(Int64Array::from(vec![0; 8192])));
+
+/// Counts of nulls that are all zero, as most are, share the memory of all such; others that of the column before if they
+/// are the same.
 fn share_counts(values: &mut [Values]) {
     let mut last: Option<ArrayRef> = None;
     for counts in values.iter_mut().map(|v| &mut v.nulls) {
+        let numbers = counts.as_primitive_opt::<Int64Type>().filter(|n| n.null_count() == 0);
+        let is_zero = numbers.is_some_and(|n| n.len() <= ZEROS.len() && n.values().iter().all(|n| *n == 0));
         match &last {
+            _ if is_zero => *counts = ZEROS.slice(0, counts.len()),
             Some(other) if other.as_ref() == counts.as_ref() => *counts = other.clone(),
             _ => last = Some(counts.clone()),
         }
@@ -417,7 +434,7 @@ fn has_bounds(ty: Primitive) -> bool {
 }
 
 /// A bound as its text stands there.
-fn logged(raw: &str, ty: Primitive, _up: bool) -> Option<Scalar> {
+pub(super) fn logged(raw: &str, ty: Primitive, _up: bool) -> Option<Scalar> {
     let text = raw.trim_matches('"');
     match ty {
         Primitive::Boolean => text.parse().ok().map(Scalar::Boolean),

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod contradiction;
+mod json_scalar;
 mod json_shape;
 mod json_stats;
 mod logged;
@@ -19,7 +20,7 @@ mod tree;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute::{and, take};
-use arrow::datatypes::Int64Type;
+use arrow::datatypes::{Fields, Int64Type};
 use arrow::error::ArrowError;
 
 use self::bounds::{Bounds, Leaf};
@@ -73,6 +74,11 @@ impl Pruner {
     /// Physical names of the partition columns that decide.
     pub fn partition_columns_needed(&self) -> &[String] {
         &self.partition_names
+    }
+
+    /// Whether a struct of these fields tells the partition columns that decide, so that their texts needn't be looked at.
+    pub fn believes_partition_structs(&self, fields: &Fields) -> bool {
+        self.partitions.iter().all(|c| partitions::is_believed(c, fields))
     }
 
     /// Physical paths of the leaves whose statistics decide.
@@ -164,6 +170,15 @@ impl Pruner {
         texts: &ArrayRef,
         indices: &UInt32Array,
     ) -> Result<BooleanArray> {
+        if indices.len() == kept.len() {
+            // All of them: nothing has to be copied.
+            let bounds = json_stats::bounds(&self.leaves, texts)?;
+            return self.tree.may_match(&Known {
+                rows: kept.len(),
+                exact,
+                bounds: &bounds,
+            });
+        }
         let texts = take(texts, indices, None).map_err(failed)?;
         let bounds = json_stats::bounds(&self.leaves, &texts)?;
         let exact: Vec<BooleanArray> = exact

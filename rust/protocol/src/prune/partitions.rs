@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, MapArray, RecordBatch, RecordBatchOptions, StringArray};
-use arrow::compute::{cast, nullif};
-use arrow::datatypes::{DataType as ArrowType, Field, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, MapArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::nullif;
+use arrow::datatypes::{DataType as ArrowType, Field, Fields, Schema};
 
 use super::failed;
 use crate::Result;
 use crate::arrow_types::primitive_to_arrow;
 use crate::expr::child;
+use crate::files::map_values;
 use crate::partition_values::partition_array;
 use crate::schema::Primitive;
 
@@ -57,15 +58,26 @@ pub(super) fn batch(columns: &[PartitionColumn], files: &RecordBatch) -> Result<
     Ok(Partitions { batch, known })
 }
 
-/// The parsed struct counts only if it is complete, and only for types whose text has one meaning.
-fn parsed_column(c: &PartitionColumn, parsed: Option<&ArrayRef>) -> Result<Option<(ArrayRef, BooleanArray)>> {
+/// Whether a parsed struct of these fields counts, where it is complete: only for types whose text has one meaning.
+pub(super) fn is_believed(c: &PartitionColumn, fields: &Fields) -> bool {
     // A zone-less timestamp means the writer's session zone to Spark and UTC to us.
     let one_meaning = !matches!(c.ty, Primitive::Timestamp | Primitive::TimestampNtz | Primitive::Binary);
-    let Some(parsed) = parsed.filter(|p| one_meaning && p.null_count() == 0) else {
+    let found = fields.find(&c.physical).map(|(_, f)| f.data_type());
+    one_meaning && found == Some(&primitive_to_arrow(c.ty))
+}
+
+/// The values of the parsed struct, if it counts and is complete.
+fn parsed_column(c: &PartitionColumn, parsed: Option<&ArrayRef>) -> Result<Option<(ArrayRef, BooleanArray)>> {
+    let is_believed = |parsed: &ArrayRef| match parsed.data_type() {
+        ArrowType::Struct(fields) => is_believed(c, fields),
+        _ => false,
+    };
+    let Some(parsed) = parsed.filter(|p| p.null_count() == 0 && is_believed(p)) else {
         return Ok(None);
     };
-    let found = child(parsed, &c.physical)?.filter(|a| *a.data_type() == primitive_to_arrow(c.ty));
-    let Some(mut array) = found else { return Ok(None) };
+    let Some(mut array) = child(parsed, &c.physical)? else {
+        return Ok(None);
+    };
     if let Some(texts) = array.as_string_opt::<i32>() {
         // The empty string is null (P170).
         array = nullif(&array, &texts.iter().map(|t| Some(t == Some(""))).collect()).map_err(failed)?;
@@ -75,18 +87,7 @@ fn parsed_column(c: &PartitionColumn, parsed: Option<&ArrayRef>) -> Result<Optio
 }
 
 fn from_maps(c: &PartitionColumn, maps: &MapArray) -> Result<(ArrayRef, BooleanArray)> {
-    let keys = cast(maps.keys(), &ArrowType::Utf8).map_err(failed)?;
-    let values = cast(maps.values(), &ArrowType::Utf8).map_err(failed)?;
-    let (keys, values): (&StringArray, &StringArray) = (keys.as_string(), values.as_string());
-    let text_of = |row: usize| {
-        let offsets = maps.value_offsets();
-        let (from, until) = (offsets.get(row)?, offsets.get(row + 1)?);
-        let entry = (*from..*until).find(|i| usize::try_from(*i).is_ok_and(|i| keys.value(i) == c.physical))?;
-        let entry = usize::try_from(entry).ok()?;
-        values.is_valid(entry).then(|| values.value(entry))
-    };
-    let texts = (0..maps.len()).map(|row| if maps.is_valid(row) { text_of(row) } else { None });
-    let array = partition_array(texts, &c.logical, c.ty)?;
+    let array = partition_array(map_values(maps, &c.physical), &c.logical, c.ty)?;
     let known = (0..maps.len()).map(|row| Some(maps.is_valid(row))).collect();
     Ok((array, known))
 }

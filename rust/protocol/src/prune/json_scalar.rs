@@ -1,0 +1,410 @@
+//! Scalars of JSON by eight bytes at a time: where one ends, and what the plain ones among them mean. Whatever isn't
+//! plain is nobody's business here: the general parser and the general conversions say what it is, if anything. Called by
+//! `json_shape` and `json_stats`; knows neither.
+
+use crate::expr::scalar::{Scalar, exact_range};
+use crate::expr::text::{plain_clock, plain_date};
+use crate::schema::Primitive;
+
+/// A byte in each of eight places.
+const fn each(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
+
+const HIGHEST: u64 = each(0x80);
+
+/// Powers of ten, as far as 64 bits hold them.
+const POWERS: [i64; 19] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+    10_000_000_000,
+    100_000_000_000,
+    1_000_000_000_000,
+    10_000_000_000_000,
+    100_000_000_000_000,
+    1_000_000_000_000_000,
+    10_000_000_000_000_000,
+    100_000_000_000_000_000,
+    1_000_000_000_000_000_000,
+];
+
+/// The same of those that numbers of so few digits need, all of which a double holds exactly.
+const TENS: [f64; 16] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+];
+
+/// Digits of a number that a double holds exactly, and that a decimal is believed which may have been one (Q3).
+const SURE_DIGITS: usize = 15;
+/// Digits that fit into 64 bits.
+const MOST_DIGITS: usize = 18;
+
+/// The eight bytes from a place on, the first one lowest.
+pub(super) fn eight(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The place of the first byte whose highest bit is set.
+fn first(marked: u64) -> usize {
+    marked.trailing_zeros() as usize / 8
+}
+
+/// Marks the first byte that is no digit, of eight bytes of which the digits' text was taken off; later marks mean nothing.
+fn no_digits(values: u64) -> u64 {
+    (values.wrapping_add(each(0x7f - 9)) | values) & HIGHEST
+}
+
+/// Marks the first byte that ends a plain string or makes it another one; later marks mean nothing.
+fn no_plain_text(eight: u64) -> u64 {
+    let zero = |v: u64| v.wrapping_sub(each(1)) & !v;
+    let control = eight.wrapping_sub(each(b' ')) & !eight;
+    (zero(eight ^ each(b'"')) | zero(eight ^ each(b'\\')) | control) & HIGHEST
+}
+
+/// Where the scalar ends that stands at a place of a text; `None` for other values and for strings with escapes.
+pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
+    match bytes.get(at)? {
+        b'"' => string_end(bytes, at + 1),
+        b'n' | b't' | b'f' => {
+            let words: [&[u8]; 3] = [b"null", b"true", b"false"];
+            let rest = bytes.get(at..)?;
+            words.iter().find(|w| rest.starts_with(w)).map(|w| at + w.len())
+        }
+        _ => number_end(bytes, at),
+    }
+}
+
+fn string_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        let Some(eight) = eight(bytes, at) else {
+            let inside = bytes.get(at..)?.iter();
+            at += inside
+                .take_while(|b| **b != b'"' && **b != b'\\' && **b >= b' ')
+                .count();
+            break;
+        };
+        match no_plain_text(eight) {
+            0 => at += 8,
+            marked => {
+                at += first(marked);
+                break;
+            }
+        }
+    }
+    (bytes.get(at) == Some(&b'"')).then_some(at + 1)
+}
+
+fn number_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let start = from + usize::from(bytes.get(from) == Some(&b'-'));
+    let mut at = digits_end(bytes, start);
+    if at == start || (at > start + 1 && bytes.get(start) == Some(&b'0')) {
+        return None;
+    }
+    if bytes.get(at) == Some(&b'.') {
+        let fraction = at + 1;
+        at = digits_end(bytes, fraction);
+        (at > fraction).then_some(())?;
+    }
+    if matches!(bytes.get(at), Some(b'e' | b'E')) {
+        let exponent = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+        at = digits_end(bytes, exponent);
+        (at > exponent).then_some(())?;
+    }
+    Some(at)
+}
+
+fn digits_end(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(eight) = eight(bytes, at) {
+        match no_digits(eight ^ each(b'0')) {
+            0 => at += 8,
+            marked => return at + first(marked),
+        }
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|b| b.is_ascii_digit()).count()
+}
+
+/// The number that these digits are, of which there are few enough; `None` if one isn't any.
+fn digits(text: &[u8]) -> Option<i64> {
+    let mut value = 0;
+    let mut rest = text;
+    while let Some((eight, after)) = rest.split_first_chunk() {
+        let values = u64::from_le_bytes(*eight) ^ each(b'0');
+        if no_digits(values) != 0 {
+            return None;
+        }
+        value = value * 100_000_000 + of_eight(values);
+        rest = after;
+    }
+    for byte in rest {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        value = value * 10 + i64::from(byte - b'0');
+    }
+    Some(value)
+}
+
+/// Eight digits' values, the first one lowest, as one number: pairs, then pairs of pairs, then both of those.
+fn of_eight(values: u64) -> i64 {
+    let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
+    let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
+    let high = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
+    i64::from(u32::try_from(low.wrapping_add(high) >> 32).unwrap_or(0))
+}
+
+/// A number without exponent.
+struct Plain {
+    /// Its digits as one number.
+    size: i64,
+    is_negative: bool,
+    /// How many digits there are, and how many of them stand after the point.
+    digits: usize,
+    scale: usize,
+}
+
+impl Plain {
+    fn of(raw: &str) -> Option<Plain> {
+        let (is_negative, text) = match raw.as_bytes() {
+            [b'-', rest @ ..] => (true, rest),
+            text => (false, text),
+        };
+        let (before, after) = match text.split_at_checked(digits_end(text, 0))? {
+            (before, [b'.', after @ ..]) if !after.is_empty() => (before, after),
+            (before, []) => (before, &[][..]),
+            _ => return None,
+        };
+        let count = before.len() + after.len();
+        if before.is_empty() || count > MOST_DIGITS {
+            return None;
+        }
+        let size = match after.len() {
+            0 => digits(before)?,
+            n => digits(before)? * POWERS.get(n)? + digits(after)?,
+        };
+        Some(Plain {
+            size,
+            is_negative,
+            digits: count,
+            scale: after.len(),
+        })
+    }
+
+    fn signed(&self) -> i64 {
+        if self.is_negative { -self.size } else { self.size }
+    }
+}
+
+/// A whole number.
+pub(super) fn whole(raw: &str) -> Option<i64> {
+    match Plain::of(raw) {
+        Some(n) if n.scale == 0 => Some(n.signed()),
+        _ => raw.parse().ok(),
+    }
+}
+
+/// The value of this type that a plain scalar is: numbers of few digits, dates and times as writers write them. `None` for
+/// all else, which the general conversions may still make something of; where this says something, they say the same.
+pub(super) fn value(raw: &str, ty: Primitive) -> Option<Scalar> {
+    match ty {
+        Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long => {
+            let value = Plain::of(raw).filter(|n| n.scale == 0)?.signed();
+            let (_, low, high) = exact_range(ty)?;
+            let fits = (low..=high).contains(&i128::from(value));
+            fits.then_some(Scalar::Integer(value))
+        }
+        Primitive::Double => double(raw).map(Scalar::Double),
+        Primitive::Decimal { precision, scale } => {
+            decimal(raw, precision.into(), usize::try_from(scale).ok()?).map(Scalar::Decimal)
+        }
+        Primitive::Date => {
+            let days = plain_date(raw.strip_prefix('"')?.strip_suffix('"')?.as_bytes())?;
+            i32::try_from(days).ok().map(Scalar::Date)
+        }
+        Primitive::Timestamp => {
+            plain_clock(raw.strip_prefix('"')?.strip_suffix("Z\"")?.as_bytes()).map(Scalar::Timestamp)
+        }
+        Primitive::TimestampNtz => {
+            plain_clock(raw.strip_prefix('"')?.strip_suffix('"')?.as_bytes()).map(Scalar::Timestamp)
+        }
+        _ => None,
+    }
+}
+
+/// A quotient of two exact doubles is rounded once, as the text would be.
+fn double(raw: &str) -> Option<f64> {
+    let n = Plain::of(raw).filter(|n| n.digits <= SURE_DIGITS && n.size != 0)?;
+    #[allow(clippy::cast_precision_loss)]
+    Some(n.signed() as f64 / TENS.get(n.scale)?)
+}
+
+/// A decimal of which it is sure that no double was between it and its text (Q3).
+fn decimal(raw: &str, precision: usize, scale: usize) -> Option<i128> {
+    let n = Plain::of(raw).filter(|n| n.digits <= SURE_DIGITS)?;
+    let missing = scale.checked_sub(n.scale)?;
+    let is_sure = precision <= SURE_DIGITS || missing == 0;
+    let fits = n.digits + missing <= precision;
+    let power = POWERS.get(missing).filter(|_| is_sure && fits)?;
+    Some(i128::from(n.signed()) * i128::from(*power))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::super::json_stats::bound;
+    use super::super::logged::logged;
+    use super::*;
+
+    #[test]
+    fn scalars_end_where_json_says() {
+        for whole in [
+            "0",
+            "-1.5e+7",
+            "12E3",
+            "\"a, b\"",
+            "\"ü\"",
+            "null",
+            "true",
+            "false",
+            "\"\"",
+            "123456789.123456789",
+            "\"a string of more than eight bytes\"",
+            "\"seven\u{7f}€\"",
+        ] {
+            for behind in ["", ",1", ",\"of more than eight bytes\\", "}}", "\u{80}"] {
+                let text = format!("{whole}{behind}");
+                assert_eq!(end(text.as_bytes(), 0), Some(whole.len()), "{text}");
+                let text = format!("{{\"x\":{text}");
+                assert_eq!(end(text.as_bytes(), 5), Some(5 + whole.len()), "{text}");
+            }
+        }
+        for other in [
+            "",
+            "[1]",
+            "{}",
+            "01",
+            "-",
+            "1.",
+            ".5",
+            "1e",
+            "\"a\\n\"",
+            "\"a\nb\"",
+            "\"open",
+            "nul",
+            "+1",
+            "\"more than eight \n bytes\"",
+            "\"more than eight \\n bytes\"",
+            "-x",
+            "0123456789.5",
+        ] {
+            assert_eq!(end(other.as_bytes(), 0), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn marks_begin_at_the_first_byte_that_is_meant() {
+        for byte in 0..=u8::MAX {
+            for at in 0..8 {
+                let with = |other: u8| {
+                    let mut bytes = [other; 8];
+                    bytes[at..].fill(byte);
+                    u64::from_le_bytes(bytes)
+                };
+                let marked = no_digits(with(b'7') ^ each(b'0'));
+                assert_eq!(marked == 0, byte.is_ascii_digit(), "{byte}");
+                assert!(marked == 0 || first(marked) == at, "{byte} at {at}");
+                let marked = no_plain_text(with(0xe4));
+                assert_eq!(marked == 0, byte >= b' ' && byte != b'"' && byte != b'\\', "{byte}");
+                assert!(marked == 0 || first(marked) == at, "{byte} at {at}");
+            }
+        }
+    }
+
+    fn types() -> Vec<Primitive> {
+        let decimal = |precision, scale| Primitive::Decimal { precision, scale };
+        vec![
+            Primitive::Byte,
+            Primitive::Short,
+            Primitive::Integer,
+            Primitive::Long,
+            Primitive::Float,
+            Primitive::Double,
+            decimal(5, 2),
+            decimal(12, 2),
+            decimal(15, 0),
+            decimal(18, 3),
+            decimal(38, 20),
+            Primitive::Date,
+            Primitive::Timestamp,
+            Primitive::TimestampNtz,
+            Primitive::Boolean,
+            Primitive::String,
+        ]
+    }
+
+    fn scalar() -> impl Strategy<Value = String> {
+        prop_oneof![
+            4 => "-?[0-9]{1,20}",
+            4 => "-?[0-9]{1,12}\\.[0-9]{1,12}",
+            1 => "-?[0-9.eE+-]{1,6}",
+            2 => "\"[0-9]{4}-[01][0-9]-[0-3][0-9]\"",
+            3 => "\"[0-9]{4}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-6][0-9]:[0-6][0-9]\\.[0-9]{2,7}Z?\"",
+            1 => "\"?[0-9TZ:. -]{0,26}\"?",
+            1 => ".{0,8}",
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_is_plain_means_what_the_general_conversions_say(raw in scalar()) {
+            for ty in types() {
+                let Some(found) = value(&raw, ty) else { continue };
+                for up in [false, true] {
+                    prop_assert_eq!(Some(found.clone()), bound(&raw, ty, up), "{} up {}", ty, up);
+                }
+                prop_assert_eq!(Some(found.clone()), logged(&raw, ty, false), "{}", ty);
+            }
+            prop_assert_eq!(whole(&raw), raw.parse::<i64>().ok());
+        }
+    }
+
+    #[test]
+    fn what_writers_write_is_plain() {
+        for (raw, ty) in [
+            ("-12345", Primitive::Long),
+            ("12345678.5", Primitive::Double),
+            (
+                "1234.56",
+                Primitive::Decimal {
+                    precision: 12,
+                    scale: 2,
+                },
+            ),
+            (
+                "1234",
+                Primitive::Decimal {
+                    precision: 12,
+                    scale: 2,
+                },
+            ),
+            ("\"2024-02-29\"", Primitive::Date),
+            ("\"2024-02-29T12:30:15.123Z\"", Primitive::Timestamp),
+            ("\"2024-02-29T12:30:15.123\"", Primitive::TimestampNtz),
+        ] {
+            assert!(value(raw, ty).is_some(), "{raw}");
+        }
+    }
+}
