@@ -32,7 +32,7 @@ def use_spark(scratch: Path) -> None:
     table = str(scratch / "table")
     days = session.sql("SELECT id, CAST(id AS decimal(10, 2)) AS amount, date '2024-01-01' AS day FROM range(1000)")
     dp.write(days, table, partition_by="day")
-    dp.create_or_replace_temp_view(session, table, "days")
+    dp.create_or_replace_temp_view(session, "days", table)
     sums = "SELECT day, sum(amount) AS total, max(id) AS top FROM days WHERE id > 5 GROUP BY day ORDER BY day"
     session.sql(f"WITH sums AS ({sums}) SELECT * FROM days JOIN sums USING (day) WHERE id IN (6, 7)").toArrow()
     days.groupBy("day").agg(F.count("*")).write.parquet(str(scratch / "parquet"))

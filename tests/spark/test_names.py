@@ -10,6 +10,7 @@ import pytest
 
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
+from deltaplane.spark import _internals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -233,6 +234,32 @@ def test_streams(enabled: SparkSession, path: str, name: str) -> None:
     assert enabled.readStream.table(name).isStreaming
     with pytest.raises(exceptions.InvalidArgumentError, match="checkpointLocation"):
         copy(lambda writer: writer.start(path + " three"))
+
+
+def test_the_change_feed_under_familiar_names(enabled: SparkSession, path: str) -> None:
+    dp.write(enabled.range(2), path, configuration={"delta.enableChangeDataFeed": "true"})
+    feed = enabled.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(path)
+    assert ids(feed) == [0, 1]
+    stream = enabled.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", 0)
+    query = stream.load(path).writeStream.format("memory").queryName("changes").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert ids(enabled.table("changes")) == [0, 1]
+
+
+def test_without_the_native_paths_the_familiar_names_take_the_data_source(
+    enabled: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dp.write(enabled.range(2), path)
+    monkeypatch.setattr(_internals, "STREAMS_SUPPORTED", ("9.9",))
+    query = enabled.readStream.format("delta").load(path).writeStream.format("noop").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert "MicroBatchScan" in query._jsq.explainInternal(False)
+
+    def unavailable(_: object) -> None:
+        raise _internals.NativeScanUnavailable("it isn't there")
+
+    monkeypatch.setattr(_internals.Jvm, "of", unavailable)
+    assert ids(enabled.read.format("delta").load(path)) == [0, 1]
 
 
 def test_the_rest_is_sparks(spark: SparkSession, enabled: SparkSession, path: str) -> None:

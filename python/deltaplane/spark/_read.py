@@ -21,7 +21,7 @@ from deltaplane.spark._location import absolute_location, size_of, split_options
 from deltaplane.spark._places import Places
 from deltaplane.spark._replay import DISTRIBUTED_BYTES, JobPlans
 from deltaplane.spark._schema import quoted
-from deltaplane.spark._session import register
+from deltaplane.spark._session import portable_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,8 +98,7 @@ def read(
                 table=snapshot.uri,
             ) from None
         _log.info("reading %s through the data source: %s", snapshot.uri, reason)
-        register(spark)
-        reader = spark.read.format("deltaplane").options(**(store_options or {}))
+        reader = portable_reader(spark).options(**(store_options or {}))
         return reader.option("versionAsOf", str(snapshot.version)).load(location)
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
@@ -143,8 +142,7 @@ def read_changes(
     versions = change_range(snapshot, starting_version, ending_version, starting_timestamp, ending_timestamp)
     # Spark would show a refusal as the text of a worker's error.
     versions.last.changes(versions.first)
-    register(spark)
-    reader = spark.read.format("deltaplane").options(**(store_options or {})).option("readChangeFeed", "true")
+    reader = portable_reader(spark).options(**(store_options or {})).option("readChangeFeed", "true")
     bounds = {"startingVersion": versions.first, "endingVersion": versions.last.version}
     return reader.options(**{name: str(version) for name, version in bounds.items()}).load(location)
 

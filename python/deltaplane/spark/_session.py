@@ -9,10 +9,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from deltaplane.spark._internals import is_connect
 
-__all__ = ["register", "session"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
+__all__ = ["portable_reader", "portable_stream_reader", "register", "session"]
 
 
 def register(spark: SparkSession) -> None:
@@ -23,6 +26,24 @@ def register(spark: SparkSession) -> None:
     from deltaplane.spark._datasource import DeltaplaneDataSource
 
     spark.dataSource.register(DeltaplaneDataSource)
+
+
+def portable_reader(spark: SparkSession) -> DataFrameReader:
+    """A reader of the data source: Spark's own, also where `enable` has given the session's `read` to the native paths."""
+    from pyspark.sql import DataFrameReader
+
+    register(spark)
+    reader = spark.read if is_connect(spark) else DataFrameReader(spark)
+    return reader.format("deltaplane")
+
+
+def portable_stream_reader(spark: SparkSession) -> DataStreamReader:
+    """The same of `readStream`."""
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
+    register(spark)
+    reader = spark.readStream if is_connect(spark) else DataStreamReader(spark)
+    return reader.format("deltaplane")
 
 
 def session(app: str = "deltaplane", master: str = "local[*]", **conf: Any) -> SparkSession:

@@ -19,7 +19,7 @@ from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._read import data_frame
 from deltaplane.spark._replay import Files
 from deltaplane.spark._schema import shown
-from deltaplane.spark._session import register
+from deltaplane.spark._session import portable_stream_reader
 from deltaplane.spark._stream_columns import FollowedTable
 from deltaplane.spark._stream_offsets import between, initial, moved, place
 from deltaplane.spark._stream_options import STREAM_OPTIONS, StreamOptions
@@ -82,8 +82,7 @@ def read_stream(
         jvm.load_streams(spark)
     except _internals.NativeScanUnavailable as reason:
         _log.info("following %s through the data source: %s", location, reason)
-        register(spark)
-        reader = spark.readStream.format("deltaplane").options(**(store_options or {}))
+        reader = portable_stream_reader(spark).options(**(store_options or {}))
         return reader.options(**own).load(location)
     table = FollowedTable(location, store_options, given, lambda name: spark.conf.get(name, None))
     source = TableSource(spark, jvm, table, given, spark_options)
