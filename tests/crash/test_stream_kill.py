@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from crash.copying import append, batches, copied
+from following import READS
 
 KILLS = int(os.environ.get("DELTAPLANE_STREAM_KILLS", "2"))
 # One query is killed so often; then the next begins, with the other ways to read and write.
@@ -52,7 +53,7 @@ def test_every_row_is_there_once(tmp_path: Path) -> None:
     killed_inside = 0
     for start in range(0, KILLS, KILLS_PER_QUERY):
         source, target, log = str(tmp_path / f"from-{start}"), str(tmp_path / f"to-{start}"), tmp_path / "log"
-        reads = ("native", "data source")[start // KILLS_PER_QUERY % 2]
+        reads = READS[start // KILLS_PER_QUERY % len(READS)]
         rows = append(source, 0, FILES_PER_KILL)
         for n in range(start, min(start + KILLS_PER_QUERY, KILLS)):
             writes = choose.choice(("native", "data source"))

@@ -20,6 +20,7 @@ from pyspark.errors import StreamingQueryException
 from crash.copying import append, batches, copied, started
 from deltaplane import spark as dp
 from deltaplane.spark import _stream_read, _stream_write, _write
+from following import READS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +31,7 @@ CRASHES_PER_QUERY = 6
 FILES_PER_RUN = 3
 MOST_STEPS = 24
 SECONDS = 240
-WAYS = (("native", "native"), ("data source", "native"), ("native", "data source"))
+WAYS = (("native", "native"), (READS[-1], "native"), ("native", "data source"))
 DIED = "the process died at this step"
 
 

@@ -11,6 +11,7 @@ import pytest
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
 from deltaplane.spark import _internals
+from following import needs_data_source
 from interop.jars import delta_jars
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def test_a_view_whose_table_was_replaced(spark: SparkSession, path: str) -> None
     assert spark.table("replaced").count() == 15
 
 
+@needs_data_source
 def test_streams_of_an_untried_spark_go_through_the_data_source(
     spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,9 @@ import textwrap
 import pytest
 
 from deltaplane import DeltaTable
+from following import needs_data_source
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [needs_data_source, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 # One client for all: its server is a JVM of its own.
 CLIENT = """

@@ -11,6 +11,7 @@ import pytest
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
 from deltaplane.spark import _internals
+from following import needs_data_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -236,6 +237,7 @@ def test_streams(enabled: SparkSession, path: str, name: str) -> None:
         copy(lambda writer: writer.start(path + " three"))
 
 
+@needs_data_source
 def test_the_change_feed_under_familiar_names(enabled: SparkSession, path: str) -> None:
     dp.write(enabled.range(2), path, configuration={"delta.enableChangeDataFeed": "true"})
     feed = enabled.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(path)
@@ -246,6 +248,7 @@ def test_the_change_feed_under_familiar_names(enabled: SparkSession, path: str) 
     assert ids(enabled.table("changes")) == [0, 1]
 
 
+@needs_data_source
 def test_without_the_native_paths_the_familiar_names_take_the_data_source(
     enabled: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
+from following import READS, needs_data_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +26,7 @@ SECONDS = 120
 Reads = Callable[..., "DataFrame"]
 
 
-@pytest.fixture(params=["native", "data source"])
+@pytest.fixture(params=READS)
 def source(spark: SparkSession, request: pytest.FixtureRequest) -> Reads:
     """Both ways to follow a table."""
     if request.param == "native":
@@ -196,6 +197,7 @@ def test_commits_that_are_no_appends(spark: SparkSession, source: Reads, path: s
     assert seen(source(path, startingVersion=2, ignoreChanges="true")) == [[10, 11, 110]]
 
 
+@needs_data_source
 def test_the_change_feed_of_a_stream(spark: SparkSession, source: Reads, path: str) -> None:
     # P131
     dp.write(spark.range(3), path, configuration={"delta.enableChangeDataFeed": "true"})

@@ -13,6 +13,7 @@ import pytest
 
 from deltaplane import DeltaTable, exceptions, write_deltalake
 from deltaplane import spark as dp
+from following import READS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +48,7 @@ class Query:
         return self.rows
 
 
-@pytest.fixture(params=["native", "data source"])
+@pytest.fixture(params=READS)
 def run(spark: SparkSession, path: str, request: pytest.FixtureRequest) -> Query:
     if request.param == "native":
         return Query(lambda **options: dp.read_stream(spark, path, **options), path)

@@ -1,0 +1,16 @@
+"""Whether the Spark at hand lets a Python data source follow a table: one before 4.2 can't bound its micro-batches.
+
+Called by tests of streams, which `make test-sparks` runs on other versions than the environment's.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import pytest
+
+BY_DATA_SOURCE = tuple(map(int, version("pyspark").split(".")[:2])) >= (4, 2)
+# The ways to read a stream that there are.
+READS = ("native", "data source") if BY_DATA_SOURCE else ("native",)
+
+needs_data_source = pytest.mark.skipif(not BY_DATA_SOURCE, reason="the data source follows tables from Spark 4.2 on")
