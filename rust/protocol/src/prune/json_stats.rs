@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, Int64Builder};
+use arrow::array::{ArrayRef, AsArray, Int64Array, Int64Builder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType as ArrowType;
 use serde::Deserialize;
@@ -398,7 +398,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use std::sync::Arc;
 
-    use arrow::array::{StringArray, StringViewArray};
+    use arrow::array::{Array, StringArray, StringViewArray};
     use arrow::compute::concat;
     use proptest::prelude::*;
 
