@@ -69,11 +69,7 @@ fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<String>; 2] {
     let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
     let (mut typed, mut text) = (Vec::new(), Vec::new());
     let partitions = pruner.partition_columns_needed();
-    let in_structs = match of("partitionValues_parsed") {
-        Some(DataType::Struct(inner)) => partitions.iter().all(|p| inner.find(p).is_some()),
-        _ => false,
-    };
-    if in_structs {
+    if has_partition_structs(children, pruner) {
         typed.extend(partitions.iter().map(|p| format!("add.partitionValues_parsed.{p}")));
     } else if !partitions.is_empty() && matches!(of("partitionValues"), Some(DataType::Map(..))) {
         typed.push("add.partitionValues".to_owned());
@@ -91,6 +87,42 @@ fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<String>; 2] {
         _ => {}
     }
     [typed, text]
+}
+
+/// Whether the filter of a file's rows says all that its columns can say, so that none of them has to be looked at again.
+/// `is_own`: this program wrote it, so that its structs say what its maps and texts say.
+pub(crate) fn is_complete(footer: &ArrowReaderMetadata, pruner: &Pruner, is_own: bool) -> bool {
+    let add = footer.schema().field_with_name("add").ok().map(|f| f.data_type());
+    let Some(DataType::Struct(children)) = add else {
+        return false;
+    };
+    let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
+    let by_partitions = match of("partitionValues") {
+        _ if pruner.partition_columns_needed().is_empty() => true,
+        // Another writer's struct may be null where the map isn't.
+        _ if has_partition_structs(children, pruner) => is_own,
+        found => matches!(found, Some(DataType::Map(..))),
+    };
+    let leaf = |section: &str, path: &[String]| {
+        let mut names = std::iter::once(section).chain(path.iter().map(String::as_str));
+        names.try_fold(of("stats_parsed")?, |here, name| match here {
+            DataType::Struct(inner) => inner.find(name).map(|(_, f)| f.data_type()),
+            _ => None,
+        })
+    };
+    // As text they are read in a second stage, which doesn't see the partition values.
+    let by_statistics = pruner.stats_leaves_needed().iter().all(|path| {
+        let sections = ["minValues", "maxValues", "nullCount"];
+        is_own && sections.iter().all(|section| leaf(section, path).is_some())
+    });
+    by_partitions && by_statistics
+}
+
+/// Whether the partition values that decide are there as a struct that counts.
+fn has_partition_structs(children: &Fields, pruner: &Pruner) -> bool {
+    let parsed = children.find("partitionValues_parsed").map(|(_, f)| f.data_type());
+    let needed = !pruner.partition_columns_needed().is_empty();
+    needed && matches!(parsed, Some(DataType::Struct(inner)) if pruner.believes_partition_structs(inner))
 }
 
 /// Whether each row is an add that may match by these columns. What can't be read is left to whoever reads the whole row.

@@ -2,18 +2,18 @@
 //! Called by the checkpoint reader, which knows how files make a checkpoint.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{AsArray, RecordBatch, StructArray};
 use arrow::compute::{filter_record_batch, is_not_null};
-use arrow::datatypes::{DataType, Fields, Schema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA};
 use deltaplane_store::{ObjectInfo, Store};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -149,6 +149,13 @@ impl Part {
         Ok(has_all && is_sound(footer.metadata()))
     }
 
+    /// Whether what its rows are filtered by leaves nothing for whoever has their other columns.
+    pub(crate) async fn is_filtered(&self, skipping: &Skipping) -> Result<bool> {
+        let footer = &self.opened().await?.footer;
+        let is_own = is_sound(footer.metadata());
+        Ok(checkpoint_filter::is_complete(footer, &skipping.pruner, is_own))
+    }
+
     /// Opens it, if it isn't yet.
     pub(crate) async fn open(&self) -> Result<()> {
         self.opened().await.map(|_| ())
@@ -217,12 +224,22 @@ pub(crate) enum Rows<'a> {
     Matching(&'a Skipping),
 }
 
+/// How statistics come that are text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Texts {
+    /// In a column of their own.
+    Copied,
+    /// In the pages that they were read from: for who looks at them once, since they are most of a checkpoint's bytes.
+    InPlace,
+}
+
 /// A column's actions among these rows, without some of its fields.
 pub(crate) async fn part_column<'a>(
     part: &'a Part,
     name: &'static str,
     without: &'static [&'static str],
     wanted: Rows<'a>,
+    texts: Texts,
 ) -> Result<BoxStream<'a, Result<StructArray>>> {
     let Opened { file, footer } = part.opened().await?;
     let schema = footer.schema();
@@ -265,7 +282,11 @@ pub(crate) async fn part_column<'a>(
         return Ok(stream::empty().boxed());
     }
     let batch_rows = batch_rows(part, footer.metadata(), &groups, &mask)?;
-    let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(file.clone(), indexed)
+    let typed = match texts {
+        Texts::InPlace => in_place(&indexed).unwrap_or(indexed),
+        Texts::Copied => indexed,
+    };
+    let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(file.clone(), typed)
         .with_projection(mask)
         .with_row_groups(groups)
         .with_batch_size(batch_rows);
@@ -288,6 +309,24 @@ pub(crate) async fn part_column<'a>(
         .map_err(|e| file.unreadable(e))
         .try_filter_map(move |batch| async move { present(&batch) })
         .boxed())
+}
+
+/// The same file, whose statistics as text are decoded to views.
+fn in_place(footer: &ArrowReaderMetadata) -> Option<ArrowReaderMetadata> {
+    let viewed = |field: &FieldRef| match (field.name().as_str(), field.data_type()) {
+        ("stats", DataType::Utf8) => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
+        _ => field.clone(),
+    };
+    let fields = footer.schema().fields().iter().map(|field| match field.data_type() {
+        DataType::Struct(inner) if field.name() == "add" => {
+            let inner = DataType::Struct(inner.iter().map(viewed).collect());
+            Arc::new(field.as_ref().clone().with_data_type(inner))
+        }
+        _ => field.clone(),
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
+    let options = ArrowReaderOptions::new().with_schema(schema);
+    ArrowReaderMetadata::try_new(footer.metadata().clone(), options).ok()
 }
 
 /// How many rows of these columns are decoded at once, so that memory is bounded.

@@ -14,7 +14,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 
 use crate::checkpoint_file::ORDER_KEY;
 use crate::checkpoint_filter::Skipping;
-use crate::checkpoint_part::{FileActions, Part, Rows, part_column};
+use crate::checkpoint_part::{FileActions, Part, Rows, Texts, part_column};
 use crate::listing::listed;
 use crate::sidecar_ranges::{self, SidecarFile, SidecarRange};
 
@@ -27,6 +27,8 @@ const DESCRIBING: &[&str] = &[
     "tags",
 ];
 const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
+/// Columns that are given as they stand to who looks at them once.
+const VIEWED: &[&str] = &["stats_parsed", "partitionValues_parsed", "stats"];
 /// Columns that the structs of a checkpoint of ours stand for, and what is no statistics.
 const IN_STRUCTS: &[&str] = &["partitionValues", "stats", "tags"];
 /// Columns of files that say nothing of their statistics.
@@ -58,7 +60,7 @@ pub enum PlanColumns {
     /// Also the parsed structs where a checkpoint has them.
     Parsed,
     /// The same, but of a checkpoint's file of ours that has all of these fields the structs alone: they say what the maps and
-    /// the JSON say, for a fraction of the bytes. Tags are left out there.
+    /// the JSON say, for a fraction of the bytes. Tags are left out. JSON may come as views.
     Structs(SchemaRef),
 }
 
@@ -152,7 +154,7 @@ impl CheckpointReader {
     /// Path and deletion vector of each file action of a part, in batches like those of [`Self::part_files`].
     pub(crate) fn keys<'a>(&'a self, part: &'a Part) -> BoxStream<'a, Result<RecordBatch>> {
         let of = move |what: FileActions| {
-            stream::once(part_column(part, what.column(), DESCRIBING, Rows::All))
+            stream::once(part_column(part, what.column(), DESCRIBING, Rows::All, Texts::Copied))
                 .try_flatten()
                 .map(move |s| conform(&s?, &what.schema(), &[]))
         };
@@ -184,7 +186,7 @@ impl CheckpointReader {
     /// Non-null rows of one action column but file actions, which sidecars may have too, with all its fields but these.
     fn column(&self, name: &'static str, without: &'static [&'static str]) -> BoxStream<'_, Result<StructArray>> {
         stream::iter(self.parts.iter().filter(|p| p.sidecar.is_none()))
-            .then(move |p| part_column(p, name, without, Rows::Few))
+            .then(move |p| part_column(p, name, without, Rows::Few, Texts::Copied))
             .try_flatten()
             .boxed()
     }
@@ -285,7 +287,7 @@ impl CheckpointReader {
     pub(crate) fn sample(&self) -> BoxStream<'_, Result<RecordBatch>> {
         let parts = self.parts.iter().filter(|p| p.may_have(FileActions::Adds)).collect();
         Self::opened_ahead(parts)
-            .and_then(|part| part_column(part, "add", NO_STATISTICS, Rows::Sample))
+            .and_then(|part| part_column(part, "add", NO_STATISTICS, Rows::Sample, Texts::Copied))
             .try_flatten()
             .map(|s| conform(&s?, &ADD_SCHEMA, PARSED))
             .boxed()
@@ -316,26 +318,31 @@ impl CheckpointReader {
         columns: PlanColumns,
         skipping: Option<&'a Skipping>,
     ) -> BoxStream<'a, Result<RecordBatch>> {
-        let extra: &'static [&'static str] = match columns {
-            PlanColumns::Files | PlanColumns::Logged => &[],
-            PlanColumns::Parsed | PlanColumns::Structs(_) => PARSED,
-        };
         let column = async move {
-            let without: &'static [&'static str] = match &columns {
-                PlanColumns::Files => DESCRIBING,
-                PlanColumns::Logged => PARSED,
-                PlanColumns::Parsed => &[],
+            let columns = match skipping {
+                // What is left is judged by all that is known, unless nothing more is.
+                Some(skipping) if !part.is_filtered(skipping).await? => PlanColumns::Parsed,
+                _ => columns,
+            };
+            let (without, extra): (&'static [&'static str], &'static [&'static str]) = match &columns {
+                PlanColumns::Files => (DESCRIBING, &[]),
+                PlanColumns::Logged => (PARSED, &[]),
+                PlanColumns::Parsed => (&[], PARSED),
                 PlanColumns::Structs(wanted) => match part.has_own_structs(what, wanted).await? {
-                    true => IN_STRUCTS,
-                    false => &[],
+                    true => (IN_STRUCTS, PARSED),
+                    false => (&["tags"], VIEWED),
                 },
             };
-            part_column(part, what.column(), without, skipping.map_or(Rows::All, Rows::Matching)).await
+            // Of those that are filtered few are left, which are copied then.
+            let texts = match extra == VIEWED || skipping.is_some() {
+                true => Texts::InPlace,
+                false => Texts::Copied,
+            };
+            let wanted = skipping.map_or(Rows::All, Rows::Matching);
+            let rows = part_column(part, what.column(), without, wanted, texts).await?;
+            Ok(rows.map(move |s| conform(&s?, &what.schema(), extra)))
         };
-        stream::once(column)
-            .try_flatten()
-            .map(move |s| conform(&s?, &what.schema(), extra))
-            .boxed()
+        stream::once(column).try_flatten().boxed()
     }
 
     /// Whether a JSON manifest has adds.

@@ -50,14 +50,14 @@ impl Snapshot {
         (self.skipping_plan(skipping, columns), considered)
     }
 
-    /// What a plan of these columns looks at, and why it leaves files out and keeps files.
-    pub async fn explain(&self, pruner: Arc<Pruner>, columns: PlanColumns) -> Result<PlanReport> {
+    /// What a plan looks at, and why it leaves files out and keeps files.
+    pub async fn explain(&self, pruner: Arc<Pruner>) -> Result<PlanReport> {
         let trace = Arc::new(PlanTrace::default());
         let skipping = Skipping {
             pruner: pruner.clone(),
             trace: Some(trace.clone()),
         };
-        let mut batches = self.skipping_plan(Some(skipping), columns);
+        let mut batches = self.skipping_plan(Some(skipping), PlanColumns::Parsed);
         while let Some(batch) = batches.try_next().await? {
             trace.kept(&pruner, &batch)?;
         }
@@ -101,12 +101,7 @@ impl Snapshot {
             let Some(checkpoint) = from.checkpoint_reader() else {
                 return Ok(());
             };
-            // What is left is judged by all that is known.
-            let columns = if skipping.is_some() {
-                PlanColumns::Parsed
-            } else {
-                columns.clone()
-            };
+            let columns = columns.clone();
             let mut batches = checkpoint.files(FileActions::Adds, columns.clone(), skipping);
             let mut done = 0;
             let damage = loop {

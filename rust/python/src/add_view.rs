@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StructArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StructArray, new_null_array};
 use arrow::datatypes::{DataType, Field, Fields, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMillisecondType};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::PlanColumns;
 use deltaplane_protocol::arrow_types::primitive_to_arrow;
-use deltaplane_protocol::files::{ADD_SCHEMA, FileRows, map_value};
+use deltaplane_protocol::files::{ADD_SCHEMA, FileRows, map_values};
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::LoggedStats;
@@ -186,8 +186,10 @@ impl Partition {
                 return Ok(found.clone());
             }
         }
-        let texts = (0..batch.num_rows()).map(|row| maps.and_then(|m| map_value(m, row, &self.physical)));
-        partition_array(texts, &self.name, self.ty)
+        match maps {
+            Some(maps) => partition_array(map_values(maps, &self.physical), &self.name, self.ty),
+            None => Ok(new_null_array(&primitive_to_arrow(self.ty), batch.num_rows())),
+        }
     }
 }
 

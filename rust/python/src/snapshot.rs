@@ -1,5 +1,6 @@
 //! The snapshot class: one version of a table.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
@@ -226,20 +227,17 @@ impl Snapshot {
 
     #[pyo3(signature = (predicate = None))]
     fn file_paths(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Vec<String>> {
-        run(py, || self.paths(predicate))
+        run(py, || self.paths(predicate, |p| p.into_owned()))
     }
 
     #[pyo3(signature = (predicate = None))]
     fn file_uris(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Vec<String>> {
         let root = self.location();
-        let absolute = |p: String| {
-            if p.starts_with('/') || p.contains("://") {
-                p
-            } else {
-                format!("{root}/{p}")
-            }
+        let absolute = |p: Cow<'_, str>| match p.starts_with('/') || p.contains("://") {
+            true => p.into_owned(),
+            false => [root.as_str(), "/", &p].concat(),
         };
-        Ok(run(py, || self.paths(predicate))?.into_iter().map(absolute).collect())
+        run(py, || self.paths(predicate, absolute))
     }
 
     fn num_files(&self, py: Python<'_>) -> PyResult<usize> {
@@ -282,7 +280,7 @@ impl Snapshot {
         let report = run(py, || {
             let bound = bind(&self.inner, Some(predicate.unwrap_or(ALL)))?;
             let (_, pruner) = bound.ok_or_else(|| Error::internal("a predicate that isn't one"))?;
-            block_on(self.inner.explain(pruner, PlanColumns::Parsed))
+            block_on(self.inner.explain(pruner))
         })?;
         Ok(json!(report).to_string())
     }
@@ -404,7 +402,7 @@ impl Snapshot {
         )
     }
 
-    fn paths(&self, predicate: Option<&str>) -> Result<Vec<String>> {
+    fn paths(&self, predicate: Option<&str>, of: impl Fn(Cow<'_, str>) -> String) -> Result<Vec<String>> {
         let pruner = bind(&self.inner, predicate)?.map(|(_, p)| p);
         let mut batches = self.inner.plan(pruner, PlanColumns::Files);
         block_on(async {
@@ -412,7 +410,7 @@ impl Snapshot {
             while let Some(b) = batches.try_next().await? {
                 let rows = FileRows::new(&b);
                 for row in 0..b.num_rows() {
-                    out.push(paths::decode(rows.path(row)?)?);
+                    out.push(of(paths::decoded(rows.path(row)?)?));
                 }
             }
             Ok(out)
