@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.test_merge import Merged, appends, merges
-from api.test_patched_update import ROWS, chunks, data
+from api.test_patched_update import ROWS, chunks, data, more_than_values
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.commands import merge as command
 from deltaplane.commands.rewriting import Rewriting
@@ -126,16 +126,7 @@ def test_keys_that_are_equal_but_not_the_same_are_written(tmp_path: Path, patche
     assert str(row["amount"]) == "-0.0"
 
 
-@pytest.mark.parametrize(
-    "properties",
-    [
-        {"delta.enableChangeDataFeed": "true"},
-        {"delta.enableRowTracking": "true"},
-        {"delta.columnMapping.mode": "name"},
-        {"delta.enableDeletionVectors": "true"},
-    ],
-    ids=lambda p: next(iter(p)),
-)
+@more_than_values
 def test_where_more_than_values_changes_rows_are_written(
     tmp_path: Path, patches: list[int], properties: dict[str, str]
 ) -> None:

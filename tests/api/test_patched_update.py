@@ -20,6 +20,17 @@ from deltaplane.exceptions import ConstraintViolationError
 from deltaplane.properties import WriterProperties
 
 ROWS = 60_000
+# Tables where rows have more to them than their values.
+more_than_values = pytest.mark.parametrize(
+    "properties",
+    [
+        {"delta.enableChangeDataFeed": "true"},
+        {"delta.enableRowTracking": "true"},
+        {"delta.columnMapping.mode": "name"},
+        {"delta.enableDeletionVectors": "true"},
+    ],
+    ids=lambda p: next(iter(p)),
+)
 
 
 def data(rows: int = ROWS) -> pa.Table:
@@ -139,16 +150,7 @@ def test_files_are_patched_each_for_itself(tmp_path: Path, patches: list[int]) -
     assert table.to_pyarrow_table().num_rows == 3 * ROWS + 10
 
 
-@pytest.mark.parametrize(
-    "properties",
-    [
-        {"delta.enableChangeDataFeed": "true"},
-        {"delta.enableRowTracking": "true"},
-        {"delta.columnMapping.mode": "name"},
-        {"delta.enableDeletionVectors": "true"},
-    ],
-    ids=lambda p: next(iter(p)),
-)
+@more_than_values
 def test_where_more_than_values_changes_rows_are_written(
     tmp_path: Path, patches: list[int], properties: dict[str, str]
 ) -> None:

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 SUPPORTED = ("4.1", "4.2", "4.3")
 
 # Those whose streams were tried; the others' go through the data source.
-STREAMS_SUPPORTED = ("4.1", "4.2", "4.3")
+STREAMS_SUPPORTED = SUPPORTED
 
 _SOURCES = "org.apache.spark.sql.execution.datasources."
 FILE_INDEX = _SOURCES + "FileIndex"
