@@ -1,19 +1,15 @@
 //! One Parquet file of a checkpoint while it is written: rows of one action each, streamed, and read back at the end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StructArray, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
-use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::files::conform_array;
 use deltaplane_sorting::{Keyed, Run};
 use deltaplane_store::{Store, Upload};
 use futures::TryStreamExt;
-use futures::future::BoxFuture;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
-use parquet::arrow::async_writer::{AsyncArrowWriter, AsyncFileWriter};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
@@ -22,23 +18,24 @@ use parquet::schema::types::ColumnPath;
 
 use crate::checkpoint_runs::{BOUNDS_KEY, BOUNDS_VALUE};
 use crate::parquet_file::ParquetFile;
+use crate::row_groups::{RowGroups, Standing};
 
 /// Under this key a footer notes the order of the file's adds.
 pub(crate) const ORDER_KEY: &str = "deltaplane.order";
 
 /// Rows of a row group: small enough that a reader can skip most of a large checkpoint.
-const ROW_GROUP_ROWS: usize = 100_000;
+pub(crate) const ROW_GROUP_ROWS: usize = 100_000;
 
 /// Rows of a page: what a reader has to decode at least. Each page costs some hundred bytes of index in all columns.
 const PAGE_ROWS: usize = 4_096;
 
 /// A file that isn't finished.
 pub(crate) struct CheckpointFile {
-    parquet: AsyncArrowWriter<UploadFile>,
+    groups: RowGroups,
+    upload: Upload,
     schema: SchemaRef,
     store: Store,
     key: String,
-    size: Arc<AtomicU64>,
     actions: u64,
 }
 
@@ -67,11 +64,6 @@ impl CheckpointFile {
         compression: Compression,
         pages: Pages,
     ) -> Result<Self> {
-        let size = Arc::new(AtomicU64::new(0));
-        let file = UploadFile {
-            upload: Some(store.upload(&key).await?),
-            size: size.clone(),
-        };
         let mut properties = WriterProperties::builder()
             .set_compression(compression)
             .set_dictionary_enabled(false)
@@ -91,11 +83,11 @@ impl CheckpointFile {
             properties = properties.set_column_dictionary_enabled(column, true);
         }
         Ok(CheckpointFile {
-            parquet: AsyncArrowWriter::try_new(file, schema.clone(), Some(properties.build())).map_err(write_error)?,
+            groups: RowGroups::new(&schema, properties.build()).map_err(write_error)?,
+            upload: store.upload(&key).await?,
             schema,
             store: store.clone(),
             key,
-            size,
             actions: 0,
         })
     }
@@ -107,8 +99,7 @@ impl CheckpointFile {
 
     /// Says something in the footer.
     pub(crate) fn note(&mut self, key: &str, value: String) {
-        let note = KeyValue::new(key.to_owned(), value);
-        self.parquet.append_key_value_metadata(note);
+        self.groups.note(KeyValue::new(key.to_owned(), value));
     }
 
     /// Writes rows that hold just this action.
@@ -133,7 +124,26 @@ impl CheckpointFile {
         let batch = RecordBatch::try_new(self.schema.clone(), columns)
             .map_err(|e| Error::internal(format!("the checkpoint can't be laid out: {e}")).with_source(e))?;
         self.actions += n as u64;
-        self.parquet.write(&batch).await.map_err(write_error)
+        let complete = self.groups.complete();
+        self.groups.write(&batch).map_err(write_error)?;
+        match self.groups.complete() == complete {
+            true => Ok(()),
+            false => self.upload.write(self.groups.take()).await,
+        }
+    }
+
+    /// Ends the row group: rows that come later stand in another one. Returns how many there are.
+    pub(crate) async fn end_group(&mut self) -> Result<usize> {
+        self.groups.end().map_err(write_error)?;
+        self.upload.write(self.groups.take()).await?;
+        Ok(self.groups.complete())
+    }
+
+    /// A row group of another file with these columns, as it stands there.
+    pub(crate) async fn copy_group(&mut self, standing: &Standing<'_>) -> Result<()> {
+        self.groups.copy(standing).map_err(write_error)?;
+        self.actions += standing.rows();
+        self.upload.write(self.groups.take()).await
     }
 
     /// Writes live files as they come.
@@ -146,8 +156,9 @@ impl CheckpointFile {
 
     /// Ends the file and reads its footer back: one with another number of rows than was written goes (P061).
     pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
-        self.parquet.finish().await.map_err(write_error)?;
-        let size_bytes = self.size.load(Ordering::Acquire);
+        self.groups.finish().map_err(write_error)?;
+        self.upload.write(self.groups.take()).await?;
+        let size_bytes = self.upload.finish().await?;
         let mut written = WrittenFile {
             actions: self.actions,
             size_bytes,
@@ -198,45 +209,7 @@ fn repeated_columns(schema: &SchemaRef) -> Vec<ColumnPath> {
     found
 }
 
-/// What a failure to write means: the store's own error, or a mistake of ours.
+/// Only the file's bytes are made here, which go to the store elsewhere.
 fn write_error(e: ParquetError) -> Error {
-    let ours = |e: ParquetError| Error::internal(format!("the checkpoint can't be written: {e}")).with_source(e);
-    match e {
-        ParquetError::External(inner) => match inner.downcast::<Error>() {
-            Ok(own) => *own,
-            Err(other) => ours(ParquetError::External(other)),
-        },
-        e => ours(e),
-    }
-}
-
-/// A store's upload as the Parquet writer wants its file.
-struct UploadFile {
-    upload: Option<Upload>,
-    size: Arc<AtomicU64>,
-}
-
-fn external(e: Error) -> ParquetError {
-    ParquetError::External(Box::new(e))
-}
-
-impl AsyncFileWriter for UploadFile {
-    fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, Result<(), ParquetError>> {
-        Box::pin(async move {
-            match &mut self.upload {
-                Some(u) => u.write(bytes).await.map_err(external),
-                None => Err(ParquetError::General("the file is finished already".to_owned())),
-            }
-        })
-    }
-
-    fn complete(&mut self) -> BoxFuture<'_, Result<(), ParquetError>> {
-        Box::pin(async move {
-            if let Some(u) = self.upload.take() {
-                let size = u.finish().await.map_err(external)?;
-                self.size.store(size, Ordering::Release);
-            }
-            Ok(())
-        })
-    }
+    Error::internal(format!("the checkpoint can't be written: {e}")).with_source(e)
 }

@@ -1,12 +1,14 @@
 //! One file of a checkpoint: opened when something is read of it, its columns streamed, of adds only those rows that may match.
 //! Called by the checkpoint reader, which knows how files make a checkpoint.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{AsArray, RecordBatch, StructArray};
 use arrow::compute::{filter_record_batch, is_not_null};
-use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA};
 use deltaplane_store::{ObjectInfo, Store};
@@ -16,12 +18,13 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{ColumnChunkMask, ColumnChunkMetaData, ParquetMetaData};
 use tokio::sync::OnceCell;
 
 use crate::checkpoint_filter::{self, Skipping};
 use crate::checkpoint_runs::{self, Chosen, is_sound, mark};
 use crate::parquet_file::ParquetFile;
+use crate::row_groups::Standing;
 use crate::sidecar_ranges::{SidecarFile, SidecarRange};
 
 /// Rows of a batch of file actions: large enough for columnar speed, small enough that what is made of one on its way takes
@@ -73,6 +76,7 @@ pub(crate) struct Part {
     wanted: Option<(ObjectInfo, Vec<usize>)>,
 }
 
+#[derive(Clone)]
 struct Opened {
     file: ParquetFile,
     footer: ArrowReaderMetadata,
@@ -102,6 +106,46 @@ impl Part {
             wanted: Some((seen.clone(), groups)),
             ..Part::new(store, seen.key, None)
         }
+    }
+
+    /// The same file for these row groups of it, opened.
+    pub(crate) async fn only(&self, groups: Range<usize>) -> Result<Part> {
+        let opened = self.opened().await?.clone();
+        let part = Part::of_row_groups(&self.store, opened.file.info().clone(), groups.collect());
+        Ok(Part {
+            opened: OnceCell::new_with(Some(opened)),
+            ..part
+        })
+    }
+
+    /// Its footer.
+    pub(crate) async fn footer(&self) -> Result<&ParquetMetaData> {
+        Ok(self.opened().await?.footer.metadata())
+    }
+
+    /// The same with the whole page index of these row groups.
+    pub(crate) async fn with_page_index(&self, groups: Range<usize>) -> Result<ArrowReaderMetadata> {
+        let Opened { file, footer } = self.opened().await?;
+        let all = || ColumnChunkMask::row_groups(groups.clone());
+        file.page_index(footer, all(), all()).await
+    }
+
+    /// One of its row groups, to be copied. `footer` has its page index.
+    pub(crate) async fn standing<'a>(&self, footer: &'a ArrowReaderMetadata, group: usize) -> Result<Standing<'a>> {
+        let (file, footer) = (&self.opened().await?.file, footer.metadata());
+        let columns = footer.row_groups().get(group).map(|g| g.columns()).unwrap_or_default();
+        let bytes = columns.iter().map(|c| c.byte_range());
+        let start = bytes.clone().map(|(start, _)| start).min().unwrap_or(0);
+        let end = bytes
+            .map(|(start, length)| start.saturating_add(length))
+            .max()
+            .unwrap_or(0);
+        Ok(Standing {
+            footer,
+            group,
+            bytes: file.bytes(start..end).await?,
+            start,
+        })
     }
 
     /// Where it is.
@@ -251,16 +295,18 @@ pub(crate) async fn part_column<'a>(
             Error::corrupt_file(format!("the checkpoint's column `{name}` isn't a struct")).with_path(&part.key),
         );
     };
-    let leaves: Vec<String> = children
-        .iter()
-        .filter(|c| !without.contains(&c.name().as_str()))
-        .map(|c| format!("{name}.{}", c.name()))
-        .collect();
-    let mask = ProjectionMask::columns(footer.parquet_schema(), leaves.iter().map(String::as_str));
     let mut groups = groups_with(footer.metadata(), name);
     if let Some((_, wanted)) = &part.wanted {
         groups.retain(|g| wanted.contains(g));
     }
+    let absent = without_values(footer, name, children, &groups);
+    let leaves: Vec<String> = children
+        .iter()
+        .map(|c| c.name().as_str())
+        .filter(|c| !without.contains(c) && !absent.contains(c))
+        .map(|c| format!("{name}.{c}"))
+        .collect();
+    let mask = ProjectionMask::columns(footer.parquet_schema(), leaves.iter().map(String::as_str));
     let all = Chosen {
         footer: footer.clone(),
         groups,
@@ -329,6 +375,37 @@ fn in_place(footer: &ArrowReaderMetadata) -> Option<ArrowReaderMetadata> {
     ArrowReaderMetadata::try_new(footer.metadata().clone(), options).ok()
 }
 
+/// Those of an action's fields that have no value in any of these row groups: null is what a field reads as that is left
+/// out. A checkpoint has many that few tables use. Lists and maps are no such fields, since they may be empty.
+fn without_values<'a>(
+    footer: &ArrowReaderMetadata,
+    action: &str,
+    fields: &'a Fields,
+    groups: &[usize],
+) -> BTreeSet<&'a str> {
+    let mut empty: BTreeSet<&str> = fields
+        .iter()
+        .filter(|f| is_flat(f))
+        .map(|f| f.name().as_str())
+        .collect();
+    for group in groups.iter().filter_map(|g| footer.metadata().row_groups().get(*g)) {
+        for column in group.columns().iter().filter(|c| is_of(c, action) && !is_all_null(c)) {
+            if let Some(field) = column.column_path().parts().get(1) {
+                empty.remove(field.as_str());
+            }
+        }
+    }
+    empty
+}
+
+/// Whether a field holds simple values alone.
+fn is_flat(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::Struct(inner) => inner.iter().all(|f| is_flat(f)),
+        other => !other.is_nested(),
+    }
+}
+
 /// How many rows of these columns are decoded at once, so that memory is bounded.
 fn batch_rows(part: &Part, footer: &ParquetMetaData, groups: &[usize], mask: &ProjectionMask) -> Result<usize> {
     let mut most = BATCH_ROWS;
@@ -360,17 +437,21 @@ fn batch_rows(part: &Part, footer: &ParquetMetaData, groups: &[usize], mask: &Pr
     Ok(most.max(1))
 }
 
+/// Whether a column is part of this action.
+pub(crate) fn is_of(column: &ColumnChunkMetaData, action: &str) -> bool {
+    column.column_path().parts().first().is_some_and(|p| p == action)
+}
+
+/// Whether it is known to hold no value.
+pub(crate) fn is_all_null(column: &ColumnChunkMetaData) -> bool {
+    let nulls = column.statistics().and_then(|s| s.null_count_opt());
+    nulls.is_some_and(|n| i64::try_from(n) == Ok(column.num_values()))
+}
+
 /// Row groups in which some leaf of this action has a non-null value, by the footer's statistics.
 fn groups_with(footer: &ParquetMetaData, name: &str) -> Vec<usize> {
     let inside = |g: &parquet::file::metadata::RowGroupMetaData| {
-        g.columns()
-            .iter()
-            .filter(|c| c.column_path().parts().first().is_some_and(|p| p == name))
-            .any(|c| {
-                c.statistics()
-                    .and_then(|s| s.null_count_opt())
-                    .is_none_or(|n| i64::try_from(n) != Ok(c.num_values()))
-            })
+        g.columns().iter().filter(|c| is_of(c, name)).any(|c| !is_all_null(c))
     };
     footer
         .row_groups()

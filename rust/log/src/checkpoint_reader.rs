@@ -11,12 +11,14 @@ use deltaplane_protocol::segment::CheckpointFiles;
 use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
+use tokio::sync::OnceCell;
 
 use crate::checkpoint_file::ORDER_KEY;
 use crate::checkpoint_filter::Skipping;
 use crate::checkpoint_part::{FileActions, Part, Rows, Texts, part_column};
 use crate::listing::listed;
 use crate::sidecar_ranges::{self, SidecarFile, SidecarRange};
+use crate::standing_groups::LiveGroups;
 
 /// Columns that say what is in a file, and the structs among them.
 const DESCRIBING: &[&str] = &[
@@ -48,6 +50,8 @@ pub(crate) struct CheckpointReader {
     parts: Vec<Part>,
     /// Actions of a JSON manifest.
     manifest: Vec<Action>,
+    /// The one file of a classic checkpoint as two, where it notes two runs of live files.
+    runs: OnceCell<Option<[Part; 2]>>,
 }
 
 /// Which columns a plan's batches need beside the files' identity, values and size.
@@ -104,7 +108,11 @@ impl CheckpointReader {
                 parts.push(part);
             }
         }
-        let reader = CheckpointReader { parts, manifest };
+        let reader = CheckpointReader {
+            parts,
+            manifest,
+            runs: OnceCell::new(),
+        };
         reader.check_state(files)?;
         sidecars.extend(reader.sidecar_rows().await?);
         Ok((reader, sidecars))
@@ -261,6 +269,25 @@ impl CheckpointReader {
     /// What the one file of a checkpoint of ours notes of its order.
     pub(crate) fn order_note(&self) -> Option<&str> {
         self.own_top().filter(|_| self.parts.len() == 1)
+    }
+
+    /// The files whose adds are in that order, each in itself.
+    pub(crate) async fn parts_in_order(&self) -> Result<Vec<&Part>> {
+        let Some(part) = self.parts.first() else {
+            return Ok(Vec::new());
+        };
+        let cut = async {
+            match LiveGroups::of(part) {
+                Some(LiveGroups { sorted, recent }) => {
+                    Ok::<_, Error>(Some([part.only(sorted).await?, part.only(recent).await?]))
+                }
+                None => Ok(None),
+            }
+        };
+        Ok(match self.runs.get_or_try_init(|| cut).await? {
+            Some(runs) => runs.iter().collect(),
+            None => vec![part],
+        })
     }
 
     /// What the top file of a V2 checkpoint of ours notes of the order in its sidecars.

@@ -99,6 +99,11 @@ impl AddRows {
         &self.schema
     }
 
+    /// Whether they have statistics as text.
+    pub(crate) fn keeps_json(&self) -> bool {
+        self.keep_json
+    }
+
     /// Which columns the plan of a checkpoint needs.
     pub(crate) fn plan_columns(&self) -> PlanColumns {
         match self.structs {

@@ -181,12 +181,6 @@ impl Snapshot {
         }))
     }
 
-    /// How many files the commits since the checkpoint added.
-    fn new_files(&self) -> Result<u64> {
-        let live = self.tail()?.live.iter();
-        Ok(live.map(|b| b.num_rows() as u64).sum())
-    }
-
     /// Whether commits since took back what a sidecar says, or one of its tombstones has expired.
     async fn is_touched(&self, checkpoint: &CheckpointReader, part: usize, now: i64) -> Result<bool> {
         let Some(part) = checkpoint.parts().get(part) else {

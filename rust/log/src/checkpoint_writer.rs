@@ -17,6 +17,7 @@ use crate::commit_reader::is_damage;
 use crate::last_checkpoint::{self, LastCheckpoint};
 use crate::listing::name_of;
 use crate::live_files::{InOrder, Target};
+use crate::standing_groups::{Base, GROUPS_KEY, LiveGroups};
 use crate::{Snapshot, now_ms};
 
 /// Logs from this size on are packed tighter. Below it, setting a Zstandard context up for each page of each column costs
@@ -64,6 +65,24 @@ pub(crate) async fn after_commit(snapshot: &Snapshot) -> bool {
     written.is_ok()
 }
 
+/// Where the live files of a classic checkpoint come from.
+enum LiveFiles<'a> {
+    /// Much of the checkpoint before stands.
+    Beside(Base<'a>),
+    /// They come in order.
+    InOrder(InOrder<'a>),
+    /// They are to be sorted.
+    Unsorted,
+}
+
+/// `None` where the checkpoint before is damaged.
+fn unless_damaged<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Err(e) if is_damage(&e) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 impl Snapshot {
     /// Writes a checkpoint of this version, of the kind that `delta.checkpointPolicy` says, and points the hint at it.
     ///
@@ -103,17 +122,21 @@ impl Snapshot {
             return Ok(report);
         }
         let rows = AddRows::of(self.state());
-        let in_order = match self.live_in_order(&rows).await {
-            Err(e) if is_damage(&e) => None,
-            found => found?,
-        };
-        let (adds, written) = match in_order {
-            None => self.write_classic_file(&key, &rows, now, None).await?,
-            Some(run) => match self.write_classic_file(&key, &rows, now, Some(run)).await {
-                // Nothing was put there: a plan goes on beside a damaged checkpoint.
-                Err(e) if is_damage(&e) => self.write_classic_file(&key, &rows, now, None).await?,
-                written => written?,
-            },
+        // A plan goes on beside a damaged checkpoint, and so does this: nothing is put there before all is written.
+        let mut found = None;
+        if let Some(base) = unless_damaged(self.base_of_groups(&rows).await)?.flatten() {
+            let live = LiveFiles::Beside(base);
+            found = unless_damaged(self.write_classic_file(&key, &rows, now, live).await)?;
+        }
+        if found.is_none()
+            && let Some(run) = unless_damaged(self.live_in_order(&rows).await)?.flatten()
+        {
+            let live = LiveFiles::InOrder(run);
+            found = unless_damaged(self.write_classic_file(&key, &rows, now, live).await)?;
+        }
+        let (adds, written) = match found {
+            Some(found) => found,
+            None => self.write_classic_file(&key, &rows, now, LiveFiles::Unsorted).await?,
         };
         Ok(CheckpointReport {
             version: self.version(),
@@ -126,28 +149,40 @@ impl Snapshot {
         })
     }
 
-    /// The whole file from live files that are in order, or that are to be sorted; also tells how many those are.
+    /// The whole file; also tells how many live files it has.
     async fn write_classic_file(
         &self,
         key: &str,
         rows: &AddRows,
         now: i64,
-        in_order: Option<InOrder<'_>>,
+        live: LiveFiles<'_>,
     ) -> Result<(u64, WrittenFile)> {
         let (schema, compression) = (classic_schema(rows.schema()), self.compression());
         let mut out = CheckpointFile::create(self.store(), key.to_owned(), schema, compression, Pages::Indexed).await?;
         self.write_state(&mut out, now).await?;
-        let state = out.actions();
-        let order = match in_order {
-            Some(InOrder { order, run }) => {
-                out.write_run(run).await?;
-                Some(order)
+        let (state, apart) = (out.actions(), self.keeps_groups_apart().await?);
+        let first = if apart { out.end_group().await? } else { 0 };
+        let (order, mut groups) = match live {
+            LiveFiles::Beside(base) => {
+                let groups = self.write_beside(&base, &mut out, rows).await?;
+                (Some(base.order), Some(groups))
             }
-            None => self.write_sorted(&mut Target::File(&mut out), rows).await?,
+            LiveFiles::InOrder(InOrder { order, run }) => {
+                out.write_run(run).await?;
+                (Some(order), None)
+            }
+            LiveFiles::Unsorted => (self.write_sorted(&mut Target::File(&mut out), rows).await?, None),
         };
         let adds = out.actions() - state;
+        if apart && groups.is_none() {
+            let end = out.end_group().await?;
+            groups = Some(LiveGroups::between(first, end, end));
+        }
         if let Some(order) = order {
             out.note(ORDER_KEY, order.to_text()?);
+            if let Some(groups) = groups {
+                out.note(GROUPS_KEY, groups.to_text());
+            }
         }
         for batch in self.tombstones(self.tombstone_cutoff(now), &[]).await? {
             out.write("remove", unchanged(&batch)?).await?;

@@ -54,36 +54,55 @@ impl Snapshot {
         Ok(found.and_then(|d| clustering::columns(d).ok()).unwrap_or_default())
     }
 
+    /// How many files the commits since the checkpoint added.
+    pub(crate) fn new_files(&self) -> Result<u64> {
+        Ok(self.tail()?.live.iter().map(|b| b.num_rows() as u64).sum())
+    }
+
+    /// The order that the one file of a checkpoint notes, where it suits the table still.
+    pub(crate) async fn noted_order(&self, checkpoint: &CheckpointReader, rows: &AddRows) -> Result<Option<FileOrder>> {
+        let Some(order) = checkpoint.order_note().and_then(FileOrder::from_text) else {
+            return Ok(None);
+        };
+        let clustering = self.clustering().await?;
+        let files = (checkpoint.rows().await? as u64).saturating_add(self.new_files()?);
+        Ok(Some(order).filter(|o| o.fits(rows.schema().fields(), &clustering, files)))
+    }
+
     /// The checkpoint's live files as they stand, with those of the commits since among them. `None` where the checkpoint is
     /// in no order, or in one that doesn't suit the table any more.
     pub(crate) async fn live_in_order<'a>(&'a self, rows: &'a AddRows) -> Result<Option<InOrder<'a>>> {
         let Some(checkpoint) = self.checkpoint_reader() else {
             return Ok(None);
         };
-        let (tail, clustering) = (self.tail()?, self.clustering().await?);
-        let Some(text) = checkpoint.order_note() else {
+        let Some(order) = self.noted_order(checkpoint, rows).await? else {
             return Ok(None);
         };
-        let new: usize = tail.live.iter().map(RecordBatch::num_rows).sum();
-        let files = (checkpoint.rows().await? + new) as u64;
-        let fits = |order: &FileOrder| order.fits(rows.schema().fields(), &clustering, files);
-        let Some(order) = FileOrder::from_text(text).filter(fits) else {
+        let Some(new) = self.new_in_order(&order, rows)? else {
             return Ok(None);
         };
+        let mut runs = Vec::new();
+        for part in checkpoint.parts_in_order().await? {
+            runs.push(self.again_in_order(part, &order, rows));
+        }
+        runs.push(new);
+        Ok(Some(InOrder {
+            order,
+            run: merge(runs),
+        }))
+    }
+
+    /// The files of the commits since the checkpoint. `None` where there is no room to sort them.
+    pub(crate) fn new_in_order(&self, order: &FileOrder, rows: &AddRows) -> Result<Option<Run<'static>>> {
         let mut sorter = Sorter::default();
-        for batch in &tail.live {
-            for part in parts(batch) {
-                if sorter.hold(rows.rows(&part)?) && !sorter.make_room(&order)? {
+        for batch in &self.tail()?.live {
+            for some in parts(batch) {
+                if sorter.hold(rows.rows(&some)?) && !sorter.make_room(order)? {
                     return Ok(None);
                 }
             }
         }
-        let Some(part) = checkpoint.parts().first() else {
-            return Ok(None);
-        };
-        let older = self.again_in_order(part, &order, rows);
-        let run = merge(vec![older, sorter.take(&order)?]);
-        Ok(Some(InOrder { order, run }))
+        sorter.take(order).map(Some)
     }
 
     /// The files of one of the checkpoint's files that still are live. Errors: `CorruptFile` where they aren't in this order.

@@ -73,6 +73,11 @@ impl ParquetFile {
         ArrowReaderMetadata::try_new(Arc::new(loaded), options()).map_err(|e| self.unreadable(e))
     }
 
+    /// Some of its bytes.
+    pub(crate) async fn bytes(&self, range: Range<u64>) -> Result<Bytes> {
+        self.clone().get_bytes(range).await.map_err(|e| self.unreadable(e))
+    }
+
     /// What a failure to read this file means: the store's own error, or a damaged file.
     pub(crate) fn unreadable(&self, e: ParquetError) -> Error {
         match e {

@@ -39,6 +39,8 @@ mod near;
 mod parts;
 #[path = "table/runs.rs"]
 mod runs;
+#[path = "table/standing.rs"]
+mod standing;
 
 fn schema() -> StructType {
     StructType::new(vec![

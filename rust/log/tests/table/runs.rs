@@ -10,10 +10,10 @@ use deltaplane_protocol::prune::Pruner;
 use serde_json::Value;
 
 /// A generator of its own, so that a failure can be repeated by its seed.
-struct Draw(u64);
+pub(super) struct Draw(pub u64);
 
 impl Draw {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         // Knuth's MMIX constants.
         self.0 = self
             .0
@@ -27,7 +27,7 @@ impl Draw {
     }
 }
 
-fn wide_schema() -> StructType {
+pub(super) fn wide_schema() -> StructType {
     StructType::new(vec![
         Field::new("id", Primitive::Long, true),
         Field::new("x", Primitive::Double, true),
@@ -51,7 +51,7 @@ fn day(n: u64) -> String {
 }
 
 /// A file with the statistics of a writer that isn't always right: NaN, missing bounds, minimums above maximums, none.
-fn file(draw: &mut Draw, number: u64, partitioned: bool) -> Add {
+pub(super) fn file(draw: &mut Draw, number: u64, partitioned: bool) -> Add {
     let low = number as i64 * 10 - if draw.one_in(50) { 5_000 } else { 0 };
     let mut min = json!({
         "id": low, "x": number as f64 / 8.0 - 3.0, "name": format!("name {:05}", number / 3),
@@ -102,7 +102,7 @@ fn literal(draw: &mut Draw, column: &str, files: u64) -> Value {
     json!({"op": "literal", "value": value, "type": ty})
 }
 
-fn predicate(draw: &mut Draw, files: u64, depth: u32) -> Value {
+pub(super) fn predicate(draw: &mut Draw, files: u64, depth: u32) -> Value {
     const COLUMNS: [&str; 7] = ["id", "x", "name", "price", "at", "day", "kind"];
     if depth > 0 && draw.one_in(2) {
         let args: Vec<Value> = (0..2).map(|_| predicate(draw, files, depth - 1)).collect();
@@ -143,7 +143,7 @@ fn paths(batch: &RecordBatch) -> Vec<String> {
         .collect()
 }
 
-async fn table(store: &Store, files: u64, draw: &mut Draw, partitioned: bool, extra: Value) -> Snapshot {
+pub(super) async fn table(store: &Store, files: u64, draw: &mut Draw, partitioned: bool, extra: Value) -> Snapshot {
     let mut configuration = json!({"delta.checkpoint.writeStatsAsStruct": "true"});
     configuration
         .as_object_mut()
@@ -208,7 +208,7 @@ fn a_plan_of_a_checkpoint_is_what_looking_at_every_file_gives() {
 }
 
 /// Whatever else of the files is asked for.
-async fn planned_paths(s: &Snapshot, text: &Value) -> BTreeSet<String> {
+pub(super) async fn planned_paths(s: &Snapshot, text: &Value) -> BTreeSet<String> {
     let mut found = Vec::new();
     for columns in [PlanColumns::Files, PlanColumns::Logged, PlanColumns::Parsed] {
         let batches = s.plan(Some(pruner(s, text)), columns);
@@ -220,7 +220,7 @@ async fn planned_paths(s: &Snapshot, text: &Value) -> BTreeSet<String> {
 }
 
 /// Of every file of the version by looking at it.
-async fn kept_paths(s: &Snapshot, text: &Value) -> BTreeSet<String> {
+pub(super) async fn kept_paths(s: &Snapshot, text: &Value) -> BTreeSet<String> {
     let (pruner, mut kept) = (pruner(s, text), BTreeSet::new());
     let all: Vec<RecordBatch> = s.plan(None, PlanColumns::Parsed).try_collect().await.unwrap();
     for batch in &all {
