@@ -22,7 +22,15 @@ from deltaplane.write import write_request
 if TYPE_CHECKING:
     from deltaplane.options import TableUri
 
-__all__ = ["Conversion", "ConvertProgress", "Files", "FilesHere", "WouldConvert", "convert_to_deltalake"]
+__all__ = [
+    "Conversion",
+    "ConvertProgress",
+    "Files",
+    "FilesHere",
+    "WouldConvert",
+    "convert_to_deltalake",
+    "partition_values_of",
+]
 
 # Files whose footers are read between two looks at the progress.
 _TOGETHER = 1_000
@@ -231,11 +239,12 @@ def _values(files: list[str], partitions: list[dict[str, Any]], *, hive: bool) -
     for path in files:
         directory = path.rpartition("/")[0]
         if directory not in found:
-            found[directory] = _values_of(path, partitions, hive=hive)
+            found[directory] = partition_values_of(path, partitions, hive=hive)
     return found
 
 
-def _values_of(path: str, partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, str | None]:
+def partition_values_of(path: str, partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, str | None]:
+    """What a file's directories tell of its rows: a text for each partition column, null as None."""
     directories = path.split("/")[:-1]
     if len(directories) != len(partitions):
         told = f"partitioned by {', '.join(f['name'] for f in partitions)}" if partitions else "without partitions"

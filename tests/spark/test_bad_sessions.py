@@ -58,12 +58,13 @@ def test_workers_with_another_python(spark: SparkSession, path: str, monkeypatch
     context: Any = spark.sparkContext
     monkeypatch.setattr(context, "pythonVer", "3.8")
     with pytest.raises(ImportError, match=r"another version of Python.*PYSPARK_PYTHON"):
-        dp.write(spark.range(3), path)
+        dp.write(spark.range(3), path, target_file_size=1 << 20)
     monkeypatch.undo()
     monkeypatch.setattr(context, "pythonExec", "/no/such/python")
     with pytest.raises(ImportError, match=r"no Python where.*PYSPARK_PYTHON"):
-        dp.write(spark.range(3), path)
+        dp.write(spark.range(3), path, target_file_size=1 << 20)
     assert not DeltaTable.is_deltatable(path)
+    assert dp.write(spark.range(3), path).version == 0, "Spark's own writer needs none"
 
 
 def test_a_view_whose_table_was_replaced(spark: SparkSession, path: str) -> None:

@@ -556,6 +556,13 @@ class Jvm:
         made = self._rule.rebalanced(self.seq(named), plan, size_bytes)
         return DataFrame(self.dataset.ofRows(session._jsparkSession, made), session)
 
+    def apart(self, frame: Any, settings: Mapping[str, str]) -> Any:
+        """The JVM's frame of the same rows in a session of its own, which has these settings and else those of the frame's."""
+        session = frame.sparkSession._jsparkSession.cloneSession()
+        for key, value in settings.items():
+            session.conf().set(key, value)
+        return self.dataset.ofRows(session, frame._jdf.queryExecution().analyzed())
+
     def has_subquery(self, filtered: Any) -> bool:
         """Whether the condition by which a frame was filtered last holds queries."""
         found: bool = self.subqueries.hasSubquery(filtered._jdf.queryExecution().analyzed().condition())

@@ -21,6 +21,7 @@ from deltaplane.spark._replace import replace_matching
 from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json
 from deltaplane.spark._shuffles import in_bins, rebalanced
+from deltaplane.spark._spark_files import files_by_spark
 from deltaplane.spark._tasks import raise_refusal
 from deltaplane.write import (
     WriteResult,
@@ -259,6 +260,10 @@ def _run(
 ) -> tuple[list[str], list[str]]:
     """Runs the writing tasks; their adds, and the reasons of those that refused their rows. Without `keep` their files
     are stored nowhere."""
+    if keep and broken is None:
+        adds = files_by_spark(df, location, options, spec)
+        if adds is not None:
+            return adds, []
     plain, names = judged(df, broken)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,5 +1,5 @@
-//! Statistics of a Parquet file that someone else wrote, such as Spark's executors: its measured columns are
-//! read once and go through the same statistics as our own files, so they are exact and equal in form. And its columns.
+//! Statistics of a Parquet file that someone else wrote, such as Spark's executors: its measured columns go through the same
+//! statistics as our own files, so they are exact and equal in form. What the footer tells for sure isn't read. And its columns.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use deltaplane_store::Store;
 use futures::TryStreamExt;
 use parquet::arrow::parquet_to_arrow_schema;
 
-use crate::read::{FileRead, ReadSpec, read_file, read_footer};
+use crate::read::{FileRead, ReadSpec, read_file, read_footer, told};
 use crate::stats;
 use crate::types::without_void;
 use crate::write::WriteSpec;
@@ -80,22 +80,33 @@ pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<
     let stored = Arc::new(without_void(&StructType::new(stored)));
     let mut columns = stats::new_columns(&stored, &[], spec.mapping, &spec.stats);
     let measured = stored.fields().iter().zip(&columns).filter(|(_, c)| c.is_some());
-    let names = measured.map(|(f, _)| f.name.clone()).collect();
-    let read = ReadSpec {
-        columns: Some(names),
+    let names: Vec<String> = measured.map(|(f, _)| f.name.clone()).collect();
+    let of = |columns| ReadSpec {
+        columns: Some(columns),
         mapping: spec.mapping,
-        ..ReadSpec::new(stored, Vec::new())
+        ..ReadSpec::new(stored.clone(), Vec::new())
     };
     let file = FileRead {
         path: key.to_owned(),
         ..FileRead::default()
     };
-    let mut batches = read_file(store, &file, &Arc::new(read)).await?;
-    let mut rows = 0;
-    while let Some(batch) = batches.try_next().await? {
-        rows += u64::try_from(batch.num_rows()).unwrap_or(0);
-        for (column, array) in columns.iter_mut().flatten().zip(batch.columns()) {
-            column.update(array)?;
+    let (rows, told) = told(store, &file, &of(names.clone())).await?;
+    let (mut others, mut untold) = (Vec::new(), Vec::new());
+    for ((column, name), told) in columns.iter_mut().flatten().zip(names).zip(told) {
+        match told {
+            Some(told) => column.absorb(Some(&told.bounds), told.nulls)?,
+            None => {
+                others.push(column);
+                untold.push(name);
+            }
+        }
+    }
+    if !others.is_empty() {
+        let mut batches = read_file(store, &file, &Arc::new(of(untold))).await?;
+        while let Some(batch) = batches.try_next().await? {
+            for (column, array) in others.iter_mut().zip(batch.columns()) {
+                column.update(array)?;
+            }
         }
     }
     Ok((rows, stats::to_json(rows, &columns)))

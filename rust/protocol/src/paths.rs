@@ -182,6 +182,11 @@ pub fn partition_dir(column: &str, value: Option<&str>) -> String {
     format!("{}={value}", hive_escape(column))
 }
 
+/// How the folders begin that Spark's own writer puts a write's files in, and where it keeps those of tasks that aren't done:
+/// what a driver's death leaves there is garbage like any other.
+pub const SPARK_DIR: &str = "spark-";
+const UNDER_WAY: &str = "_temporary";
+
 /// Whether a key is hidden from VACUUM (P200): a part of it begins with `_` or `.` and is neither a folder of change files or
 /// of an index nor a partition's directory; nor is Iceberg's `metadata` the table's. `partition_columns` are names as they
 /// stand in directories.
@@ -195,6 +200,7 @@ pub fn is_hidden(key: &str, partition_columns: &[String]) -> bool {
             && !part.starts_with(CHANGE_DIR.trim_end_matches('/'))
             && !part.starts_with("_delta_index")
             && !partition()
+            && !(part == UNDER_WAY && key.starts_with(SPARK_DIR))
     };
     key.starts_with("metadata/") || key.split('/').any(hidden)
 }
@@ -299,6 +305,8 @@ mod tests {
             "_month=1/a.parquet",
             "_day=1/_tmp/a.parquet",
             "metadata/v1.metadata.json",
+            "of-spark/_temporary/0/task_1/a.parquet",
+            "spark-1/_day/a.parquet",
         ] {
             assert!(is_hidden(key, &columns), "{key}");
         }
@@ -310,6 +318,7 @@ mod tests {
             "p=_x/a.parquet",
             "deletion_vector_61d16c75-6994-46b7-a15b-8b538852e50e.bin",
             "metadata.parquet",
+            "spark-1/_temporary/0/_temporary/attempt_1/_day=1/a.parquet",
         ] {
             assert!(!is_hidden(key, &columns), "{key}");
         }

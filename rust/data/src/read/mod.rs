@@ -14,6 +14,7 @@ mod plan;
 mod row_groups;
 mod scan;
 mod source;
+mod told;
 mod vectors;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub use members::Members;
 pub use outdated::is_outdated;
 pub use scan::{read_file, scan};
 pub(crate) use source::Input;
+pub(crate) use told::told;
 pub use vectors::Vectors;
 
 /// A file's footer, without its page index.
