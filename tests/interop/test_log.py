@@ -94,6 +94,39 @@ def test_checkpoint_alone_is_the_table(writer: str, delta_spark: DeltaSpark, tmp
     verify(table)
 
 
+def test_row_groups_that_stand(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
+    """Our checkpoint of a large table after a few commits, most of which is the one before it as bytes."""
+    import deltalake
+
+    from deltaplane import DeltaTable, write_deltalake
+
+    table, count = tmp_table(), 20_500
+    write_deltalake(table, numbered(0, 3), partition_by=["day"])
+    first = next(a["add"] for a in commit(table, 0) if "add" in a)
+    stats = json.loads(first["stats"])
+    with (Path(table) / "_delta_log" / f"{1:020d}.json").open("w") as log:
+        for n in range(count):
+            bounds = {"minValues": {"id": 7 * n % count}, "maxValues": {"id": 7 * n % count}}
+            add = {**first, "path": f"of/{n}.parquet", "stats": json.dumps({**stats, **bounds, "numRecords": 1})}
+            log.write(json.dumps({"add": add}) + "\n")
+    DeltaTable(table).create_checkpoint()
+    write_deltalake(table, numbered(10, 5), mode="append")
+    DeltaTable(table).create_checkpoint()
+    before, after = (
+        pq.ParquetFile(Path(table) / "_delta_log" / f"{version:020d}.checkpoint.parquet") for version in (1, 2)
+    )
+    assert (before.num_row_groups, after.num_row_groups) == (2, 3), "the new files are behind the others"
+    groups = [file.metadata.row_group(1) for file in (before, after)]
+    assert groups[0].total_byte_size == groups[1].total_byte_size
+    assert before.read_row_group(1).equals(after.read_row_group(1))
+    forget_commits_before(table, 2)
+    paths = set(DeltaTable(table).get_add_actions()["path"].to_pylist())
+    assert len(paths) >= count + 2
+    assert set(pa.table(deltalake.DeltaTable(table).get_add_actions())["path"].to_pylist()) == paths
+    assert delta_spark.snapshot(table)["num_files"] == len(paths)
+    assert delta_spark.sql(f"SELECT COUNT(*) AS n FROM delta.`{table}`")["n"].to_pylist() == [count + 8]
+
+
 def test_our_automatic_checkpoints(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
     from deltaplane import DeltaTable, write_deltalake
 

@@ -92,6 +92,8 @@ def _is_plain(spec: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) -> 
         spec["row_group_rows"] is not None,
         bool(spec["identity"]),
         bool(spec["clustered_by"]),
+        # Spark writes no rows without columns.
+        len(by) == len(columns),
         spec["compression"] not in _CODECS,
     )
     return not any(needs_ours) and all(

@@ -128,14 +128,14 @@ impl CheckpointFile {
         self.groups.write(&batch).map_err(write_error)?;
         match self.groups.complete() == complete {
             true => Ok(()),
-            false => self.upload.write(self.groups.take()).await,
+            false => self.send().await,
         }
     }
 
     /// Ends the row group: rows that come later stand in another one. Returns how many there are.
     pub(crate) async fn end_group(&mut self) -> Result<usize> {
         self.groups.end().map_err(write_error)?;
-        self.upload.write(self.groups.take()).await?;
+        self.send().await?;
         Ok(self.groups.complete())
     }
 
@@ -143,7 +143,15 @@ impl CheckpointFile {
     pub(crate) async fn copy_group(&mut self, standing: &Standing<'_>) -> Result<()> {
         self.groups.copy(standing).map_err(write_error)?;
         self.actions += standing.rows();
-        self.upload.write(self.groups.take()).await
+        self.send().await
+    }
+
+    async fn send(&mut self) -> Result<()> {
+        let bytes = self.groups.take();
+        match bytes.is_empty() {
+            true => Ok(()),
+            false => self.upload.write(bytes).await,
+        }
     }
 
     /// Writes live files as they come.
@@ -157,7 +165,7 @@ impl CheckpointFile {
     /// Ends the file and reads its footer back: one with another number of rows than was written goes (P061).
     pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
         self.groups.finish().map_err(write_error)?;
-        self.upload.write(self.groups.take()).await?;
+        self.send().await?;
         let size_bytes = self.upload.finish().await?;
         let mut written = WrittenFile {
             actions: self.actions,
