@@ -111,3 +111,121 @@ pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<
     }
     Ok((rows, stats::to_json(rows, &columns)))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs::File;
+
+    use arrow::array::{
+        ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
+        StructArray, TimestampMicrosecondArray,
+    };
+    use deltaplane_store::{Location, Options, block_on};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+
+    use super::*;
+
+    fn rows() -> RecordBatch {
+        let numbers = || 0..200_i64;
+        let some = |n: i64| (n % 3 > 0).then_some(n - 50);
+        let text = |n: i64| (n > 40).then(|| format!("{}{n}", "ä".repeat(usize::try_from(n % 60).unwrap())));
+        let ids: ArrayRef = Arc::new(numbers().map(some).collect::<Int64Array>());
+        let inner = Arc::new(ArrowField::new("id", DataType::Int64, true));
+        RecordBatch::try_from_iter_with_nullable([
+            ("id", ids.clone(), true),
+            (
+                "text",
+                Arc::new(numbers().map(text).collect::<StringArray>()) as ArrayRef,
+                true,
+            ),
+            (
+                "ratio",
+                Arc::new(Float64Array::from_iter_values(numbers().map(|n| match n {
+                    7 => f64::NAN,
+                    n => -(n as f64) / 8.0,
+                }))),
+                true,
+            ),
+            (
+                "price",
+                Arc::new(
+                    numbers()
+                        .map(|n| some(n).map(i128::from))
+                        .collect::<Decimal128Array>()
+                        .with_precision_and_scale(20, 2)
+                        .unwrap(),
+                ),
+                true,
+            ),
+            (
+                "day",
+                Arc::new(Date32Array::from_iter_values((0..200).map(|n| n * n - 9_000))),
+                true,
+            ),
+            (
+                "at",
+                Arc::new(
+                    numbers()
+                        .map(|n| some(n).map(|n| n * 1_001))
+                        .collect::<TimestampMicrosecondArray>()
+                        .with_timezone("UTC"),
+                ),
+                true,
+            ),
+            (
+                "flag",
+                Arc::new(numbers().map(|n| Some(n % 2 == 0)).collect::<BooleanArray>()),
+                true,
+            ),
+            ("nested", Arc::new(StructArray::from(vec![(inner, ids)])), true),
+            ("nothing", Arc::new(StringArray::new_null(200)), true),
+        ])
+        .unwrap()
+    }
+
+    /// By writers that cut long bounds short and by those that don't, in several row groups, one of which has only nulls.
+    #[test]
+    fn a_footer_and_the_rows_tell_the_same() {
+        // P160, P162, P163, P168
+        let dir = tempfile::tempdir().unwrap();
+        let store = deltaplane_store::Store::open(
+            &Location::parse(dir.path().to_str().unwrap()).unwrap(),
+            &Options::default(),
+        )
+        .unwrap();
+        let rows = rows();
+        let schema = Arc::new(from_arrow_schema(&rows.schema()).unwrap());
+        let spec = WriteSpec::new(schema.clone(), Vec::new(), 0);
+        let mut expected = stats::new_columns(&schema, &[], spec.mapping, &spec.stats);
+        for (column, array) in expected.iter_mut().flatten().zip(rows.columns()) {
+            column.update(array).unwrap();
+        }
+        for (writer, longest) in [("parquet-mr version 1.16.0", None), ("another", Some(16))] {
+            let properties = WriterProperties::builder()
+                .set_created_by(writer.to_owned())
+                .set_statistics_truncate_length(longest)
+                .set_max_row_group_row_count(Some(40));
+            let file = File::create(dir.path().join("a.parquet")).unwrap();
+            let mut out = ArrowWriter::try_new(file, rows.schema(), Some(properties.build())).unwrap();
+            out.write(&rows).unwrap();
+            out.close().unwrap();
+            let (count, text_told) = block_on(footer_stats(&store, "a.parquet", &spec)).unwrap();
+            assert_eq!((count, text_told), (200, stats::to_json(200, &expected)), "{writer}");
+            let read = ReadSpec::new(schema.clone(), Vec::new());
+            let file = FileRead {
+                path: "a.parquet".to_owned(),
+                ..FileRead::default()
+            };
+            let (_, found) = block_on(told(&store, &file, &read)).unwrap();
+            let known: Vec<bool> = found.iter().map(Option::is_some).collect();
+            let text = longest.is_none();
+            assert_eq!(
+                known,
+                [true, text, false, true, true, true, false, false, true],
+                "{writer}"
+            );
+        }
+    }
+}

@@ -74,7 +74,9 @@ impl Leaf {
         // The old bounds of bytes were compared as signed.
         let signed = groups.iter().filter_map(|g| g.columns().get(self.index)).any(|c| {
             matches!(c.column_type(), Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY)
-                && c.statistics().is_some_and(|s| s.is_min_max_deprecated())
+                // Where there are none, they read as the old ones.
+                && c.statistics()
+                    .is_some_and(|s| s.is_min_max_deprecated() && (s.min_bytes_opt().is_some() || s.max_bytes_opt().is_some()))
         });
         let converter = self.converter(plan)?;
         let (min, max) = (converter.row_group_mins(groups), converter.row_group_maxes(groups));
