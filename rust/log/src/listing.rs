@@ -43,6 +43,23 @@ async fn list_once(store: &Store, version: u64) -> Result<Vec<LogName>> {
         .await
 }
 
+/// All log files if the oldest commit is at least this old, else none: then nothing is looked at behind that one.
+pub(crate) async fn list_where_old(store: &Store, cutoff_ms: i64) -> Result<Vec<LogName>> {
+    let mut listed = store.list_from(LOG_DIR, "").await.map_err(no_place)?;
+    let (mut names, mut is_old) = (Vec::new(), false);
+    while let Some(object) = listed.try_next().await.map_err(no_place)? {
+        let Some(name) = name_of(object) else { continue };
+        if !is_old && name.kind == LogFile::Commit {
+            if name.modified_ms > cutoff_ms {
+                return Ok(Vec::new());
+            }
+            is_old = true;
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
 /// What an object of the log is by its name, `None` where that means nothing; [`listed`] is the way back.
 pub(crate) fn name_of(object: ObjectInfo) -> Option<LogName> {
     let name = object.key.rsplit('/').next().unwrap_or_default();
