@@ -72,7 +72,7 @@ pub(crate) fn listed(name: &LogName) -> ObjectInfo {
         key: format!("{LOG_DIR}/{}", name.name),
         size_bytes: name.size_bytes,
         modified_ms: name.modified_ms,
-        etag: name.etag.clone(),
+        etag: name.etag.as_deref().map(str::to_owned),
     }
 }
 
