@@ -10,10 +10,13 @@ use deltaplane_store::Near;
 
 use crate::commit_reader::Commit;
 use crate::listing::name_of;
-use crate::{Snapshot, now_ms};
+use crate::{Snapshot, last_checkpoint, now_ms};
 
 /// Commits that are read one by one; of more the listing is the cheaper way.
 const MOST: usize = 64;
+/// Who finds so many commits of others within so short a time since its own last one is one of many writers.
+const MANY_OTHERS: u64 = 3;
+const SHORT_MS: i64 = 1000;
 /// Commits of more bytes aren't read again to see that they are still there.
 const MOST_OWN_BYTES: u64 = 64 << 10;
 
@@ -22,7 +25,7 @@ impl Snapshot {
     /// table anew can tell. Names are no proof: a table may have been deleted, and made anew under the same ones. The
     /// commit's own text is, for no two have the same transaction id.
     pub async fn newest_after_own(&self) -> Result<Option<Self>> {
-        if self.has_long_tail() || !self.is_fresh() {
+        if !self.is_fresh() {
             return Ok(None);
         }
         let own = self.commit_in_hand(self.version());
@@ -31,7 +34,32 @@ impl Snapshot {
         };
         let found = self.store().read_near_text(&paths::commit(self.version())).await?;
         match found {
-            Some(Near::Found(_, text)) if own.is_text(&text) => self.newest_by_name().await,
+            Some(Near::Found(_, text)) if own.is_text(&text) => match self.newest_by_name().await? {
+                Some(newest) => newest.shortened().await,
+                None => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether a commit on this version, put at a time, follows many of others within a moment since its process's last one.
+    pub(crate) fn is_among_many(&self, put_ms: i64) -> bool {
+        self.last_own().is_some_and(|own| {
+            let others = self.version().saturating_sub(own.version);
+            others >= MANY_OTHERS && (0..SHORT_MS).contains(&put_ms.saturating_sub(own.put_ms))
+        })
+    }
+
+    /// A long tail from the newer checkpoint that the hint names, with the commits after it that are in hand; any other as it
+    /// is. `None` where only a listing can tell.
+    async fn shortened(self) -> Result<Option<Self>> {
+        if !self.has_long_tail() {
+            return Ok(Some(self));
+        }
+        let from = self.base_checkpoint().map(|(files, _)| files.version);
+        match last_checkpoint::read(self.store()).await? {
+            Some(hint) if Some(hint) == from && !self.has_too_long_tail() => Ok(Some(self)),
+            Some(hint) if Some(hint) > from && hint <= self.version() => self.from_classic(hint).await,
             _ => Ok(None),
         }
     }

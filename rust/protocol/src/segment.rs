@@ -159,6 +159,21 @@ impl LogSegment {
         })
     }
 
+    /// The same version from a newer checkpoint; false, and nothing changes, where a compaction stands for commits on both
+    /// sides of it.
+    pub fn start_from(&mut self, checkpoint: CheckpointFiles) -> bool {
+        let at = checkpoint.version;
+        let crosses = |n: &LogName| matches!(n.kind, LogFile::Compaction { to } if n.version <= at && to > at);
+        if self.pieces.iter().any(crosses) {
+            return false;
+        }
+        self.pieces.retain(|n| n.version > at);
+        self.commits.retain(|n| n.version > at);
+        self.checksum = self.checksum.take().filter(|n| n.version >= at);
+        self.checkpoint = Some(checkpoint);
+        true
+    }
+
     /// The segment that ends with these further commits, which follow without a gap.
     pub fn extend(&mut self, news: Vec<LogName>) {
         self.version = news.last().map_or(self.version, |n| n.version);
