@@ -10,6 +10,7 @@ use deltaplane_store::Near;
 
 use crate::commit_reader::Commit;
 use crate::listing::name_of;
+use crate::snapshot::Own;
 use crate::{Snapshot, last_checkpoint, now_ms};
 
 /// Commits that are read one by one; of more the listing is the cheaper way.
@@ -19,6 +20,10 @@ const MANY_OTHERS: u64 = 3;
 const SHORT_MS: i64 = 1000;
 /// Commits of more bytes aren't read again to see that they are still there.
 const MOST_OWN_BYTES: u64 = 64 << 10;
+
+fn is_moment(from_ms: i64, to_ms: i64) -> bool {
+    (0..SHORT_MS).contains(&to_ms.saturating_sub(from_ms))
+}
 
 impl Snapshot {
     /// The newest version of the very table that this process committed this version to; `None` where only opening the
@@ -42,12 +47,19 @@ impl Snapshot {
         }
     }
 
-    /// Whether a commit on this version, put at a time, follows many of others within a moment since its process's last one.
-    pub(crate) fn is_among_many(&self, put_ms: i64) -> bool {
-        self.last_own().is_some_and(|own| {
-            let others = self.version().saturating_sub(own.version);
-            others >= MANY_OTHERS && (0..SHORT_MS).contains(&put_ms.saturating_sub(own.put_ms))
-        })
+    /// When this process last committed behind many commits of others that came in a moment, where it now commits on this
+    /// version.
+    pub(crate) fn crowded_ms(&self, put_ms: i64) -> Option<i64> {
+        let own = self.last_own()?;
+        let others = self.version().saturating_sub(own.version);
+        let crowded = others >= MANY_OTHERS && is_moment(own.put_ms, put_ms);
+        crowded.then_some(put_ms).or(own.crowded_ms)
+    }
+
+    /// Whether many others were committing in the moments before this commit of this process.
+    pub(crate) fn is_among_many(&self) -> bool {
+        let crowded = |own: Own| own.crowded_ms.is_some_and(|since| is_moment(since, own.put_ms));
+        self.last_own().is_some_and(crowded)
     }
 
     /// A long tail from the newer checkpoint that the hint names, with the commits after it that are in hand; any other as it

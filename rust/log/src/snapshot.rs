@@ -53,6 +53,8 @@ pub(crate) struct Own {
     pub version: u64,
     /// When it was put, in ms since the epoch.
     pub put_ms: i64,
+    /// When one last followed many commits of others.
+    pub crowded_ms: Option<i64>,
 }
 
 struct Inner {
@@ -229,11 +231,12 @@ impl Snapshot {
         self
     }
 
-    /// The same as what this process committed, at this time.
-    pub(crate) fn own(self, put_ms: i64) -> Self {
+    /// The same as what this process committed on `base`, at this time.
+    pub(crate) fn own(self, base: Option<&Self>, put_ms: i64) -> Self {
         let last_own = Some(Own {
             version: self.version(),
             put_ms,
+            crowded_ms: base.and_then(|b| b.crowded_ms(put_ms)),
         });
         Snapshot {
             last_own,

@@ -410,7 +410,7 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
             let (put_ms, text) = (now_ms(), made.text.clone());
             if put(store, version, text.clone(), &txn_id, &mut kept).await? == Put::Won {
                 let snapshot = reload(store, base.as_ref(), version, text).await;
-                let snapshot = snapshot.map_err(|e| unread(version, e))?.own(put_ms);
+                let snapshot = snapshot.map_err(|e| unread(version, e))?.own(base.as_ref(), put_ms);
                 return Ok(won(base.as_ref(), &staged, &made.actions, snapshot, attempt).await);
             }
             wait(attempt).await;
@@ -445,7 +445,7 @@ async fn won(
     let hooks = Hooks {
         checkpoint: !staged.skip_checkpoint,
         cleanup: staged.cleanup,
-        among_many: base.is_some_and(|b| b.is_among_many(snapshot.newest_until_ms())),
+        among_many: snapshot.is_among_many(),
     };
     let checkpointed = post_commit::run(base, &snapshot, actions, hooks).await;
     Committed {
