@@ -71,7 +71,7 @@ impl Snapshot {
         let from = self.base_checkpoint().map(|(files, _)| files.version);
         match last_checkpoint::read(self.store()).await? {
             Some(hint) if Some(hint) == from && !self.has_too_long_tail() => Ok(Some(self)),
-            Some(hint) if Some(hint) > from && hint <= self.version() => self.from_classic(hint).await,
+            Some(hint) if Some(hint) > from && hint <= self.version() => self.after_classic(hint).await,
             _ => Ok(None),
         }
     }

@@ -317,7 +317,7 @@ impl Snapshot {
 
     /// The same version from a newer classic checkpoint, whose state must be known to be this table's; `None` where there is
     /// none of this version that can be used, or where commits after it aren't in hand one by one.
-    pub(crate) async fn from_classic(&self, version: u64) -> Result<Option<Self>> {
+    pub(crate) async fn after_classic(&self, version: u64) -> Result<Option<Self>> {
         let inner = &self.inner;
         let found = match inner.store.head(&paths::classic_checkpoint(version)).await {
             Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
