@@ -74,7 +74,17 @@ class Failing(Folder):
         raise failure
 
 
-STORES = {"folder": Folder, "service": Service, "failing": Failing}
+class Overtaken(Folder):
+    """Its next listing misses a commit, as that of a directory may which is written to meanwhile."""
+
+    misses: ClassVar[str | None] = None
+
+    def list_from(self, directory: str, name: str) -> Iterable[StoredObject]:
+        missed, Overtaken.misses = Overtaken.misses, None
+        return [o for o in super().list_from(directory, name) if missed is None or not o.path.endswith(missed)]
+
+
+STORES = {"folder": Folder, "overtaken": Overtaken, "service": Service, "failing": Failing}
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +112,15 @@ def test_a_table_s_life(store: str, tmp_path: Path) -> None:
     assert ids(DeltaTable(table, storage_options=options)) == [10, 11]
     assert ids(DeltaTable(table, version=1, storage_options=options)) == list(range(6))
     assert [entry["version"] for entry in opened.history()] == [3, 2, 1, 0]
+
+
+def test_a_commit_that_only_a_listing_missed_is_no_gap(tmp_path: Path) -> None:
+    table, options = place("overtaken"), {"folder": str(tmp_path)}
+    for n in range(4):
+        write_deltalake(table, rows(n), mode="append", storage_options=options)
+    Overtaken.misses = f"{2:020d}.json"
+    assert ids(DeltaTable(table, storage_options=options)) == [0, 1, 2, 3]
+    assert Overtaken.misses is None
 
 
 @pytest.mark.parametrize("store", ["folder", "service"])

@@ -5,6 +5,9 @@
 const USUAL: u64 = 10;
 /// Most commits that stand after the checkpoint of a table that doesn't say: whoever opens it reads each of them.
 const MOST: u64 = 100;
+/// Fewest commits between the checkpoints of such a table while many writers commit at once. Ten commits are over in a few
+/// milliseconds then, and as many more cost a reader less than a millisecond.
+const AMONG_MANY: u64 = 50;
 /// How many bytes of a checkpoint may be written for each byte of the commits that it stands for.
 const WRITTEN_FOR_A_BYTE: u64 = 16;
 /// Bytes of commits that are never left to stand beside a checkpoint, however large that is.
@@ -19,6 +22,8 @@ pub(crate) struct Tail {
     pub asked: Option<u64>,
     /// Whether the next checkpoint writes only what changed.
     pub incremental: bool,
+    /// Whether many writers are committing in these moments.
+    pub among_many: bool,
     /// Bytes of the newest checkpoint; 0 where there is none.
     pub checkpoint_bytes: u64,
     /// Commits after it.
@@ -37,9 +42,11 @@ impl Tail {
         if self.incremental {
             return USUAL;
         }
-        let pays = self.checkpoint_bytes.div_ceil(WRITTEN_FOR_A_BYTE).min(MOST_BYTES);
         let mean = self.commit_bytes.checked_div(self.commits);
-        let commits = pays.div_ceil(mean.unwrap_or(USUAL_COMMIT_BYTES).max(1));
+        let of_bytes = |bytes: u64| bytes.div_ceil(mean.unwrap_or(USUAL_COMMIT_BYTES).max(1));
+        let fewest = if self.among_many { AMONG_MANY } else { USUAL };
+        let pays = of_bytes(self.checkpoint_bytes.div_ceil(WRITTEN_FOR_A_BYTE)).max(fewest);
+        let commits = pays.min(of_bytes(MOST_BYTES));
         commits.min(MOST).next_multiple_of(USUAL).clamp(USUAL, MOST)
     }
 
@@ -106,6 +113,20 @@ mod tests {
         assert_eq!(due(after(75), 70..=90), [70, 80, 90]);
         let large = |commits: u64| tail(1 << 40, commits, commits * KIB);
         assert!(!large(99).is_due(100) && large(100).is_due(100));
+    }
+
+    #[test]
+    fn among_many_writers_one_waits_for_more_commits_unless_the_table_says() {
+        let busy = |t: Tail| Tail { among_many: true, ..t };
+        assert!(!busy(tail(0, 49, 49 * KIB)).is_due(50) && busy(tail(0, 50, 50 * KIB)).is_due(50));
+        assert!(busy(tail(0, 53, 53 * KIB)).is_due(60));
+        assert_eq!(busy(tail(1 << 40, 5, 5 * KIB)).interval(), MOST);
+        assert_eq!(busy(tail(0, 5, 5 * 8 * MIB)).interval(), 10);
+        let asked = busy(Tail {
+            asked: Some(3),
+            ..tail(0, 3, 3 * KIB)
+        });
+        assert!(asked.is_due(3));
     }
 
     #[test]

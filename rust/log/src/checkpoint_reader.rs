@@ -129,7 +129,7 @@ impl CheckpointReader {
         for name in ["protocol", "metaData"] {
             let in_parts = self.parts.iter().any(|p| p.may_hold(name));
             if !in_parts && !self.manifest.iter().filter_map(by_manifest).any(|n| n == name) {
-                let first = files.files.first().map_or("", |f| f.name.as_str());
+                let first = files.files.first().map_or("", |f| &*f.name);
                 return Err(Error::corrupt_file(format!(
                     "the file has a checkpoint's name and no {name} action: it isn't a checkpoint; restore it, or delete it if the commits before it still exist"
                 ))

@@ -97,7 +97,7 @@ impl Snapshot {
         };
         let sidecars = reader.parts().iter().filter(|p| p.sidecar.is_some()).count() as u64;
         let file = TopFile {
-            path: top.name.clone(),
+            path: top.name.to_string(),
             size_in_bytes: i64::try_from(top.size_bytes).unwrap_or(i64::MAX),
             modification_time: top.modified_ms,
         };

@@ -43,15 +43,19 @@ pub struct CheckpointReport {
     pub kept_sidecars: u64,
 }
 
-/// Whether a checkpoint of this version is due.
-pub(crate) async fn is_due(snapshot: &Snapshot) -> bool {
-    let (version, tail) = (snapshot.version(), snapshot.log_tail(None));
+/// Whether a checkpoint of this version is due; `among_many` if many others are committing in these moments.
+pub(crate) async fn is_due(snapshot: &Snapshot, among_many: bool) -> bool {
+    let since = |checkpoint: Option<u64>| Tail {
+        among_many,
+        ..snapshot.log_tail(checkpoint)
+    };
+    let (version, tail) = (snapshot.version(), since(None));
     if !tail.is_due(version) || !tail.is_longer() {
         return tail.is_due(version);
     }
     // Another writer may have written one since this one opened the table: a look is cheaper than one too many.
     match last_checkpoint::read(snapshot.store()).await {
-        Ok(hint) => snapshot.log_tail(hint).is_due(version),
+        Ok(hint) => since(hint).is_due(version),
         Err(_) => true,
     }
 }
@@ -233,13 +237,14 @@ impl Snapshot {
             asked: properties.checkpoint_interval,
             incremental: self.writes_v2(),
             checkpoint_bytes: sidecars.saturating_add(self.checkpoint_bytes()),
+            among_many: false,
             commits: commits.clone().count() as u64,
             commit_bytes: commits.map(|n| n.size_bytes).fold(0, u64::saturating_add),
         }
     }
 
     /// A property without its feature is inert (P058, P093).
-    fn writes_v2(&self) -> bool {
+    pub(crate) fn writes_v2(&self) -> bool {
         self.state().properties().v2_checkpoints && features::allows_v2_checkpoints(self.state().protocol())
     }
 

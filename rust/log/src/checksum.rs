@@ -29,7 +29,7 @@ pub(crate) async fn read_sound(
     let (protocol, metadata) = newest_state(commits.get(..covered).unwrap_or_default());
     if protocol.is_some_and(|p| *p != sum.protocol) || metadata.is_some_and(|m| *m != sum.metadata) {
         warn!(
-            file = name.name,
+            file = &*name.name,
             "a version checksum contradicts the log, going on without it"
         );
         return Ok(None);
@@ -59,7 +59,7 @@ pub(crate) async fn read(store: &Store, name: &LogName) -> Result<Option<Version
     let text = match store.read_text(&listed(name)).await {
         Ok(text) => text,
         Err(e) if e.kind() == Kind::CorruptLog => {
-            warn!(file = name.name, error = %e, "a version checksum is too large, going on without it");
+            warn!(file = &*name.name, error = %e, "a version checksum is too large, going on without it");
             return Ok(None);
         }
         Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
@@ -68,7 +68,7 @@ pub(crate) async fn read(store: &Store, name: &LogName) -> Result<Option<Version
     match VersionChecksum::parse(&text) {
         Ok(sum) => Ok(Some(sum)),
         Err(e) => {
-            warn!(file = name.name, error = %e, "a version checksum can't be read, going on without it");
+            warn!(file = &*name.name, error = %e, "a version checksum can't be read, going on without it");
             Ok(None)
         }
     }

@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 
 use crate::checkpoint_reader::CheckpointReader;
 use crate::commit_reader::is_damage;
-use crate::listing::list_from;
+use crate::listing::list_where_old;
 use crate::{Snapshot, now_ms};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -46,7 +46,7 @@ impl Snapshot {
     pub(crate) async fn truncate_log(&self, now: i64, cutoff: i64) -> Result<CleanupReport> {
         self.state().check_write()?;
         self.state().check_properties()?;
-        let names = list_from(self.store(), 0).await?;
+        let names = list_where_old(self.store(), cutoff).await?;
         let Some(kept) = self.oldest_kept(&names, cutoff).await? else {
             return Ok(CleanupReport::default());
         };

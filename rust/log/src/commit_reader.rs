@@ -298,7 +298,7 @@ fn unread(e: Error, name: &LogName) -> Error {
             "a commit vanished while the table was being read: log cleanup removed it; open the table again",
         )
         .with_version(name.version)
-        .with_path(name.name.clone()),
+        .with_path(name.name.to_string()),
         _ => e,
     }
 }

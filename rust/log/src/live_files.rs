@@ -1,7 +1,10 @@
 //! The live files of a snapshot as the rows of a new checkpoint, in one order: merged with those of the checkpoint before
 //! where that one is in a good order, sorted anew otherwise. Called by the checkpoint writers.
 
+use std::borrow::Cow;
+
 use arrow::array::{BinaryArray, RecordBatch, StructArray};
+use arrow::compute::concat_batches;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::clustering;
 use deltaplane_protocol::file_order::FileOrder;
@@ -95,7 +98,8 @@ impl Snapshot {
     /// The files of the commits since the checkpoint. `None` where there is no room to sort them.
     pub(crate) fn new_in_order(&self, order: &FileOrder, rows: &AddRows) -> Result<Option<Run<'static>>> {
         let mut sorter = Sorter::default();
-        for batch in &self.tail()?.live {
+        let (tail, new) = (self.tail()?, usize::try_from(self.new_files()?).unwrap_or(usize::MAX));
+        for batch in together(&tail.live, new)?.iter() {
             for some in parts(batch) {
                 if sorter.hold(rows.rows(&some)?) && !sorter.make_room(order)? {
                     return Ok(None);
@@ -193,6 +197,18 @@ impl Snapshot {
         let batches: Vec<_> = checkpoint.sample().try_collect().await?;
         let sample = batches.iter().map(|batch| rows.rows(batch)).collect::<Result<_>>()?;
         Ok((sample, checkpoint.rows().await?))
+    }
+}
+
+/// Batches of few rows as one: each has its price, however few its rows.
+fn together(batches: &[RecordBatch], rows: usize) -> Result<Cow<'_, [RecordBatch]>> {
+    match batches {
+        [first, _, ..] if rows <= LAID_OUT_ROWS => {
+            let joined = concat_batches(first.schema_ref(), batches)
+                .map_err(|e| Error::internal(format!("file actions can't be put together: {e}")).with_source(e))?;
+            Ok(Cow::Owned(vec![joined]))
+        }
+        _ => Ok(Cow::Borrowed(batches)),
     }
 }
 

@@ -134,7 +134,10 @@ impl LogHead {
 impl Snapshot {
     /// This version's parts, each of about so many bytes, or of one thing that is larger.
     pub fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
-        let commits: Vec<(String, u64)> = self.commit_files().map(|n| (n.name.clone(), n.size_bytes)).collect();
+        let commits: Vec<(String, u64)> = self
+            .commit_files()
+            .map(|n| (n.name.to_string(), n.size_bytes))
+            .collect();
         let checkpoint = self.base_checkpoint();
         let files = checkpoint.iter().flat_map(|(files, _)| &files.files);
         let manifests = files

@@ -31,6 +31,8 @@ use crate::now_ms;
 
 /// Commits after which an update starts anew from a newer checkpoint instead of growing the tail.
 const LONG_TAIL: usize = 64;
+/// Commits from which on even who knows of no newer checkpoint looks for one.
+const TOO_LONG_TAIL: usize = 256;
 /// How often the log is listed while clean-ups take what was listed before.
 const LISTINGS: usize = 4;
 
@@ -41,6 +43,18 @@ pub struct Snapshot {
     /// Since when it isn't known to be the newest version, in ms since the epoch: commits after it may be there, or may
     /// have been cleaned up already.
     newest_until_ms: i64,
+    /// What this process committed last, if it has made this version of that.
+    last_own: Option<Own>,
+}
+
+/// A commit of this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Own {
+    pub version: u64,
+    /// When it was put, in ms since the epoch.
+    pub put_ms: i64,
+    /// When one last followed many commits of others.
+    pub crowded_ms: Option<i64>,
 }
 
 struct Inner {
@@ -193,6 +207,7 @@ impl Snapshot {
         Snapshot {
             inner: Arc::new(inner),
             newest_until_ms: 0,
+            last_own: None,
         }
     }
 
@@ -214,6 +229,23 @@ impl Snapshot {
     pub(crate) fn newest_until(mut self, ms: i64) -> Self {
         self.newest_until_ms = ms;
         self
+    }
+
+    /// The same as what this process committed on `base`, at this time.
+    pub(crate) fn own(self, base: Option<&Self>, put_ms: i64) -> Self {
+        let last_own = Some(Own {
+            version: self.version(),
+            put_ms,
+            crowded_ms: base.and_then(|b| b.crowded_ms(put_ms)),
+        });
+        Snapshot {
+            last_own,
+            ..self.newest_until(put_ms)
+        }
+    }
+
+    pub(crate) fn last_own(&self) -> Option<Own> {
+        self.last_own
     }
 
     /// Since when it isn't known to be the newest version, in ms since the epoch.
@@ -268,18 +300,55 @@ impl Snapshot {
             let own = inner.checksum.get().map(|sum| (self.version(), Arc::clone(sum)));
             made.checksum_before = own.or_else(|| inner.checksum_before.clone());
         }
+        extended.last_own = self.last_own;
         Ok(extended)
     }
 
     /// The version that a commit of this process made of this one: as the newest it is known without a listing.
     pub(crate) async fn after_own(&self, text: Bytes) -> Result<Self> {
-        if self.has_long_tail() {
+        if self.has_too_long_tail() {
             // Perhaps a checkpoint shortens it.
             return self.update().await;
         }
         let there = self.inner.store.head(&paths::commit(self.version() + 1)).await?;
         let name = name_of(there).ok_or_else(|| Error::internal("a commit's name isn't one"))?;
         self.extended(vec![Arc::new(Commit::parse(name, text)?)], None)
+    }
+
+    /// The same version from a newer classic checkpoint, whose state must be known to be this table's; `None` where there is
+    /// none of this version that can be used, or where commits after it aren't in hand one by one.
+    pub(crate) async fn after_classic(&self, version: u64) -> Result<Option<Self>> {
+        let inner = &self.inner;
+        let found = match inner.store.head(&paths::classic_checkpoint(version)).await {
+            Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
+            found => found?,
+        };
+        let Some(name) = name_of(found) else {
+            return Ok(None);
+        };
+        let files = CheckpointFiles {
+            version,
+            files: vec![name],
+        };
+        let reader = match CheckpointReader::open(&inner.store, &files).await {
+            Err(e) if is_damage(&e) => return Ok(None),
+            reader => reader?,
+        };
+        let mut segment = inner.segment.clone();
+        if !segment.start_from(files) {
+            return Ok(None);
+        }
+        let (mut commits, reader) = (inner.commits.clone(), Arc::new(reader));
+        commits.retain(|c| c.version() > version);
+        let mut shorter = Self::assemble(&inner.store, segment, Some(reader), commits, inner.state.clone());
+        if let Some(made) = Arc::get_mut(&mut shorter.inner) {
+            made.checksum.clone_from(&inner.checksum);
+            made.checksum_before.clone_from(&inner.checksum_before);
+        }
+        Ok(Some(Snapshot {
+            last_own: self.last_own,
+            ..shorter.newest_until(self.newest_until_ms)
+        }))
     }
 
     fn state_after(&self, news: &[Arc<Commit>]) -> Result<Arc<TableState>> {
@@ -352,6 +421,11 @@ impl Snapshot {
     /// Whether a newer checkpoint, if there is one, is the better beginning of newer versions.
     pub(crate) fn has_long_tail(&self) -> bool {
         self.inner.commits.len() >= LONG_TAIL
+    }
+
+    /// Whether a listing has to look for one, since nothing else tells of it.
+    pub(crate) fn has_too_long_tail(&self) -> bool {
+        self.inner.commits.len() >= TOO_LONG_TAIL
     }
 
     /// What opening it reads.

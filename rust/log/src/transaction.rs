@@ -129,8 +129,8 @@ pub struct MarkedAgain {
 pub struct Committed {
     /// The table after it.
     pub snapshot: Snapshot,
-    /// Whether a checkpoint of it was written, from which newer versions begin better.
-    pub checkpointed: bool,
+    /// Whether newer versions had better begin anew, from the checkpoint of it that was written.
+    pub begins_anew: bool,
     /// Its version.
     pub version: u64,
     /// Puts that were tried.
@@ -410,7 +410,7 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
             let (put_ms, text) = (now_ms(), made.text.clone());
             if put(store, version, text.clone(), &txn_id, &mut kept).await? == Put::Won {
                 let snapshot = reload(store, base.as_ref(), version, text).await;
-                let snapshot = snapshot.map_err(|e| unread(version, e))?.newest_until(put_ms);
+                let snapshot = snapshot.map_err(|e| unread(version, e))?.own(base.as_ref(), put_ms);
                 return Ok(won(base.as_ref(), &staged, &made.actions, snapshot, attempt).await);
             }
             wait(attempt).await;
@@ -445,11 +445,13 @@ async fn won(
     let hooks = Hooks {
         checkpoint: !staged.skip_checkpoint,
         cleanup: staged.cleanup,
+        among_many: snapshot.is_among_many(),
     };
     let checkpointed = post_commit::run(base, &snapshot, actions, hooks).await;
     Committed {
+        // The next checkpoint of this kind writes what changed since the one before.
+        begins_anew: checkpointed && snapshot.writes_v2(),
         snapshot,
-        checkpointed,
         version,
         attempts,
         metrics: staged.operation.metrics.clone(),

@@ -176,7 +176,7 @@ pub(crate) async fn follow(
 async fn newest_after(base: &Snapshot) -> Result<Snapshot> {
     // Where no commit is found by its name after a lost race, a file system told what it knew before.
     if base.is_fresh()
-        && !base.has_long_tail()
+        && !base.has_too_long_tail()
         && let Some(newest) = base.newest_by_name().await?
         && newest.version() > base.version()
     {

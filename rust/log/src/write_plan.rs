@@ -12,7 +12,7 @@ use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
     self, Directives, FileForm, RowRules, View, clustering, iceberg_compat, row_tracking, type_widening,
 };
-use deltaplane_protocol::files::{FileRows, adds_to_batch};
+use deltaplane_protocol::files::{FileRows, adds_to_batch, num_records};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::properties::{Properties, canonical_key};
 use deltaplane_protocol::prune::Pruner;
@@ -617,14 +617,12 @@ impl PlannedWrite {
         if let Some(sql) = &self.request.predicate_sql {
             parameters.insert("predicate".into(), json!(json!([sql]).to_string()));
         }
-        let batch = adds_to_batch(adds)?;
         let mut metrics = BTreeMap::new();
         let mut metric = |k: &str, v: i64| metrics.insert(k.to_owned(), json!(v.to_string()));
         metric("numFiles", count(adds.len()));
-        let rows = FileRows::new(&batch);
         metric(
             "numOutputRows",
-            claimed_sum((0..adds.len()).filter_map(|r| rows.num_records(r))),
+            claimed_sum(adds.iter().filter_map(|a| num_records(a.stats.as_deref()?))),
         );
         metric("numOutputBytes", claimed_sum(adds.iter().map(|a| a.size)));
         if self.request.mode == WriteMode::Overwrite {

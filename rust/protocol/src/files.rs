@@ -318,8 +318,7 @@ impl<'a> FileRows<'a> {
 
     /// Number of rows of the file according to its statistics; a negative one says nothing.
     pub fn num_records(&self, row: usize) -> Option<i64> {
-        let stats: NumRecords = serde_json::from_str(self.stats(row)?).ok()?;
-        stats.num_records.filter(|n| *n >= 0)
+        num_records(self.stats(row)?)
     }
 
     /// Number of rows that the file's vector leaves, according to its statistics (P166).
@@ -397,6 +396,12 @@ impl<'a> FileRows<'a> {
     fn tags(&self, row: usize) -> Tags {
         self.map("tags", row)
     }
+}
+
+/// Number of rows according to statistics as text; a negative one says nothing.
+pub fn num_records(stats: &str) -> Option<i64> {
+    let stats: NumRecords = serde_json::from_str(stats).ok()?;
+    stats.num_records.filter(|n| *n >= 0)
 }
 
 /// The one statistic that needs no schema.

@@ -2,11 +2,12 @@
 //! names in the log folder (P003–P009). Reads nothing; `log` lists and then opens what is named here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::paths::{LOG_DIR, LogFile, parse_log_name};
 use crate::{Error, Result};
 
-/// One listed file of the log folder.
+/// One listed file of the log folder. Cheap to clone: each version names all files of the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogName {
     /// Version that the name starts with.
@@ -14,13 +15,13 @@ pub struct LogName {
     /// What the file is.
     pub kind: LogFile,
     /// Bare file name.
-    pub name: String,
+    pub name: Arc<str>,
     /// Size in bytes.
     pub size_bytes: u64,
     /// Last modification, ms since the epoch.
     pub modified_ms: i64,
     /// A value that changes whenever the content does, where the listing tells one.
-    pub etag: Option<String>,
+    pub etag: Option<Arc<str>>,
 }
 
 impl LogName {
@@ -37,7 +38,7 @@ impl LogName {
         Some(LogName {
             version,
             kind,
-            name: name.to_owned(),
+            name: Arc::from(name),
             size_bytes,
             modified_ms,
             etag: None,
@@ -46,7 +47,10 @@ impl LogName {
 
     /// The same with the value that the listing tells.
     pub fn with_etag(self, etag: Option<String>) -> Self {
-        LogName { etag, ..self }
+        LogName {
+            etag: etag.map(Arc::from),
+            ..self
+        }
     }
 }
 
@@ -153,6 +157,21 @@ impl LogSegment {
             commits,
             checksum,
         })
+    }
+
+    /// The same version from a newer checkpoint; false, and nothing changes, where a compaction stands for commits on both
+    /// sides of it.
+    pub fn start_from(&mut self, checkpoint: CheckpointFiles) -> bool {
+        let at = checkpoint.version;
+        let crosses = |n: &LogName| matches!(n.kind, LogFile::Compaction { to } if n.version <= at && to > at);
+        if self.pieces.iter().any(crosses) {
+            return false;
+        }
+        self.pieces.retain(|n| n.version > at);
+        self.commits.retain(|n| n.version > at);
+        self.checksum = self.checksum.take().filter(|n| n.version >= at);
+        self.checkpoint = Some(checkpoint);
+        true
     }
 
     /// The segment that ends with these further commits, which follow without a gap.
@@ -426,7 +445,7 @@ mod tests {
         // Times only grow: version 3 counts as 52.
         let until: Vec<_> = [9, 10, 51, 52, 99].iter().map(|t| newest_until(&listed, *t)).collect();
         assert_eq!(until, [None, Some(0), Some(2), Some(3), Some(5)]);
-        let gone: Vec<String> = obsolete(&listed, 3).into_iter().map(|n| n.name).collect();
+        let gone: Vec<String> = obsolete(&listed, 3).into_iter().map(|n| n.name.to_string()).collect();
         assert_eq!(
             gone,
             [

@@ -9,7 +9,10 @@ use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 
 /// Events that are kept at most; the oldest go first.
 const KEPT: usize = 1024;
@@ -77,6 +80,19 @@ pub(crate) fn deliver(py: Python<'_>) {
     }
 }
 
+/// Python's logger of this name. It is the same one for the process: asking `logging` each time takes longer than all the
+/// rest of an event that nobody wants.
+fn logger<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    static KNOWN: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let known = KNOWN.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+    if let Some(logger) = known.get_item(name)? {
+        return Ok(logger);
+    }
+    let logger = py.import("logging")?.call_method1("getLogger", (name,))?;
+    known.set_item(name, &logger)?;
+    Ok(logger)
+}
+
 impl Event {
     fn deliver(&self, py: Python<'_>) -> PyResult<()> {
         let name = self.target.replacen('_', ".", 1).replace("::", ".");
@@ -86,8 +102,11 @@ impl Event {
             Level::Info => 20,
             Level::Debug | Level::Trace => 10,
         };
-        let logger = py.import("logging")?.call_method1("getLogger", (name.as_str(),))?;
-        if !logger.call_method1("isEnabledFor", (level,))?.extract::<bool>()? {
+        let logger = logger(py, &name)?;
+        if !logger
+            .call_method1(intern!(py, "isEnabledFor"), (level,))?
+            .extract::<bool>()?
+        {
             return Ok(());
         }
         // No arguments: a `%` in the text is a percent sign.

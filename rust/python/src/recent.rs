@@ -43,8 +43,7 @@ pub(crate) fn keep(done: &Committed, options: Option<&Options>) {
     known.retain(|k| !k.is_of(store, options));
     let log = snapshot.log_size();
     let is_small = log.commit_bytes <= MOST_COMMIT_BYTES && log.checkpoint_bytes <= MOST_CHECKPOINT_BYTES;
-    // A newer checkpoint is the better beginning.
-    if is_small && !done.checkpointed {
+    if is_small && !done.begins_anew {
         if known.len() >= TABLES {
             known.remove(0);
         }

@@ -294,7 +294,7 @@ fn cleanup_may_stop_after_any_file() {
             "commits, a checkpoint, checksums, a compaction"
         );
         for name in gone {
-            std::fs::remove_file(log(dir).join(&name.name)).unwrap();
+            std::fs::remove_file(log(dir).join(&*name.name)).unwrap();
             for v in [6, 7] {
                 let s = Snapshot::open(&store, Some(v)).await.unwrap();
                 assert_eq!(files(&s).await.len() as u64, v, "without {}", name.name);

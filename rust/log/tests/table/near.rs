@@ -3,9 +3,13 @@
 
 use super::attempts::actions;
 use super::*;
-use deltaplane_log::{log_history, plan_write_after};
+use deltaplane_log::{Surroundings, log_history, now_ms, plan_write_after, surround};
 use deltaplane_protocol::actions::Action;
+use futures::future::BoxFuture;
 use serde_json::Value;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
 
 async fn after(store: &Store, own: &Committed, mode: Value) -> Box<PlannedWrite> {
     let planned = plan_write_after(store, Some(&own.snapshot), schema(), request(mode)).await;
@@ -235,5 +239,83 @@ fn checkpoints_that_cost_much_wait_for_more_commits() {
             _ => append(&store, "said too").await.version,
         };
         assert_eq!(written().last(), Some(&even));
+    });
+}
+
+#[test]
+fn a_long_tail_is_left_for_the_checkpoint_that_the_hint_names() {
+    run(async |store, dir| {
+        create(&store, json!({"delta.checkpointInterval": "1000"})).await;
+        let mut own = append(&store, "0").await;
+        for n in 1..70 {
+            let next = after(&store, &own, json!({"mode": "append"})).await;
+            own = next.commit(vec![add(&n.to_string(), None)]).await.unwrap();
+        }
+        let newest = Snapshot::open(&store, None).await.unwrap();
+        assert_eq!((own.version, newest.tail_length()), (70, 71));
+        newest.checkpoint().await.unwrap();
+        append(&store, "others").await;
+        let next = after(&store, &own, json!({"mode": "append"})).await;
+        let done = next.commit(vec![add("own", None)]).await.unwrap();
+        assert_eq!((done.version, done.snapshot.tail_length()), (72, 2));
+        assert_eq!(files(&done.snapshot).await.len(), 72);
+        // One that can't be used is passed over, as when the table is opened.
+        let broken = dir
+            .path()
+            .join("_delta_log")
+            .join(format!("{:020}.checkpoint.parquet", 70));
+        std::fs::write(broken, "no Parquet").unwrap();
+        let next = after(&store, &own, json!({"mode": "append"})).await;
+        let done = next.commit(vec![add("again", None)]).await.unwrap();
+        assert_eq!((done.version, done.snapshot.tail_length()), (73, 74));
+        assert_eq!(files(&done.snapshot).await.len(), 73);
+    });
+}
+
+/// A clock that tells what it is set to.
+struct Clock {
+    now_ms: Cell<i64>,
+    ids: Cell<u128>,
+}
+
+impl Surroundings for Clock {
+    fn now_ms(&self) -> i64 {
+        self.now_ms.get()
+    }
+    fn random(&self) -> u128 {
+        self.ids.set(self.ids.get() + 1);
+        self.ids.get()
+    }
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[test]
+fn among_many_writers_commits_have_no_checksum_and_fewer_checkpoints() {
+    run(async |store, dir| {
+        let clock = Rc::new(Clock {
+            now_ms: Cell::new(now_ms()),
+            ids: Cell::new(0),
+        });
+        let _given = surround(clock.clone());
+        let there = |version: u64, end: &str| dir.path().join("_delta_log").join(format!("{version:020}.{end}"));
+        create(&store, json!({})).await;
+        let own = append(&store, "own").await;
+        for n in 2..=9 {
+            append(&store, &format!("others {n}")).await;
+        }
+        let next = after(&store, &own, json!({"mode": "append"})).await;
+        let done = next.commit(vec![add("next", None)]).await.unwrap();
+        assert_eq!(done.version, 10);
+        assert!(!there(10, "crc").exists() && !there(10, "checkpoint.parquet").exists());
+        for n in 11..=19 {
+            append(&store, &format!("others {n}")).await;
+        }
+        // As many commits, but not at once.
+        clock.now_ms.set(clock.now_ms.get() + 1000);
+        let next = after(&store, &done, json!({"mode": "append"})).await;
+        assert_eq!(next.commit(vec![add("last", None)]).await.unwrap().version, 20);
+        assert!(there(20, "crc").exists() && there(20, "checkpoint.parquet").exists());
     });
 }

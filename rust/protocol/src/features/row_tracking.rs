@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::attempt::{Attempt, Base};
 use super::{Directives, Kind, TableFeature, domain_metadata, fine, supported};
 use crate::actions::{Action, CommitInfo, DomainMetadata, Metadata};
+use crate::files::num_records;
 use crate::{Error, Result};
 
 /// The domain that holds the highest row id given so far.
@@ -147,7 +148,7 @@ pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
         let Action::Add(a) = a else { continue };
         if a.base_row_id.is_none() {
             fresh = true;
-            let rows = num_records(a.stats.as_deref()).ok_or_else(|| {
+            let rows = a.stats.as_deref().and_then(num_records).ok_or_else(|| {
                 Error::invalid_argument(format!(
                     "the file `{}` has no numRecords statistic: the table feature {} needs it to number the rows (P140)",
                     a.path, FEATURE.name
@@ -203,11 +204,6 @@ fn high_water_mark(d: &DomainMetadata) -> Result<i64> {
             d.configuration
         ))
     })
-}
-
-fn num_records(stats: Option<&str>) -> Option<i64> {
-    let stats: Value = serde_json::from_str(stats?).ok()?;
-    stats.get("numRecords")?.as_i64().filter(|n| *n >= 0)
 }
 
 fn as_i64(version: u64) -> Result<i64> {

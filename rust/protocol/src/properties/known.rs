@@ -158,7 +158,7 @@ pub static KNOWN: &[Known] = &[
         "checkpointInterval",
         Values::AtLeast(1),
         None,
-        "commits between checkpoints; unless set ten, and up to a hundred where a checkpoint is large",
+        "commits between checkpoints; unless set ten, fifty while many writers commit at once, and up to a hundred where a checkpoint is large",
     ),
     known(
         "checkpointPolicy",

@@ -31,8 +31,9 @@ pub(super) const SPEC: Spec = Spec {
     open,
 };
 
-/// Names whose metadata is fetched in one go off the async threads.
+/// Names whose metadata is fetched in one go off the async threads, and the first ones: some callers need no more.
 const LISTING_BATCH: usize = 1000;
+const FIRST_BATCH: usize = 16;
 /// Parts of a file that are read sooner than another thread would begin to: a footer.
 const QUICK_BYTES: u64 = 64 << 10;
 /// Files that are read in no more than a moment.
@@ -326,9 +327,11 @@ impl Backend for Local {
             Ok(names)
         })
         .await?;
+        let mut size = FIRST_BATCH;
         let batches = std::iter::from_fn(move || {
-            let rest = left.len().saturating_sub(LISTING_BATCH);
+            let rest = left.len().saturating_sub(size);
             let mut batch = left.split_off(rest);
+            size = LISTING_BATCH;
             batch.reverse();
             (!batch.is_empty()).then_some(batch)
         });

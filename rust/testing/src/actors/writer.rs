@@ -185,7 +185,7 @@ async fn write(me: &mut Context, intent: IntentId, partition: u8, mut request: V
     me.write_rows().await;
     Ok(match planned.commit(adds).await {
         Ok(done) => {
-            me.own = (!done.checkpointed).then_some(done.snapshot);
+            me.own = (!done.begins_anew).then_some(done.snapshot);
             Ended::Done(done.version)
         }
         Err(e) => Ended::Not(e),
