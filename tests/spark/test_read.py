@@ -176,7 +176,7 @@ def test_four_threads(spark: SparkSession, ten_files: str) -> None:
 def test_input_files_sizes_and_explain(spark: SparkSession, ten_files: str) -> None:
     df = dp.read(spark, ten_files)
     assert len(df.inputFiles()) == 10
-    size = sum(f.stat().st_size for f in Path(ten_files).glob("*.parquet"))
+    size = sum(f.stat().st_size for f in Path(ten_files).glob("spark-*/*.parquet"))
     assert df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() == size
     assert df.select("name").where("id = 3")._jdf.queryExecution().executedPlan().toString().count("PushedFilters") == 1
 
@@ -191,7 +191,7 @@ def test_empty_table_and_no_columns(spark: SparkSession, path: str) -> None:
 
 
 def test_missing_file_is_named(spark: SparkSession, ten_files: str) -> None:
-    victim = sorted(Path(ten_files).glob("*.parquet"))[0]
+    victim = sorted(Path(ten_files).glob("spark-*/*.parquet"))[0]
     victim.unlink()
     with pytest.raises(Exception, match=victim.name):
         dp.read(spark, ten_files).count()

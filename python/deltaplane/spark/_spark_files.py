@@ -70,7 +70,7 @@ def files_by_spark(df: DataFrame, location: str, options: Mapping[str, str] | No
     store = _native.RawStore.open(location, None)
     try:
         writer.partitionBy(jvm.strings(partition_columns)).parquet(f"{root}/{folder}")
-        files = [found[0] for found in store.list_all(folder)]
+        files = sorted(found[0] for found in store.list_all(folder))
         if root.startswith("file:"):
             _settle(root.removeprefix("file://"), files)
         adds = _native.adopt_files(location, None, spec, list(_described(files, partition_columns, columns)))
