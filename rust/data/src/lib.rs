@@ -7,6 +7,7 @@ mod cast;
 mod char_varchar;
 mod convert;
 mod footer;
+mod hashes;
 mod identity;
 mod read;
 mod rewrite;

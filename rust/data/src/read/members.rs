@@ -2,13 +2,14 @@
 //! its rows are decoded. Knows no predicate; called by `decode`.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use deltaplane_error::{Error, Result};
+
+use crate::hashes::Seed;
 
 /// Up to so many bits a number, a bit for each one between the smallest and the largest takes no more memory than a set does.
 const BITS_EACH: u64 = 128;
@@ -128,50 +129,6 @@ fn numbers_of(arrays: &[ArrayRef]) -> Option<Values> {
         }
         None => Values::Sparse(all().collect()),
     })
-}
-
-/// Hashes of numbers: each one's bits reach all of the hash's. Nobody can choose numbers that meet in one place.
-#[derive(Debug, Clone)]
-struct Seed(u64);
-
-impl Default for Seed {
-    fn default() -> Self {
-        Seed(RandomState::new().hash_one(0) | 1)
-    }
-}
-
-impl BuildHasher for Seed {
-    type Hasher = Mixed;
-
-    fn build_hasher(&self) -> Mixed {
-        Mixed { seed: self.0, hash: 0 }
-    }
-}
-
-struct Mixed {
-    seed: u64,
-    hash: u64,
-}
-
-impl Hasher for Mixed {
-    fn finish(&self) -> u64 {
-        self.hash
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        let spread = (value ^ self.hash ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.hash = spread ^ (spread >> 32);
-    }
-
-    fn write_i64(&mut self, value: i64) {
-        self.write_u64(value.cast_unsigned());
-    }
 }
 
 #[cfg(test)]

@@ -45,6 +45,16 @@ impl CopiedColumn {
         joined(leaf, codec, chunks).map_err(|e| Error::internal(format!("joining the pages of data files failed: {e}")))
     }
 
+    /// These pages, which `close` and the bounds tell of, in order.
+    pub(super) fn new(pages: Vec<Bytes>, close: ColumnCloseResult, bounds: Statistics, rows: u64) -> Self {
+        CopiedColumn {
+            pages: Pages(pages),
+            close,
+            bounds: Some(bounds),
+            rows,
+        }
+    }
+
     /// Smallest and largest value as an array of the column's type, if there is one; the number of nulls.
     pub(super) fn bounds(&self, of: &ArrowType) -> Result<(Option<ArrayRef>, u64)> {
         let nulls = self.bounds.as_ref().and_then(Statistics::null_count_opt).unwrap_or(0);
@@ -179,7 +189,7 @@ fn joined(leaf: &ColumnDescPtr, codec: CompressionCodec, chunks: Vec<Chunk>) -> 
 }
 
 /// A page's bounds as bytes; empty where it has no value.
-fn page_bounds(index: &ColumnIndexMetaData, page: usize) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn page_bounds(index: &ColumnIndexMetaData, page: usize) -> (Vec<u8>, Vec<u8>) {
     fn bytes<T: AsBytes + ?Sized>(min: Option<&T>, max: Option<&T>) -> (Vec<u8>, Vec<u8>) {
         let bytes = |v: Option<&T>| v.map(|v| v.as_bytes().to_vec()).unwrap_or_default();
         (bytes(min), bytes(max))

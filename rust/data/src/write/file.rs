@@ -96,6 +96,11 @@ impl FileSpec {
         codec(self.compression).map(CompressionCodec::from)
     }
 
+    /// The same as a user sets it.
+    pub(super) fn compression(&self) -> Compression {
+        self.compression
+    }
+
     /// The decoded path of a new file in this directory of a partition.
     pub(super) fn new_path(&self, dir: &str, number: usize) -> String {
         let (kind, id, extension) = (self.kind, Uuid::new_v4(), self.extension());

@@ -4,10 +4,13 @@
 
 mod copied;
 mod file;
+mod indexes;
 mod kinds;
 mod marks;
+mod pages;
 mod parts;
 mod patch;
+mod plain;
 mod repeats;
 mod sink;
 mod split;

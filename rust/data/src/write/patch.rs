@@ -1,15 +1,14 @@
-//! A file written anew of which some columns get other values: their chunks are encoded, those of all other columns are
-//! taken over as bytes, with their statistics and page indexes. Rows stay where they are.
-//! Knows no log; called by commands that assign columns.
+//! A file written anew of which some columns get other values: their chunks are patched page by page, or else decoded and
+//! encoded; those of all other columns are taken over as bytes, with their statistics and page indexes. Rows stay where they
+//! are. Knows no log; called by commands that assign columns.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::compute::interleave;
+use arrow::array::{Array, ArrayRef, MutableArrayData, RecordBatch, make_array};
 use arrow::datatypes::{FieldRef, SchemaRef};
-use bytes::Bytes;
+use arrow::error::ArrowError;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::deletion_vectors::{Positions, num_records};
@@ -18,6 +17,7 @@ use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::{Store, Upload};
 use futures::TryStreamExt;
+use futures::future::try_join_all;
 use futures::stream::BoxStream;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::ColumnOrder;
@@ -27,14 +27,18 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
+use super::copied::CopiedColumn;
 use super::file::{FileSpec, encoding, leaf_count};
+use super::pages::OldChunk;
+use super::parts::Parts;
 use super::{FileKind, WriteSpec, logged_path, of_files};
 use crate::cast::cast_batch;
-use crate::read::{FileRead, Input, RawFile, ReadSpec, read_file};
+use crate::read::{FileRead, Input, Picked, RawFile, ReadSpec, read_file};
 use crate::stats::{self, ColumnStats};
 
-type Writer = SerializedFileWriter<Vec<u8>>;
+type Writer = SerializedFileWriter<Parts>;
 
 /// Gives columns of files new values.
 pub struct Patcher {
@@ -45,7 +49,9 @@ pub struct Patcher {
     at: Vec<usize>,
     /// The assigned columns, in that order.
     assigned: StructType,
-    read: Arc<ReadSpec>,
+    read: ReadSpec,
+    /// Permits to patch a chunk, one for each processor: those under way beyond them would only take memory.
+    workers: Semaphore,
 }
 
 impl Patcher {
@@ -68,10 +74,7 @@ impl Patcher {
         }
         at.sort_unstable();
         let assigned = StructType::new(at.iter().filter_map(|i| stored.fields().get(*i)).cloned().collect());
-        let read = ReadSpec {
-            columns: Some(assigned.fields().iter().map(|f| f.name.clone()).collect()),
-            ..ReadSpec::new(spec.schema.clone(), partition_columns.clone())
-        };
+        let read = ReadSpec::new(spec.schema.clone(), partition_columns.clone());
         let files = FileSpec::new(stored, &partition_columns, spec)?;
         Ok(Some(Patcher {
             store: store.clone(),
@@ -79,7 +82,8 @@ impl Patcher {
             spec: files,
             at,
             assigned,
-            read: Arc::new(read),
+            read,
+            workers: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
         }))
     }
 
@@ -136,44 +140,102 @@ impl Patcher {
         upload: &mut Upload,
     ) -> Result<String> {
         let values = cast_batch(&self.project(values)?, &self.assigned)?;
-        let read = FileRead::of(file)?;
-        let raw = RawFile::open(&self.store, &read).await?;
+        let raw = RawFile::open(&self.store, &FileRead::of(file)?).await?;
         let mut new = NewValues::of(picked, values, rows_of(&raw.footer))?;
-        let mut old = OldValues {
-            rows: match new.positions {
-                Some(_) => Some(read_file(&self.store, &read, &self.read).await?),
-                None => None,
-            },
-            left: None,
-        };
         let mut columns = self.columns();
         let mut writer = self.begin(&raw, &new)?;
         for group in 0..raw.footer.num_row_groups() {
-            let rows = usize::try_from(raw.footer.row_group(group).num_rows()).unwrap_or(0);
-            let mut encoder = Encoder::new(&writer, self.spec.schema(), &self.at, group)?;
-            let mut from = 0;
-            while from < rows {
-                let arrays = match old.next(rows - from).await? {
-                    Some(arrays) => new.over(&arrays)?,
-                    None => new.next(rows - from)?,
-                };
-                from += arrays.first().map_or(rows, |a| a.len());
-                (encoder, columns) = blocking(move || encoder.encode(columns, &arrays)).await?;
+            let input = raw.fetch(range_of(&raw.footer, group)).await?;
+            let new = new.of_group(usize::try_from(raw.footer.row_group(group).num_rows()).unwrap_or(0))?;
+            let mut chunks = self.patched(&raw, group, &input, &new, &mut columns).await?;
+            let (done, left) = columns.into_iter().partition(|c: &Column| chunks.contains_key(&c.leaf));
+            columns = done;
+            if !left.is_empty() {
+                let old = self.old_values(file, &raw, &left, &new).await?;
+                let encoder = Encoder::new(&writer, self.spec.schema(), left, group)?;
+                let (left, encoded) = encoder.encode(old, &new).await?;
+                columns.extend(left);
+                chunks.extend(encoded);
             }
-            let (footer, input) = (raw.footer.clone(), raw.fetch(range_of(&raw.footer, group)).await?);
-            let bytes;
-            (writer, bytes) = blocking(move || {
-                append(&mut writer, &footer, group, &input, encoder.close()?)?;
+            let footer = raw.footer.clone();
+            let parts;
+            (writer, parts) = blocking(move || {
+                append(&mut writer, &footer, group, &input, chunks)?;
                 writer.flush().map_err(|e| failed(e.into()))?;
-                let bytes = std::mem::take(writer.inner_mut());
-                Ok((writer, Bytes::from(bytes)))
+                let parts = writer.inner_mut().take();
+                Ok((writer, parts))
             })
             .await?;
-            upload.write(bytes).await?;
+            for part in parts {
+                upload.write(part).await?;
+            }
         }
-        upload.write(Bytes::from(writer.into_inner().map_err(failed)?)).await?;
+        for part in writer.into_inner().map_err(failed)?.take() {
+            upload.write(part).await?;
+        }
+        columns.sort_unstable_by_key(|c| c.number);
         let made: Vec<_> = columns.into_iter().map(|c| c.stats).collect();
         Ok(stats::to_json(rows_of(&raw.footer), &made))
+    }
+
+    /// The chunks of a row group that can be patched page by page, by the numbers of their leaves.
+    async fn patched(
+        &self,
+        raw: &RawFile,
+        group: usize,
+        input: &Input,
+        new: &GroupValues,
+        columns: &mut [Column],
+    ) -> Result<BTreeMap<usize, Chunk>> {
+        let Some(rows) = &new.rows else {
+            return Ok(BTreeMap::new());
+        };
+        let flat = columns.iter_mut().filter(|c| leaf_count(c.field.data_type()) == 1);
+        let under_way = flat.map(|column| async {
+            let old = OldChunk {
+                footer: raw.footer.clone(),
+                group,
+                leaf: column.leaf,
+                input: input.clone(),
+            };
+            let (rows, values) = (rows.clone(), new.of_column(column.number)?);
+            let compression = self.spec.compression();
+            let permit = self.workers.acquire().await;
+            let _at_work = permit.map_err(|e| Error::internal(format!("patching a data file: {e}")))?;
+            let made = blocking(move || old.patched(compression, &rows, &values).map_err(failed)).await?;
+            let Some(made) = made else { return Ok(None) };
+            if let Some(stats) = &mut column.stats {
+                let (bounds, nulls) = made.bounds(column.field.data_type())?;
+                stats.absorb(bounds.as_ref(), nulls)?;
+            }
+            Result::Ok(Some((column.leaf, Chunk::Patched(made))))
+        });
+        let done = try_join_all(under_way).await?;
+        Ok(done.into_iter().flatten().collect())
+    }
+
+    /// The rows of these columns in a row group as they are in the file; nothing is read where all get new values.
+    async fn old_values(
+        &self,
+        file: &Add,
+        raw: &RawFile,
+        columns: &[Column],
+        group: &GroupValues,
+    ) -> Result<Option<BoxStream<'static, Result<RecordBatch>>>> {
+        if group.rows.is_none() {
+            return Ok(None);
+        }
+        let mut read = FileRead::of(file)?;
+        if raw.footer.num_row_groups() > 1 {
+            let mut rows = Positions::new();
+            (group.first..group.first + group.count as u64).for_each(|row| rows.insert(row));
+            read.picked = Some(Picked::Only(Arc::new(rows)));
+        }
+        let spec = ReadSpec {
+            columns: Some(columns.iter().map(|c| c.field.name().clone()).collect()),
+            ..self.read.clone()
+        };
+        read_file(&self.store, &read, &Arc::new(spec)).await.map(Some)
     }
 
     /// Begins a file with the schema of the old one, to which the chunks belong, and what its footer says beside.
@@ -195,7 +257,7 @@ impl Patcher {
             .set_key_value_metadata(about.key_value_metadata().cloned())
             .build();
         let schema = about.schema_descr().root_schema_ptr();
-        SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).map_err(failed)
+        SerializedFileWriter::new(Parts::default(), schema, Arc::new(properties)).map_err(failed)
     }
 
     /// The decoded path of the file that a file becomes: another one of its directory.
@@ -219,26 +281,38 @@ impl Patcher {
         projected.map_err(|e| Error::internal(format!("an assigned column has no values: {e}")))
     }
 
-    fn columns(&self) -> Vec<Patched> {
-        let at = self
-            .at
-            .iter()
-            .filter_map(|i| Some((*i, self.spec.schema().fields().get(*i)?.clone())));
-        at.map(|(i, field)| Patched {
-            field,
-            stats: self.spec.stats_of(i),
-        })
-        .collect()
+    fn columns(&self) -> Vec<Column> {
+        let fields = self.spec.schema().fields();
+        let mut leaf = 0;
+        let leaves = fields.iter().map(|field| {
+            let first = leaf;
+            leaf += leaf_count(field.data_type());
+            first
+        });
+        let all = fields.iter().zip(leaves).enumerate();
+        let assigned = all.filter(|(at, _)| self.at.contains(at)).enumerate();
+        assigned
+            .map(|(number, (at, (field, leaf)))| Column {
+                number,
+                leaf,
+                field: field.clone(),
+                stats: self.spec.stats_of(at),
+            })
+            .collect()
     }
 }
 
 /// An assigned column on its way into the file.
-struct Patched {
+struct Column {
+    /// Among the assigned ones.
+    number: usize,
+    /// Its first leaf's.
+    leaf: usize,
     field: FieldRef,
     stats: Option<ColumnStats>,
 }
 
-/// The new values, of which those of the next rows are taken one after the other.
+/// The new values, of which those of the next row group are taken one after the other.
 struct NewValues {
     values: RecordBatch,
     /// The rows that they are for; `None` for all.
@@ -266,95 +340,124 @@ impl NewValues {
         })
     }
 
-    /// The next values where all rows get one.
-    fn next(&mut self, most: usize) -> Result<Vec<ArrayRef>> {
-        let rows = most.min(self.values.num_rows() - self.taken).min(CHUNK_ROWS);
-        if rows == 0 {
+    /// Those of the next row group, which has so many rows.
+    fn of_group(&mut self, count: usize) -> Result<GroupValues> {
+        let first = self.row;
+        self.row += count as u64;
+        let rows: Option<Vec<usize>> = self.positions.as_ref().map(|positions| {
+            let rest = positions.iter().skip(self.taken);
+            let own = rest.take_while(|row| **row < self.row);
+            own.map(|row| usize::try_from(row - first).unwrap_or(usize::MAX))
+                .collect()
+        });
+        let taken = rows.as_ref().map_or(count, Vec::len);
+        if taken > self.values.num_rows() - self.taken {
             return Err(Error::internal("a file has more rows than its footer says"));
         }
-        let next = self.values.slice(self.taken, rows);
-        self.taken += rows;
-        Ok(next.columns().to_vec())
+        let values = self.values.slice(self.taken, taken);
+        self.taken += taken;
+        Ok(GroupValues {
+            first,
+            count,
+            rows: rows.map(Arc::new),
+            values,
+        })
+    }
+}
+
+/// The new values of a row group.
+struct GroupValues {
+    /// Its first row in the file, and how many it has.
+    first: u64,
+    count: usize,
+    /// The group's rows that they are for, in order; `None` for all.
+    rows: Option<Arc<Vec<usize>>>,
+    values: RecordBatch,
+}
+
+impl GroupValues {
+    /// Those of an assigned column.
+    fn of_column(&self, number: usize) -> Result<ArrayRef> {
+        let found = self.values.columns().get(number).cloned();
+        found.ok_or_else(|| Error::internal("an assigned column has no values"))
     }
 
-    /// The old values of the next rows with the new ones in their places.
-    fn over(&mut self, old: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-        let rows = old.first().map_or(0, |a| a.len());
-        let mut places: Vec<(usize, usize)> = (0..rows).map(|i| (0, i)).collect();
-        let first = self.taken;
-        for position in self.positions.iter().flatten().skip(first) {
-            let slot = usize::try_from(position - self.row)
-                .ok()
-                .and_then(|i| places.get_mut(i));
-            let Some(slot) = slot else { break };
-            *slot = (1, self.taken);
-            self.taken += 1;
-        }
-        self.row += u64::try_from(rows).unwrap_or(0);
-        if self.taken == first {
-            return Ok(old.to_vec());
-        }
-        let both = old.iter().zip(self.values.columns());
-        both.map(|(old, new)| {
-            interleave(&[old.as_ref(), new.as_ref()], &places)
-                .map_err(|e| Error::internal(format!("putting new values between old ones failed: {e}")))
-        })
-        .collect()
+    /// The values that these columns have from a row on: those of the old rows that get no new ones, or else of so many rows.
+    fn of_rows(&self, from: usize, old: Option<&RecordBatch>, columns: &[usize]) -> Result<Vec<ArrayRef>> {
+        let new = columns.iter().map(|number| self.of_column(*number));
+        let (Some(old), Some(rows)) = (old, &self.rows) else {
+            let count = CHUNK_ROWS.min(self.count - from);
+            return new.map(|values| Ok(values?.slice(from, count))).collect();
+        };
+        let start = rows.partition_point(|row| *row < from);
+        let end = rows.partition_point(|row| *row < from + old.num_rows());
+        let at: Vec<usize> = rows.iter().take(end).skip(start).map(|row| row - from).collect();
+        new.zip(old.columns())
+            .map(|(new, old)| {
+                put(old, &new?.slice(start, at.len()), &at)
+                    .map_err(|e| Error::internal(format!("putting new values between old ones failed: {e}")))
+            })
+            .collect()
     }
+}
+
+/// The old values with the new ones in these places, which are in order. What lies between is copied in one piece.
+fn put(old: &ArrayRef, new: &ArrayRef, at: &[usize]) -> Result<ArrayRef, ArrowError> {
+    let (old, new) = (old.to_data(), new.to_data());
+    let mut out = MutableArrayData::new(vec![&old, &new], false, old.len());
+    let mut from = 0;
+    for (i, at) in at.iter().enumerate() {
+        out.try_extend(0, from, *at)?;
+        out.try_extend(1, i, i + 1)?;
+        from = at + 1;
+    }
+    out.try_extend(0, from, old.len())?;
+    Ok(make_array(out.freeze()))
 }
 
 /// Rows encoded at once.
 const CHUNK_ROWS: usize = 65_536;
 
-/// The assigned columns as they are in the file; nothing is read where all rows get new values.
-struct OldValues {
-    rows: Option<BoxStream<'static, Result<RecordBatch>>>,
-    left: Option<RecordBatch>,
-}
-
-impl OldValues {
-    /// The next rows, at most so many.
-    async fn next(&mut self, most: usize) -> Result<Option<Vec<ArrayRef>>> {
-        let Some(rows) = &mut self.rows else { return Ok(None) };
-        let batch = match self.left.take() {
-            Some(batch) => batch,
-            None => rows
-                .try_next()
-                .await?
-                .ok_or_else(|| Error::corrupt_file("a data file has fewer rows than its footer says: it is damaged"))?,
-        };
-        if batch.num_rows() > most {
-            self.left = Some(batch.slice(most, batch.num_rows() - most));
-        }
-        Ok(Some(batch.slice(0, most.min(batch.num_rows())).columns().to_vec()))
-    }
-}
-
-/// The assigned columns of one row group.
-struct Encoder {
-    /// For each column the number of its first leaf, and the writers of its leaves.
-    writers: Vec<(usize, Vec<ArrowColumnWriter>)>,
-}
+/// Assigned columns of one row group that are encoded, each with the writers of its leaves.
+struct Encoder(Vec<(Column, Vec<ArrowColumnWriter>)>);
 
 impl Encoder {
-    fn new(writer: &Writer, schema: &SchemaRef, at: &[usize], group: usize) -> Result<Self> {
+    fn new(writer: &Writer, schema: &SchemaRef, columns: Vec<Column>, group: usize) -> Result<Self> {
         let factory = ArrowRowGroupWriterFactory::new(writer, schema.clone());
-        let mut made = factory.create_column_writers(group).map_err(failed)?.into_iter();
-        let (mut writers, mut leaf) = (Vec::with_capacity(at.len()), 0);
-        for (i, field) in schema.fields().iter().enumerate() {
-            let leaves = leaf_count(field.data_type());
-            let of_column = made.by_ref().take(leaves).collect();
-            if at.contains(&i) {
-                writers.push((leaf, of_column));
-            }
-            leaf += leaves;
-        }
-        Ok(Encoder { writers })
+        let made = factory.create_column_writers(group).map_err(failed)?;
+        let mut made: BTreeMap<usize, ArrowColumnWriter> = made.into_iter().enumerate().collect();
+        let own = columns.into_iter().map(|column| {
+            let leaves = column.leaf..column.leaf + leaf_count(column.field.data_type());
+            let writers = leaves.filter_map(|leaf| made.remove(&leaf)).collect();
+            (column, writers)
+        });
+        Ok(Encoder(own.collect()))
     }
 
-    fn encode(mut self, mut columns: Vec<Patched>, arrays: &[ArrayRef]) -> Result<(Self, Vec<Patched>)> {
-        let targets = self.writers.iter_mut().zip(&mut columns).zip(arrays);
-        for (((_, writers), column), array) in targets {
+    /// Encodes the rows of a group; the columns, and their chunks by the numbers of their leaves.
+    async fn encode(
+        mut self,
+        mut old: Option<BoxStream<'static, Result<RecordBatch>>>,
+        new: &GroupValues,
+    ) -> Result<(Vec<Column>, BTreeMap<usize, Chunk>)> {
+        let numbers: Vec<usize> = self.0.iter().map(|(column, _)| column.number).collect();
+        let mut from = 0;
+        while from < new.count {
+            let batch = match &mut old {
+                Some(old) => Some(old.try_next().await?.ok_or_else(|| {
+                    Error::corrupt_file("a data file has fewer rows than its footer says: it is damaged")
+                })?),
+                None => None,
+            };
+            let arrays = new.of_rows(from, batch.as_ref(), &numbers)?;
+            from += arrays.first().map_or(new.count, |a| a.len());
+            self = blocking(move || self.take(&arrays)).await?;
+        }
+        blocking(move || self.close()).await
+    }
+
+    fn take(mut self, arrays: &[ArrayRef]) -> Result<Self> {
+        for ((column, writers), array) in self.0.iter_mut().zip(arrays) {
             if let Some(stats) = &mut column.stats {
                 stats.update(array)?;
                 stats.update_typed(array)?;
@@ -364,36 +467,49 @@ impl Encoder {
                 writer.write(leaf).map_err(|e| encoding(column.field.name(), &e))?;
             }
         }
-        Ok((self, columns))
+        Ok(self)
     }
 
-    /// The encoded chunks by the number of their leaf.
-    fn close(self) -> Result<BTreeMap<usize, ArrowColumnChunk>> {
-        let mut chunks = BTreeMap::new();
-        for (first, writers) in self.writers {
+    fn close(self) -> Result<(Vec<Column>, BTreeMap<usize, Chunk>)> {
+        let (mut columns, mut chunks) = (Vec::with_capacity(self.0.len()), BTreeMap::new());
+        for (column, writers) in self.0 {
             for (i, writer) in writers.into_iter().enumerate() {
-                chunks.insert(first + i, writer.close().map_err(failed)?);
+                chunks.insert(column.leaf + i, Chunk::Encoded(writer.close().map_err(failed)?));
             }
+            columns.push(column);
         }
-        Ok(chunks)
+        Ok((columns, chunks))
     }
 }
 
-/// Appends a row group: the encoded chunks, and the old ones of all other leaves.
+/// A leaf's chunk with new values.
+enum Chunk {
+    Encoded(ArrowColumnChunk),
+    Patched(CopiedColumn),
+}
+
+/// Appends a row group: the chunks with new values, and the old ones of all other leaves.
 fn append(
     writer: &mut Writer,
     footer: &ParquetMetaData,
     group: usize,
     input: &Input,
-    mut encoded: BTreeMap<usize, ArrowColumnChunk>,
+    mut new: BTreeMap<usize, Chunk>,
 ) -> Result<()> {
     let old = footer.row_group(group);
     let index = footer.page_index_for_row_group(group);
     let mut made = writer.next_row_group().map_err(failed)?;
     for (leaf, chunk) in old.columns().iter().enumerate() {
-        if let Some(new) = encoded.remove(&leaf) {
-            new.append_to_row_group(&mut made).map_err(failed)?;
-            continue;
+        match new.remove(&leaf) {
+            Some(Chunk::Encoded(new)) => {
+                new.append_to_row_group(&mut made).map_err(failed)?;
+                continue;
+            }
+            Some(Chunk::Patched(new)) => {
+                new.append_to(&mut made).map_err(failed)?;
+                continue;
+            }
+            None => {}
         }
         let close = ColumnCloseResult {
             bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
@@ -499,3 +615,6 @@ fn merged(add: &Add, names: &[&str], made: &str) -> Result<String> {
     }
     Ok(Value::Object(told).to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,8 @@ use std::collections::HashSet;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType as ArrowType;
 
+use crate::hashes::Seed;
+
 /// Fewer values tell too little; of more, looking costs more than it tells.
 const FEWEST_VALUES: usize = 100;
 const MOST_VALUES: usize = 16_384;
@@ -35,7 +37,7 @@ pub(super) fn hardly_repeats(column: &ArrayRef) -> bool {
 
 /// Whether at least 95 of 100 differ.
 fn all_differ<'a>(values: impl Iterator<Item = &'a [u8]>) -> bool {
-    let mut known = HashSet::new();
+    let mut known = HashSet::with_capacity_and_hasher(values.size_hint().1.unwrap_or(0), Seed::default());
     let mut count = 0;
     for value in values {
         count += 1;

@@ -2,12 +2,14 @@
 //! Knows partition values and directories (P171, P172), not files.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::buffer::ScalarBuffer;
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType as ArrowType, Schema, SchemaRef};
-use arrow::row::{RowConverter, Rows, SortField};
+use arrow::row::{RowConverter, SortField};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::PartitionValues;
 use deltaplane_protocol::mapping::Mapping;
@@ -17,7 +19,11 @@ use deltaplane_protocol::schema::{DataType, StructType};
 
 use super::WriteSpec;
 use crate::convert::{Convert, Rules};
+use crate::hashes::Seed;
 use crate::types::{row_schema, row_type};
+
+/// Below so many rows another core takes longer to begin than to take them.
+const ROWS_OF_A_CORE: usize = 65_536;
 
 /// Rows of one partition.
 pub(super) struct Part {
@@ -103,17 +109,17 @@ impl Splitter {
             .cloned()
             .collect();
         let groups = group(&values, &self.types)?;
+        let taken = groups.take(&stored, copy_below)?;
         groups
-            .into_iter()
-            .map(|g| {
+            .groups
+            .iter()
+            .zip(taken)
+            .map(|(g, rows)| {
                 let key = values
                     .iter()
                     .map(|v| Ok(partition_text(v.as_ref(), g.first)?.filter(|t| !t.is_empty())))
                     .collect::<Result<Vec<_>>>()?;
-                Ok(Part {
-                    key,
-                    rows: g.rows(&stored, copy_below)?,
-                })
+                Ok(Part { key, rows })
             })
             .collect()
     }
@@ -168,53 +174,143 @@ fn not_cast(column: &str, why: &str) -> Error {
     ))
 }
 
+/// A batch's rows by their partition.
+struct Groups {
+    /// In the order of their first rows.
+    groups: Vec<Group>,
+    /// The rows of one group after those of another, each in order.
+    rows: ScalarBuffer<u32>,
+}
+
 /// Rows of equal partition values: a range if they stand together.
+#[derive(Clone, Copy)]
 struct Group {
     first: usize,
     last: usize,
-    indices: Vec<u32>,
+    count: usize,
+    /// Where they begin among all.
+    from: usize,
 }
 
-impl Group {
-    fn rows(&self, batch: &RecordBatch, copy_below: usize) -> Result<RecordBatch> {
-        let n = self.indices.len();
-        let together = self.last + 1 - self.first == n;
-        if together && (n >= copy_below || n == batch.num_rows()) {
-            return Ok(batch.slice(self.first, n));
+impl Groups {
+    /// By what distinguishes the rows' partitions.
+    fn of<K: Hash + Eq + Copy>(keys: impl ExactSizeIterator<Item = K>) -> Result<Groups> {
+        if u32::try_from(keys.len()).is_err() {
+            return Err(Error::invalid_argument(
+                "a batch has more than 2^32 rows: write smaller batches",
+            ));
         }
-        take_record_batch(batch, &UInt32Array::from(self.indices.clone()))
-            .map_err(|e| Error::internal(format!("taking the rows of a partition: {e}")))
+        let mut groups: Vec<Group> = Vec::new();
+        let mut numbers: Vec<u32> = Vec::with_capacity(keys.len());
+        let mut found = HashMap::with_hasher(Seed::default());
+        let mut previous: Option<(K, usize)> = None;
+        for (row, key) in keys.enumerate() {
+            // Equal neighbours are the common case: no hash for them.
+            let at = match previous {
+                Some((same, at)) if same == key => at,
+                _ => *found.entry(key).or_insert_with(|| {
+                    groups.push(Group {
+                        first: row,
+                        last: row,
+                        count: 0,
+                        from: 0,
+                    });
+                    groups.len() - 1
+                }),
+            };
+            previous = Some((key, at));
+            if let Some(group) = groups.get_mut(at) {
+                group.last = row;
+                group.count += 1;
+            }
+            numbers.push(u32::try_from(at).unwrap_or(u32::MAX));
+        }
+        let mut from = 0;
+        let mut next: Vec<usize> = Vec::with_capacity(groups.len());
+        for group in &mut groups {
+            group.from = from;
+            next.push(from);
+            from += group.count;
+        }
+        let mut rows = vec![0_u32; numbers.len()];
+        for (row, at) in (0_u32..).zip(numbers) {
+            if let Some(place) = usize::try_from(at).ok().and_then(|at| next.get_mut(at))
+                && let Some(slot) = rows.get_mut(*place)
+            {
+                *slot = row;
+                *place += 1;
+            }
+        }
+        Ok(Groups {
+            groups,
+            rows: rows.into(),
+        })
+    }
+
+    /// Each group's rows of this batch, in order: many of them are taken by all cores.
+    fn take(&self, batch: &RecordBatch, copy_below: usize) -> Result<Vec<RecordBatch>> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = cores.min(self.groups.len()).min(batch.num_rows() / ROWS_OF_A_CORE + 1);
+        let queue = Mutex::new(self.groups.iter().enumerate());
+        let work = || {
+            let mut taken = Vec::new();
+            loop {
+                let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((at, group)) = next else { return Ok(taken) };
+                taken.push((at, self.rows_of(*group, batch, copy_below)?));
+            }
+        };
+        let parts: Vec<Result<Vec<_>>> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+            let own = work();
+            let others = others.into_iter().map(|other| {
+                other
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::internal("taking the rows of partitions was cut short")))
+            });
+            std::iter::once(own).chain(others).collect()
+        });
+        let mut taken: Vec<(usize, RecordBatch)> = Vec::with_capacity(self.groups.len());
+        for part in parts {
+            taken.extend(part?);
+        }
+        taken.sort_unstable_by_key(|(at, _)| *at);
+        Ok(taken.into_iter().map(|(_, rows)| rows).collect())
+    }
+
+    fn rows_of(&self, group: Group, batch: &RecordBatch, copy_below: usize) -> Result<RecordBatch> {
+        let n = group.count;
+        let together = group.last + 1 - group.first == n;
+        if together && (n >= copy_below || n == batch.num_rows()) {
+            return Ok(batch.slice(group.first, n));
+        }
+        let rows = UInt32Array::new(self.rows.slice(group.from, n), None);
+        take_record_batch(batch, &rows).map_err(|e| Error::internal(format!("taking the rows of a partition: {e}")))
     }
 }
 
-fn group(values: &[ArrayRef], types: &[ArrowType]) -> Result<Vec<Group>> {
+fn group(values: &[ArrayRef], types: &[ArrowType]) -> Result<Groups> {
+    // One number a row is the common case.
+    if let [array] = values
+        && array.null_count() == 0
+    {
+        let data = array.to_data();
+        let (from, to) = (data.offset(), data.offset() + data.len());
+        let buffer = data.buffers().first();
+        match (array.data_type().primitive_width(), buffer) {
+            (Some(4), Some(buffer)) => {
+                let all: &[u32] = buffer.typed_data();
+                return Groups::of(all.get(from..to).unwrap_or_default().iter().copied());
+            }
+            (Some(8), Some(buffer)) => {
+                let all: &[u64] = buffer.typed_data();
+                return Groups::of(all.get(from..to).unwrap_or_default().iter().copied());
+            }
+            _ => {}
+        }
+    }
     let wrap = |e| Error::internal(format!("grouping rows by partition: {e}"));
     let converter = RowConverter::new(types.iter().cloned().map(SortField::new).collect()).map_err(wrap)?;
-    let rows: Arc<Rows> = Arc::new(converter.convert_columns(values).map_err(wrap)?);
-    let mut groups: Vec<Group> = Vec::new();
-    let mut found = HashMap::new();
-    let mut previous: Option<(&[u8], usize)> = None;
-    for (i, row) in rows.iter().enumerate() {
-        let bytes = row.data();
-        let index = u32::try_from(i)
-            .map_err(|_| Error::invalid_argument("a batch has more than 2^32 rows: write smaller batches"))?;
-        // Equal neighbours are the common case: no hash for them.
-        let at = match previous {
-            Some((same, at)) if same == bytes => at,
-            _ => *found.entry(bytes).or_insert_with(|| {
-                groups.push(Group {
-                    first: i,
-                    last: i,
-                    indices: Vec::new(),
-                });
-                groups.len() - 1
-            }),
-        };
-        previous = Some((bytes, at));
-        if let Some(g) = groups.get_mut(at) {
-            g.last = i;
-            g.indices.push(index);
-        }
-    }
-    Ok(groups)
+    let rows = converter.convert_columns(values).map_err(wrap)?;
+    Groups::of((0..rows.num_rows()).map(|row| rows.row(row).data()))
 }

@@ -245,6 +245,10 @@ impl Draft {
         Ok(draft)
     }
 
+    fn write(&mut self, chunks: &[Bytes]) -> io::Result<()> {
+        chunks.iter().try_for_each(|chunk| self.file.write_all(chunk))
+    }
+
     /// The same file for another place in the same directory.
     fn aimed_at(self, goal: PathBuf) -> Self {
         let mut draft = self;
@@ -512,27 +516,16 @@ struct FileSink {
 }
 
 impl FileSink {
-    async fn flush(&mut self) -> Result<()> {
-        let (root, chunks) = (self.root.clone(), std::mem::take(&mut self.pending));
+    /// Takes the draft, and what it hasn't got yet.
+    fn pending(&mut self) -> Result<(Draft, Vec<Bytes>)> {
         self.pending_bytes = 0;
-        let Some(mut draft) = self.draft.take() else {
-            return Err(Error::new(
+        let draft = self.draft.take().ok_or_else(|| {
+            Error::new(
                 Kind::StoreUnavailable,
                 "an earlier write to this data file failed; write it anew",
-            ));
-        };
-        let draft = blocking(move || {
-            for chunk in &chunks {
-                draft
-                    .file
-                    .write_all(chunk)
-                    .map_err(|e| root.err(&e, "writing a data file"))?;
-            }
-            Ok(draft)
-        })
-        .await?;
-        self.draft = Some(draft);
-        Ok(())
+            )
+        })?;
+        Ok((draft, std::mem::take(&mut self.pending)))
     }
 }
 
@@ -542,21 +535,26 @@ impl Sink for FileSink {
         self.pending_bytes += bytes.len();
         self.pending.push(bytes);
         if self.pending_bytes >= WRITE_BATCH {
-            self.flush().await?;
+            let (mut draft, chunks) = self.pending()?;
+            let root = self.root.clone();
+            let written = blocking(move || {
+                draft.write(&chunks).map_err(|e| root.err(&e, "writing a data file"))?;
+                Ok(draft)
+            });
+            self.draft = Some(written.await?);
         }
         Ok(())
     }
 
     async fn finish(mut self: Box<Self>) -> Result<()> {
-        self.flush().await?;
-        let (root, draft) = (self.root.clone(), self.draft.take());
+        let (mut draft, chunks) = self.pending()?;
+        let root = self.root.clone();
         blocking(move || {
-            draft.map_or(Ok(()), |draft| {
-                let synced = draft.file.sync_all();
-                synced
-                    .and_then(|()| draft.replace())
-                    .map_err(|e| root.err(&e, "finishing a data file"))
-            })
+            draft.write(&chunks).map_err(|e| root.err(&e, "writing a data file"))?;
+            let synced = draft.file.sync_all();
+            synced
+                .and_then(|()| draft.replace())
+                .map_err(|e| root.err(&e, "finishing a data file"))
         })
         .await
     }

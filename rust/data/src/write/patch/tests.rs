@@ -1,0 +1,256 @@
+//! Files whose columns get new values: rows, statistics and bounds of pages are those of the rows that they then have.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::compute::interleave_record_batch;
+use arrow::datatypes::DataType as A;
+use deltaplane_protocol::actions::Add;
+use deltaplane_protocol::deletion_vectors::Positions;
+use deltaplane_protocol::schema::{Primitive as P, StructType};
+use parquet::file::metadata::ParquetMetaData;
+use proptest::prelude::*;
+
+use super::super::copied::page_bounds;
+use super::super::pages::OldChunk;
+use super::super::plain::{Kind, Values};
+use crate::read::{FileRead, RawFile};
+use crate::testing::{Folder, file_read, schema, stats};
+use crate::{Compression, Patcher, ReadSpec, WriteSpec, cast_batch};
+
+const ROWS: usize = 45_000;
+const GROUP_ROWS: usize = 25_000;
+const COLUMNS: [(&str, P); 13] = [
+    ("i", P::Integer),
+    ("h", P::Short),
+    ("l", P::Long),
+    ("f", P::Float),
+    ("d", P::Double),
+    ("dt", P::Date),
+    ("ts", P::Timestamp),
+    ("d9", P::Decimal { precision: 9, scale: 2 }),
+    (
+        "d18",
+        P::Decimal {
+            precision: 18,
+            scale: 0,
+        },
+    ),
+    ("few", P::String),
+    ("many", P::String),
+    ("raw", P::Binary),
+    ("gaps", P::Long),
+];
+
+fn table() -> Arc<StructType> {
+    schema(&COLUMNS)
+}
+
+/// Rows that are told by numbers. The first four columns repeat, as does `few`.
+fn rows(numbers: impl Iterator<Item = i64> + Clone, s: &StructType) -> RecordBatch {
+    let scattered = || numbers.clone().map(|n| n * 7_919 % 100_003 - 50_000);
+    let few = || numbers.clone().map(|n| n * 31 % 97 - 40);
+    let decimals = |p, scale, values: Vec<i64>| {
+        let made = Decimal128Array::from_iter_values(values.into_iter().map(i128::from));
+        Arc::new(made.with_precision_and_scale(p, scale).unwrap()) as ArrayRef
+    };
+    let texts = |values: Vec<i64>| values.into_iter().map(|n| format!("text {n:+}")).collect::<Vec<_>>();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from_iter_values(few().map(|n| n as i32))),
+        Arc::new(Int16Array::from_iter_values(few().map(|n| n as i16))),
+        Arc::new(Int64Array::from_iter_values(few())),
+        Arc::new(Float32Array::from_iter_values(few().map(|n| n as f32 / 4.0))),
+        Arc::new(Float64Array::from_iter_values(scattered().map(|n| n as f64 / 8.0))),
+        Arc::new(Date32Array::from_iter_values(scattered().map(|n| n as i32))),
+        Arc::new(TimestampMicrosecondArray::from_iter_values(scattered()).with_timezone("UTC")),
+        decimals(9, 2, scattered().collect()),
+        decimals(18, 0, scattered().collect()),
+        Arc::new(StringArray::from(texts(few().collect()))),
+        Arc::new(StringArray::from(texts(scattered().collect()))),
+        Arc::new(BinaryArray::from_iter_values(texts(scattered().collect()))),
+        Arc::new(Int64Array::from_iter(scattered().map(|n| (n % 5 != 0).then_some(n)))),
+    ];
+    let named = COLUMNS.iter().map(|(name, _)| *name).zip(columns);
+    cast_batch(&RecordBatch::try_from_iter(named).unwrap(), s).unwrap()
+}
+
+struct Patched {
+    folder: Folder,
+    spec: WriteSpec,
+    old: Add,
+    new: Add,
+    expected: RecordBatch,
+}
+
+/// A file with new values, told by numbers, in these rows.
+fn patched(compression: Compression, at: &[u64], numbers: &[i64]) -> Patched {
+    let (folder, s) = (Folder::new(), table());
+    let mut spec = WriteSpec::new(s.clone(), Vec::new(), 0);
+    (spec.compression, spec.row_group_rows) = (compression, GROUP_ROWS);
+    let before = rows(0..ROWS as i64, &s);
+    let old = folder
+        .write_spec(spec.clone(), std::slice::from_ref(&before))
+        .unwrap()
+        .remove(0);
+    let values = rows(numbers.iter().copied(), &s);
+    let mut places: Vec<_> = (0..ROWS).map(|row| (0, row)).collect();
+    at.iter()
+        .enumerate()
+        .for_each(|(n, row)| places[*row as usize] = (1, n));
+    let expected = interleave_record_batch(&[&before, &values], &places).unwrap();
+    let new = deltaplane_store::block_on(async {
+        let names: Vec<_> = COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let patcher = Patcher::new(&folder.store, &spec, &names).unwrap().unwrap();
+        assert!(patcher.takes(&old).await.unwrap());
+        let mut picked = Positions::new();
+        at.iter().for_each(|row| picked.insert(*row));
+        let path = patcher.new_path(&old, 0).unwrap();
+        patcher.patch(&old, Some(&picked), &path, &values).await.unwrap()
+    });
+    Patched {
+        folder,
+        spec,
+        old,
+        new,
+        expected,
+    }
+}
+
+fn open(folder: &Folder, add: &Add) -> RawFile {
+    deltaplane_store::block_on(RawFile::open(&folder.store, &FileRead::of(add).unwrap())).unwrap()
+}
+
+fn check(of: &Patched) {
+    let read = ReadSpec::new(table(), Vec::new());
+    let found = of.folder.read(read, vec![file_read(&of.new)]).unwrap();
+    let found = arrow::compute::concat_batches(&found[0].schema(), &found).unwrap();
+    assert_eq!(found.columns(), of.expected.columns());
+    // Files that are written with these rows have the same statistics.
+    let whole = of
+        .folder
+        .write_spec(of.spec.clone(), std::slice::from_ref(&of.expected))
+        .unwrap();
+    assert_eq!(stats(&of.new), stats(&whole[0]));
+    let (made, whole) = (open(&of.folder, &of.new).footer, open(&of.folder, &whole[0]).footer);
+    for group in 0..made.num_row_groups() {
+        for (leaf, (name, _)) in COLUMNS.iter().enumerate() {
+            let (a, b) = (made.row_group(group).column(leaf), whole.row_group(group).column(leaf));
+            assert_eq!(a.statistics(), b.statistics(), "{name}");
+            check_pages(&made, group, leaf, &of.expected);
+        }
+    }
+}
+
+/// Bounds of pages hold all of their values.
+fn check_pages(footer: &ParquetMetaData, group: usize, leaf: usize, rows: &RecordBatch) {
+    let chunk = footer.row_group(group).column(leaf);
+    let kind = Kind::of(chunk.column_descr().physical_type()).unwrap();
+    let index = footer.page_index_for_row_group(group);
+    let (pages, bounds) = (
+        &index.offset_index(leaf).unwrap().page_locations,
+        index.column_index(leaf).unwrap(),
+    );
+    let total = chunk.num_values();
+    for (page, location) in pages.iter().enumerate() {
+        let end = pages.get(page + 1).map_or(total, |next| next.first_row_index);
+        let first = group * GROUP_ROWS + location.first_row_index as usize;
+        let column = rows
+            .column(leaf)
+            .slice(first, (end - location.first_row_index) as usize);
+        let Some(values) = Values::of(kind, &column) else {
+            continue;
+        };
+        let (min, max) = page_bounds(bounds, page);
+        for value in values.iter() {
+            assert!(kind.order(&min, value).is_le() && kind.order(value, &max).is_le());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn new_values_stand_between_the_old_ones(
+        at in proptest::collection::btree_set(0..ROWS as u64, 1..60),
+        seed in 0_i64..1_000_000,
+        zstd in any::<bool>(),
+    ) {
+        let at: Vec<_> = at.into_iter().collect();
+        let numbers: Vec<_> = (0..at.len() as i64).map(|n| seed + n * 17).collect();
+        check(&patched(if zstd { Compression::Zstd(1) } else { Compression::Uncompressed }, &at, &numbers));
+    }
+}
+
+#[test]
+fn bounds_that_are_replaced_are_no_bounds_any_more() {
+    let all = rows(0..ROWS as i64, &table());
+    let few: &Int64Array = all.column(2).as_primitive();
+    let many: &TimestampMicrosecondArray = all.column(6).as_primitive();
+    let (least, most) = (
+        *many.values().iter().min().unwrap(),
+        *many.values().iter().max().unwrap(),
+    );
+    let at: Vec<u64> = (0..ROWS)
+        .filter(|row| [-40, 56].contains(&few.value(*row)) || [least, most].contains(&many.value(*row)))
+        .map(|row| row as u64)
+        .collect();
+    // Rows in the middle of all.
+    let numbers = vec![50_000 * 100_003; at.len()];
+    check(&patched(Compression::Zstd(1), &at, &numbers));
+}
+
+#[test]
+fn pages_without_new_values_are_the_old_ones() {
+    let made = patched(Compression::Zstd(1), &[20_001, 20_005], &[3, 4]);
+    check(&made);
+    let (old, new) = (open(&made.folder, &made.old), open(&made.folder, &made.new));
+    let page = |file: &RawFile, add: &Add, leaf: usize, page: usize| {
+        let index = file.footer.page_index_for_row_group(0);
+        let location = index.offset_index(leaf).unwrap().page_locations[page].clone();
+        let bytes = std::fs::read(made.folder.path(&add.path)).unwrap();
+        let start = location.offset as usize;
+        bytes[start..start + location.compressed_page_size as usize].to_vec()
+    };
+    for (leaf, (name, _)) in COLUMNS.iter().enumerate().take(COLUMNS.len() - 1) {
+        assert_eq!(page(&old, &made.old, leaf, 0), page(&new, &made.new, leaf, 0), "{name}");
+        assert_ne!(page(&old, &made.old, leaf, 1), page(&new, &made.new, leaf, 1), "{name}");
+    }
+    // The dictionary has the new values already.
+    let begin = |file: &RawFile, leaf| file.footer.row_group(0).column(leaf).dictionary_page_offset();
+    assert!(begin(&old, 9).is_some() && begin(&new, 9).is_some());
+}
+
+/// Whether a chunk of a file that is compressed so takes a new value when files are compressed in another way.
+fn takes(compression: Compression, now: Compression, leaf: usize, new: &ArrayRef) -> bool {
+    let made = patched(compression, &[1], &[7]);
+    check(&made);
+    let file = open(&made.folder, &made.old);
+    let chunk = OldChunk {
+        input: deltaplane_store::block_on(file.fetch(0..made.old.size as u64)).unwrap(),
+        footer: file.footer,
+        group: 0,
+        leaf,
+    };
+    chunk.patched(now, &[1], new).unwrap().is_some()
+}
+
+#[test]
+fn what_is_compressed_in_another_way_is_encoded() {
+    let long: ArrayRef = Arc::new(Int64Array::from(vec![5]));
+    assert!(takes(Compression::Zstd(1), Compression::Zstd(3), 2, &long));
+    assert!(!takes(Compression::Snappy, Compression::Snappy, 2, &long));
+    assert!(!takes(Compression::Snappy, Compression::Zstd(1), 2, &long));
+}
+
+#[test]
+fn nulls_and_bounds_that_are_not_exact_are_encoded() {
+    let takes = |leaf, new: ArrayRef| takes(Compression::Zstd(1), Compression::Zstd(1), leaf, &new);
+    assert!(!takes(2, new_null_array(&A::Int64, 1)));
+    assert!(!takes(4, Arc::new(Float64Array::from(vec![f64::NAN]))));
+    assert!(!takes(12, Arc::new(Int64Array::from(vec![5]))));
+    let text = |text: String| Arc::new(StringArray::from(vec![text]));
+    assert!(!takes(10, text("z".repeat(100))));
+    assert!(takes(10, text(format!("text +{}", "1".repeat(100)))));
+}
