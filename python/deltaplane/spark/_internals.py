@@ -103,6 +103,20 @@ _STREAM_OBJECTS = {
 _QUERY_ID = "spark.sql.execution.root.id"
 _STREAM_ID = "sql.streaming.queryId"
 
+# What files must be like, whatever a session asks of Parquet files that aren't a table's; and files of tasks that failed never
+# leave the job's own folder.
+_FILES = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.sources.commitProtocolClass": _SOURCES + "SQLHadoopMapReduceCommitProtocol",
+    "spark.sql.parquet.output.committer.class": "org.apache.parquet.hadoop.ParquetOutputCommitter",
+}
+_COMMITTING = {
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+
 
 class NativeScanUnavailable(Exception):
     """This session can't run the native scan; the text says why."""
@@ -556,12 +570,15 @@ class Jvm:
         made = self._rule.rebalanced(self.seq(named), plan, size_bytes)
         return DataFrame(self.dataset.ofRows(session._jsparkSession, made), session)
 
-    def apart(self, frame: Any, settings: Mapping[str, str]) -> Any:
-        """The JVM's frame of the same rows in a session of its own, which has these settings and else those of the frame's."""
+    def parquet_writer(self, frame: Any, codec: str) -> Any:
+        """The JVM's writer of a frame's rows as files of a table; in a session of its own, so that the frame's keeps its settings."""
         session = frame.sparkSession._jsparkSession.cloneSession()
-        for key, value in settings.items():
+        for key, value in _FILES.items():
             session.conf().set(key, value)
-        return self.dataset.ofRows(session, frame._jdf.queryExecution().analyzed())
+        writer = self.dataset.ofRows(session, frame._jdf.queryExecution().analyzed()).write()
+        for key, value in {**_COMMITTING, "compression": codec}.items():
+            writer = writer.option(key, value)
+        return writer
 
     def has_subquery(self, filtered: Any) -> bool:
         """Whether the condition by which a frame was filtered last holds queries."""

@@ -23,21 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["files_by_spark"]
 
-# What files must be like, whatever the session asks of Parquet files that aren't a table's.
-_SETTINGS = {
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    "spark.sql.parquet.writeLegacyFormat": "false",
-    # Files of tasks that failed never leave the job's own folder.
-    "spark.sql.sources.commitProtocolClass": (
-        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
-    ),
-    "spark.sql.parquet.output.committer.class": "org.apache.parquet.hadoop.ParquetOutputCommitter",
-}
-_OPTIONS = {
-    "mapreduce.fileoutputcommitter.algorithm.version": "1",
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-}
 # VACUUM knows these folders: it looks at what tasks that weren't done left in them.
 _FOLDER = "spark-"
 _CODECS = {None: "zstd", "zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "uncompressed": "none"}
@@ -64,9 +49,8 @@ def files_by_spark(df: DataFrame, location: str, options: Mapping[str, str] | No
         return None
     partition_columns: list[str] = parsed["partition_columns"]
     folder = f"{_FOLDER}{uuid.uuid4()}"
-    writer = jvm.apart(df.select(*[quoted(field["name"]) for field in columns]), _SETTINGS).write()
-    for key, value in {**_OPTIONS, "compression": _CODECS[parsed["compression"]]}.items():
-        writer = writer.option(key, value)
+    codec = _CODECS[parsed["compression"]]
+    writer = jvm.parquet_writer(df.select(*[quoted(field["name"]) for field in columns]), codec)
     store = _native.RawStore.open(location, None)
     try:
         writer.partitionBy(jvm.strings(partition_columns)).parquet(f"{root}/{folder}")

@@ -17,8 +17,8 @@ use crate::checkpoint_file::ORDER_KEY;
 use crate::checkpoint_filter::Skipping;
 use crate::checkpoint_part::{FileActions, Part, Rows, Texts, part_column};
 use crate::listing::listed;
+use crate::live_groups::LiveGroups;
 use crate::sidecar_ranges::{self, SidecarFile, SidecarRange};
-use crate::standing_groups::LiveGroups;
 
 /// Columns that say what is in a file, and the structs among them.
 const DESCRIBING: &[&str] = &[

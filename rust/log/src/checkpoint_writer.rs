@@ -17,7 +17,8 @@ use crate::commit_reader::is_damage;
 use crate::last_checkpoint::{self, LastCheckpoint};
 use crate::listing::name_of;
 use crate::live_files::{InOrder, Target};
-use crate::standing_groups::{Base, GROUPS_KEY, LiveGroups};
+use crate::live_groups::{GROUPS_KEY, LiveGroups};
+use crate::standing_groups::Base;
 use crate::{Snapshot, now_ms};
 
 /// Logs from this size on are packed tighter. Below it, setting a Zstandard context up for each page of each column costs

@@ -26,6 +26,7 @@ mod history;
 mod last_checkpoint;
 mod listing;
 mod live_files;
+mod live_groups;
 mod log_facts;
 mod log_history;
 mod mapped_schema;

@@ -200,7 +200,7 @@ pub fn is_hidden(key: &str, partition_columns: &[String]) -> bool {
             && !part.starts_with(CHANGE_DIR.trim_end_matches('/'))
             && !part.starts_with("_delta_index")
             && !partition()
-            && !(part == UNDER_WAY && key.starts_with(SPARK_DIR))
+            && (part != UNDER_WAY || !key.starts_with(SPARK_DIR))
     };
     key.starts_with("metadata/") || key.split('/').any(hidden)
 }
