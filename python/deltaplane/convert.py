@@ -29,6 +29,7 @@ __all__ = [
     "FilesHere",
     "WouldConvert",
     "convert_to_deltalake",
+    "described",
     "partition_values_of",
 ]
 
@@ -182,7 +183,7 @@ class Conversion:
         job = _native.WriteJob.begin(self.location, self.options, schema, json.dumps(request))
         if dry_run:
             return WouldConvert(len(files), schema, tuple(field["name"] for field in partitions))
-        adds = reader.adopt(job.spec, _described(files, directories), len(files))
+        adds = reader.adopt(job.spec, described(files, directories), len(files))
         # A job that fails is never aborted here: that would delete its files, which are the user's.
         try:
             job.commit(adds)
@@ -264,7 +265,7 @@ def partition_values_of(path: str, partitions: list[dict[str, Any]], *, hive: bo
     return values
 
 
-def _described(files: list[str], directories: Mapping[str, Mapping[str, str | None]]) -> Iterator[str]:
+def described(files: list[str], directories: Mapping[str, Mapping[str, str | None]]) -> Iterator[str]:
     """Each file with its partition values, as `_native.adopt_files` takes it."""
     texts = {directory: json.dumps(values) for directory, values in directories.items()}
     for path in files:

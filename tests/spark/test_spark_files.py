@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from deltaplane import DeltaTable, write_deltalake
+from deltaplane import DeltaTable, WriterProperties, write_deltalake
 from deltaplane import spark as dp
 from spark.test_write import log
 
@@ -69,9 +69,11 @@ def test_files_are_what_our_own_would_be(spark: SparkSession, path: str, tmp_pat
     ours = str(tmp_path / "ours")
     dp.write(rows(spark), ours, target_file_size=1 << 30)
     assert not is_by_spark(ours)
-    by_first = lambda add: json.loads(add["stats"])["minValues"]["id"]  # noqa: E731
-    found, expected = (sorted(adds(where), key=by_first) for where in (path, ours))
-    assert [json.loads(add["stats"]) for add in found] == [json.loads(add["stats"]) for add in expected]
+    found, expected = (
+        sorted((json.loads(add["stats"]) for add in adds(where)), key=lambda stats: stats["minValues"]["id"])
+        for where in (path, ours)
+    )
+    assert found == expected
     assert DeltaTable(path).schema() == DeltaTable(ours).schema()
     read, of_ours = (DeltaTable(where).to_pyarrow_table().sort_by("id") for where in (path, ours))
     assert read.drop_columns(["ratio"]) == of_ours.drop_columns(["ratio"])
@@ -152,16 +154,15 @@ def one_column() -> Any:
 def test_codecs(spark: SparkSession, path: str) -> None:
     import pyarrow.parquet as pq
 
-    for version, (codec, seen) in enumerate([("SNAPPY", "SNAPPY"), ("GZIP", "GZIP"), ("UNCOMPRESSED", "UNCOMPRESSED")]):
-        dp.write(rows(spark), path, writer_properties=dp_properties(codec))
+    asked = [
+        (WriterProperties(compression="SNAPPY"), "SNAPPY"),
+        (WriterProperties(compression="GZIP"), "GZIP"),
+        (WriterProperties(compression="UNCOMPRESSED"), "UNCOMPRESSED"),
+    ]
+    for version, (properties, seen) in enumerate(asked):
+        dp.write(rows(spark), path, writer_properties=properties)
         file = pq.ParquetFile(Path(path, adds(path, version)[0]["path"]))
         assert file.metadata.row_group(0).column(0).compression == seen
-
-
-def dp_properties(codec: str) -> Any:
-    from deltaplane import WriterProperties
-
-    return WriterProperties(compression=codec)  # type: ignore[arg-type]
 
 
 def test_a_frame_that_fails_leaves_nothing(spark: SparkSession, path: str) -> None:

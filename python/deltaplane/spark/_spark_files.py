@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.convert import partition_values_of
+from deltaplane.convert import described, partition_values_of
 from deltaplane.spark._internals import Jvm, NativeScanUnavailable
 from deltaplane.spark._schema import quoted
 
@@ -57,7 +57,8 @@ def files_by_spark(df: DataFrame, location: str, options: Mapping[str, str] | No
         files = sorted(found[0] for found in store.list_all(folder))
         if root.startswith("file:"):
             _settle(root.removeprefix("file://"), files)
-        adds = _native.adopt_files(location, None, spec, list(_described(files, partition_columns, columns)))
+        described_files = list(described(files, _partitions(files, partition_columns, columns)))
+        adds = _native.adopt_files(location, None, spec, described_files)
     except BaseException:
         store.delete_all([found[0] for found in store.list_all(folder)])
         raise
@@ -153,13 +154,14 @@ def _directory(location: str) -> str | None:
     return location.rstrip("/") if location.startswith("hdfs://") else None
 
 
-def _described(files: Sequence[str], by: Sequence[str], columns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Each file with the partition values that its directories tell, as `_native.adopt_files` takes it."""
-    named = {column["name"]: column for column in columns}
-    partitions = [dict(named[name]) for name in by]
-    for file in files:
-        values = partition_values_of(file.partition("/")[2], partitions, hive=True)
-        yield json.dumps({"path": file, "partitionValues": values})
+def _partitions(
+    files: Sequence[str], by: Sequence[str], columns: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, str | None]]:
+    """The partition values that directories below a write's folder tell."""
+    named = {column["name"]: dict(column) for column in columns}
+    some = {file.rpartition("/")[0]: file.partition("/")[2] for file in files}
+    partitions = [named[name] for name in by]
+    return {folder: partition_values_of(path, partitions, hive=True) for folder, path in some.items()}
 
 
 def _settle(root: str, files: Sequence[str]) -> None:

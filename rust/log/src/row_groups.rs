@@ -1,8 +1,6 @@
 //! A Parquet file of the log while it is written, a row group at a time: new ones from rows, others copied from a file that
 //! has them already, as they stand. Called by the checkpoint's file, which says which columns there are.
 
-use std::io::Read;
-
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use bytes::{Buf, Bytes};
@@ -148,6 +146,14 @@ impl Standing<'_> {
         group.and_then(|g| u64::try_from(g.num_rows()).ok()).unwrap_or(0)
     }
 
+    /// The bytes from this place of the file on.
+    fn rest_from(&self, start: u64) -> Result<Bytes> {
+        let rest = usize::try_from(start.wrapping_sub(self.start)).ok();
+        let rest = rest.filter(|at| *at <= self.bytes.len());
+        let rest = rest.ok_or_else(|| ParquetError::EOF(format!("the row group has no byte at {start}")))?;
+        Ok(self.bytes.slice(rest..))
+    }
+
     fn metadata(&self) -> Result<&RowGroupMetaData> {
         let found = self.footer.row_groups().get(self.group);
         found.ok_or_else(|| ParquetError::General(format!("there is no row group {}", self.group)))
@@ -182,21 +188,12 @@ impl ChunkReader for Standing<'_> {
     type T = bytes::buf::Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        let rest = usize::try_from(start.wrapping_sub(self.start)).ok();
-        let rest = rest.filter(|at| *at <= self.bytes.len());
-        let rest = rest.ok_or_else(|| ParquetError::EOF(format!("the row group has no byte at {start}")))?;
-        Ok(self.bytes.slice(rest..).reader())
+        self.rest_from(start).map(Buf::reader)
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        let mut bytes = Vec::with_capacity(length);
-        self.get_read(start)?.take(length as u64).read_to_end(&mut bytes)?;
-        match bytes.len() == length {
-            true => Ok(bytes.into()),
-            false => Err(ParquetError::EOF(format!(
-                "the row group ends before byte {}",
-                start + length as u64
-            ))),
-        }
+        let rest = self.rest_from(start)?;
+        let found = (length <= rest.len()).then(|| rest.slice(..length));
+        found.ok_or_else(|| ParquetError::EOF(format!("the row group ends before byte {}", start + length as u64)))
     }
 }
