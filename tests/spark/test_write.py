@@ -156,6 +156,25 @@ def test_inherited_column_metadata_is_left_out(spark: SparkSession, path: str) -
     assert field["metadata"] == {"comment": "kept", "unit": "EUR"}
 
 
+def test_rows_of_few_tasks_are_written_by_them(spark: SparkSession, path: str) -> None:
+    """A shuffle is made where it spares files: many tasks, or rows that come out of a shuffle anyway."""
+    tasks = {
+        "of a range": (spark.range(0, 900, 1, 2), 6),
+        "in memory": (spark.createDataFrame([(i,) for i in range(900)], "id long").coalesce(2), 6),
+        "many": (spark.range(0, 900, 1, 9), 3),
+        "joined": (spark.range(0, 900, 1, 2).join(spark.range(900).hint("merge"), "id"), 3),
+        "alike": (spark.range(900).distinct(), 3),
+    }
+    for name, (frame, files) in tasks.items():
+        there = f"{path} {name}"
+        dp.write(frame.selectExpr("id", "id % 3 AS p"), there, partition_by="p")
+        assert len(DeltaTable(there).file_uris()) == files, name
+        again = f"{path} {name} again"
+        dp.write(dp.read(spark, there), again, partition_by="p")
+        assert ids(spark, again) == list(range(900))
+        assert len(DeltaTable(again).file_uris()) <= 2 * files, name
+
+
 def test_optimised_writes_leave_few_files(spark: SparkSession, path: str) -> None:
     scattered = spark.range(0, 4000, 1, 8).selectExpr("id", "id % 3 AS p")
     dp.write(scattered, path, partition_by="p", rebalance=False)

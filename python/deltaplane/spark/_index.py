@@ -232,7 +232,7 @@ class DeltaplaneFileIndex:
         Exact for the partition filters, which Spark doesn't apply again; the others it applies to the rows.
         """
         snapshot = self._snapshot()
-        filters = [*_texts(partition_filters), *_texts(data_filters)]
+        filters = [*self._jvm.filter_texts(partition_filters), *self._jvm.filter_texts(data_filters)]
         by_job = self._jobs.take(snapshot)
         plan = self._planned(snapshot, filters, by_job)
         directories = self._jvm.partition_directories(plan.blob)
@@ -255,7 +255,7 @@ class DeltaplaneFileIndex:
             snapshot = self._snapshot()
             if self._jobs.take(snapshot):
                 return None
-            texts = _texts(filters)
+            texts = self._jvm.filter_texts(filters)
             counts = self._jvm.estimates_rows()
             zone = self._jvm.time_zone()
             plan = _native.spark_plan(snapshot, self._template, texts, zone, self._files, counts)
@@ -340,16 +340,3 @@ class _PreparedIndex(DeltaplaneFileIndex):
         if plan is None or snapshot.version != self._version or {*filters} != self._filters:
             return super()._planned(snapshot, filters, by_job)
         return plan
-
-
-def _texts(expressions: Any) -> list[str]:
-    """Catalyst expressions as their JSON; one that can't say itself in JSON can't prune."""
-    from py4j.protocol import Py4JError
-
-    texts = []
-    for i in range(expressions.size()):
-        try:
-            texts.append(expressions.apply(i).toJSON())
-        except Py4JError:
-            continue
-    return texts

@@ -91,7 +91,10 @@ _OBJECTS = {
     "node_converter": "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter",
     "predicates": _EXPRESSIONS + "Predicate",
     "subqueries": _EXPRESSIONS + "SubqueryExpression",
+    "tree_pattern": "org.apache.spark.sql.catalyst.trees.TreePattern",
 }
+# What knows its tasks from the plan.
+_SCANS = {"FileSourceScanExec", "LocalTableScanExec", "RangeExec", "RDDScanExec", "ExternalRDDScanExec"}
 _DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
 # What a stream needs beside them.
 _STREAM_CLASSES = {"offset": _EXECUTION + "runtime.SerializedOffset", "read_limit": _STREAMS + "ReadLimit"}
@@ -182,6 +185,13 @@ def _items(seq: Any) -> Iterator[Any]:
     return map(seq.apply, range(seq.size()))
 
 
+def _nodes(plan: Any) -> Iterator[Any]:
+    """A plan and all below it."""
+    yield plan
+    for child in _items(plan.children()):
+        yield from _nodes(child)
+
+
 class Jvm:
     """Handles to one JVM's classes: a handle costs a twentieth of a look-up by name at each call."""
 
@@ -193,6 +203,7 @@ class Jvm:
             setattr(self, name, self._load(full_name))
         for name, full_name in _OBJECTS.items():
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
+        self._query = self.tree_pattern.PLAN_EXPRESSION()
         self._evaluator, self._values = self._handles()
         self._index_class, self._rule = self._compiled()
         self._defaults: list[Any] | None = None
@@ -418,6 +429,23 @@ class Jvm:
         found: str | None = spark._jsparkSession.sparkContext().getLocalProperty(_QUERY_ID)
         return found
 
+    def filter_texts(self, filters: Any) -> list[str]:
+        """Catalyst's filters as their JSON; one that can't say itself in JSON can't prune.
+
+        Nor can one with a query inside, whose whole plan would be its JSON: tens of milliseconds for a join's other side.
+        """
+        from py4j.protocol import Py4JError
+
+        texts = []
+        for one in _items(filters):
+            if one.containsPattern(self._query):
+                continue
+            try:
+                texts.append(one.toJSON())
+            except Py4JError:
+                continue
+        return texts
+
     def conditions(self, filters: Any) -> list[Condition]:
         """Catalyst's filters as Spark writes them."""
         return [
@@ -569,6 +597,17 @@ class Jvm:
         session = frame.sparkSession
         made = self._rule.rebalanced(self.seq(named), plan, size_bytes)
         return DataFrame(self.dataset.ofRows(session._jsparkSession, made), session)
+
+    def tasks_of(self, frame: Any) -> int | None:
+        """How many tasks evaluate a frame; None where only running it tells, or asking a source."""
+        plan = frame._jdf.queryExecution().executedPlan()
+        for node in _nodes(plan):
+            of = node.getClass()
+            # Adaptive plans are leaves too: their shuffles would run.
+            unknown = node.children().isEmpty() and of.getSimpleName() not in _SCANS
+            if unknown or of.getPackageName().endswith(".exchange"):
+                return None
+        return int(plan.execute().getNumPartitions())
 
     def parquet_writer(self, frame: Any, codec: str) -> Any:
         """The JVM's writer of a frame's rows as files of a table; in a session of its own, so that the frame's keeps its settings."""

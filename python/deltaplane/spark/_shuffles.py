@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["in_bins", "rebalanced"]
 
+# Files that a partition may get from one write without a shuffle.
+_FEW_TASKS = 8
 _BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
 
 
@@ -38,14 +40,23 @@ def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     except NativeScanUnavailable:
         found = None
     # Without the JVM at hand it is Spark's own size of partitions.
-    return rebalanced(df, columns) if found is None else found
+    return _shuffled(df, columns) if found is None else found
 
 
 def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Rows of a partition side by side: adaptive execution joins small partitions and splits large ones.
 
+    The frame as it is where it has so few tasks that each partition gets few files anyway: a shuffle costs a third of a write.
     A column that the frame lacks is the same in every row.
     """
+    try:
+        tasks = Jvm.of(df.sparkSession).tasks_of(df)
+    except NativeScanUnavailable:
+        tasks = None
+    return df if tasks is not None and tasks <= _FEW_TASKS else _shuffled(df, columns)
+
+
+def _shuffled(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     from pyspark.sql import functions as F
 
     there = {name.lower() for name in df.columns}

@@ -150,8 +150,9 @@ def write(
         target_file_size: bytes, about, of one data file.
         writer_properties: codec and row groups of the files.
         max_commit_retries: how often a lost race is tried again.
-        rebalance: for partitioned tables, shuffle the rows so that each partition gets few files. Spark splits
-            partitions that are large. False keeps the frame's own tasks, of which each writes to each partition it meets.
+        rebalance: for partitioned tables, shuffle the rows so that each partition gets few files, where the frame is evaluated
+            by more than eight tasks. Spark splits partitions that are large. False keeps the frame's own tasks, of which each
+            writes to each partition it meets.
         optimize_write: shuffle the rows, also of tables without partitions, so that each task writes a file of about the bytes
             that the session's `spark.databricks.delta.optimizeWrite.binSize` says (512 MiB, before compression). None: as the
             session's `spark.databricks.delta.optimizeWrite.enabled` says, else the table's

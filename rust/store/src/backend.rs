@@ -196,6 +196,9 @@ pub trait Sink: Send {
     async fn abort(self: Box<Self>) -> Result<()>;
 }
 
+/// The table's directory whose files readers find by listing it.
+pub(crate) const LOG_DIR: &str = "_delta_log";
+
 /// `dir` and `name` as one key; the root directory is the empty string.
 pub(crate) fn join_key(dir: &str, name: &str) -> String {
     match dir.trim_matches('/') {

@@ -16,10 +16,9 @@ use uuid::Uuid;
 
 use super::dynamo_items::{Claim, Entry, Items};
 use super::objects::Objects;
-use crate::backend::{Backend, Level, Listing, ObjectInfo, PutOutcome, Sink, join_key};
+use crate::backend::{Backend, LOG_DIR, Level, Listing, ObjectInfo, PutOutcome, Sink, join_key};
 
-/// The directory whose commits the items are about; their temporary files' names are relative to it.
-const LOG_DIR: &str = "_delta_log";
+
 /// Digits of a version in a commit's name.
 const DIGITS: usize = 20;
 /// Looks at a commit whose temporary file went meanwhile: whoever takes it away has copied it before.

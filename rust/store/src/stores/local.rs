@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use deltaplane_error::{Error, Kind, Result};
+use deltaplane_error::{Error, Result};
 use futures::{StreamExt, stream};
 use object_store::ObjectStore;
-use uuid::Uuid;
 
 use super::Spec;
+use super::local_dirs::Dirs;
+use super::local_draft::{Draft, FileSink};
 use super::local_objects::{LocalObjects, read_at};
 use super::local_root::{Root, etag, modified_ms};
 use crate::backend::{Backend, Level, Listing, Near, ObjectInfo, PutKept, PutOutcome, Sink, join_key};
@@ -38,17 +39,17 @@ const FIRST_BATCH: usize = 16;
 const QUICK_BYTES: u64 = 64 << 10;
 /// Files that are read in no more than a moment.
 const NEAR_BYTES: usize = 1 << 20;
-/// Bytes gathered before a write goes to the disk.
-const WRITE_BATCH: usize = 1 << 20;
 
 fn open(location: &Location, _: &Options) -> Result<Arc<dyn Backend>> {
     Ok(Arc::new(Local {
         root: Root::new(location.path()),
+        dirs: Arc::default(),
     }))
 }
 
 struct Local {
     root: Root,
+    dirs: Arc<Dirs>,
 }
 
 impl Local {
@@ -186,128 +187,10 @@ fn infos(root: &Root, dir: &str, names: &[String]) -> Result<Vec<ObjectInfo>> {
     Ok(found)
 }
 
-/// Flushes a directory's entries. A no-op where directories can't be opened or synced.
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    match File::open(dir)?.sync_all() {
-        Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {}
-        done => return done,
-    }
-    let _ = dir;
-    Ok(())
-}
-
-/// Makes a directory and its missing parents, each of them durable in its own parent.
-fn create_dirs(dir: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> = dir.ancestors().take_while(|d| !d.exists()).collect();
-    fs::create_dir_all(dir)?;
-    for made in missing {
-        if let Some(parent) = made.parent() {
-            sync_dir(parent)?;
-        }
-    }
-    Ok(())
-}
-
-/// A file under a hidden name in the directory of its goal; removed unless it is moved there.
-struct Draft {
-    file: File,
-    path: PathBuf,
-    goal: PathBuf,
-    moved: bool,
-}
-
-impl Draft {
-    fn new(goal: PathBuf) -> io::Result<Self> {
-        let dir = goal.parent().unwrap_or(Path::new("/"));
-        // Not named after the goal: the goal's name may be as long as the system allows.
-        let path = dir.join(format!(".{}.tmp", Uuid::new_v4()));
-        let open = || File::options().write(true).create_new(true).open(&path);
-        let file = match open() {
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                create_dirs(dir)?;
-                open()?
-            }
-            opened => opened?,
-        };
-        Ok(Draft {
-            file,
-            path,
-            goal,
-            moved: false,
-        })
-    }
-
-    fn written(goal: PathBuf, bytes: &[u8]) -> io::Result<Self> {
-        let mut draft = Draft::new(goal)?;
-        draft.file.write_all(bytes)?;
-        draft.file.sync_all()?;
-        Ok(draft)
-    }
-
-    fn write(&mut self, chunks: &[Bytes]) -> io::Result<()> {
-        chunks.iter().try_for_each(|chunk| self.file.write_all(chunk))
-    }
-
-    /// The same file for another place in the same directory.
-    fn aimed_at(self, goal: PathBuf) -> Self {
-        let mut draft = self;
-        draft.goal = goal;
-        draft
-    }
-
-    fn sync_goal_dir(&self) -> io::Result<()> {
-        sync_dir(self.goal.parent().unwrap_or(Path::new("/")))
-    }
-
-    /// Puts the file in its place, over whatever is there.
-    fn replace(mut self) -> io::Result<()> {
-        fs::rename(&self.path, &self.goal)?;
-        self.moved = true;
-        self.sync_goal_dir()
-    }
-
-    /// Puts the file in its place if that is free, else gives it back. A hard link is the one call that does so in
-    /// one step on every Unix file system, network ones included.
-    fn link(self) -> io::Result<Option<Self>> {
-        match fs::hard_link(&self.path, &self.goal) {
-            Ok(()) => {}
-            // A network file system repeats a call whose answer was lost: the second try then
-            // finds the first one's link. Two names on our own file prove that it is ours.
-            Err(e) if e.kind() == ErrorKind::AlreadyExists && !self.has_two_names() => {
-                return Ok(Some(self));
-            }
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(e),
-        }
-        self.sync_goal_dir()?;
-        Ok(None)
-    }
-
-    fn has_two_names(&self) -> bool {
-        #[cfg(unix)]
-        return self
-            .file
-            .metadata()
-            .is_ok_and(|m| std::os::unix::fs::MetadataExt::nlink(&m) > 1);
-        #[cfg(not(unix))]
-        false
-    }
-}
-
 /// A draft whose name was taken: synced, and as good for the next name.
 struct Loser {
     draft: Draft,
     bytes: Bytes,
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if !self.moved {
-            // A leftover hidden file does no harm.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
 }
 
 #[async_trait]
@@ -488,14 +371,7 @@ impl Backend for Local {
 
     async fn upload(&self, key: &str) -> Result<Box<dyn Sink>> {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
-        let at = root.clone();
-        let draft = blocking(move || Draft::new(path).map_err(|e| at.err(&e, "creating a data file"))).await?;
-        Ok(Box::new(FileSink {
-            draft: Some(draft),
-            root,
-            pending: Vec::new(),
-            pending_bytes: 0,
-        }))
+        Ok(Box::new(FileSink::create(path, root, self.dirs.clone()).await?))
     }
 }
 
@@ -503,98 +379,5 @@ fn unbatched(batch: Result<Vec<ObjectInfo>>) -> stream::BoxStream<'static, Resul
     match batch {
         Ok(infos) => stream::iter(infos.into_iter().map(Ok)).boxed(),
         Err(e) => stream::iter([Err(e)]).boxed(),
-    }
-}
-
-/// A data file under way. Its name appears when it is whole.
-struct FileSink {
-    /// Absent while a write has it, and after a write failed.
-    draft: Option<Draft>,
-    root: Root,
-    pending: Vec<Bytes>,
-    pending_bytes: usize,
-}
-
-impl FileSink {
-    /// Takes the draft, and what it hasn't got yet.
-    fn pending(&mut self) -> Result<(Draft, Vec<Bytes>)> {
-        self.pending_bytes = 0;
-        let draft = self.draft.take().ok_or_else(|| {
-            Error::new(
-                Kind::StoreUnavailable,
-                "an earlier write to this data file failed; write it anew",
-            )
-        })?;
-        Ok((draft, std::mem::take(&mut self.pending)))
-    }
-}
-
-#[async_trait]
-impl Sink for FileSink {
-    async fn write(&mut self, bytes: Bytes) -> Result<()> {
-        self.pending_bytes += bytes.len();
-        self.pending.push(bytes);
-        if self.pending_bytes >= WRITE_BATCH {
-            let (mut draft, chunks) = self.pending()?;
-            let root = self.root.clone();
-            let written = blocking(move || {
-                draft.write(&chunks).map_err(|e| root.err(&e, "writing a data file"))?;
-                Ok(draft)
-            });
-            self.draft = Some(written.await?);
-        }
-        Ok(())
-    }
-
-    async fn finish(mut self: Box<Self>) -> Result<()> {
-        let (mut draft, chunks) = self.pending()?;
-        let root = self.root.clone();
-        blocking(move || {
-            draft.write(&chunks).map_err(|e| root.err(&e, "writing a data file"))?;
-            let synced = draft.file.sync_all();
-            synced
-                .and_then(|()| draft.replace())
-                .map_err(|e| root.err(&e, "finishing a data file"))
-        })
-        .await
-    }
-
-    async fn abort(self: Box<Self>) -> Result<()> {
-        // Dropping the draft removes its file.
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn links_once_and_leaves_no_draft() {
-        let dir = tempfile::tempdir().unwrap();
-        let goal = dir.path().join("a/b/0.json");
-        let put = |text: &str| Draft::written(goal.clone(), text.as_bytes()).unwrap().link().unwrap();
-        assert!(put("one").is_none());
-        assert!(put("two").is_some());
-        assert_eq!(fs::read(&goal).unwrap(), b"one");
-        let left: Vec<_> = fs::read_dir(goal.parent().unwrap()).unwrap().collect();
-        assert_eq!(left.len(), 1);
-    }
-
-    #[test]
-    fn a_lost_answer_of_our_own_link_is_a_win() {
-        let dir = tempfile::tempdir().unwrap();
-        let goal = dir.path().join("0.json");
-        let draft = Draft::written(goal.clone(), b"x").unwrap();
-        fs::hard_link(&draft.path, &goal).unwrap();
-        assert!(draft.link().unwrap().is_none());
-    }
-
-    #[test]
-    fn a_dropped_draft_removes_its_file() {
-        let dir = tempfile::tempdir().unwrap();
-        drop(Draft::written(dir.path().join("x"), b"x").unwrap());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

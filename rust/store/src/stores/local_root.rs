@@ -9,6 +9,7 @@ use std::time::UNIX_EPOCH;
 
 use deltaplane_error::{Error, Kind, Result};
 
+use crate::backend::LOG_DIR;
 use crate::error;
 
 /// The table's directory.
@@ -19,6 +20,16 @@ impl Root {
     /// The directory at this path, which needn't exist.
     pub(super) fn new(path: &str) -> Self {
         Root(Arc::from(Path::new(path)))
+    }
+
+    /// The directory.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether a file is one of the log's, whose names readers find by listing; others a commit or a checkpoint tells.
+    pub(super) fn is_of_log(&self, file: &Path) -> bool {
+        file.strip_prefix(&self.0).is_ok_and(|key| key.starts_with(LOG_DIR))
     }
 
     /// A key's file. Parts are literal file names; `..` would leave the table.

@@ -11,6 +11,8 @@ mod hdfs;
 mod hdfs_errors;
 mod http;
 mod local;
+mod local_dirs;
+mod local_draft;
 mod local_objects;
 mod local_root;
 mod memory;

@@ -1,0 +1,189 @@
+//! Directories of a local table, made and made durable: those who wait for the same one share a call of the system.
+//! Knows no files. Called by `local_draft`.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Directories of which is remembered that they are durable; beyond it, it is found out anew.
+const REMEMBERED: usize = 1 << 16;
+
+/// Flushes a directory's entries. A no-op where directories can't be opened or synced.
+pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    match File::open(dir)?.sync_all() {
+        Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {}
+        done => return done,
+    }
+    let _ = dir;
+    Ok(())
+}
+
+/// Makes a directory and its missing parents, each of them durable in its own parent.
+pub(super) fn create_dirs(dir: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = dir.ancestors().take_while(|d| !d.exists()).collect();
+    fs::create_dir_all(dir)?;
+    for made in missing {
+        if let Some(parent) = made.parent() {
+            sync_dir(parent)?;
+        }
+    }
+    Ok(())
+}
+
+/// The directories of one table's data files.
+#[derive(Default)]
+pub(super) struct Dirs {
+    /// Those whose own entries are on the disk.
+    durable: Mutex<HashSet<PathBuf>>,
+    turns: Mutex<HashMap<PathBuf, Arc<Turn>>>,
+}
+
+impl Dirs {
+    /// Makes a directory of the table; [`Dirs::settle`] then makes it durable, together with what is put into it.
+    pub(super) fn create(&self, root: &Path, dir: &Path) -> io::Result<()> {
+        if !root.exists() {
+            create_dirs(root)?;
+        }
+        let mut durable = lock(&self.durable);
+        for missing in dir.ancestors().take_while(|d| *d != root && !d.exists()) {
+            durable.remove(missing);
+        }
+        drop(durable);
+        fs::create_dir_all(dir)
+    }
+
+    /// Makes a directory's entries durable, and its own and its parents' up to the table's root.
+    pub(super) fn settle(&self, root: &Path, dir: &Path) -> io::Result<()> {
+        self.sync(dir)?;
+        for inner in dir.ancestors().take_while(|d| *d != root) {
+            // Whoever made it may not have come to this yet.
+            if lock(&self.durable).contains(inner) {
+                break;
+            }
+            let Some(parent) = inner.parent() else { break };
+            self.sync(parent)?;
+            let mut durable = lock(&self.durable);
+            if durable.len() >= REMEMBERED {
+                durable.clear();
+            }
+            durable.insert(inner.to_owned());
+        }
+        Ok(())
+    }
+
+    fn sync(&self, dir: &Path) -> io::Result<()> {
+        let turn = lock(&self.turns).entry(dir.to_owned()).or_default().clone();
+        let synced = turn.pass(|| sync_dir(dir));
+        let mut turns = lock(&self.turns);
+        // The map's and this one.
+        if Arc::strong_count(&turn) == 2 {
+            turns.remove(dir);
+        }
+        synced
+    }
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The calls for one directory: one does for all who have asked before it began.
+#[derive(Default)]
+struct Turn {
+    asked: AtomicU64,
+    done: Mutex<Done>,
+}
+
+#[derive(Default)]
+struct Done {
+    /// Who asked before this one has had a call.
+    upto: u64,
+    /// How the last call that failed did: its error is told to all whom it was for, since the system tells it once.
+    failed: Option<(u64, ErrorKind, String)>,
+}
+
+impl Turn {
+    fn pass(&self, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let mine = self.asked.fetch_add(1, Ordering::SeqCst);
+        let mut done = lock(&self.done);
+        if mine < done.upto {
+            return match &done.failed {
+                Some((upto, kind, what)) if mine < *upto => Err(io::Error::new(*kind, what.clone())),
+                _ => Ok(()),
+            };
+        }
+        let upto = self.asked.load(Ordering::SeqCst);
+        let synced = call();
+        done.upto = upto;
+        if let Err(e) = &synced {
+            done.failed = Some((upto, e.kind(), e.to_string()));
+        }
+        synced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Of `threads` that ask while a call is under way: how many calls there are, and how many hear of a failure.
+    fn calls(threads: usize, fails: bool) -> (u64, usize) {
+        let (turn, made) = (Turn::default(), AtomicU64::new(0));
+        let barrier = Barrier::new(2);
+        let call = || {
+            let first = made.fetch_add(1, Ordering::SeqCst) == 0;
+            if first {
+                barrier.wait();
+                while turn.asked.load(Ordering::SeqCst) <= threads as u64 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            if fails && !first {
+                Err(io::Error::other("no"))
+            } else {
+                Ok(())
+            }
+        };
+        let failed = thread::scope(|scope| {
+            let first = scope.spawn(|| turn.pass(call));
+            barrier.wait();
+            let others: Vec<_> = (0..threads).map(|_| scope.spawn(|| turn.pass(call))).collect();
+            first.join().unwrap().unwrap();
+            others.into_iter().map(|t| t.join().unwrap()).filter(Result::is_err).count()
+        });
+        (made.load(Ordering::SeqCst), failed)
+    }
+
+    #[test]
+    fn those_who_wait_share_one_call_that_began_after_they_asked() {
+        assert_eq!(calls(8, false), (2, 0));
+    }
+
+    #[test]
+    fn a_failure_is_told_to_all_whom_the_call_was_for() {
+        assert_eq!(calls(8, true), (2, 8));
+    }
+
+    #[test]
+    fn a_directory_that_is_made_again_is_made_durable_again() {
+        let root = tempfile::tempdir().unwrap();
+        let (dirs, dir) = (Dirs::default(), root.path().join("a=1/b=2"));
+        dirs.create(root.path(), &dir).unwrap();
+        assert!(lock(&dirs.durable).is_empty());
+        dirs.settle(root.path(), &dir).unwrap();
+        assert_eq!(lock(&dirs.durable).len(), 2);
+        fs::remove_dir(&dir).unwrap();
+        dirs.create(root.path(), &dir).unwrap();
+        assert_eq!(*lock(&dirs.durable), [root.path().join("a=1")].into());
+        assert!(lock(&dirs.turns).is_empty());
+    }
+}

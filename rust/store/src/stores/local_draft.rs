@@ -1,0 +1,242 @@
+//! Files of a local table while they are written: under hidden names, then durable and in their places.
+//! Owns the order of flushes and names. Called by `local`.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use deltaplane_error::{Error, Kind, Result};
+use uuid::Uuid;
+
+use super::local_dirs::{Dirs, create_dirs, sync_dir};
+use super::local_root::Root;
+use crate::backend::Sink;
+use crate::runtime::blocking;
+
+/// Bytes gathered before a write goes to the disk.
+const WRITE_BATCH: usize = 1 << 20;
+
+/// A file under a hidden name in the directory of its goal; removed unless it is moved there.
+pub(super) struct Draft {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+    pub(super) goal: PathBuf,
+    moved: bool,
+}
+
+impl Draft {
+    /// A new one, in a directory that is made and durable.
+    pub(super) fn new(goal: PathBuf) -> io::Result<Self> {
+        Draft::within(goal, create_dirs)
+    }
+
+    fn within(goal: PathBuf, create: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<Self> {
+        let dir = goal.parent().unwrap_or(Path::new("/"));
+        // Not named after the goal: the goal's name may be as long as the system allows.
+        let path = dir.join(format!(".{}.tmp", Uuid::new_v4()));
+        let open = || File::options().write(true).create_new(true).open(&path);
+        let file = match open() {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                create(dir)?;
+                open()?
+            }
+            opened => opened?,
+        };
+        Ok(Draft {
+            file,
+            path,
+            goal,
+            moved: false,
+        })
+    }
+
+    pub(super) fn written(goal: PathBuf, bytes: &[u8]) -> io::Result<Self> {
+        let mut draft = Draft::new(goal)?;
+        draft.file.write_all(bytes)?;
+        draft.file.sync_all()?;
+        Ok(draft)
+    }
+
+    pub(super) fn write(&mut self, chunks: &[Bytes]) -> io::Result<()> {
+        chunks.iter().try_for_each(|chunk| self.file.write_all(chunk))
+    }
+
+    /// The same file for another place in the same directory.
+    pub(super) fn aimed_at(self, goal: PathBuf) -> Self {
+        let mut draft = self;
+        draft.goal = goal;
+        draft
+    }
+
+    fn sync_goal_dir(&self) -> io::Result<()> {
+        sync_dir(self.goal.parent().unwrap_or(Path::new("/")))
+    }
+
+    /// Puts the file in its place, over whatever is there.
+    pub(super) fn replace(mut self) -> io::Result<()> {
+        fs::rename(&self.path, &self.goal)?;
+        self.moved = true;
+        self.sync_goal_dir()
+    }
+
+    /// Puts the file in its place and then makes it durable, as is right for names that nobody knows before a commit
+    /// tells them: a file system with a journal then writes that once for the file, its name and its directory.
+    fn replace_then_sync(mut self, root: &Path, dirs: &Dirs) -> io::Result<()> {
+        fs::rename(&self.path, &self.goal)?;
+        self.moved = true;
+        let dir = self.goal.parent().unwrap_or(Path::new("/"));
+        let synced = self.file.sync_all().and_then(|()| dirs.settle(root, dir));
+        if synced.is_err() {
+            let _ = fs::remove_file(&self.goal);
+        }
+        synced
+    }
+
+    /// Puts the file in its place if that is free, else gives it back. A hard link is the one call that does so in
+    /// one step on every Unix file system, network ones included.
+    pub(super) fn link(self) -> io::Result<Option<Self>> {
+        match fs::hard_link(&self.path, &self.goal) {
+            Ok(()) => {}
+            // A network file system repeats a call whose answer was lost: the second try then
+            // finds the first one's link. Two names on our own file prove that it is ours.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && !self.has_two_names() => {
+                return Ok(Some(self));
+            }
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+        self.sync_goal_dir()?;
+        Ok(None)
+    }
+
+    fn has_two_names(&self) -> bool {
+        #[cfg(unix)]
+        return self
+            .file
+            .metadata()
+            .is_ok_and(|m| std::os::unix::fs::MetadataExt::nlink(&m) > 1);
+        #[cfg(not(unix))]
+        false
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.moved {
+            // A leftover hidden file does no harm.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A data file under way. Its name appears when it is whole.
+pub(super) struct FileSink {
+    /// Absent while a write has it, and after a write failed.
+    draft: Option<Draft>,
+    root: Root,
+    dirs: Arc<Dirs>,
+    pending: Vec<Bytes>,
+    pending_bytes: usize,
+}
+
+impl FileSink {
+    /// A new one; its directory is made.
+    pub(super) async fn create(goal: PathBuf, root: Root, dirs: Arc<Dirs>) -> Result<Self> {
+        let (at, made) = (root.clone(), dirs.clone());
+        let open = move || Draft::within(goal, |dir| made.create(at.path(), dir)).map_err(|e| at.err(&e, "creating a data file"));
+        Ok(FileSink {
+            draft: Some(blocking(open).await?),
+            root,
+            dirs,
+            pending: Vec::new(),
+            pending_bytes: 0,
+        })
+    }
+
+    /// Takes the draft, and what it hasn't got yet.
+    fn pending(&mut self) -> Result<(Draft, Vec<Bytes>)> {
+        self.pending_bytes = 0;
+        let draft = self.draft.take().ok_or_else(|| {
+            Error::new(
+                Kind::StoreUnavailable,
+                "an earlier write to this data file failed; write it anew",
+            )
+        })?;
+        Ok((draft, std::mem::take(&mut self.pending)))
+    }
+}
+
+#[async_trait]
+impl Sink for FileSink {
+    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        self.pending_bytes += bytes.len();
+        self.pending.push(bytes);
+        if self.pending_bytes >= WRITE_BATCH {
+            let (mut draft, chunks) = self.pending()?;
+            let root = self.root.clone();
+            let written = blocking(move || {
+                draft.write(&chunks).map_err(|e| root.err(&e, "writing a data file"))?;
+                Ok(draft)
+            });
+            self.draft = Some(written.await?);
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<()> {
+        let (mut draft, chunks) = self.pending()?;
+        let (root, dirs) = (self.root.clone(), self.dirs.clone());
+        blocking(move || {
+            draft.write(&chunks).map_err(|e| root.err(&e, "writing a data file"))?;
+            let done = if root.is_of_log(&draft.goal) || draft.goal.symlink_metadata().is_ok() {
+                draft.file.sync_all().and_then(|()| draft.replace())
+            } else {
+                draft.replace_then_sync(root.path(), &dirs)
+            };
+            done.map_err(|e| root.err(&e, "finishing a data file"))
+        })
+        .await
+    }
+
+    async fn abort(self: Box<Self>) -> Result<()> {
+        // Dropping the draft removes its file.
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn links_once_and_leaves_no_draft() {
+        let dir = tempfile::tempdir().unwrap();
+        let goal = dir.path().join("a/b/0.json");
+        let put = |text: &str| Draft::written(goal.clone(), text.as_bytes()).unwrap().link().unwrap();
+        assert!(put("one").is_none());
+        assert!(put("two").is_some());
+        assert_eq!(fs::read(&goal).unwrap(), b"one");
+        let left: Vec<_> = fs::read_dir(goal.parent().unwrap()).unwrap().collect();
+        assert_eq!(left.len(), 1);
+    }
+
+    #[test]
+    fn a_lost_answer_of_our_own_link_is_a_win() {
+        let dir = tempfile::tempdir().unwrap();
+        let goal = dir.path().join("0.json");
+        let draft = Draft::written(goal.clone(), b"x").unwrap();
+        fs::hard_link(&draft.path, &goal).unwrap();
+        assert!(draft.link().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_dropped_draft_removes_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Draft::written(dir.path().join("x"), b"x").unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
