@@ -18,8 +18,8 @@ pytestmark = pytest.mark.spark
 
 
 def test_the_core_writes_what_java_would(spark: SparkSession, path: str) -> None:
-    dp.write(spark.range(30).selectExpr("id", "int(id % 3) AS p"), path, partition_by="p")
-    dp.write(spark.range(3).selectExpr("id", "int(id % 3) AS p"), path)
+    dp.write(spark.range(30).coalesce(1).selectExpr("id", "int(id % 3) AS p"), path, partition_by="p")
+    dp.write(spark.range(3).coalesce(1).selectExpr("id", "int(id % 3) AS p"), path)
     jvm = _internals.Jvm.of(spark)
     snapshot = _native.Snapshot.open(path)
     plan = _native.spark_plan(snapshot, _native.SparkTemplate(jvm.template), [], "UTC", "all")

@@ -203,6 +203,8 @@ class Jvm:
             setattr(self, name, self._load(full_name))
         for name, full_name in _OBJECTS.items():
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
+        # py4j asks the JVM for a class's method at each look-up.
+        self._conf, self._to_seq = self.sql_conf.get, self.python_utils.toSeq
         self._query = self.tree_pattern.PLAN_EXPRESSION()
         self._evaluator, self._values = self._handles()
         self._index_class, self._rule = self._compiled()
@@ -379,16 +381,18 @@ class Jvm:
         from py4j.java_collections import JavaList
 
         if isinstance(items, JavaList):
-            return self.python_utils.toSeq(items)
+            return self._to_seq(items)
         java_list = self.array_list()
         for item in items:
             java_list.add(item)
-        return self.python_utils.toSeq(java_list)
+        return self._to_seq(java_list)
 
     def partition_directories(self, blob: bytes | None) -> Any:
         """The Java list of `PartitionDirectory` that `blob` holds in Java's serialisation; None is an empty one."""
         if blob is None:
             return self.array_list()
+        if self._rule is not None:
+            return self._rule.directories(blob)
         array = self.object_input(self.byte_input(blob)).readObject()[1]
         return self.array_list(self.converters.asJava(self.array_seq.unsafeWrapArray(array)))
 
@@ -436,6 +440,9 @@ class Jvm:
         """
         from py4j.protocol import Py4JError
 
+        if self._rule is not None:
+            said = self._rule.texts(filters)
+            return said.split("\0") if said else []
         texts = []
         for one in _items(filters):
             if one.containsPattern(self._query):
@@ -458,12 +465,12 @@ class Jvm:
 
     def time_zone(self) -> str:
         """The time zone in which the calling thread prints timestamps."""
-        zone: str = self.sql_conf.get().sessionLocalTimeZone()
+        zone: str = self._conf().sessionLocalTimeZone()
         return zone
 
     def estimates_rows(self) -> bool:
         """Whether the calling thread's optimiser goes by numbers of rows."""
-        conf = self.sql_conf.get()
+        conf = self._conf()
         return bool(conf.cboEnabled() or conf.planStatsEnabled())
 
     def data_frame(

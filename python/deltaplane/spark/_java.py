@@ -48,11 +48,15 @@ public final class DeltaplaneFileIndex implements FileIndex {
 """
 _RULE_SOURCE = """
 package deltaplane;
+import java.io.ByteArrayInputStream;
+import java.io.ObjectInputStream;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat;
 import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -60,6 +64,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
@@ -86,6 +91,23 @@ public final class PrepareScans extends Rule {
   private static Option text(String said) { return said.isEmpty() ? Option.empty() : Option.apply(said); }
   private static Option number(String said) {
     return said.isEmpty() ? Option.empty() : Option.apply(BigInt.apply(said));
+  }
+  public String texts(Seq filters) {
+    StringBuilder all = new StringBuilder();
+    for (Iterator i = CollectionConverters.asJava(filters).iterator(); i.hasNext();) {
+      Expression one = (Expression) i.next();
+      if (one.containsPattern(TreePattern.PLAN_EXPRESSION())) continue;
+      try {
+        String said = one.toJSON();
+        if (all.length() > 0) all.append('\\0');
+        all.append(said);
+      } catch (Exception e) { }
+    }
+    return all.toString();
+  }
+  public ArrayList directories(byte[] blob) throws Exception {
+    Object array = ((Object[]) new ObjectInputStream(new ByteArrayInputStream(blob)).readObject())[1];
+    return new ArrayList(Arrays.asList((Object[]) array));
   }
   public LogicalPlan rebalanced(scala.collection.immutable.Seq columns, LogicalPlan plan, long bytes) {
     return new RebalancePartitions(columns, plan, Option.empty(), Option.apply(Long.valueOf(bytes)));

@@ -1,6 +1,7 @@
 //! Bytes of a file between the encoder and the store: kept in buffers of one size, so that none has to be copied as it grows.
 
 use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
@@ -10,18 +11,39 @@ const PART_BYTES: usize = 1 << 20;
 /// What was written and not taken yet.
 #[derive(Default)]
 pub(super) struct Parts {
-    full: Vec<Bytes>,
+    full: FullParts,
     open: Vec<u8>,
+}
+
+/// The buffers that are full, for whoever takes them while a writer has the parts.
+#[derive(Default, Clone)]
+pub(super) struct FullParts(Arc<Mutex<Vec<Bytes>>>);
+
+impl FullParts {
+    /// Takes them, in order.
+    pub(super) fn take(&self) -> Vec<Bytes> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn push(&self, part: Vec<u8>) {
+        let mut full = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        full.push(part.into());
+    }
 }
 
 impl Parts {
     /// Takes what was written, in order.
     pub(super) fn take(&mut self) -> Vec<Bytes> {
-        let mut all = std::mem::take(&mut self.full);
+        let mut all = self.full.take();
         if !self.open.is_empty() {
             all.push(std::mem::take(&mut self.open).into());
         }
         all
+    }
+
+    /// Those of them that are full, now and later.
+    pub(super) fn full(&self) -> FullParts {
+        self.full.clone()
     }
 }
 
@@ -33,7 +55,7 @@ impl Write for Parts {
         let n = bytes.len().min(PART_BYTES.saturating_sub(self.open.len()));
         self.open.extend_from_slice(bytes.get(..n).unwrap_or_default());
         if self.open.len() >= PART_BYTES {
-            self.full.push(std::mem::take(&mut self.open).into());
+            self.full.push(std::mem::take(&mut self.open));
         }
         Ok(n)
     }
@@ -57,7 +79,9 @@ mod tests {
         let (first, second) = bytes.split_at(PART_BYTES / 2);
         parts.write_all(first).unwrap();
         parts.write_all(second).unwrap();
-        let taken = parts.take();
+        let mut taken = parts.full().take();
+        assert_eq!(taken.len(), 3);
+        taken.extend(parts.take());
         assert_eq!(taken.len(), 4);
         assert_eq!(taken.concat(), bytes);
         assert!(parts.take().is_empty());

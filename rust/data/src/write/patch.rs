@@ -27,7 +27,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::copied::CopiedColumn;
 use super::file::{FileSpec, encoding, leaf_count};
@@ -157,18 +157,7 @@ impl Patcher {
                 columns.extend(left);
                 chunks.extend(encoded);
             }
-            let footer = raw.footer.clone();
-            let parts;
-            (writer, parts) = blocking(move || {
-                append(&mut writer, &footer, group, &input, chunks)?;
-                writer.flush().map_err(|e| failed(e.into()))?;
-                let parts = writer.inner_mut().take();
-                Ok((writer, parts))
-            })
-            .await?;
-            for part in parts {
-                upload.write(part).await?;
-            }
+            writer = append_group(writer, &raw, group, input, chunks, upload).await?;
         }
         for part in writer.into_inner().map_err(failed)?.take() {
             upload.write(part).await?;
@@ -495,34 +484,61 @@ fn append(
     group: usize,
     input: &Input,
     mut new: BTreeMap<usize, Chunk>,
+    mut hand_on: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     let old = footer.row_group(group);
     let index = footer.page_index_for_row_group(group);
     let mut made = writer.next_row_group().map_err(failed)?;
     for (leaf, chunk) in old.columns().iter().enumerate() {
         match new.remove(&leaf) {
-            Some(Chunk::Encoded(new)) => {
-                new.append_to_row_group(&mut made).map_err(failed)?;
-                continue;
+            Some(Chunk::Encoded(new)) => new.append_to_row_group(&mut made).map_err(failed)?,
+            Some(Chunk::Patched(new)) => new.append_to(&mut made).map_err(failed)?,
+            None => {
+                let close = ColumnCloseResult {
+                    bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
+                    rows_written: u64::try_from(old.num_rows()).unwrap_or(0),
+                    metadata: chunk.clone(),
+                    bloom_filter: None,
+                    column_index: index.column_index(leaf).cloned(),
+                    offset_index: index.offset_index(leaf).cloned(),
+                };
+                made.append_column(input, close).map_err(failed)?;
             }
-            Some(Chunk::Patched(new)) => {
-                new.append_to(&mut made).map_err(failed)?;
-                continue;
-            }
-            None => {}
         }
-        let close = ColumnCloseResult {
-            bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
-            rows_written: u64::try_from(old.num_rows()).unwrap_or(0),
-            metadata: chunk.clone(),
-            bloom_filter: None,
-            column_index: index.column_index(leaf).cloned(),
-            offset_index: index.offset_index(leaf).cloned(),
-        };
-        made.append_column(input, close).map_err(failed)?;
+        hand_on()?;
     }
     made.close().map_err(failed)?;
-    Ok(())
+    writer.flush().map_err(|e| failed(e.into()))
+}
+
+/// Appends a row group; its bytes go to the store as they are made, so that a file isn't held twice.
+async fn append_group(
+    mut writer: Writer,
+    raw: &RawFile,
+    group: usize,
+    input: Input,
+    chunks: BTreeMap<usize, Chunk>,
+    upload: &mut Upload,
+) -> Result<Writer> {
+    let footer = raw.footer.clone();
+    let (sender, parts) = mpsc::channel(1);
+    let appended = blocking(move || {
+        let full = writer.inner().full();
+        let send = |part| sender.blocking_send(part).map_err(|_| Error::internal("a data file's store went away"));
+        append(&mut writer, &footer, group, &input, chunks, || full.take().into_iter().try_for_each(send))?;
+        writer.inner_mut().take().into_iter().try_for_each(send)?;
+        Ok(writer)
+    });
+    let uploaded = async move {
+        // Dropped at an error, so that whoever makes bytes doesn't wait for it.
+        let mut parts = parts;
+        while let Some(part) = parts.recv().await {
+            upload.write(part).await?;
+        }
+        Ok(())
+    };
+    let (appended, uploaded) = futures::join!(appended, uploaded);
+    uploaded.and(appended)
 }
 
 fn failed(e: ParquetError) -> Error {

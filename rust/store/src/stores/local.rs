@@ -343,7 +343,7 @@ impl Backend for Local {
         quick(move || {
             let put = Draft::new(path).and_then(|mut draft| {
                 draft.file.write_all(&bytes)?;
-                fs::hard_link(&draft.path, &draft.goal)
+                draft.claim()
             });
             match put {
                 Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(root.err(&e, "creating a file")),

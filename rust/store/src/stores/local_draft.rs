@@ -95,10 +95,9 @@ impl Draft {
         synced
     }
 
-    /// Puts the file in its place if that is free, else gives it back. A hard link is the one call that does so in
-    /// one step on every Unix file system, network ones included.
-    pub(super) fn link(self) -> io::Result<Option<Self>> {
-        match fs::hard_link(&self.path, &self.goal) {
+    /// Puts the file in its place if that is free, else gives it back.
+    pub(super) fn link(mut self) -> io::Result<Option<Self>> {
+        match self.claim() {
             Ok(()) => {}
             // A network file system repeats a call whose answer was lost: the second try then
             // finds the first one's link. Two names on our own file prove that it is ours.
@@ -112,6 +111,18 @@ impl Draft {
         Ok(None)
     }
 
+    /// Takes the goal's name if it is free, in one step; `AlreadyExists` if it isn't. A hard link does so on every Unix file
+    /// system, network ones included, and leaves a second name to be removed; a move doesn't, where it is known to look.
+    pub(super) fn claim(&mut self) -> io::Result<()> {
+        match move_to_free_name(&self.file, &self.path, &self.goal) {
+            Some(moved) => {
+                self.moved = moved.is_ok();
+                moved
+            }
+            None => fs::hard_link(&self.path, &self.goal),
+        }
+    }
+
     fn has_two_names(&self) -> bool {
         #[cfg(unix)]
         return self
@@ -121,6 +132,30 @@ impl Draft {
         #[cfg(not(unix))]
         false
     }
+}
+
+/// `None` where the file system, or the kernel, isn't known to do that in one step.
+#[cfg(target_os = "linux")]
+fn move_to_free_name(file: &File, from: &Path, to: &Path) -> Option<io::Result<()>> {
+    use rustix::fs::{CWD, RenameFlags, fstatfs, renameat_with};
+    use rustix::io::Errno;
+
+    // ext2 to ext4, XFS, Btrfs, F2FS, tmpfs, overlayfs: they look and move under the directory's lock. What others, such as
+    // FUSE's, make of the flag is theirs.
+    const LOOKING: [u64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x794C_7630];
+    let of = fstatfs(file).ok().and_then(|about| u64::try_from(about.f_type).ok())?;
+    if !LOOKING.contains(&of) {
+        return None;
+    }
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => None,
+        moved => Some(moved.map_err(io::Error::from)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn move_to_free_name(_: &File, _: &Path, _: &Path) -> Option<io::Result<()>> {
+    None
 }
 
 impl Drop for Draft {
@@ -222,6 +257,20 @@ mod tests {
         assert_eq!(fs::read(&goal).unwrap(), b"one");
         let left: Vec<_> = fs::read_dir(goal.parent().unwrap()).unwrap().collect();
         assert_eq!(left.len(), 1);
+    }
+
+    #[test]
+    fn a_file_of_a_local_disk_is_moved_to_a_free_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let goal = dir.path().join("0.json");
+        let mut draft = Draft::written(goal.clone(), b"one").unwrap();
+        draft.claim().unwrap();
+        assert!(draft.moved || !cfg!(target_os = "linux"));
+        let mut late = Draft::written(goal.clone(), b"two").unwrap();
+        assert_eq!(late.claim().unwrap_err().kind(), ErrorKind::AlreadyExists);
+        drop((draft, late));
+        assert_eq!(fs::read(&goal).unwrap(), b"one");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]
