@@ -14,7 +14,7 @@ from deltaplane import _native, expr
 from deltaplane.arrow_io import as_reader
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
-from deltaplane.options import StorageOptions, location_text, storage_options_text
+from deltaplane.options import StorageOptions, location_text, storage_options_text, version_arguments
 from deltaplane.properties import (
     CommitProperties,
     PostCommitHookProperties,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OpenTable",
     "WriteResult",
+    "check_read_version",
     "command_result",
     "commit_files",
     "rehearse_files",
@@ -98,6 +99,7 @@ def write_deltalake(
     replace_on: str | None = None,
     source_alias: str | None = None,
     target_alias: str | None = None,
+    read_version: int | None = None,
     dry_run: Literal[False] = False,
 ) -> WriteResult: ...
 @overload
@@ -123,6 +125,7 @@ def write_deltalake(
     replace_on: str | None = None,
     source_alias: str | None = None,
     target_alias: str | None = None,
+    read_version: int | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
 def write_deltalake(
@@ -147,6 +150,7 @@ def write_deltalake(
     replace_on: str | None = None,
     source_alias: str | None = None,
     target_alias: str | None = None,
+    read_version: int | None = None,
     dry_run: bool = False,
 ) -> WriteResult | DryRun:
     """Writes rows to a table in one commit, creating the table if there is none.
@@ -174,6 +178,9 @@ def write_deltalake(
         replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the table's rows for which it is
             true with one of the data are replaced, others stay.
         source_alias, target_alias: names for the data and the table in `replace_on`.
+        read_version: the version that the data was read from, if it was made of this table's rows (with mode append or
+            overwrite): the write fails with ConcurrentAppendException or ConcurrentDeleteReadException where other writers
+            changed rows since; `delta.isolationLevel` says whether rows count that they added without reading the table.
         dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The data is read for it: a stream
             can't be read again afterwards.
 
@@ -200,6 +207,7 @@ def write_deltalake(
     """
     table = table_or_uri if isinstance(table_or_uri, OpenTable) else None
     location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
+    check_read_version(read_version, mode)
     known = table.storage_options if table is not None else None
     options = storage_options_text({**(known or {}), **(storage_options or {})})
     by = replaced_rows(
@@ -213,7 +221,7 @@ def write_deltalake(
         from deltaplane.commands.rewriting import Settings
 
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, target_file_size, dry_run)
-        replacing = _Replacing(predicate, by, settings, schema_mode == "merge")
+        replacing = _Replacing(predicate, by, settings, schema_mode == "merge", read_version)
         replaced = replacing.of(location, options or None, data)
         if replaced is not None:
             return _shown(table, replaced)
@@ -234,6 +242,7 @@ def write_deltalake(
         post_commithook_properties=post_commithook_properties,
         applies_row_rules=True,
         dynamic_partitions=partition_overwrite_mode == "dynamic",
+        read_version=read_version,
     )
     if dry_run:
         return _rehearsed(location, options or None, data, request)
@@ -254,27 +263,46 @@ class _Replacing:
     matching: Matching | None
     settings: Settings
     merge_schema: bool
+    read_version: int | None
 
     def of(self, location: str, options: dict[str, str] | None, data: Any) -> WriteResult | DryRun | None:
         """None where there is no table, or where whole partitions are replaced: that needs no row of the old ones."""
         try:
-            snapshot = _native.Snapshot.open(location, options)
+            snapshot = _native.Snapshot.open(location, options, self.read_version)
         except TableNotFoundError:
             return None
         from deltaplane.commands.replace import replace_matching, replace_where
         from deltaplane.commands.rewriting import Target
 
         target = Target(location, snapshot)
+        told = {"merge_schema": self.merge_schema, "reads_others": self.read_version is not None}
         if self.matching is not None:
             rows = as_reader(data)
-            metrics = replace_matching(target, rows, self.matching, self.settings, merge_schema=self.merge_schema)
+            metrics = replace_matching(target, rows, self.matching, self.settings, **told)
         else:
             assert isinstance(self.predicate, str)
             if _about_partitions(self.predicate, snapshot):
                 return None
             rows = as_reader(data)
-            metrics = replace_where(target, rows, self.predicate, self.settings, merge_schema=self.merge_schema)
+            metrics = replace_where(target, rows, self.predicate, self.settings, **told)
         return command_result(snapshot, metrics, "txn" if self.matching is None else "nothing")
+
+
+def check_read_version(version: int | None, mode: str) -> None:
+    """Refuses a version that rows can't have been read from.
+
+    Raises:
+        InvalidArgumentError: no number of a version, or a mode in which no table is written to that has versions.
+    """
+    if version is None:
+        return
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise InvalidArgumentError(f"read_version is the number of a version, not {type(version).__name__}")
+    version_arguments(version)
+    if mode not in ("append", "overwrite"):
+        raise InvalidArgumentError(
+            "read_version says that the data was read from the table: it needs mode='append' or mode='overwrite'"
+        )
 
 
 def command_result(snapshot: _native.Snapshot, done: Done, skipped: str) -> WriteResult | DryRun:
@@ -432,6 +460,7 @@ def write_request(
     post_commithook_properties: PostCommitHookProperties | None = None,
     applies_row_rules: bool = False,
     dynamic_partitions: bool = False,
+    read_version: int | None = None,
 ) -> str:
     """The request text that the Rust core takes, from checked arguments.
 
@@ -462,6 +491,7 @@ def write_request(
             "predicate": expr.parse(predicate),
             "predicate_sql": predicate if predicate is None or isinstance(predicate, str) else str(predicate),
             "dynamic_partitions": dynamic_partitions,
+            "read_version": read_version,
             "names_seed": names_seed,
             "name": name,
             "description": description,

@@ -22,6 +22,8 @@ from deltaplane.exceptions import (
     InvalidArgumentError,
     MetadataChangedException,
     ProtocolChangedException,
+    TableNotFoundError,
+    VersionNotFoundError,
 )
 
 ROWS = pa.table({"id": [1], "day": ["a"]})
@@ -166,3 +168,66 @@ def test_a_serializable_read_that_fails_commits_nothing(table: DeltaTable) -> No
     with pytest.raises(ZeroDivisionError), table.serializable_read():
         raise ZeroDivisionError
     assert DeltaTable(table.location).version() == 0
+
+
+# --- rows that were made of the table's own ---------------------------------------------------------------------------
+
+MODES: dict[str, dict[str, Any]] = {
+    "append": {"mode": "append"},
+    "overwrite": {"mode": "overwrite"},
+    "partition": {"mode": "overwrite", "predicate": "day = 'a'"},
+    "rows": {"mode": "overwrite", "predicate": "id = 1"},
+    "partitions": {"mode": "overwrite", "partition_overwrite_mode": "dynamic"},
+    "using": {"mode": "overwrite", "replace_using": ["id"]},
+}
+OTHERS = {
+    "nothing": (lambda t: None, None),
+    "rows that come": (
+        lambda t: write_deltalake(t, pa.table({"id": [9], "day": ["c"]}), mode="append"),
+        ConcurrentAppendException,
+    ),
+    "rows that go": (lambda t: t.delete("day = 'b'"), ConcurrentDeleteReadException),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("arguments", MODES.values(), ids=MODES)
+def test_rows_rest_on_the_version_they_were_read_from(table: DeltaTable, other: Any, arguments: dict[str, Any]) -> None:
+    meanwhile, conflict = other
+    write_deltalake(table, pa.table({"id": [2], "day": ["b"]}), mode="append")
+    meanwhile(DeltaTable(table.location))
+    if conflict is None:
+        write_deltalake(table, ROWS, read_version=1, **arguments)
+        assert not commit(table, 2)[0]["commitInfo"]["isBlindAppend"]
+        return
+    # A whole table is also told by its files.
+    expected = DeltaConcurrentModificationException if arguments == MODES["overwrite"] else conflict
+    with pytest.raises(expected):
+        write_deltalake(table.location, ROWS, read_version=1, **arguments)
+    assert DeltaTable(table.location).version() == 2
+    # Without it only the rows that go matter, and here others' don't.
+    write_deltalake(table.location, ROWS, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"read_version": 0}, "needs mode='append' or mode='overwrite'"),
+        ({"read_version": 0, "mode": "ignore"}, "needs mode='append' or mode='overwrite'"),
+        ({"read_version": -1, "mode": "append"}, "versions count from 0"),
+        ({"read_version": "0", "mode": "append"}, "the number of a version, not str"),
+        ({"read_version": True, "mode": "append"}, "the number of a version, not bool"),
+    ],
+)
+def test_a_version_that_says_nothing_is_refused(table: DeltaTable, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=re.escape(said)):
+        write_deltalake(table, ROWS, **arguments)
+
+
+def test_rows_need_the_table_that_they_were_read_from(table: DeltaTable, tmp_path: Path) -> None:
+    for arguments in MODES.values():
+        with pytest.raises(VersionNotFoundError):
+            write_deltalake(table, ROWS, read_version=7, **arguments)
+        with pytest.raises(TableNotFoundError):
+            write_deltalake(str(tmp_path / "gone"), ROWS, read_version=0, **arguments)
+    assert not DeltaTable.is_deltatable(str(tmp_path / "gone"))

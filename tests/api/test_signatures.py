@@ -26,6 +26,7 @@ _MORE = {
     "memory_limit",
     "partition_overwrite_mode",
     "progress",
+    "read_version",
     "replace_on",
     "replace_using",
     "source_alias",

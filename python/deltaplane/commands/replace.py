@@ -31,13 +31,20 @@ _WRITE = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes"}
 
 
 def replace_where(
-    target: Target, rows: pa.RecordBatchReader, condition: str, settings: Settings, *, merge_schema: bool
+    target: Target,
+    rows: pa.RecordBatchReader,
+    condition: str,
+    settings: Settings,
+    *,
+    merge_schema: bool,
+    reads_others: bool,
 ) -> Done:
-    """Replaces the rows that meet a condition, in one commit. Each new row must meet it, too."""
+    """Replaces the rows that meet a condition, in one commit. Each new row must meet it, too; with `reads_others` they were
+    made of any of the table's rows."""
     chosen = Condition(target.snapshot, condition)
     incoming = {"schema_json": _native.schema_from_arrow(rows.schema), "merge_schema": merge_schema}
     parameters = {"mode": "Overwrite", **chosen.parameters}
-    operation = Operation("WRITE", parameters, chosen.tree, incoming, condition=chosen.sql)
+    operation = Operation("WRITE", parameters, chosen.tree, incoming, condition=chosen.sql, reads_others=reads_others)
 
     def run(job: Rewriting) -> dict[str, int]:
         deleted = job.pick(chosen)
@@ -95,9 +102,16 @@ class Matching:
 
 
 def replace_matching(
-    target: Target, rows: pa.RecordBatchReader, matching: Matching, settings: Settings, *, merge_schema: bool
+    target: Target,
+    rows: pa.RecordBatchReader,
+    matching: Matching,
+    settings: Settings,
+    *,
+    merge_schema: bool,
+    reads_others: bool,
 ) -> Done:
-    """Replaces rows that match a new one, in one commit; nothing is done without rows."""
+    """Replaces rows that match a new one, in one commit; nothing is done without rows. With `reads_others` these were made
+    of any of the table's rows."""
     what = Merge(
         source=rows,
         predicate=matching.condition,
@@ -107,5 +121,6 @@ def replace_matching(
         merge_schema=merge_schema,
         operation="WRITE",
         parameters={"mode": "Overwrite", **matching.says},
+        reads_others=reads_others,
     )
     return merge(target, what, settings)

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
@@ -23,14 +23,14 @@ from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.planning import Planner
 from deltaplane.queries.running import bounded, opened
 from deltaplane.queries.scopes import condition_texts
-from deltaplane.queries.sources import Catalog, DeltaSource
+from deltaplane.queries.sources import Catalog, DeltaSource, SourceRows
 from deltaplane.queries.syntax import TableName
 from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FoundRows", "may_be_same"]
+__all__ = ["FoundRows", "may_be_same", "may_read"]
 
 _ROWS_AT_ONCE = 1 << 16
 # A file has a number in DuckDB, in place of its name.
@@ -66,8 +66,7 @@ class FoundRows(Which):
         self._rows = rows
         texts = condition_texts(target)
         self.tree = rows.tree = met_by_all(rows.snapshot, " AND ".join(texts))[0] if texts else None
-        read = (catalog.opened[other.name] for other in others)
-        self.reads_others = any(isinstance(one, DeltaSource) and may_be_same(one.table, table) for one in read)
+        self.reads_others = may_read((catalog.opened[other.name] for other in others), table)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The places of the rows, in batches of the columns `_file` and `_row`."""
@@ -87,6 +86,11 @@ class FoundRows(Which):
             for batch in reader:
                 named = pa.DictionaryArray.from_arrays(batch.column(0), names)
                 yield pa.RecordBatch.from_arrays([named, batch.column(1)], names=list(PLACE))
+
+
+def may_read(sources: Iterable[SourceRows], table: DeltaTable) -> bool:
+    """Whether the rows of one of these relations may be those of a table that is about to be changed."""
+    return any(isinstance(one, DeltaSource) and may_be_same(one.table, table) for one in sources)
 
 
 def may_be_same(one: DeltaTable, table: DeltaTable) -> bool:

@@ -49,7 +49,8 @@ _MATCHED_ROW = "__deltaplane_matched_row"
 class SparkMerge:
     """A MERGE as the user gives it. Conditions and values of clauses are Spark SQL or Spark's own expressions.
 
-    `operation` and `parameters` are what the history says of it, where it is no MERGE to the user.
+    `operation` and `parameters` are what the history says of it, where it is no MERGE to the user. With `reads_others` the
+    source was made of any of the table's rows.
     """
 
     source: DataFrame
@@ -58,6 +59,7 @@ class SparkMerge:
     merge_schema: bool = False
     operation: str = "MERGE"
     parameters: Mapping[str, str] | None = None
+    reads_others: bool = False
 
 
 def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
@@ -99,7 +101,8 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
     keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
     says = what.parameters or _said(jvm, what, text)
-    operation = Operation(what.operation, says, run.reads, columns.incoming, condition=text)
+    others = what.reads_others
+    operation = Operation(what.operation, says, run.reads, columns.incoming, condition=text, reads_others=others)
     return rewriting(target, operation, settings, run)
 
 

@@ -34,10 +34,14 @@ def replace_matching(
     settings: Settings,
     *,
     merge_schema: bool,
+    read_version: int | None,
 ) -> WriteResult | DryRun | None:
-    """Replaces rows that match one of the frame's, in one commit; nothing is done without rows, None where no table is."""
+    """Replaces rows that match one of the frame's, in one commit; nothing is done without rows, None where no table is.
+
+    `read_version` is the version that the frame's rows were made of, if they were made of the table's.
+    """
     try:
-        snapshot = _native.Snapshot.open(location, split_options(options)[0])
+        snapshot = _native.Snapshot.open(location, split_options(options)[0], read_version)
     except TableNotFoundError:
         return None
     what = SparkMerge(
@@ -47,6 +51,7 @@ def replace_matching(
         merge_schema=merge_schema,
         operation="WRITE",
         parameters={"mode": "Overwrite", **matching.says},
+        reads_others=read_version is not None,
     )
     target = SparkTarget(location, snapshot, df.sparkSession, options, matching.target_alias)
     return command_result(snapshot, merge(target, what, settings), "nothing")

@@ -25,6 +25,7 @@ from deltaplane.spark._spark_files import files_by_spark
 from deltaplane.spark._tasks import raise_refusal
 from deltaplane.write import (
     WriteResult,
+    check_read_version,
     commit_files,
     rehearse_files,
     rehearse_skipped,
@@ -71,6 +72,7 @@ def write(
     replace_on: str | None = None,
     source_alias: str | None = None,
     target_alias: str | None = None,
+    read_version: int | None = None,
     dry_run: Literal[False] = False,
 ) -> WriteResult: ...
 @overload
@@ -100,6 +102,7 @@ def write(
     replace_on: str | None = None,
     source_alias: str | None = None,
     target_alias: str | None = None,
+    read_version: int | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
 def write(
@@ -128,6 +131,7 @@ def write(
     replace_on: str | None = None,
     source_alias: str | None = None,
     target_alias: str | None = None,
+    read_version: int | None = None,
     dry_run: bool = False,
 ) -> WriteResult | DryRun:
     """Writes the frame's rows to a table in one commit, creating the table if there is none.
@@ -164,6 +168,9 @@ def write(
         replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the table's rows for which it is
             true with one of the frame's are replaced.
         source_alias, target_alias: names for the frame and the table in `replace_on`.
+        read_version: the version that the frame reads, if its rows are made of this table's (with mode append or
+            overwrite): the write fails with ConcurrentAppendException or ConcurrentDeleteReadException where other writers
+            changed rows since; `delta.isolationLevel` says whether rows count that they added without reading the table.
         empty_commit: whether a frame without rows makes a version of a table that is there.
         dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The frame is evaluated for it: tasks
             make files as the write's do, and store them nowhere.
@@ -194,6 +201,7 @@ def write(
     location = absolute_location(path)
     store_options = storage_options_text(options)
     schema_json = delta_schema_json(df.schema)
+    check_read_version(read_version, mode)
     if partition_overwrite_mode not in ("static", "dynamic"):
         raise InvalidArgumentError(f"partition_overwrite_mode is static or dynamic, not {partition_overwrite_mode!r}")
     commit = CommitProperties(
@@ -205,7 +213,8 @@ def write(
     by = replaced_rows(replace_using, replace_on, (source_alias, target_alias), plain=plain, schema_mode=schema_mode)
     if by is not None:
         settings = Settings(writer_properties, commit, target_file_size=target_file_size, dry_run=dry_run)
-        replaced = replace_matching(df, location, options, by, settings, merge_schema=schema_mode == "merge")
+        merges = schema_mode == "merge"
+        replaced = replace_matching(df, location, options, by, settings, merge_schema=merges, read_version=read_version)
         if replaced is not None:
             return replaced
     request = write_request(
@@ -223,6 +232,7 @@ def write(
         writer_properties=writer_properties,
         commit_properties=commit,
         applies_row_rules=True,
+        read_version=read_version,
     )
     job = _native.WriteJob.begin(location, store_options, _native.schema_to_arrow(schema_json), request)
     if job.skip is not None:

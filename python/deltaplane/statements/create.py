@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.queries.finding import may_read
 from deltaplane.queries.grammar import BEGINNINGS, Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.sources import Catalog
@@ -15,7 +16,7 @@ from deltaplane.replacing import check_kept
 from deltaplane.schema import Schema
 from deltaplane.statements.clone import Clone, is_clone, read_clone
 from deltaplane.statements.columns import Declaration, check, declaration, properties
-from deltaplane.statements.on_spark import on_spark
+from deltaplane.statements.on_spark import new_rows_on_spark
 from deltaplane.statements.statement import Session, Statement, one_row
 from deltaplane.table import DeltaTable
 from deltaplane.write import write_deltalake
@@ -60,12 +61,11 @@ class Create:
         if there and self.mode == "ignore":
             return one_row(operation=operation, version=None)
         with self.cursor.located(self.table.token):
-            if there and self.mode == "overwrite":
-                check_kept(
-                    DeltaTable(location, storage_options=options), self.properties, self.comment, self.cluster_by
-                )
+            replaced = DeltaTable(location, storage_options=options) if there and self.mode == "overwrite" else None
+            if replaced is not None:
+                check_kept(replaced, self.properties, self.comment, self.cluster_by)
             if self.rows is not None:
-                version = self._filled(session, location, self.rows)
+                version = self._filled(session, location, self.rows, replaced)
             else:
                 version = DeltaTable.create(
                     location,
@@ -84,10 +84,15 @@ class Create:
         # A table that is replaced keeps its partitions unless it is told that it has none.
         return [] if self.partition_by is None and self.mode == "overwrite" else self.partition_by
 
-    def _filled(self, session: Session, location: str, rows: Query) -> int | None:
+    def _filled(self, session: Session, location: str, rows: Query, replaced: DeltaTable | None) -> int | None:
+        """The version with the rows of the query, which may read the table that they replace."""
+        catalog = session.catalog
         if session.spark is not None:
-            return self._filled_by_spark(session.spark, session.catalog, location)
-        data = prepared(rows, self.cursor, session.catalog).run()
+            return self._filled_by_spark(session.spark, catalog, location, replaced)
+        if replaced is not None:
+            catalog.hold(replaced)
+        data = prepared(rows, self.cursor, catalog).run()
+        is_read = replaced is not None and may_read(catalog.opened.values(), replaced)
         _check_names(data.column_names)
         result = write_deltalake(
             location,
@@ -97,15 +102,18 @@ class Create:
             description=self.comment,
             configuration=self.properties,
             schema_mode="overwrite" if self.mode == "overwrite" else None,
-            storage_options=session.catalog.storage_options,
+            storage_options=catalog.storage_options,
             cluster_by=self.cluster_by,
+            read_version=replaced.version() if replaced is not None and is_read else None,
         )
         return result.version
 
-    def _filled_by_spark(self, spark: SparkSession, catalog: Catalog, location: str) -> int | None:
+    def _filled_by_spark(
+        self, spark: SparkSession, catalog: Catalog, location: str, replaced: DeltaTable | None
+    ) -> int | None:
         from deltaplane.spark import write
 
-        with on_spark(spark, self.cursor, self.rows_token, catalog) as frame:
+        with new_rows_on_spark(spark, self.cursor, self.rows_token, catalog, replaced) as (frame, read):
             _check_names(frame.columns)
             result = write(
                 frame,
@@ -117,6 +125,7 @@ class Create:
                 description=self.comment,
                 configuration=self.properties,
                 cluster_by=self.cluster_by,
+                read_version=read,
             )
         return result.version
 

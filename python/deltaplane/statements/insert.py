@@ -13,11 +13,12 @@ from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, Uns
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.syntax import parse as parse_expression
 from deltaplane.expr.types import SparkType, of_json
+from deltaplane.queries.finding import may_read
 from deltaplane.queries.grammar import BEGINNINGS, Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName, Values
 from deltaplane.schema import Field
-from deltaplane.statements.on_spark import on_spark
+from deltaplane.statements.on_spark import new_rows_on_spark
 from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
 from deltaplane.statements.types import type_text
 from deltaplane.table import DeltaTable
@@ -58,17 +59,27 @@ class Insert:
             from deltaplane.spark import write
 
             options, matching = table.storage_options, self._matching
-            with self._frame(session.spark, session, table, fields) as frame, self.cursor.located(self._place):
-                result = write(frame, table.location, self.mode, replace_where=replaced, options=options, **matching)
+            with self._frame(session.spark, session, table, fields) as (frame, read), self.cursor.located(self._place):
+                result = write(
+                    frame,
+                    table.location,
+                    self.mode,
+                    replace_where=replaced,
+                    options=options,
+                    read_version=read,
+                    **matching,
+                )
             table.update_incremental()
             inserted = result.metrics.get(
                 "numTargetRowsInserted" if matching else "numOutputRows", 0 if matching else None
             )
             count = None if inserted is None else int(inserted)
             return counted(count, {"num_inserted_rows": count}, result.version)
-        data = self._data(session, table, fields)
+        data, read = self._data(session, table, fields)
         with self.cursor.located(self._place):
-            result = write_deltalake(table, data, mode=self.mode, predicate=replaced, **self._matching)
+            result = write_deltalake(
+                table, data, mode=self.mode, predicate=replaced, read_version=read, **self._matching
+            )
         return counted(data.num_rows, {"num_inserted_rows": data.num_rows}, result.version)
 
     def rehearse(self, session: Session) -> DryRun:
@@ -78,14 +89,22 @@ class Insert:
             from deltaplane.spark import write
 
             options, told = table.storage_options, {"dry_run": True, **self._matching}
-            with self._frame(session.spark, session, table, fields) as frame, self.cursor.located(self._place):
+            with self._frame(session.spark, session, table, fields) as (frame, read), self.cursor.located(self._place):
                 foretold: DryRun = write(
-                    frame, table.location, self.mode, replace_where=replaced, options=options, **told
+                    frame,
+                    table.location,
+                    self.mode,
+                    replace_where=replaced,
+                    options=options,
+                    read_version=read,
+                    **told,
                 )
             return foretold
-        data = self._data(session, table, fields)
+        data, read = self._data(session, table, fields)
         with self.cursor.located(self._place):
-            return write_deltalake(table, data, mode=self.mode, predicate=replaced, dry_run=True, **self._matching)
+            return write_deltalake(
+                table, data, mode=self.mode, predicate=replaced, read_version=read, dry_run=True, **self._matching
+            )
 
     @property
     def mode(self) -> Mode:
@@ -119,13 +138,15 @@ class Insert:
         replaced = None if self.where is None else self.where.over(table, self.table)
         return table, fields, replaced
 
-    def _data(self, session: Session, table: DeltaTable, fields: list[Field]) -> pa.Table:
-        """The rows as the columns take them."""
+    def _data(self, session: Session, table: DeltaTable, fields: list[Field]) -> tuple[pa.Table, int | None]:
+        """The rows as the columns take them, and the version of the table that they're made of, if they are."""
+        session.catalog.hold(table)
         with self.cursor.located(self.token):
             query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
             fields = self._fields_of(query.names, table, fields)
             data = query.stored(_types(query.names, query.types, fields)).run()
-        return data.rename_columns([field.name for field in fields])
+        read = table.version() if may_read(session.catalog.opened.values(), table) else None
+        return data.rename_columns([field.name for field in fields]), read
 
     @property
     def rows_are_listed(self) -> bool:
@@ -143,16 +164,17 @@ class Insert:
     @contextmanager
     def _frame(
         self, spark: SparkSession, session: Session, table: DeltaTable, fields: list[Field]
-    ) -> Iterator[DataFrame]:
-        """The rows of a query by Spark as the columns take them, to be used inside of the block."""
-        with on_spark(spark, self.cursor, self.token, session.catalog, self.end) as frame:
+    ) -> Iterator[tuple[DataFrame, int | None]]:
+        """The rows of a query by Spark as the columns take them, to be used inside of the block, and the version as `_data`
+        has it."""
+        with new_rows_on_spark(spark, self.cursor, self.token, session.catalog, table, self.end) as (frame, read):
             with self.cursor.located(self.token):
                 names = frame.columns
                 fields = self._fields_of(names, table, fields)
                 given = [of_json(f["type"]) for f in json.loads(frame.schema.json())["fields"]]
                 _types(names, given, fields)
                 stored = _stored_by_spark(spark, frame, given, fields)
-            yield stored
+            yield stored, read
 
 
 def _stored_by_spark(

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from deltaplane.arrow_io import as_reader
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.cursor import quoted
-from deltaplane.queries.finding import may_be_same
+from deltaplane.queries.finding import may_be_same, may_read
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
-from deltaplane.queries.sources import DeltaSource
 from deltaplane.queries.syntax import Nested, TableName
 from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
 from deltaplane.statements.update import Assignment, assignment, column_below
@@ -101,8 +100,7 @@ class Merge:
         """The source's rows, and whether they may be made of the table's own."""
         if isinstance(self.source, Nested):
             made = prepared(self.source.query, self.cursor, session.catalog).run()
-            read = session.catalog.opened.values()
-            of_itself = any(isinstance(one, DeltaSource) and may_be_same(one.table, table) for one in read)
+            of_itself = may_read(session.catalog.opened.values(), table)
             names = self.source.columns
             if names and len(names) != made.num_columns:
                 self.cursor.wrong(f"expected {made.num_columns} names of columns, found {len(names)}")

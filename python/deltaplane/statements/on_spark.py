@@ -1,7 +1,7 @@
 """A query's text on a Spark session: tables at locations and of the caller's become temp views, the rest is Spark's.
 
 Finds the places where relations stand by the words before them and changes nothing else of the text. Called by `select`,
-`insert`, `delete` and `update`.
+`insert`, `create`, `delete` and `update`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from deltaplane.spark._conditions import Subqueried
 
-__all__ = ["condition_on_spark", "on_spark"]
+__all__ = ["condition_on_spark", "new_rows_on_spark", "on_spark"]
 
 # Words behind which no relation stands until the next FROM or JOIN.
 _NO_RELATIONS = frozenset("select where group having order limit on using window values lateral sort cluster".split())
@@ -53,20 +53,40 @@ class _Relation:
 
 
 @contextmanager
-def on_spark(
-    spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog, end: int | None = None
-) -> Iterator[DataFrame]:
-    """The rows of a query, whose text begins at a token and ends before another one or with the statement, as a frame.
+def on_spark(spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog) -> Iterator[DataFrame]:
+    """The rows of a query, whose text begins at a token and ends with the statement, as a frame.
 
     The frame is to be used inside of the block: the views behind it are dropped at its end.
 
     Raises:
         InvalidArgumentError: a table that nobody said where it is, or a name that is a query's and a table's.
     """
+    with new_rows_on_spark(spark, cursor, start, catalog, None) as (frame, _):
+        yield frame
+
+
+@contextmanager
+def new_rows_on_spark(
+    spark: SparkSession,
+    cursor: Grammar,
+    start: int,
+    catalog: Catalog,
+    table: DeltaTable | None,
+    end: int | None = None,
+) -> Iterator[tuple[DataFrame, int | None]]:
+    """As `on_spark`, of a query that may end before another token and whose rows go to a table, if there is one; and the
+    version of it that they're made of, as far as the catalog knows: a view of Spark's own isn't looked into.
+
+    Raises:
+        InvalidArgumentError: as `on_spark`.
+    """
+    if table is not None:
+        catalog.hold(table)
     span = start, len(cursor.tokens) if end is None else end
     relations = list(_relations(cursor, *span, catalog))
     with _with_views(spark, cursor, span, relations, catalog) as text:
-        yield spark.sql(text)
+        read = table is not None and any(_may_be(one, catalog, table) for one in relations if one.known)
+        yield spark.sql(text), table.version() if table is not None and read else None
 
 
 @contextmanager
@@ -83,15 +103,16 @@ def condition_on_spark(
     at = clause.token, clause.token + len(clause.tokens)
     relations = list(_relations(cursor, *at, catalog))
     # What Spark alone knows may be a view of the same table.
-    others = any(
-        not one.known or (catalog.data(one.name) is None and may_be_same(catalog.table(one.name), table))
-        for one in relations
-    )
+    others = any(not one.known or _may_be(one, catalog, table) for one in relations)
     known = [written(part) for part in conjuncts(unqualified_names(clause.tree, name, table))]
     with _with_views(spark, cursor, at, relations, catalog) as text:
         from deltaplane.spark._conditions import Subqueried
 
         yield Subqueried(text, clause.text, [part for part in known if part is not None], others)
+
+
+def _may_be(one: _Relation, catalog: Catalog, table: DeltaTable) -> bool:
+    return catalog.data(one.name) is None and may_be_same(catalog.table(one.name), table)
 
 
 @contextmanager

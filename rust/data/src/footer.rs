@@ -11,7 +11,7 @@ use deltaplane_store::Store;
 use futures::TryStreamExt;
 use parquet::arrow::parquet_to_arrow_schema;
 
-use crate::read::{FileRead, ReadSpec, read_file, read_footer, told};
+use crate::read::{FileRead, OpenFile, ReadSpec, read_opened, told};
 use crate::stats;
 use crate::types::without_void;
 use crate::write::WriteSpec;
@@ -28,8 +28,8 @@ pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
         path: key.to_owned(),
         ..FileRead::default()
     };
-    let found = read_footer(store, &file).await?;
-    let footer = found.file_metadata();
+    let found = OpenFile::open(store, &file, false).await?;
+    let footer = found.footer.file_metadata();
     let told = footer.key_value_metadata().into_iter().flatten();
     let spark = told
         .filter(|kv| kv.key == SPARK_SCHEMA)
@@ -60,11 +60,16 @@ fn at_utc(fields: &Fields) -> Fields {
     fields.iter().map(|f| Arc::new(of(f))).collect()
 }
 
-/// Rows and the text of `add.stats` of the Parquet file at this key.
+/// Rows and the text of `add.stats` of the Parquet file at this key, which is opened once.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile` for a file that isn't readable with the table's schema; the store's errors.
 pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, String)> {
+    let found = measured(store, key, spec).await;
+    found.map_err(|e| e.with_path(key.to_owned()).with_table(store.location().as_str()))
+}
+
+async fn measured(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, String)> {
     let stored = spec
         .schema
         .fields()
@@ -90,7 +95,8 @@ pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<
         path: key.to_owned(),
         ..FileRead::default()
     };
-    let (rows, told) = told(store, &file, &of(names.clone())).await?;
+    let found = OpenFile::open(store, &file, false).await?;
+    let (rows, told) = told(&found.footer, &file, &of(names.clone()))?;
     let (mut others, mut untold) = (Vec::new(), Vec::new());
     for ((column, name), told) in columns.iter_mut().flatten().zip(names).zip(told) {
         match told {
@@ -102,7 +108,7 @@ pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<
         }
     }
     if !others.is_empty() {
-        let mut batches = read_file(store, &file, &Arc::new(of(untold))).await?;
+        let mut batches = read_opened(found, &file, &of(untold))?;
         while let Some(batch) = batches.try_next().await? {
             for (column, array) in others.iter_mut().zip(batch.columns()) {
                 column.update(array)?;
@@ -126,6 +132,7 @@ mod tests {
     use parquet::file::properties::WriterProperties;
 
     use super::*;
+    use crate::counted;
 
     fn rows() -> RecordBatch {
         let numbers = || 0..200_i64;
@@ -218,7 +225,8 @@ mod tests {
                 path: "a.parquet".to_owned(),
                 ..FileRead::default()
             };
-            let (_, found) = block_on(told(&store, &file, &read)).unwrap();
+            let opened = block_on(OpenFile::open(&store, &file, false)).unwrap();
+            let (_, found) = told(&opened.footer, &file, &read).unwrap();
             let known: Vec<bool> = found.iter().map(Option::is_some).collect();
             let text = longest.is_none();
             assert_eq!(
@@ -227,5 +235,37 @@ mod tests {
                 "{writer}"
             );
         }
+    }
+
+    #[test]
+    fn a_file_is_opened_once() {
+        let asked = counted::register("measured", |tag| tag);
+        let location = Location::parse("measured://h/t").unwrap();
+        let store = deltaplane_store::Store::open(&location, &Options::default()).unwrap();
+        let rows = rows();
+        let mut bytes = Vec::new();
+        let mut out = ArrowWriter::try_new(&mut bytes, rows.schema(), None).unwrap();
+        out.write(&rows).unwrap();
+        out.close().unwrap();
+        let size = bytes.len();
+        block_on(store.put("a.parquet", bytes.into())).unwrap();
+        asked.take();
+        let of = |column: &str| {
+            let fields = rows.schema().fields().clone();
+            let field = fields.iter().find(|f| f.name() == column).cloned();
+            let schema = from_arrow_schema(&Schema::new(Fields::from_iter(field))).unwrap();
+            let spec = WriteSpec::new(Arc::new(schema), Vec::new(), 0);
+            block_on(footer_stats(&store, "a.parquet", &spec)).unwrap();
+            asked.take()
+        };
+        let opened = ["head a.parquet".to_owned(), format!("read a.parquet 0..{size}")];
+        assert_eq!(of("id"), opened);
+        // One more read, of the values that the footer doesn't tell.
+        let read = of("ratio");
+        assert_eq!(
+            (read.len(), read.contains(&opened[0]), read.contains(&opened[1])),
+            (3, true, true),
+            "{read:?}"
+        );
     }
 }

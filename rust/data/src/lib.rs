@@ -6,6 +6,10 @@ mod arrange;
 mod cast;
 mod char_varchar;
 mod convert;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "../../store/tests/contract/counted.rs"]
+mod counted;
 mod footer;
 mod hashes;
 mod identity;

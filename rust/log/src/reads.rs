@@ -48,6 +48,7 @@ impl Snapshot {
     async fn staged_read(&self, request: &ReadRequest) -> Result<Staged> {
         Ok(Staged {
             read: self.read_set(request.predicate.as_deref()).await?,
+            is_serializable: true,
             operation: Operation {
                 name: "READ".to_owned(),
                 parameters: BTreeMap::from([("predicate".to_owned(), json!(request.predicate_sql))]),

@@ -328,6 +328,7 @@ impl Rewrite {
             // Moved rows are the same, whatever others add.
             false => ReadSet::Nothing,
         };
+        staged.is_serializable = changes && self.request.reads_others;
         if let Some(after) = &self.unmapped {
             staged.metadata = Some(after.metadata.clone());
             staged.domains.clone_from(&after.domains);

@@ -67,6 +67,8 @@ pub struct Staged {
     pub domains: Vec<DomainMetadata>,
     /// What the intent rests on.
     pub read: ReadSet,
+    /// Whether it must have seen all that others did to what it read, whatever the table's isolation level is.
+    pub is_serializable: bool,
     /// For the commit's provenance.
     pub operation: Operation,
     /// Free text of the user.
@@ -165,7 +167,7 @@ impl Staged {
     }
 
     pub(crate) fn isolation(&self, table: Option<&Metadata>) -> Isolation {
-        if matches!(self.read, ReadSet::Set(_)) {
+        if self.is_serializable {
             return Isolation::Serializable;
         }
         let other_actions = self.metadata.is_some()

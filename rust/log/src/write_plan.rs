@@ -113,7 +113,8 @@ async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, reque
         Some(known) => Some(known),
         None => match Snapshot::open(store, None).await {
             Ok(s) => Some(s),
-            Err(e) if e.kind() == Kind::TableNotFound => None,
+            // Rows that were read from it don't make it anew.
+            Err(e) if e.kind() == Kind::TableNotFound && request.read_version.is_none() => None,
             Err(e) => return Err(e),
         },
     };
@@ -252,7 +253,7 @@ fn with_computed(table: &StructType, incoming: StructType, rules: &RowRules) -> 
 
 async fn existing_table(
     store: &Store,
-    base: Snapshot,
+    newest: Snapshot,
     incoming: StructType,
     request: WriteRequest,
 ) -> Result<WritePlan> {
@@ -262,14 +263,18 @@ async fn existing_table(
                 Kind::TableAlreadyExists,
                 "a table is here already: use mode append, overwrite or ignore, or another path",
             )
-            .with_version(base.version()));
+            .with_version(newest.version()));
         }
         WriteMode::Ignore => return Ok(WritePlan::Skip("exists")),
         WriteMode::Append | WriteMode::Overwrite => {}
     }
-    if !request.commit.txn.is_empty() && request.commit.was_done(&base.transactions(now_ms()).await?) {
+    if !request.commit.txn.is_empty() && request.commit.was_done(&newest.transactions(now_ms()).await?) {
         return Ok(WritePlan::Skip("txn"));
     }
+    let base = match request.read_version {
+        Some(read) if read != newest.version() => Snapshot::open(store, Some(read)).await?,
+        _ => newest,
+    };
     base.state().check_write()?;
     base.state().check_properties()?;
     let replace = replace_of(&base, &request)?;
@@ -562,6 +567,11 @@ impl PlannedWrite {
                 (removes, ReadSet::Rows(Some(pruner)))
             }
             _ => (Vec::new(), ReadSet::Nothing),
+        };
+        let read = match read {
+            // A whole table with its files is the most that can be read.
+            ReadSet::Nothing | ReadSet::Rows(_) if self.request.read_version.is_some() => ReadSet::Set(None),
+            read => read,
         };
         let mut staged = self.request.commit.staged(now);
         if !marks.is_empty() && self.metadata.is_none() {

@@ -150,6 +150,9 @@ pub struct WriteRequest {
     /// Whether the mode overwrite replaces only those partitions that rows are written to.
     #[serde(default)]
     pub dynamic_partitions: bool,
+    /// The version of this table that the rows were made of, as a whole: then none of its rows may come or go meanwhile.
+    #[serde(default)]
+    pub read_version: Option<u64>,
     /// Name of a new table.
     #[serde(default)]
     pub name: Option<String>,
@@ -191,6 +194,7 @@ impl WriteRequest {
             schema_json: None,
             predicate: None,
             dynamic_partitions: false,
+            read_version: None,
             predicate_sql: None,
             name: None,
             description: None,

@@ -33,6 +33,8 @@ mod drop_feature;
 mod hygiene;
 #[path = "table/log_files.rs"]
 mod log_files;
+#[path = "table/made_of_rows.rs"]
+mod made_of_rows;
 #[path = "table/near.rs"]
 mod near;
 #[path = "table/parts.rs"]

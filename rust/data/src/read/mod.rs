@@ -36,31 +36,25 @@ pub(crate) use chunks::{Chunk, FileChunks, Wanted, chunks, may_be_copied};
 pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
 pub use members::Members;
 pub use outdated::is_outdated;
+pub(crate) use scan::read_opened;
 pub use scan::{read_file, scan};
 pub(crate) use source::Input;
 pub(crate) use told::told;
 pub use vectors::Vectors;
 
-/// A file's footer, without its page index.
-pub(crate) async fn read_footer(store: &Store, file: &FileRead) -> Result<ParquetMetaData> {
-    let opened = source::open(store, file).await?;
-    opened.footer(false).await.map_err(|e| e.with_path(file.path.clone()))
-}
-
-/// A file whose bytes are taken over.
-pub(crate) struct RawFile {
+/// A file that was found, and its footer.
+pub(crate) struct OpenFile {
     source: source::Source,
-    /// The footer, with the page index that it has.
     pub(crate) footer: Arc<ParquetMetaData>,
 }
 
-impl RawFile {
-    /// Opens a file and reads its footer.
-    pub(crate) async fn open(store: &Store, file: &FileRead) -> Result<Self> {
+impl OpenFile {
+    /// Opens a file and reads its footer, with the page index if it has one and it is wanted.
+    pub(crate) async fn open(store: &Store, file: &FileRead, page_index: bool) -> Result<Self> {
         let opened = async {
             let source = source::open(store, file).await?;
-            let footer = Arc::new(source.footer(true).await?);
-            Ok(RawFile { source, footer })
+            let footer = source.footer(page_index).await?;
+            Ok(OpenFile { source, footer })
         };
         opened.await.map_err(|e: Error| e.with_path(file.path.clone()))
     }

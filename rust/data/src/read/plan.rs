@@ -188,7 +188,7 @@ pub(super) struct FilePlan {
 const BATCH_BYTES: usize = 64 << 20;
 
 impl FilePlan {
-    pub(super) fn new(prepared: Arc<Prepared>, file: &FileRead, footer: ParquetMetaData) -> Result<Self> {
+    pub(super) fn new(prepared: Arc<Prepared>, file: &FileRead, footer: Arc<ParquetMetaData>) -> Result<Self> {
         let metadata = arrow_metadata(footer)?;
         let fields = metadata.schema().fields().clone();
         let lookup = Lookup::new(&fields, prepared.mapping);
@@ -474,13 +474,12 @@ fn first_leaf_only(t: &ArrowType) -> ArrowType {
 /// The footer with Arrow types that come from Parquet's own types alone: what a writer embedded says how
 /// its program held the rows, not what they are. INT96 is asked for in microseconds: as nanoseconds, years
 /// like 1 and 9999 wrap.
-pub(super) fn arrow_metadata(footer: ParquetMetaData) -> Result<ArrowReaderMetadata> {
+pub(super) fn arrow_metadata(footer: Arc<ParquetMetaData>) -> Result<ArrowReaderMetadata> {
     let wrap = |e| {
         Error::corrupt_file(format!(
             "a data file's Parquet schema can't be read ({e}): the file is damaged, or of a kind that isn't supported"
         ))
     };
-    let footer = Arc::new(footer);
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let plain = ArrowReaderMetadata::try_new(footer.clone(), options.clone()).map_err(wrap)?;
     let int96: Vec<bool> = plain

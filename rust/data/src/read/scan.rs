@@ -14,8 +14,8 @@ use super::decode::{SharedPlan, Unit, decode, ranges};
 use super::plan::{FilePlan, Prepared};
 use super::row_groups::units;
 use super::source::{self, Source, blocking};
-use super::vectors::Vectors;
-use super::{FileRead, ReadSpec};
+use super::vectors::{LiveRows, Vectors};
+use super::{FileRead, OpenFile, ReadSpec};
 
 /// A unit's batches, and the room that it takes until all of them are taken.
 type Batches = (mpsc::Receiver<Result<RecordBatch>>, Option<OwnedSemaphorePermit>);
@@ -70,13 +70,31 @@ pub async fn read_file(
     file: &FileRead,
     spec: &Arc<ReadSpec>,
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-    let prepared = Arc::new(Prepared::new(spec)?);
-    let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
+    let (prepared, parallelism) = (Arc::new(Prepared::new(spec)?), processors());
     let vectors = Arc::new(Vectors::new(store.clone()));
     let opened = open(store.clone(), file.clone(), prepared, vectors, parallelism).await?;
+    Ok(rows_of(opened, parallelism))
+}
+
+/// The rows of one file that is open already and has no vectors. Must be called inside a tokio runtime.
+pub(crate) fn read_opened(
+    found: OpenFile,
+    file: &FileRead,
+    spec: &ReadSpec,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let (prepared, parallelism) = (Arc::new(Prepared::new(spec)?), processors());
+    let opened = Opened::new(found, prepared, file, &LiveRows::default(), parallelism)?;
+    Ok(rows_of(opened, parallelism))
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn rows_of(opened: Opened, parallelism: usize) -> BoxStream<'static, Result<RecordBatch>> {
     let (out, receivers) = mpsc::unbounded_channel();
     tokio::spawn(async move { start_units(opened, &Limits::new(parallelism), &out).await });
-    Ok(stop_at_error(in_order(receivers)))
+    stop_at_error(in_order(receivers))
 }
 
 fn in_order(receivers: mpsc::UnboundedReceiver<Batches>) -> BoxStream<'static, Result<RecordBatch>> {
@@ -150,6 +168,24 @@ struct Opened {
     units: Vec<Unit>,
 }
 
+impl Opened {
+    fn new(
+        found: OpenFile,
+        prepared: Arc<Prepared>,
+        file: &FileRead,
+        live: &LiveRows,
+        parallelism: usize,
+    ) -> Result<Self> {
+        let plan = FilePlan::new(prepared, file, found.footer)?;
+        let units = units(&plan, file, live, found.source.is_remote(), parallelism)?;
+        Ok(Opened {
+            source: found.source,
+            plan: Arc::new(plan),
+            units,
+        })
+    }
+}
+
 async fn open(
     store: Store,
     file: FileRead,
@@ -161,13 +197,7 @@ async fn open(
     let source = source::open(&store, &file).await.map_err(name)?;
     let footer = source.footer(prepared.pruner.is_some());
     let (footer, live) = futures::try_join!(footer, vectors.rows(&file)).map_err(name)?;
-    let plan = FilePlan::new(prepared, &file, footer).map_err(name)?;
-    let units = units(&plan, &file, &live, source.is_remote(), parallelism).map_err(name)?;
-    Ok(Opened {
-        source,
-        plan: Arc::new(plan),
-        units,
-    })
+    Opened::new(OpenFile { source, footer }, prepared, &file, &live, parallelism).map_err(name)
 }
 
 /// Starts the units one after the other; false when nobody takes their batches any more.

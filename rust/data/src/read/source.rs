@@ -106,14 +106,14 @@ pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + '
 
 impl Source {
     /// The file's footer, with its page index if it has one and it is wanted.
-    pub(super) async fn footer(&self, page_index: bool) -> Result<ParquetMetaData> {
+    pub(super) async fn footer(&self, page_index: bool) -> Result<Arc<ParquetMetaData>> {
         let policy = if page_index {
             PageIndexPolicy::Optional
         } else {
             PageIndexPolicy::Skip
         };
         let reader = ParquetMetaDataReader::new().with_page_index_policy(policy);
-        match self {
+        let footer = match self {
             Source::Local(file) => {
                 let file = file.clone();
                 blocking(move || reader.parse_and_finish(file.as_ref()))
@@ -121,7 +121,8 @@ impl Source {
                     .map_err(|e| corrupt(&e))
             }
             Source::Remote(file) => file.footer(reader).await,
-        }
+        };
+        footer.map(Arc::new)
     }
 
     /// Whether byte ranges have to be named before decoding starts.

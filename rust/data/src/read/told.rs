@@ -8,13 +8,12 @@ use arrow::compute::{concat, filter, is_not_null};
 use arrow::datatypes::Int64Type;
 use deltaplane_error::Result;
 use deltaplane_protocol::schema::{DataType, Primitive};
-use deltaplane_store::Store;
 use parquet::basic::Type as Physical;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::part_stats::{Leaf, LeafStats};
 use super::plan::{FilePlan, Prepared};
-use super::{FileRead, ReadSpec, source};
+use super::{FileRead, ReadSpec};
 
 /// Which writers never cut a bound short: the flag that says so is newer than they are.
 const WHOLE_BOUNDS: &str = "parquet-mr";
@@ -29,23 +28,21 @@ pub(crate) struct Told {
 
 /// The file's rows, and for each column that this read makes what its footer tells; `None` where the rows have to be looked
 /// at, as for floats, of which NaN is left out.
-pub(crate) async fn told(store: &Store, file: &FileRead, spec: &ReadSpec) -> Result<(u64, Vec<Option<Told>>)> {
-    let found = async {
-        let opened = source::open(store, file).await?;
-        let plan = FilePlan::new(Arc::new(Prepared::new(spec)?), file, opened.footer(false).await?)?;
-        let footer = plan.metadata.metadata();
-        let rows = u64::try_from(footer.file_metadata().num_rows()).unwrap_or(0);
-        let columns = spec.output_fields()?.into_iter().map(|field| {
-            let path = [spec.mapping.physical_name(field).to_owned()];
-            let leaf = is_ordered(&field.data_type)
-                .then(|| Leaf::find(&plan, &path))
-                .flatten()?;
-            whole(footer, &leaf, &leaf.of_groups(&plan)?)
-        });
-        Ok((rows, columns.collect()))
-    };
-    let name = |e: deltaplane_error::Error| e.with_path(file.path.clone()).with_table(store.location().as_str());
-    found.await.map_err(name)
+pub(crate) fn told(
+    footer: &Arc<ParquetMetaData>,
+    file: &FileRead,
+    spec: &ReadSpec,
+) -> Result<(u64, Vec<Option<Told>>)> {
+    let plan = FilePlan::new(Arc::new(Prepared::new(spec)?), file, footer.clone())?;
+    let rows = u64::try_from(footer.file_metadata().num_rows()).unwrap_or(0);
+    let columns = spec.output_fields()?.into_iter().map(|field| {
+        let path = [spec.mapping.physical_name(field).to_owned()];
+        let leaf = is_ordered(&field.data_type)
+            .then(|| Leaf::find(&plan, &path))
+            .flatten()?;
+        whole(footer, &leaf, &leaf.of_groups(&plan)?)
+    });
+    Ok((rows, columns.collect()))
 }
 
 /// Whether Parquet orders values as the table does, all of them.

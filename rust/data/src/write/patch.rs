@@ -35,7 +35,7 @@ use super::pages::OldChunk;
 use super::parts::Parts;
 use super::{FileKind, WriteSpec, logged_path, of_files};
 use crate::cast::cast_batch;
-use crate::read::{FileRead, Input, Picked, RawFile, ReadSpec, read_file};
+use crate::read::{FileRead, Input, OpenFile, Picked, ReadSpec, read_file};
 use crate::stats::{self, ColumnStats};
 
 type Writer = SerializedFileWriter<Parts>;
@@ -98,7 +98,7 @@ impl Patcher {
         if foreign || file.deletion_vector.is_some() || has_loose_bounds(file) {
             return Ok(false);
         }
-        let raw = RawFile::open(&self.store, &read).await?;
+        let raw = OpenFile::open(&self.store, &read, true).await?;
         let told = num_records(file).ok();
         let found = raw.footer.file_metadata().schema_descr().root_schema().get_fields();
         let same = found == self.parquet.root_schema().get_fields();
@@ -140,7 +140,7 @@ impl Patcher {
         upload: &mut Upload,
     ) -> Result<String> {
         let values = cast_batch(&self.project(values)?, &self.assigned)?;
-        let raw = RawFile::open(&self.store, &FileRead::of(file)?).await?;
+        let raw = OpenFile::open(&self.store, &FileRead::of(file)?, true).await?;
         let mut new = NewValues::of(picked, values, rows_of(&raw.footer))?;
         let mut columns = self.columns();
         let mut writer = self.begin(&raw, &new)?;
@@ -170,7 +170,7 @@ impl Patcher {
     /// The chunks of a row group that can be patched page by page, by the numbers of their leaves.
     async fn patched(
         &self,
-        raw: &RawFile,
+        raw: &OpenFile,
         group: usize,
         input: &Input,
         new: &GroupValues,
@@ -207,7 +207,7 @@ impl Patcher {
     async fn old_values(
         &self,
         file: &Add,
-        raw: &RawFile,
+        raw: &OpenFile,
         columns: &[Column],
         group: &GroupValues,
     ) -> Result<Option<BoxStream<'static, Result<RecordBatch>>>> {
@@ -228,7 +228,7 @@ impl Patcher {
     }
 
     /// Begins a file with the schema of the old one, to which the chunks belong, and what its footer says beside.
-    fn begin(&self, raw: &RawFile, new: &NewValues) -> Result<Writer> {
+    fn begin(&self, raw: &OpenFile, new: &NewValues) -> Result<Writer> {
         let about = raw.footer.file_metadata();
         let properties = match new.positions {
             None => self.spec.properties_of(&self.names(), new.values.columns()),
