@@ -514,7 +514,7 @@ fn append(
 /// Appends a row group; its bytes go to the store as they are made, so that a file isn't held twice.
 async fn append_group(
     mut writer: Writer,
-    raw: &RawFile,
+    raw: &OpenFile,
     group: usize,
     input: Input,
     chunks: BTreeMap<usize, Chunk>,
@@ -524,8 +524,14 @@ async fn append_group(
     let (sender, parts) = mpsc::channel(1);
     let appended = blocking(move || {
         let full = writer.inner().full();
-        let send = |part| sender.blocking_send(part).map_err(|_| Error::internal("a data file's store went away"));
-        append(&mut writer, &footer, group, &input, chunks, || full.take().into_iter().try_for_each(send))?;
+        let send = |part| {
+            sender
+                .blocking_send(part)
+                .map_err(|_| Error::internal("a data file's store went away"))
+        };
+        append(&mut writer, &footer, group, &input, chunks, || {
+            full.take().into_iter().try_for_each(send)
+        })?;
         writer.inner_mut().take().into_iter().try_for_each(send)?;
         Ok(writer)
     });

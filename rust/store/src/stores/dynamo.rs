@@ -18,7 +18,6 @@ use super::dynamo_items::{Claim, Entry, Items};
 use super::objects::Objects;
 use crate::backend::{Backend, LOG_DIR, Level, Listing, ObjectInfo, PutOutcome, Sink, join_key};
 
-
 /// Digits of a version in a commit's name.
 const DIGITS: usize = 20;
 /// Looks at a commit whose temporary file went meanwhile: whoever takes it away has copied it before.

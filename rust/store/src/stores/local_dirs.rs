@@ -158,7 +158,11 @@ mod tests {
             barrier.wait();
             let others: Vec<_> = (0..threads).map(|_| scope.spawn(|| turn.pass(call))).collect();
             first.join().unwrap().unwrap();
-            others.into_iter().map(|t| t.join().unwrap()).filter(Result::is_err).count()
+            others
+                .into_iter()
+                .map(|t| t.join().unwrap())
+                .filter(Result::is_err)
+                .count()
         });
         (made.load(Ordering::SeqCst), failed)
     }

@@ -181,7 +181,9 @@ impl FileSink {
     /// A new one; its directory is made.
     pub(super) async fn create(goal: PathBuf, root: Root, dirs: Arc<Dirs>) -> Result<Self> {
         let (at, made) = (root.clone(), dirs.clone());
-        let open = move || Draft::within(goal, |dir| made.create(at.path(), dir)).map_err(|e| at.err(&e, "creating a data file"));
+        let open = move || {
+            Draft::within(goal, |dir| made.create(at.path(), dir)).map_err(|e| at.err(&e, "creating a data file"))
+        };
         Ok(FileSink {
             draft: Some(blocking(open).await?),
             root,
