@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ WRITERS: Mapping[str, Callable[[Any, str], None]] = {
 
 
 def contestant(writer: str, case: Mapping[str, Any], scratch: Path) -> Task:
+    # No part of the write.
+    importlib.import_module(writer.lower())
     rows: Any = rows_of(case["partitions"])
     if writer == "Polars":
         import polars as pl

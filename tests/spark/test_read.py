@@ -124,7 +124,7 @@ PARTITION_CONDITIONS = [
 
 def test_partition_filters_are_exact(spark: SparkSession, path: str) -> None:
     # Spark takes the index's word for these: it never applies them to rows.
-    df = spark.range(48).selectExpr(
+    df = spark.range(0, 48, 1, 1).selectExpr(
         "id", "IF(id % 5 = 4, NULL, int(id % 5)) AS p", "substr('abc', int(id % 3) + 1, 1) AS q"
     )
     dp.write(df, path, partition_by=["p", "q"])

@@ -16,7 +16,7 @@ from deltaplane.spark._schema import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["in_bins", "rebalanced"]
+__all__ = ["has_few_tasks", "in_bins", "rebalanced"]
 
 # Files that a partition may get from one write without a shuffle.
 _FEW_TASKS = 8
@@ -40,23 +40,24 @@ def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     except NativeScanUnavailable:
         found = None
     # Without the JVM at hand it is Spark's own size of partitions.
-    return _shuffled(df, columns) if found is None else found
+    return rebalanced(df, columns) if found is None else found
+
+
+def has_few_tasks(df: DataFrame) -> bool:
+    """Whether a frame is evaluated by so few tasks that each partition gets few files from them: a shuffle costs a third of a
+    write."""
+    try:
+        tasks = Jvm.of(df.sparkSession).tasks_of(df)
+    except NativeScanUnavailable:
+        return False
+    return tasks is not None and tasks <= _FEW_TASKS
 
 
 def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Rows of a partition side by side: adaptive execution joins small partitions and splits large ones.
 
-    The frame as it is where it has so few tasks that each partition gets few files anyway: a shuffle costs a third of a write.
     A column that the frame lacks is the same in every row.
     """
-    try:
-        tasks = Jvm.of(df.sparkSession).tasks_of(df)
-    except NativeScanUnavailable:
-        tasks = None
-    return df if tasks is not None and tasks <= _FEW_TASKS else _shuffled(df, columns)
-
-
-def _shuffled(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     from pyspark.sql import functions as F
 
     there = {name.lower() for name in df.columns}

@@ -20,7 +20,7 @@ from deltaplane.spark._location import absolute_location
 from deltaplane.spark._replace import replace_matching
 from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json
-from deltaplane.spark._shuffles import in_bins, rebalanced
+from deltaplane.spark._shuffles import has_few_tasks, in_bins, rebalanced
 from deltaplane.spark._spark_files import files_by_spark
 from deltaplane.spark._tasks import raise_refusal
 from deltaplane.write import (
@@ -242,7 +242,7 @@ def write(
     partition_columns = json.loads(job.spec)["partition_columns"]
     if _optimizes(df, job, optimize_write):
         df = in_bins(df, partition_columns)
-    elif rebalance and partition_columns:
+    elif rebalance and partition_columns and not has_few_tasks(df):
         df = rebalanced(df, partition_columns)
     adds, refusals = _run(df, broken, location, store_options, job.spec, keep=not dry_run)
     if refusals:

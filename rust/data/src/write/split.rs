@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
@@ -178,48 +179,45 @@ fn not_cast(column: &str, why: &str) -> Error {
 struct Groups {
     /// In the order of their first rows.
     groups: Vec<Group>,
-    /// The rows of one group after those of another, each in order.
-    rows: ScalarBuffer<u32>,
+    /// For each share of the batch its rows, those of one group after those of another, each in order.
+    rows: Vec<ScalarBuffer<u32>>,
 }
 
 /// Rows of equal partition values: a range if they stand together.
-#[derive(Clone, Copy)]
 struct Group {
     first: usize,
     last: usize,
     count: usize,
-    /// Where they begin among all.
-    from: usize,
+    /// Where they are among each share's.
+    runs: Vec<Range<usize>>,
 }
 
-impl Groups {
-    /// By what distinguishes the rows' partitions.
-    fn of<K: Hash + Eq + Copy>(keys: impl ExactSizeIterator<Item = K>) -> Result<Groups> {
-        if u32::try_from(keys.len()).is_err() {
-            return Err(Error::invalid_argument(
-                "a batch has more than 2^32 rows: write smaller batches",
-            ));
-        }
-        let mut groups: Vec<Group> = Vec::new();
-        let mut numbers: Vec<u32> = Vec::with_capacity(keys.len());
+/// Consecutive rows of a batch by what distinguishes their partitions.
+struct Share<K> {
+    /// The groups in the order of their first rows.
+    groups: Vec<(K, Group)>,
+    /// The rows of one group after those of another.
+    rows: Vec<u32>,
+}
+
+impl<K: Hash + Eq + Copy> Share<K> {
+    fn of(share: Range<usize>, key: impl Fn(usize) -> K) -> Self {
+        let mut groups: Vec<(K, Group)> = Vec::new();
+        let mut numbers: Vec<u32> = Vec::with_capacity(share.len());
         let mut found = HashMap::with_hasher(Seed::default());
         let mut previous: Option<(K, usize)> = None;
-        for (row, key) in keys.enumerate() {
+        for row in share.clone() {
+            let key = key(row);
             // Equal neighbours are the common case: no hash for them.
             let at = match previous {
                 Some((same, at)) if same == key => at,
                 _ => *found.entry(key).or_insert_with(|| {
-                    groups.push(Group {
-                        first: row,
-                        last: row,
-                        count: 0,
-                        from: 0,
-                    });
+                    groups.push((key, Group::begun_by(row)));
                     groups.len() - 1
                 }),
             };
             previous = Some((key, at));
-            if let Some(group) = groups.get_mut(at) {
+            if let Some((_, group)) = groups.get_mut(at) {
                 group.last = row;
                 group.count += 1;
             }
@@ -227,66 +225,124 @@ impl Groups {
         }
         let mut from = 0;
         let mut next: Vec<usize> = Vec::with_capacity(groups.len());
-        for group in &mut groups {
-            group.from = from;
+        for (_, group) in &mut groups {
+            group.runs.push(from..from + group.count);
             next.push(from);
             from += group.count;
         }
         let mut rows = vec![0_u32; numbers.len()];
-        for (row, at) in (0_u32..).zip(numbers) {
+        for (row, at) in share.zip(numbers) {
             if let Some(place) = usize::try_from(at).ok().and_then(|at| next.get_mut(at))
                 && let Some(slot) = rows.get_mut(*place)
             {
-                *slot = row;
+                *slot = u32::try_from(row).unwrap_or(u32::MAX);
                 *place += 1;
             }
         }
-        Ok(Groups {
-            groups,
-            rows: rows.into(),
-        })
+        Share { groups, rows }
+    }
+}
+
+impl Group {
+    fn begun_by(row: usize) -> Self {
+        Group {
+            first: row,
+            last: row,
+            count: 0,
+            runs: Vec::new(),
+        }
+    }
+}
+
+impl Groups {
+    /// By what distinguishes the partitions of so many rows.
+    fn of<K: Hash + Eq + Copy + Send>(rows: usize, key: impl Fn(usize) -> K + Sync) -> Result<Groups> {
+        if u32::try_from(rows).is_err() {
+            return Err(Error::invalid_argument(
+                "a batch has more than 2^32 rows: write smaller batches",
+            ));
+        }
+        let workers = workers(rows);
+        let each = rows.div_ceil(workers);
+        let shares = on_cores(workers, |n| {
+            let from = (n * each).min(rows);
+            Ok(Share::of(from..(from + each).min(rows), &key))
+        })?;
+        let mut groups: Vec<Group> = Vec::new();
+        let mut found = HashMap::with_hasher(Seed::default());
+        let count = shares.len();
+        let mut sorted = Vec::with_capacity(count);
+        for (number, share) in shares.into_iter().enumerate() {
+            for (key, part) in share.groups {
+                let at = *found.entry(key).or_insert_with(|| {
+                    groups.push(Group {
+                        runs: vec![0..0; count],
+                        ..Group::begun_by(part.first)
+                    });
+                    groups.len() - 1
+                });
+                let Some(group) = groups.get_mut(at) else { continue };
+                group.last = part.last;
+                group.count += part.count;
+                if let (Some(run), Some(found)) = (group.runs.get_mut(number), part.runs.into_iter().next()) {
+                    *run = found;
+                }
+            }
+            sorted.push(share.rows.into());
+        }
+        Ok(Groups { groups, rows: sorted })
     }
 
     /// Each group's rows of this batch, in order: many of them are taken by all cores.
     fn take(&self, batch: &RecordBatch, copy_below: usize) -> Result<Vec<RecordBatch>> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = cores.min(self.groups.len()).min(batch.num_rows() / ROWS_OF_A_CORE + 1);
         let queue = Mutex::new(self.groups.iter().enumerate());
-        let work = || {
+        let parts = on_cores(workers(batch.num_rows()).min(self.groups.len()), |_| {
             let mut taken = Vec::new();
             loop {
                 let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some((at, group)) = next else { return Ok(taken) };
-                taken.push((at, self.rows_of(*group, batch, copy_below)?));
+                taken.push((at, self.rows_of(group, batch, copy_below)?));
             }
-        };
-        let parts: Vec<Result<Vec<_>>> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
-            let own = work();
-            let others = others.into_iter().map(|other| {
-                other
-                    .join()
-                    .unwrap_or_else(|_| Err(Error::internal("taking the rows of partitions was cut short")))
-            });
-            std::iter::once(own).chain(others).collect()
-        });
-        let mut taken: Vec<(usize, RecordBatch)> = Vec::with_capacity(self.groups.len());
-        for part in parts {
-            taken.extend(part?);
-        }
+        })?;
+        let mut taken: Vec<(usize, RecordBatch)> = parts.into_iter().flatten().collect();
         taken.sort_unstable_by_key(|(at, _)| *at);
         Ok(taken.into_iter().map(|(_, rows)| rows).collect())
     }
 
-    fn rows_of(&self, group: Group, batch: &RecordBatch, copy_below: usize) -> Result<RecordBatch> {
+    fn rows_of(&self, group: &Group, batch: &RecordBatch, copy_below: usize) -> Result<RecordBatch> {
         let n = group.count;
         let together = group.last + 1 - group.first == n;
         if together && (n >= copy_below || n == batch.num_rows()) {
             return Ok(batch.slice(group.first, n));
         }
-        let rows = UInt32Array::new(self.rows.slice(group.from, n), None);
+        let mut rows: Vec<u32> = Vec::with_capacity(n);
+        for (share, run) in self.rows.iter().zip(&group.runs) {
+            rows.extend_from_slice(share.get(run.clone()).unwrap_or_default());
+        }
+        let rows = UInt32Array::from(rows);
         take_record_batch(batch, &rows).map_err(|e| Error::internal(format!("taking the rows of a partition: {e}")))
     }
+}
+
+/// How many cores are worth having for so many rows.
+fn workers(rows: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.min(rows / ROWS_OF_A_CORE + 1)
+}
+
+/// What so many threads give, each of which is told its number.
+fn on_cores<T: Send>(workers: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|n| scope.spawn(move || work(n))).collect();
+        let own = work(0);
+        let others = others.into_iter().map(|other| {
+            other
+                .join()
+                .unwrap_or_else(|_| Err(Error::internal("sorting rows by partition was cut short")))
+        });
+        std::iter::once(own).chain(others).collect()
+    })
 }
 
 fn group(values: &[ArrayRef], types: &[ArrowType]) -> Result<Groups> {
@@ -300,11 +356,13 @@ fn group(values: &[ArrayRef], types: &[ArrowType]) -> Result<Groups> {
         match (array.data_type().primitive_width(), buffer) {
             (Some(4), Some(buffer)) => {
                 let all: &[u32] = buffer.typed_data();
-                return Groups::of(all.get(from..to).unwrap_or_default().iter().copied());
+                let all = all.get(from..to).unwrap_or_default();
+                return Groups::of(all.len(), |row| all.get(row).copied().unwrap_or_default());
             }
             (Some(8), Some(buffer)) => {
                 let all: &[u64] = buffer.typed_data();
-                return Groups::of(all.get(from..to).unwrap_or_default().iter().copied());
+                let all = all.get(from..to).unwrap_or_default();
+                return Groups::of(all.len(), |row| all.get(row).copied().unwrap_or_default());
             }
             _ => {}
         }
@@ -312,5 +370,5 @@ fn group(values: &[ArrayRef], types: &[ArrowType]) -> Result<Groups> {
     let wrap = |e| Error::internal(format!("grouping rows by partition: {e}"));
     let converter = RowConverter::new(types.iter().cloned().map(SortField::new).collect()).map_err(wrap)?;
     let rows = converter.convert_columns(values).map_err(wrap)?;
-    Groups::of((0..rows.num_rows()).map(|row| rows.row(row).data()))
+    Groups::of(rows.num_rows(), |row| rows.row(row).data())
 }

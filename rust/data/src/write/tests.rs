@@ -412,6 +412,43 @@ fn more_partitions_than_open_files_make_one_file_each() {
 }
 
 #[test]
+fn rows_of_a_batch_that_several_cores_sort_keep_their_order() {
+    let s = schema(&[("p", P::Long), ("q", P::String), ("v", P::Integer)]);
+    // Partitions in places of several shares, of one share alone, and of the last row.
+    let n = 300_001;
+    let of = |i: i32| match i {
+        70_000..70_010 => -1,
+        300_000 => -2,
+        _ => i64::from(i.wrapping_mul(7_919) % 11),
+    };
+    let p: Int64Array = (0..n).map(of).collect();
+    let q = StringArray::from_iter_values((0..n).map(|i| format!("q{}", i % 2)));
+    let v: Int32Array = (0..n).collect();
+    let rows = batch(vec![("p", Arc::new(p)), ("q", Arc::new(q)), ("v", Arc::new(v))]);
+    for by in [vec!["p".to_owned()], vec!["p".to_owned(), "q".to_owned()]] {
+        let t = Folder::new();
+        let spec = WriteSpec::new(s.clone(), by.clone(), 0);
+        let adds = t.write_spec(spec, std::slice::from_ref(&rows)).unwrap();
+        let mut seen = Vec::new();
+        for add in &adds {
+            let back = t
+                .read_all(ReadSpec::new(s.clone(), by.clone()), std::slice::from_ref(add))
+                .unwrap();
+            let (p, v) = (
+                back.column(0).as_primitive(),
+                back.column(2).as_primitive::<Int32Type>(),
+            );
+            let p: &Int64Array = p;
+            assert!(v.values().is_sorted(), "{}", add.path);
+            assert!(v.values().iter().zip(p.values()).all(|(v, p)| of(*v) == *p));
+            seen.extend_from_slice(v.values());
+        }
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..n), "{by:?}");
+    }
+}
+
+#[test]
 fn files_and_row_groups_end_at_their_sizes() {
     let s = schema(&[("v", P::Long), ("t", P::String)]);
     let n = 500_000i64;
