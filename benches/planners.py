@@ -37,6 +37,14 @@ def deltaplane_tuples(case: Mapping[str, Any], scratch: Path) -> Task:
     return deltaplane({**case, "sql": filters}, scratch)
 
 
+def deltaplane_arrow(case: Mapping[str, Any], scratch: Path) -> Task:
+    """With sizes, values and statistics, and no string of Python's for a file."""
+    from deltaplane import DeltaTable
+
+    predicate = case["sql"]
+    return _per_call(lambda: DeltaTable(case["path"]), lambda table: table.plan(predicate).read_all(), case["opened"])
+
+
 def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
     from deltalake import DeltaTable
 
@@ -97,6 +105,7 @@ def _condition(case: Mapping[str, Any], structs: bool) -> str:
 CONTESTANTS: dict[str, Contestant] = {
     "deltaplane": deltaplane,
     "deltaplane, tuples": deltaplane_tuples,
+    "deltaplane, as Arrow": deltaplane_arrow,
     "deltalake file_uris": deltalake,
     "deltalake add_actions": deltalake_actions,
     "DuckDB, checkpoint only": duckdb,
