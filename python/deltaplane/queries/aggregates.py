@@ -2,7 +2,7 @@
 
 What depends on the order of rows, or is computed by another formula than Spark's, is not among them. `over` is the window
 of rows that a function is computed for, as text of DuckDB. Called by
-`grammar`, which knows them by name, and by `planning`.
+`expressions`, which knows them by name, and by `binding`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Generators: what makes several rows of one, `explode` and its kin, as lists of one length that rows are made of.
 
-Called by `grammar`, which knows them by name, and by `planning`.
+Called by `relations`, which knows them by name, and by `joining` and `selecting`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Nodes of a bound query, each of which writes itself as text of DuckDB with the columns that are asked for.
 
 Every column of a query has an id of its own, so that no name is ever looked up by DuckDB. Knows no table; made by
-`planning`, run by `running`.
+`planning` and what it builds on, run by `running`.
 """
 
 from __future__ import annotations

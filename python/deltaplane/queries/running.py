@@ -15,10 +15,11 @@ from deltaplane.exceptions import DeltaError, UnsupportedExpressionError
 from deltaplane.expr.duck import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
 from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
+from deltaplane.queries.binding import Planned
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.from_log import from_log
 from deltaplane.queries.plan import Source
-from deltaplane.queries.planning import Planned, Planner
+from deltaplane.queries.planning import Planner
 from deltaplane.queries.scopes import condition_texts
 from deltaplane.queries.sources import Catalog, SourceRows
 from deltaplane.queries.syntax import Query

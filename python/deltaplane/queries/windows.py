@@ -1,6 +1,6 @@
 """Functions over windows: what each makes of its arguments, and the text of a window, with Spark's rules for both.
 
-Called by `grammar`, which knows them by name, and by `planning`.
+Called by `expressions`, which knows them by name, and by `selecting`.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.finding import may_read
-from deltaplane.queries.grammar import BEGINNINGS, Grammar
+from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Query, TableName

@@ -13,8 +13,9 @@ from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, Uns
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.syntax import parse as parse_expression
 from deltaplane.expr.types import SparkType, of_json
+from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.finding import may_read
-from deltaplane.queries.grammar import BEGINNINGS, Grammar
+from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName, Values
 from deltaplane.schema import Field

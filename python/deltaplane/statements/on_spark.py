@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.written import conjuncts, written
 from deltaplane.queries.finding import may_be_same
-from deltaplane.queries.grammar import GOES_ON, Grammar
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.relations import GOES_ON
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.statement import Clause, unqualified_names

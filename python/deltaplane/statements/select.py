@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltaplane.queries.grammar import BEGINNINGS, Grammar
+from deltaplane.queries.expressions import BEGINNINGS
+from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query
 from deltaplane.statements.on_spark import on_spark

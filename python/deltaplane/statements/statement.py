@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Name, Syntax, Token
 from deltaplane.queries.cursor import unqualified
-from deltaplane.queries.grammar import BEGINNINGS, Grammar
+from deltaplane.queries.expressions import BEGINNINGS
+from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.scopes import contains, rewritten
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Subquery, TableName

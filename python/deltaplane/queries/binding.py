@@ -1,0 +1,146 @@
+"""Expressions of a query as typed values over columns, with subqueries as text of DuckDB and an id for every new column.
+
+Knows no table and no relation, and leaves the plans of subqueries to whoever plans queries. Called by `joining`, `selecting`
+and `planning`, which build on it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.syntax import Call, Cast, Syntax
+from deltaplane.expr.typed import Context, Typed, refuse
+from deltaplane.expr.types import BOOLEAN, SparkType
+from deltaplane.queries.aggregates import AGGREGATES
+from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.plan import Column, Node, Output, Project, Ref, Value
+from deltaplane.queries.rules import converted, together
+from deltaplane.queries.scopes import Scope, aggregates
+from deltaplane.queries.syntax import Aggregate, Nested, Query, Subquery
+
+__all__ = ["Binding", "Names", "Planned"]
+
+# A query that names others doubles with each of them, since each use is planned by itself.
+_MOST_COLUMNS = 50_000
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan and its columns in order."""
+
+    node: Node
+    columns: list[Column]
+
+    @property
+    def ids(self) -> list[str]:
+        """The columns' ids."""
+        return [column.id for column in self.columns]
+
+
+Names = Mapping[str, tuple[Nested, "Names"]]
+
+
+class Binding(ABC):
+    """What all planning of one statement shares. `throws` is whether a value can fail."""
+
+    def __init__(self, cursor: Cursor, context: Context) -> None:
+        self._cursor = cursor
+        self._context = context
+        self._numbers = itertools.count()
+        # The columns of the queries around the one that is planned, and those of them that it names.
+        self._outer: list[Column] = []
+        self._correlated: set[str] = set()
+        self.throws = False
+
+    @abstractmethod
+    def plan(self, query: Query, names: Names | None = None) -> Planned:
+        """The plan of a query."""
+
+    def stored(self, planned: Planned, types: Sequence[SparkType]) -> Planned:
+        """The columns in other types."""
+        if [column.type for column in planned.columns] == list(types):
+            return planned
+        outputs, columns = [], []
+        scope = self._scope(planned.columns, {})
+        for column, to in zip(planned.columns, types, strict=True):
+            value = scope.value(Ref((column.id,)))
+            typed = converted(self._context, value.typed, to)
+            self._note(typed)
+            new = replace(column, id=self._id(), type=to)
+            # A converted column is another one: conditions on it don't hold for the old one.
+            made = value if typed is value.typed else replace(value, typed=typed, syntax=Cast(value.syntax, to))
+            outputs.append(Output(new.id, made))
+            columns.append(new)
+        return Planned(Project(planned.node, outputs), columns)
+
+    def _condition(self, scope: Scope, node: Syntax, clause: str) -> Value:
+        if aggregates(node) and clause != "HAVING":
+            raise InvalidArgumentError(f"aggregate functions can't stand in {clause}")
+        value = self._bound(scope, node)
+        if value.typed.type != BOOLEAN:
+            raise InvalidArgumentError(f"{clause} needs a condition, not a value of type {value.typed.type}")
+        return value
+
+    def _bound(self, scope: Scope, node: Syntax) -> Value:
+        value = scope.value(node)
+        self._correlated |= scope.correlated
+        self._note(value.typed)
+        return value
+
+    def _aggregate(self, scope: Scope, call: Aggregate) -> Value:
+        args: list[Syntax] = list(call.args)
+        if call.where is not None:
+            # The functions pass nulls over, so that what isn't counted isn't evaluated either.
+            args = [Call("case", (call.where, arg)) for arg in args]
+        bound = [self._bound(scope, arg) for arg in args]
+        typed = AGGREGATES[call.name](self._context, call.name, [v.typed for v in bound], call.distinct, "")
+        self._note(typed)
+        return Value(typed, frozenset().union(*(v.uses for v in bound)), call)
+
+    def _note(self, typed: Typed) -> None:
+        self.throws |= typed.throws or typed.partial
+
+    def _scope(self, columns: Sequence[Column], names: Names) -> Scope:
+        return Scope(columns, self._context, lambda node, scope: self._subquery(node, scope, names))
+
+    def _subquery(self, node: Subquery, scope: Scope, names: Names) -> Typed:
+        assert node.query is not None
+        around = self._outer, self._correlated
+        self._outer, self._correlated = scope.outside(), set()
+        try:
+            made = self.plan(node.query, names)
+            scope.meet(self._correlated)
+        finally:
+            self._outer, self._correlated = around
+        self._correlated |= scope.correlated
+        if node.name == "exists":
+            made.node.narrow([])
+            return Typed(BOOLEAN, f"EXISTS ({made.node.render([])})")
+        if len(made.columns) != 1 or made.columns[0].type is None:
+            raise InvalidArgumentError(f"a subquery as a value has one column, not {len(made.columns)}")
+        if node.name == "scalar":
+            made.node.narrow([])
+            # More than one row is an error.
+            return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=True)
+        if not node.filters:
+            # Spark itself gives false there where one of both is null, but not everywhere.
+            refuse("IN with a subquery that isn't by itself a condition of WHERE")
+        value = scope.bind(node.args[0])
+        to = together([value.type, made.columns[0].type], "IN")
+        made = self.stored(made, [to])
+        made.node.narrow([])
+        value = converted(self._context, value, to)
+        return replace(value, type=BOOLEAN, sql=f"({value.sql} IN ({made.node.render(made.ids)}))", literal=None)
+
+    def _id(self) -> str:
+        count = next(self._numbers)
+        if count > _MOST_COLUMNS:
+            raise UnsupportedExpressionError("the query is too large for the embedded engine: give spark= for it")
+        return f"q{count}"
+
+    def _start(self, token: int) -> int:
+        return self._cursor.tokens[token].start

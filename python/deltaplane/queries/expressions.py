@@ -1,0 +1,230 @@
+"""The grammar of expressions in queries: aggregate functions, windows and subqueries beside what columns are computed with.
+
+Builds on the expressions' own parser, through `cursor`; leaves queries in parentheses to whoever reads queries, and knows
+no relation. Called by `relations` and `grammar`, which build on it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NoReturn
+
+from deltaplane.exceptions import UnsupportedExpressionError
+from deltaplane.expr.syntax import Call, Literal, Syntax
+from deltaplane.expr.types import INT
+from deltaplane.queries.aggregates import AGGREGATES
+from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.syntax import Aggregate, Frame, Order, Query, Subquery, Values, Window
+from deltaplane.queries.windows import WINDOW_FUNCTIONS
+
+__all__ = ["BEGINNINGS", "Expressions"]
+
+# What a query begins with.
+BEGINNINGS = ("select", "with", "values", "table")
+_GROUPINGS = ("grouping", "grouping_id")
+# Functions that say within their parentheses what becomes of nulls.
+_INSIDE = ("first", "last", "any_value")
+
+
+class Expressions(Cursor, ABC):
+    """Reads expressions, and the orders that windows and queries have alike."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.passes_subqueries = False
+        self.ignored = False
+
+    @abstractmethod
+    def query(self) -> Query:
+        """The query that comes next."""
+
+    def refuse(self, what: str) -> NoReturn:
+        line, column = self.line_and_column(self.place())
+        raise UnsupportedExpressionError(
+            f"line {line}, column {column}: {what} isn't evaluated by the embedded engine: give spark= to run it on Spark"
+        )
+
+    # --- subqueries ---------------------------------------------------------------------------------------------------
+
+    def subquery(self) -> Query:
+        """The query of a subquery, with the parenthesis behind it."""
+        made = self.passed_query() if self.passes_subqueries else self.query()
+        self.expect(")")
+        return made
+
+    def passed_query(self) -> Query:
+        """Passes over another engine's query in parentheses."""
+        depth = 0
+        while self.at < len(self.tokens) and (depth or self.peek() != ")"):
+            depth += {"(": 1, ")": -1}.get(self.peek(), 0)
+            self.at += 1
+        return Query(Values(()))
+
+    def tested(self, value: Syntax) -> Syntax | None:
+        if self.peek() == "in" and self.peek(1) == "(" and self.peek(2) in BEGINNINGS:
+            self.at += 2
+            return Subquery("in", (value,), self.subquery())
+        return super().tested(value)
+
+    def primary(self) -> Syntax:
+        if self.peek() == "(" and self.peek(1) in BEGINNINGS:
+            self.at += 1
+            return Subquery("scalar", (), self.subquery())
+        return super().primary()
+
+    def call(self) -> Syntax:
+        name = self.peek()
+        if name == "exists" and self.peek(2) in BEGINNINGS:
+            self.at += 2
+            return Subquery("exists", (), self.subquery())
+        if name in WINDOW_FUNCTIONS:
+            self.at += 2
+            return self.window_function(name)
+        if name not in AGGREGATES and name not in _GROUPINGS:
+            return super().call()
+        self.at += 2
+        return self.aggregate(name)
+
+    # --- functions of many rows ---------------------------------------------------------------------------------------
+
+    def aggregate(self, name: str) -> Syntax:
+        if self.variables:
+            self.refuse(f"the aggregate function {name} in a lambda function")
+        args: list[Syntax] = []
+        distinct = False
+        if name == "count" and self.take("*"):
+            self.expect(")")
+            args = [Literal("1", INT)]
+        else:
+            distinct = self.take("distinct")
+            if not distinct and self.peek() == "all" and self.peek(1) != ")":
+                self.at += 1
+            args = self.arguments(of=name)
+        where = None
+        if self.peek() == "filter" and self.peek(1) == "(":
+            self.at += 2
+            self.expect("where")
+            where = self.expression()
+            self.expect(")")
+        if self.peek() in ("within", "ignore", "respect"):
+            self.refuse(f"{name} with {self.peek().upper()}")
+        if self.peek() != "over" or (self.peek(1) != "(" and self.kind(1) not in ("name", "quoted")):
+            return Aggregate(name, tuple(args), distinct, where)
+        if distinct:
+            self.wrong("expected a window function without DISTINCT")
+        self.at += 1
+        # The functions pass nulls over, so that what isn't counted isn't evaluated either.
+        kept = args if where is None else [Call("case", (where, arg)) for arg in args]
+        return self.window(name, tuple(kept))
+
+    def arguments(self, of: str = "") -> list[Syntax]:
+        if of not in AGGREGATES and of not in WINDOW_FUNCTIONS and of not in _GROUPINGS:
+            return super().arguments(of)
+        args: list[Syntax] = []
+        if self.take(")"):
+            return args
+        while True:
+            args.append(self.expression())
+            if of in _INSIDE:
+                self.ignored = self.nulls()
+            if not self.take(","):
+                self.expect(")")
+                return args
+
+    def window_function(self, name: str) -> Syntax:
+        args = self.arguments(of=name)
+        if self.peek() == "filter" and self.peek(1) == "(":
+            self.refuse(f"FILTER of {name}")
+        ignores = self.nulls() or (name in _INSIDE and self.ignored)
+        self.ignored = False
+        if self.peek() != "over":
+            self.refuse(f"the function `{name}` without OVER")
+        self.at += 1
+        return self.window(name, tuple(args), ignores)
+
+    def nulls(self) -> bool:
+        """Whether nulls are ignored, as IGNORE NULLS or RESPECT NULLS says."""
+        if self.take("ignore", "nulls"):
+            return True
+        self.take("respect", "nulls")
+        return False
+
+    # --- windows and orders -------------------------------------------------------------------------------------------
+
+    def window(self, name: str, args: tuple[Syntax, ...], ignores: bool = False) -> Window:
+        """A function over the window that comes next: a name, or what it is in parentheses."""
+        if self.variables:
+            self.refuse("a window function in a lambda function")
+        if self.peek() != "(":
+            return Window(name, args, ignores_nulls=ignores, named=self.name("a window or a parenthesis"))
+        self.at += 1
+        if self.kind() in ("name", "quoted") and self.peek(1) == ")":
+            named = self.name("a window's name")
+            self.expect(")")
+            return Window(name, args, ignores_nulls=ignores, named=named)
+        partition: list[Syntax] = []
+        if self.take("partition", "by") or self.take("distribute", "by"):
+            partition.append(self.expression())
+            while self.take(","):
+                partition.append(self.expression())
+        order = self.order() if self.take("order") or self.take("sort") else ()
+        frame = self.frame()
+        self.expect(")")
+        return Window(
+            name,
+            (*args, *partition, *(o.value for o in order)),
+            len(partition),
+            tuple((o.descending, o.nulls_first) for o in order),
+            frame,
+            ignores,
+        )
+
+    def frame(self) -> Frame | None:
+        if self.peek() not in ("rows", "range"):
+            return None
+        rows = self.take("rows")
+        if not rows:
+            self.at += 1
+        token = self.at
+        if self.take("between"):
+            start = self.bound("following")
+            self.expect("and")
+            end = self.bound("preceding")
+        else:
+            start, end = self.bound("following"), 0
+        if start is not None and end is not None and start > end:
+            self.wrong("expected a frame that ends behind its beginning", self.tokens[token].start)
+        return Frame(rows, start, end)
+
+    def bound(self, unfit: str) -> int | None:
+        if self.take("unbounded"):
+            if self.peek() == unfit or not (self.take("preceding") or self.take("following")):
+                self.expected("FOLLOWING" if unfit == "preceding" else "PRECEDING")
+            return None
+        if self.take("current", "row"):
+            return 0
+        if self.kind() != "number" or self.peek(1) not in ("preceding", "following"):
+            self.refuse("a frame's bound that isn't a whole number")
+        count = self.whole_number("a number of rows")
+        if self.take("preceding"):
+            return -count
+        self.expect("following")
+        return count
+
+    def order(self) -> tuple[Order, ...]:
+        self.expect("by")
+        found = []
+        while True:
+            token = self.at
+            value = self.expression()
+            descending = self.take("desc")
+            if not descending:
+                self.take("asc")
+            nulls_first = not descending
+            if self.take("nulls"):
+                nulls_first = self.take("first")
+                if not nulls_first and not self.take("last"):
+                    self.expected("FIRST or LAST")
+            found.append(Order(value, descending, nulls_first, token))
+            if not self.take(","):
+                return tuple(found)

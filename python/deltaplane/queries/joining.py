@@ -1,0 +1,214 @@
+"""What stands behind FROM as a plan: tables, named and nested queries, joins, and conditions of WHERE that join.
+
+Asks `Tables` for tables, and knows nothing of what is selected. Called by `selecting` and `planning`, which build on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.syntax import Call, Syntax
+from deltaplane.expr.typed import Context, refuse
+from deltaplane.expr.types import SparkType
+from deltaplane.queries.binding import Binding, Names, Planned
+from deltaplane.queries.cursor import Cursor
+from deltaplane.queries.generators import generated
+from deltaplane.queries.pivots import Tools, pivoted, unpivoted
+from deltaplane.queries.plan import Column, Exploded, Joined, Lateral, Node, Output, Project, Ref, Source, refs
+from deltaplane.queries.rules import only_one
+from deltaplane.queries.scopes import Scope, contains
+from deltaplane.queries.syntax import Join, Pivot, Relation, Subquery, TableName, Unpivot, View
+
+__all__ = ["Joining", "Tables"]
+
+
+class Tables(Protocol):
+    """Where relations come from."""
+
+    def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
+        """Opens a table under a number: its name for DuckDB and its columns."""
+
+
+class Joining(Binding):
+    """Plans relations. `sources` are the tables that they read."""
+
+    def __init__(self, cursor: Cursor, tables: Tables, context: Context) -> None:
+        super().__init__(cursor, context)
+        self._tables = tables
+        self.sources: list[Source] = []
+
+    def _relation(self, relation: Relation, names: Names) -> Planned:
+        if isinstance(relation, Join):
+            return self._join(relation, names)
+        if isinstance(relation, View):
+            return self._view(relation, names)
+        if isinstance(relation, (Pivot, Unpivot)):
+            source = self._relation(relation.source, names)
+            columns = [*source.columns, *self._outer]
+            if isinstance(relation, Pivot):
+                return Planned(*pivoted(self._tools(names), source.node, columns, relation))
+            return Planned(*unpivoted(self._tools(names), source.node, columns, relation))
+        if isinstance(relation, TableName):
+            named = names.get(relation.parts[0].lower()) if len(relation.parts) == 1 else None
+            if named is None:
+                return self._table(relation)
+            if relation.version is not None:
+                self._cursor.wrong("expected a table: a named query has no versions", self._start(relation.token))
+            nested, then = named
+            made = self._titled(self.plan(nested.query, then), nested.columns, nested.token)
+            return self._alias(made, relation.alias or nested.alias, relation.columns, relation.token)
+        return self._alias(self.plan(relation.query, names), relation.alias, relation.columns, relation.token)
+
+    def _table(self, name: TableName) -> Planned:
+        with self._cursor.located(name.token):
+            given, fields = self._tables.source(name, len(self.sources))
+        columns = [Column(self._id(), title, of, name.qualifiers) for title, of in fields]
+        source = Source(given, {c.id: c.name for c in columns})
+        self.sources.append(source)
+        return self._titled(Planned(source, columns), name.columns, name.token)
+
+    def _alias(self, planned: Planned, alias: str | None, columns: Sequence[str], token: int) -> Planned:
+        made = self._titled(planned, columns, token)
+        qualifiers = () if alias is None else (alias,)
+        return Planned(made.node, [replace(c, qualifiers=qualifiers, hidden=False) for c in made.columns])
+
+    def _titled(self, planned: Planned, titles: Sequence[str], token: int) -> Planned:
+        shown = [c for c in planned.columns if not c.hidden]
+        if not titles:
+            return Planned(planned.node, shown)
+        if len(titles) != len(shown):
+            self._wrong_titles(len(shown), len(titles), token)
+        return Planned(planned.node, [replace(c, name=title) for c, title in zip(shown, titles, strict=True)])
+
+    def _wrong_titles(self, found: int, given: int, token: int) -> None:
+        """Raises that a relation has another number of columns than names for them."""
+        self._cursor.wrong(f"expected {found} names of columns, found {given}", self._start(token))
+
+    def _tools(self, names: Names) -> Tools:
+        return Tools(
+            self._context,
+            lambda columns: self._scope(columns, names),
+            self._bound,
+            self._aggregate,
+            self._id,
+            self._cursor.located,
+        )
+
+    # --- joins --------------------------------------------------------------------------------------------------------
+
+    def _join(self, join: Join, names: Names) -> Planned:
+        if join.lateral:
+            return self._lateral(join, names)
+        left, right = self._relation(join.left, names), self._relation(join.right, names)
+        columns = [*left.columns, *right.columns]
+        ids = frozenset(left.ids), frozenset(right.ids)
+        one_sided = join.kind in ("semi", "anti")
+        shown = left.columns if one_sided else columns
+        if join.using:
+            return self._using(join, left, right)
+        if join.on is None:
+            return Planned(Joined(left.node, right.node, join.kind, *ids), shown)
+        with self._cursor.located(join.token):
+            on = self._condition(self._scope(columns, names), join.on, "ON")
+            if contains(on.syntax, Subquery):
+                refuse("a subquery in ON")
+        return Planned(Joined(left.node, right.node, join.kind, *ids, on), shown)
+
+    def _using(self, join: Join, left: Planned, right: Planned) -> Planned:
+        with self._cursor.located(join.token):
+            pairs = [(only_one(left.columns, name), only_one(right.columns, name)) for name in join.using]
+            for a, b in pairs:
+                if a.type != b.type:
+                    raise InvalidArgumentError(f"`{a.name}` is {a.type} and {b.type}: join ON values of one type")
+            tests = [Call("=", (Ref((a.id,)), Ref((b.id,)))) for a, b in pairs]
+            both = [*left.columns, *right.columns]
+            scope = self._scope(both, {})
+            on = self._bound(scope, tests[0] if len(tests) == 1 else Call("and", tuple(tests)))
+        joined: Node = Joined(left.node, right.node, join.kind, frozenset(left.ids), frozenset(right.ids), on)
+        if join.kind in ("semi", "anti"):
+            return Planned(joined, left.columns)
+        merged = {c.id for pair in pairs for c in pair}
+        if join.kind == "full":
+            first, outputs = [], [Output(c.id, scope.value(Ref((c.id,)))) for c in both]
+            for a, b in pairs:
+                column = Column(self._id(), a.name, a.type)
+                value = self._bound(scope, Call("coalesce", (Ref((a.id,)), Ref((b.id,)))))
+                outputs.append(Output(column.id, value))
+                first.append(column)
+            joined = Project(joined, outputs)
+            hidden = [replace(c, hidden=True) for c in both if c.id in merged]
+        else:
+            first = [b if join.kind == "right" else a for a, b in pairs]
+            hidden = [replace(a if join.kind == "right" else b, hidden=True) for a, b in pairs]
+        return Planned(joined, [*first, *[c for c in both if c.id not in merged], *hidden])
+
+    def _lateral(self, join: Join, names: Names) -> Planned:
+        left = self._relation(join.left, names)
+        around = self._outer, self._correlated
+        # The right one's text names columns of the left one, and of nothing around both.
+        self._outer, self._correlated = [replace(c, outer=True) for c in left.columns], set()
+        try:
+            right, of_left = self._relation(join.right, names), frozenset(self._correlated)
+        finally:
+            self._outer, self._correlated = around
+        columns = [*left.columns, *right.columns]
+        made = Lateral(left.node, right.node, join.kind, frozenset(left.ids), frozenset(right.ids), of_left)
+        if join.on is not None:
+            with self._cursor.located(join.token):
+                made.on = self._condition(self._scope(columns, names), join.on, "ON")
+                if contains(made.on.syntax, Subquery):
+                    refuse("a subquery in ON")
+        return Planned(made, columns)
+
+    def _joining(self, node: Node, scope: Scope, conditions: list[Syntax]) -> list[Syntax]:
+        """Makes conditions between two relations part of their join, where it is an inner one; gives the others back.
+
+        Conditions that can fail stay in their order, behind those that may guard them.
+        """
+        if not isinstance(node, Joined) or node.kind not in ("inner", "cross"):
+            return conditions
+        left = conditions
+        for child in (node.left, node.right):
+            left = self._joining(child, scope, left)
+        here: list[Syntax] = []
+        rest: list[Syntax] = []
+        for one in left:
+            ids = refs(one)
+            between = ids & node.left_ids and ids & node.right_ids and ids <= node.left_ids | node.right_ids
+            fails = contains(one, Subquery)
+            if between and not fails:
+                typed = scope.value(one).typed
+                fails = typed.throws or typed.partial
+            (here if between and not fails else rest).append(one)
+        if here:
+            joins = [node.on.syntax] if node.on is not None else []
+            both = (*joins, *here)
+            node.on = self._bound(scope, both[0] if len(both) == 1 else Call("and", both))
+            node.kind = "inner"
+        return rest
+
+    # --- generators ---------------------------------------------------------------------------------------------------
+
+    def _view(self, view: View, names: Names) -> Planned:
+        source = self._relation(view.source, names)
+        with self._cursor.located(view.token):
+            scope = self._scope([*source.columns, *self._outer], names)
+            node, columns = self._exploded(source.node, scope, view.call, view.outer)
+        if view.columns and len(view.columns) != len(columns):
+            self._wrong_titles(len(columns), len(view.columns), view.token)
+        titles = view.columns or [c.name for c in columns]
+        made = [replace(c, name=t, qualifiers=(view.alias,)) for c, t in zip(columns, titles, strict=True)]
+        return Planned(node, [*source.columns, *made])
+
+    def _exploded(self, node: Node, scope: Scope, call: Call, outer: bool) -> tuple[Node, list[Column]]:
+        if len(call.args) != 1:
+            raise InvalidArgumentError(f"`{call.name}` takes an array or a map")
+        value = self._bound(scope, call.args[0])
+        whole = self._id()
+        made = generated(call.name, value.typed, whole, outer)
+        columns = [Column(self._id(), name, of) for name, of, _ in made]
+        lists = {c.id: sql for c, (_, _, sql) in zip(columns, made, strict=True)}
+        return Exploded(node, value, whole, lists), columns

@@ -1,0 +1,386 @@
+"""SELECT as a plan: what its columns, groups, windows and orders mean, and in which order Spark computes them.
+
+Knows relations as rows with columns, and no other part of a query. Called by `planning`, which builds on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.syntax import Call, Name, Syntax
+from deltaplane.expr.typed import Typed, refuse
+from deltaplane.expr.types import BYTE, LONG
+from deltaplane.expr.written import conjuncts
+from deltaplane.queries.binding import Names, Planned
+from deltaplane.queries.generators import generates
+from deltaplane.queries.joining import Joining
+from deltaplane.queries.plan import (
+    Aggregation,
+    Column,
+    Filter,
+    Node,
+    OneRow,
+    Output,
+    Project,
+    Ref,
+    Sort,
+    Value,
+    Windowed,
+)
+from deltaplane.queries.rules import comparable, every, filtering, lateral, number, ordinal, sort_key, starred, title
+from deltaplane.queries.scopes import (
+    Scope,
+    aggregates,
+    beside_aggregates,
+    contains,
+    matching,
+    resolved,
+    rewritten,
+    windows,
+)
+from deltaplane.queries.syntax import Aggregate, Item, Order, Select, Star, Subquery, Window
+from deltaplane.queries.windows import over
+
+__all__ = ["Selecting"]
+
+
+class Selecting(Joining):
+    """Plans SELECT with the order behind it."""
+
+    def _select(self, select: Select, names: Names, order: Sequence[Order]) -> Planned:
+        select, order = _with_windows(select, order)
+        source = Planned(OneRow(), []) if select.source is None else self._relation(select.source, names)
+        source = Planned(source.node, [*source.columns, *self._outer])
+        scope = self._scope(source.columns, names)
+        node = source.node
+        if select.where is not None:
+            with self._cursor.located(select.where_token):
+                condition = self._condition(scope, filtering(select.where), "WHERE")
+                left = self._joining(node, scope, conjuncts(condition.syntax))
+                if left:
+                    node = Filter(node, self._bound(scope, left[0] if len(left) == 1 else Call("and", tuple(left))))
+        select, node, made_of = self._generated(select, node, scope)
+        scope = self._scope([*source.columns, *made_of], names)
+        items = self._items(select, source.columns)
+        select = self._grouped_by_all(select, items, source.columns)
+        keys = self._sort_trees(order, items, source.columns)
+        trees = [tree for _, tree, _ in items] + [tree for _, tree in keys]
+        having = None
+        if select.having is not None:
+            with self._cursor.located(select.having_token):
+                having = self._aliased(select.having, items, source.columns, "HAVING")
+                trees.append(having)
+        qualify = None
+        if select.qualify is not None:
+            with self._cursor.located(select.qualify_token):
+                qualify = self._aliased(select.qualify, items, source.columns, "QUALIFY")
+                trees.append(qualify)
+                if not any(windows(tree) for tree in trees):
+                    raise InvalidArgumentError("QUALIFY needs a window function, there or among the columns")
+        if select.group_by or select.sets or having is not None or any(aggregates(tree) for tree in trees):
+            node, columns, replaced = self._aggregated(node, scope, select, items, trees)
+            scope = self._scope([*columns, *self._outer], names)
+            items = [(name, self._grouped(tree, replaced, token), token) for name, tree, token in items]
+            keys = [(o, self._grouped(tree, replaced, o.token)) for o, tree in keys]
+            if having is not None:
+                with self._cursor.located(select.having_token):
+                    node = Filter(node, self._condition(scope, rewritten(having, replaced), "HAVING"))
+            if qualify is not None:
+                qualify = self._grouped(qualify, replaced, select.qualify_token)
+        found = [
+            w for tree in (*(t for _, t, _ in items), *(t for _, t in keys), qualify) if tree for w in windows(tree)
+        ]
+        if found:
+            with self._cursor.located(select.token):
+                node, scope, made = self._windowed(node, scope, dict.fromkeys(found), names)
+            items = [(name, rewritten(tree, made.get), token) for name, tree, token in items]
+            keys = [(o, rewritten(tree, made.get)) for o, tree in keys]
+            if qualify is not None:
+                with self._cursor.located(select.qualify_token):
+                    node = Filter(node, self._condition(scope, rewritten(qualify, made.get), "QUALIFY"))
+        return self._projected(node, scope, select.distinct, items, keys)
+
+    def _projected(
+        self,
+        node: Node,
+        scope: Scope,
+        distinct: bool,
+        items: Sequence[tuple[str, Syntax, int]],
+        keys: Sequence[tuple[Order, Syntax]],
+    ) -> Planned:
+        outputs, columns = [], []
+        for name, tree, token in items:
+            with self._cursor.located(token):
+                value = self._bound(scope, tree)
+                if distinct:
+                    value = comparable(value, "SELECT DISTINCT")
+            column = Column(self._id(), name, value.typed.type)
+            outputs.append(Output(column.id, value))
+            columns.append(column)
+        sort = []
+        for one, tree in keys:
+            with self._cursor.located(one.token):
+                found = next((o for o, (_, t, _) in zip(outputs, items, strict=False) if t == tree), None)
+                if found is None:
+                    if distinct:
+                        raise InvalidArgumentError("with DISTINCT rows are ordered by columns of the result alone")
+                    found = Output(self._id(), self._bound(scope, tree))
+                    outputs.append(found)
+                sort.append(sort_key(found, one))
+        made: Node = Project(node, outputs, distinct)
+        return Planned(Sort(made, sort, None, 0) if sort else made, columns)
+
+    def _ordered(self, made: Planned, order: Sequence[Order], names: Names) -> Planned:
+        items: list[tuple[str, Syntax, int]] = [(c.name, Ref((c.id,)), 0) for c in made.columns]
+        keys = self._sort_trees(order, items, made.columns)
+        return self._projected(made.node, self._scope(made.columns, names), False, items, keys)
+
+    def _items(self, select: Select, columns: Sequence[Column]) -> list[tuple[str, Syntax, int]]:
+        """The columns of a result: name, resolved tree, token."""
+        found: list[tuple[str, Syntax, int]] = []
+        aliased: dict[str, list[Syntax]] = {}
+        for item in select.items:
+            with self._cursor.located(item.token):
+                if isinstance(item, Star):
+                    found += [(c.name, Ref((c.id,)), item.token) for c in starred(item, columns)]
+                    continue
+                tree = resolved(lateral(item.value, aliased, columns), columns)
+                found.append((title(item), tree, item.token))
+                if item.alias is not None and not isinstance(item.value, Ref):
+                    aliased.setdefault(item.alias.lower(), []).append(tree)
+        return found
+
+    def _aliased(
+        self, node: Syntax, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column], clause: str
+    ) -> Syntax:
+        """A tree over the columns of a result and, behind these, over those of the relations."""
+
+        def change(one: Syntax) -> Syntax | None:
+            if isinstance(one, Aggregate):
+                return resolved(one, columns)
+            if isinstance(one, Ref) or not isinstance(one, Name):
+                return None
+            made = self._output(one, items, columns)
+            if clause == "HAVING" and matching(one.parts, columns)[0] and made != resolved(one, columns):
+                raise InvalidArgumentError(
+                    f"`{one.parts[0]}` is a column of the result and another one of the tables: give one another name"
+                )
+            return made
+
+        return rewritten(node, change)
+
+    def _output(self, name: Name, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
+        made = [tree for title, tree, _ in items if len(name.parts) == 1 and title.lower() == name.parts[0].lower()]
+        if any(tree != made[0] for tree in made):
+            raise InvalidArgumentError(f"`{name.parts[0]}` could be any of several columns of the result")
+        if not made:
+            return resolved(name, columns)
+        return made[0]
+
+    def _sort_trees(
+        self, order: Sequence[Order], items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]
+    ) -> list[tuple[Order, Syntax]]:
+        """The keys of an order; ALL are the columns of the result, from left to right."""
+        titles = {title.lower() for title, _, _ in items}
+        if len(order) == 1 and every(order[0].value, columns) and "all" not in titles:
+            order = [replace(order[0], value=number(i)) for i in range(len(items))]
+        return [(o, self._sort_tree(o, items, columns)) for o in order]
+
+    def _sort_tree(self, order: Order, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
+        with self._cursor.located(order.token):
+            place = ordinal(order.value)
+            if place is None:
+                return self._aliased(order.value, items, columns, "ORDER BY")
+            if not 1 <= place <= len(items):
+                raise InvalidArgumentError(f"the result has no column {place}")
+            return items[place - 1][1]
+
+    def _generated(self, select: Select, node: Node, scope: Scope) -> tuple[Select, Node, list[Column]]:
+        """The rows made more by a generator among the columns, and columns of it in its place."""
+        found = [i for i in select.items if isinstance(i, Item) and generates(i.value)]
+        if not found:
+            return select, node, []
+        if len(found) > 1 or select.group_by or select.sets:
+            refuse("a generator such as explode beside another one or with GROUP BY")
+        item = found[0]
+        with self._cursor.located(item.token):
+            assert isinstance(item.value, Call)
+            node, columns = self._exploded(node, scope, item.value, False)
+            if item.alias is not None and len(columns) > 1:
+                refuse(f"one name for {len(columns)} columns")
+        items: list[Item | Star] = []
+        for one in select.items:
+            if one is item:
+                titles = [item.alias or c.name for c in columns]
+                items += [replace(item, value=Ref((c.id,)), alias=t) for c, t in zip(columns, titles, strict=True)]
+            else:
+                items.append(one)
+        return replace(select, items=tuple(items)), node, [replace(c, hidden=True) for c in columns]
+
+    def _windowed(
+        self, node: Node, scope: Scope, found: Iterable[Window], names: Names
+    ) -> tuple[Node, Scope, dict[Syntax, Syntax]]:
+        """The rows with the values of functions over windows, and what stands for these."""
+        outputs, columns = [], []
+        made: dict[Syntax, Syntax] = {}
+        for window in found:
+            if any(windows(arg) for arg in window.args):
+                refuse("a window function over another one: select that one in a subquery")
+            bound = [[self._bound(scope, arg) for arg in part] for part in window.parts]
+            typed = over(self._context, window, *([v.typed for v in part] for part in bound))
+            self._note(typed)
+            column = Column(self._id(), window.name, typed.type)
+            uses = frozenset().union(*(v.uses for part in bound for v in part))
+            outputs.append(Output(column.id, Value(typed, uses, window)))
+            columns.append(column)
+            made[window] = Ref((column.id,))
+        return Windowed(node, outputs), self._scope([*scope.columns, *columns], names), made
+
+    # --- groups -------------------------------------------------------------------------------------------------------
+
+    def _grouped_by_all(
+        self, select: Select, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]
+    ) -> Select:
+        """GROUP BY ALL written out: the columns of the result that hold no aggregate function."""
+        if select.sets is not None or len(select.group_by) != 1 or not every(select.group_by[0].value, columns):
+            return select
+        every_item = select.group_by[0]
+        keys = [i for i, (_, tree, _) in enumerate(items) if not contains(tree, Aggregate)]
+        with self._cursor.located(every_item.token):
+            for kind, what in ((Window, "a window function"), (Subquery, "a subquery")):
+                if any(contains(items[i][1], kind) for i in keys):
+                    refuse(f"GROUP BY ALL with {what} among the keys")
+            if not keys and any(beside_aggregates(tree) for _, tree, _ in items):
+                raise InvalidArgumentError(
+                    "GROUP BY ALL finds no key: a column stands beside an aggregate function in one expression; select it "
+                    "by itself too, or name the keys"
+                )
+        return replace(select, group_by=tuple(replace(every_item, value=number(i), text=items[i][0]) for i in keys))
+
+    def _aggregated(
+        self,
+        node: Node,
+        scope: Scope,
+        select: Select,
+        items: Sequence[tuple[str, Syntax, int]],
+        trees: Sequence[Syntax],
+    ) -> tuple[Node, list[Column], _Replaced]:
+        replaced = _Replaced()
+        columns: list[Column] = []
+        keys: list[Output] = []
+        numbers: list[int] = []
+        for item in select.group_by:
+            with self._cursor.located(item.token):
+                tree = self._group_tree(item, items, scope.columns)
+                if tree not in replaced:
+                    value = comparable(self._bound(scope, tree), "GROUP BY")
+                    column = Column(self._id(), item.text, value.typed.type)
+                    keys.append(Output(column.id, value))
+                    columns.append(column)
+                    replaced[tree] = Ref((column.id,))
+                numbers.append([*replaced].index(tree))
+        sets = (
+            None if select.sets in (None, ((),)) else [sorted({numbers[i] for i in one}) for one in select.sets or ()]
+        )
+        trees_of_keys = [*replaced]
+        if sets is not None:
+            node, keys = self._as_columns(node, scope, keys)
+        values: list[Output] = []
+        for one in dict.fromkeys(a for tree in trees for a in aggregates(tree)):
+            with self._cursor.located(select.token):
+                grouping = one.name in ("grouping", "grouping_id")
+                value = _grouping(one, trees_of_keys, keys, sets) if grouping else self._aggregate(scope, one)
+            column = Column(self._id(), one.name, value.typed.type)
+            values.append(Output(column.id, value))
+            columns.append(column)
+            replaced[one] = Ref((column.id,))
+        replaced.known = {c.id: c for c in scope.columns if not c.outer}
+        return Aggregation(node, keys, values, sets), columns, replaced
+
+    def _as_columns(self, node: Node, scope: Scope, keys: Sequence[Output]) -> tuple[Node, list[Output]]:
+        """The rows with the keys as columns beside the others, since a set is null where a key isn't of it."""
+        beside = [Output(c.id, scope.value(Ref((c.id,)))) for c in scope.columns if c.type is not None and not c.outer]
+        own = [Output(self._id(), key.value) for key in keys]
+        made = [
+            Output(key.id, Value(replace(key.value.typed, sql=column.id), frozenset({column.id}), Ref((column.id,))))
+            for key, column in zip(keys, own, strict=True)
+        ]
+        return Project(node, [*beside, *own]), made
+
+    def _grouped(self, tree: Syntax, replaced: _Replaced, token: int) -> Syntax:
+        with self._cursor.located(token):
+            return rewritten(tree, replaced)
+
+    def _group_tree(self, item: Item, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]) -> Syntax:
+        place = ordinal(item.value)
+        if place is not None:
+            if not 1 <= place <= len(items):
+                raise InvalidArgumentError(f"the result has no column {place}")
+            tree = items[place - 1][1]
+        elif isinstance(item.value, Name) and not matching(item.value.parts, columns)[0]:
+            tree = self._output(item.value, items, columns)
+        else:
+            tree = resolved(item.value, columns)
+        if aggregates(tree):
+            raise InvalidArgumentError("rows can't be grouped by an aggregate function")
+        return tree
+
+
+class _Replaced(dict[Syntax, Syntax]):
+    """What stands for groups and aggregate functions behind the grouping."""
+
+    known: Mapping[str, Column]
+
+    def __call__(self, node: Syntax) -> Syntax | None:
+        made = self.get(node)
+        if made is None and isinstance(node, Ref) and node.id in self.known:
+            raise InvalidArgumentError(
+                f"`{self.known[node.id].name}` is neither in GROUP BY nor in an aggregate function: add it to one of both"
+            )
+        return made
+
+
+def _with_windows(select: Select, order: Sequence[Order]) -> tuple[Select, Sequence[Order]]:
+    """The windows that have names written out."""
+    known = {name.lower(): window for name, window in select.windows}
+    if len(known) < len(select.windows):
+        raise InvalidArgumentError("WINDOW gives one name twice")
+
+    def change(node: Syntax) -> Syntax | None:
+        if not isinstance(node, Window) or node.named is None:
+            return None
+        found = known.get(node.named.lower())
+        if found is None:
+            raise InvalidArgumentError(f"no window is called `{node.named}`")
+        if found.named is not None:
+            refuse("a window that is the name of another one")
+        return replace(found, name=node.name, args=(*node.args, *found.args), ignores_nulls=node.ignores_nulls)
+
+    items = tuple(i if isinstance(i, Star) else replace(i, value=rewritten(i.value, change)) for i in select.items)
+    qualify = None if select.qualify is None else rewritten(select.qualify, change)
+    return (
+        replace(select, items=items, qualify=qualify),
+        [replace(o, value=rewritten(o.value, change)) for o in order],
+    )
+
+
+def _grouping(
+    call: Aggregate, trees: Sequence[Syntax], keys: Sequence[Output], sets: Sequence[Sequence[int]] | None
+) -> Value:
+    """Which keys a row's set lacks: of one key, or of all as bits."""
+    if sets is not None and {i for one in sets for i in one} < set(range(len(keys))):
+        refuse(f"`{call.name}` where a key is in no set")
+    if sets is None:
+        raise InvalidArgumentError(f"`{call.name}` needs GROUPING SETS, ROLLUP or CUBE")
+    if call.name == "grouping":
+        if len(call.args) != 1 or call.args[0] not in trees:
+            raise InvalidArgumentError("`grouping` takes one of the expressions that rows are grouped by")
+        key = keys[trees.index(call.args[0])].value
+        return Value(Typed(BYTE, f"CAST(GROUPING({key.typed.sql}) AS TINYINT)"), key.uses, call)
+    if call.args and list(call.args) != list(trees):
+        raise InvalidArgumentError("`grouping_id` takes all the expressions that rows are grouped by, in their order")
+    listed = ", ".join(key.value.typed.sql for key in keys)
+    uses = frozenset().union(*(key.value.uses for key in keys))
+    return Value(Typed(LONG, f"CAST(GROUPING({listed}) AS BIGINT)"), uses, call)
