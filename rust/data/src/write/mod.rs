@@ -40,7 +40,7 @@ use kinds::{as_change, change_file, name_ids};
 pub use marks::{Marked, mark_rows};
 pub use patch::Patcher;
 pub use sink::{RowSink, Written};
-use split::Splitter;
+use split::{Part, Sorted, Splitter, bytes_of};
 
 /// Rows that are worth handing to the encoder at once: below it the hand-over costs more than the encoding.
 const CHUNK_ROWS: usize = 8_192;
@@ -177,6 +177,8 @@ pub struct FileWriter {
     closing: Vec<JoinHandle<Result<Add>>>,
     adds: Vec<Add>,
     begun: Begun,
+    /// The last batch, where there are partitions.
+    held: Option<Arc<Sorted>>,
 }
 
 /// The files that a writer has begun.
@@ -223,6 +225,7 @@ impl FileWriter {
                 next: spec.first_file,
                 keys: Vec::new(),
             },
+            held: None,
         })
     }
 
@@ -246,14 +249,57 @@ impl FileWriter {
                 self.table_schema.fields().len()
             )));
         }
-        for part in self.splitter.split(&batch, CHUNK_ROWS)? {
+        if self.splitter.splits() {
+            self.take_held().await?;
+            self.held = Some(Arc::new(self.splitter.sorted(&batch)?));
+        } else {
+            let parts = self.splitter.split(&batch, CHUNK_ROWS)?;
+            self.add(parts).await?;
+        }
+        self.bound_memory().await
+    }
+
+    /// Takes the batch that is held apart.
+    async fn take_held(&mut self) -> Result<()> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        let all: Vec<usize> = (0..held.partitions().count()).collect();
+        self.add(held.parts(&all, CHUNK_ROWS)?).await
+    }
+
+    /// Writes what the batch that is held has of partitions of which nothing else is there, each a file that is encoded at once:
+    /// its rows are taken where they are encoded, so that never all of them stand in memory twice. Takes the others apart.
+    async fn end_held(&mut self) -> Result<()> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        let (mut alone, mut others) = (Vec::new(), Vec::new());
+        // Different values may be one partition: an empty text is null in a path.
+        let mut values: HashMap<_, usize> = HashMap::new();
+        for (key, _) in held.partitions() {
+            *values.entry(key).or_default() += 1;
+        }
+        for (at, (key, rows)) in held.partitions().enumerate() {
+            let is_new = values.get(key) == Some(&1) && self.partitions.get(key).is_none_or(Partition::is_empty);
+            match is_new && self.is_small(rows, held.bytes_of(rows)) {
+                true => alone.push((at, key.clone())),
+                false => others.push(at),
+            }
+        }
+        self.add(held.parts(&others, CHUNK_ROWS)?).await?;
+        for (at, key) in alone {
+            let held = held.clone();
+            self.write_whole(&key, move || Ok(vec![held.rows_of(at)?])).await?;
+        }
+        Ok(())
+    }
+
+    async fn add(&mut self, parts: Vec<Part>) -> Result<()> {
+        for part in parts {
             let p = self.partition(&part.key);
             p.add(part.rows);
             if p.pending_rows >= CHUNK_ROWS && (p.file.is_some() || self.open_files < self.max_open) {
                 self.encode(&part.key).await?;
             }
         }
-        self.bound_memory().await
+        Ok(())
     }
 
     /// The columns whose pages may be copied from other files: their positions in the table's schema, and the leaf that
@@ -284,6 +330,7 @@ impl FileWriter {
             .map(|(at, c)| Some((place(at)?, c)))
             .collect::<Option<Vec<_>>>();
         let mut columns = Some(columns.ok_or_else(|| Error::internal("a column was copied that isn't stored"))?);
+        self.take_held().await?;
         let mut key = Vec::new();
         for batch in batches {
             for part in self.splitter.split(&batch, 0)? {
@@ -307,6 +354,7 @@ impl FileWriter {
 
     /// Ends all files and returns their adds in the order in which the files were begun.
     pub async fn finish(mut self) -> Result<Vec<Add>> {
+        self.end_held().await?;
         let mut keys: Vec<_> = self.partitions.keys().cloned().collect();
         keys.sort_by_key(|k| {
             self.partitions
@@ -316,7 +364,11 @@ impl FileWriter {
         });
         for key in keys {
             if self.is_one_small_file(&key) {
-                self.write_whole(&key).await?;
+                let pending = self
+                    .partitions
+                    .get_mut(&key)
+                    .map_or(Ok(Vec::new()), Partition::take_pending)?;
+                self.write_whole(&key, || Ok(pending)).await?;
             } else {
                 self.encode(&key).await?;
                 self.close(&key).await?;
@@ -415,25 +467,28 @@ impl FileWriter {
 
     /// Whether all that a partition has yet to write is one file that is encoded at once.
     fn is_one_small_file(&self, key: &[Option<String>]) -> bool {
-        self.partitions.get(key).is_some_and(|p| {
-            p.file.is_none()
-                && (1..=CHUNK_ROWS).contains(&p.pending_rows)
-                && u64::try_from(p.pending_bytes).is_ok_and(|bytes| bytes < self.target_file_size_bytes)
-        })
+        let found = self.partitions.get(key);
+        found.is_some_and(|p| p.file.is_none() && self.is_small(p.pending_rows, p.pending_bytes))
     }
 
-    /// Writes a partition's pending rows as a file, from its first byte to its last in the background: many small files
+    /// Whether so much is one file that is encoded at once.
+    fn is_small(&self, rows: usize, bytes: usize) -> bool {
+        (1..=CHUNK_ROWS).contains(&rows) && u64::try_from(bytes).is_ok_and(|bytes| bytes < self.target_file_size_bytes)
+    }
+
+    /// Writes rows of a partition as a file, from its first byte to its last in the background: many small files
     /// are encoded side by side, where the columns of each alone would not keep the cores busy.
-    async fn write_whole(&mut self, key: &[Option<String>]) -> Result<()> {
+    async fn write_whole(
+        &mut self,
+        key: &[Option<String>],
+        rows: impl FnOnce() -> Result<Vec<RecordBatch>> + Send + 'static,
+    ) -> Result<()> {
         self.room_for_closing().await?;
-        let Some(p) = self.partitions.get_mut(key) else {
-            return Ok(());
-        };
-        let (number, path) = self.begun.new_file(&self.spec, &p.dir);
-        let pending = p.take_pending()?;
-        let (store, spec, values) = (self.store.clone(), self.spec.clone(), p.values.clone());
+        let (dir, values) = (self.splitter.dir(key), self.splitter.values(key));
+        let (number, path) = self.begun.new_file(&self.spec, &dir);
+        let (store, spec) = (self.store.clone(), self.spec.clone());
         self.closing.push(tokio::spawn(async move {
-            let mut rows = pending.into_iter().peekable();
+            let mut rows = rows()?.into_iter().peekable();
             let Some(first) = rows.peek() else {
                 return Err(Error::internal("a data file was begun without rows"));
             };
@@ -501,17 +556,14 @@ impl FileWriter {
 }
 
 impl Partition {
+    /// Whether no row of it waits or stands in an open file.
+    fn is_empty(&self) -> bool {
+        self.file.is_none() && self.pending_rows == 0
+    }
+
     fn add(&mut self, rows: RecordBatch) {
         self.pending_rows += rows.num_rows();
-        self.pending_bytes += rows
-            .columns()
-            .iter()
-            .map(|c| {
-                c.to_data()
-                    .get_slice_memory_size()
-                    .unwrap_or_else(|_| c.get_array_memory_size())
-            })
-            .sum::<usize>();
+        self.pending_bytes += rows.columns().iter().map(bytes_of).sum::<usize>();
         self.pending.push(rows);
     }
 

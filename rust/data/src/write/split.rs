@@ -96,33 +96,37 @@ impl Splitter {
     /// The batch by partitions, in the order of their first rows. A part of fewer than `copy_below` rows
     /// is copied, so that holding it back doesn't hold the whole batch.
     pub(super) fn split(&self, batch: &RecordBatch, copy_below: usize) -> Result<Vec<Part>> {
-        let stored = self.stored_columns(batch)?;
         if self.at.is_empty() {
             return Ok(vec![Part {
                 key: Vec::new(),
-                rows: stored,
+                rows: self.stored_columns(batch)?,
             }]);
         }
-        let values: Vec<ArrayRef> = self
-            .at
-            .iter()
-            .filter_map(|i| batch.columns().get(*i))
-            .cloned()
-            .collect();
+        let sorted = self.sorted(batch)?;
+        let all: Vec<usize> = (0..sorted.keys.len()).collect();
+        sorted.parts(&all, copy_below)
+    }
+
+    /// The batch with its rows sorted by partition, none of them taken yet.
+    pub(super) fn sorted(&self, batch: &RecordBatch) -> Result<Sorted> {
+        let values = self.at.iter().filter_map(|i| batch.columns().get(*i));
+        let values: Vec<ArrayRef> = values.cloned().collect();
         let groups = group(&values, &self.types)?;
-        let taken = groups.take(&stored, copy_below)?;
-        groups
+        let text = |v: &ArrayRef, row| Ok(partition_text(v.as_ref(), row)?.filter(|t| !t.is_empty()));
+        let keys = groups
             .groups
             .iter()
-            .zip(taken)
-            .map(|(g, rows)| {
-                let key = values
-                    .iter()
-                    .map(|v| Ok(partition_text(v.as_ref(), g.first)?.filter(|t| !t.is_empty())))
-                    .collect::<Result<Vec<_>>>()?;
-                Ok(Part { key, rows })
-            })
-            .collect()
+            .map(|g| values.iter().map(|v| text(v, g.first)).collect());
+        Ok(Sorted {
+            rows: self.stored_columns(batch)?,
+            keys: keys.collect::<Result<_>>()?,
+            groups,
+        })
+    }
+
+    /// Whether there are partitions.
+    pub(super) fn splits(&self) -> bool {
+        !self.at.is_empty()
     }
 
     fn stored_columns(&self, batch: &RecordBatch) -> Result<RecordBatch> {
@@ -173,6 +177,48 @@ fn not_cast(column: &str, why: &str) -> Error {
     Error::schema_mismatch(format!(
         "a batch given to the file writer isn't in the table's schema (column `{column}`: {why}): cast it first"
     ))
+}
+
+/// A batch whose rows are sorted by partition, but stand where they stood.
+pub(super) struct Sorted {
+    /// The stored columns.
+    rows: RecordBatch,
+    groups: Groups,
+    /// The groups' values.
+    keys: Vec<Vec<Option<String>>>,
+}
+
+impl Sorted {
+    /// Each partition's values and rows, in the order of their first rows.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = (&Vec<Option<String>>, usize)> {
+        self.keys.iter().zip(self.groups.groups.iter().map(|g| g.count))
+    }
+
+    /// About how many bytes so many of the rows have.
+    pub(super) fn bytes_of(&self, rows: usize) -> usize {
+        let all = self.rows.num_rows().max(1);
+        self.rows.columns().iter().map(bytes_of).sum::<usize>() / all * rows
+    }
+
+    /// The rows of the partition with this number.
+    pub(super) fn rows_of(&self, at: usize) -> Result<RecordBatch> {
+        let group = self.groups.groups.get(at);
+        let group = group.ok_or_else(|| Error::internal("a batch hasn't the partition that was asked for"))?;
+        self.groups.rows_of(group, &self.rows, 0)
+    }
+
+    /// The rows of these partitions; as [`Splitter::split`].
+    pub(super) fn parts(&self, wanted: &[usize], copy_below: usize) -> Result<Vec<Part>> {
+        let taken = self.groups.take(wanted, &self.rows, copy_below)?;
+        let keys = wanted.iter().filter_map(|at| self.keys.get(*at)).cloned();
+        Ok(keys.zip(taken).map(|(key, rows)| Part { key, rows }).collect())
+    }
+}
+
+/// What a column's values take.
+pub(super) fn bytes_of(column: &ArrayRef) -> usize {
+    let sliced = column.to_data().get_slice_memory_size();
+    sliced.unwrap_or_else(|_| column.get_array_memory_size())
 }
 
 /// A batch's rows by their partition.
@@ -293,10 +339,11 @@ impl Groups {
         Ok(Groups { groups, rows: sorted })
     }
 
-    /// Each group's rows of this batch, in order: many of them are taken by all cores.
-    fn take(&self, batch: &RecordBatch, copy_below: usize) -> Result<Vec<RecordBatch>> {
-        let queue = Mutex::new(self.groups.iter().enumerate());
-        let parts = on_cores(workers(batch.num_rows()).min(self.groups.len()), |_| {
+    /// The rows of these groups of the batch, in order: many of them are taken by all cores.
+    fn take(&self, wanted: &[usize], batch: &RecordBatch, copy_below: usize) -> Result<Vec<RecordBatch>> {
+        let groups = wanted.iter().filter_map(|at| self.groups.get(*at));
+        let queue = Mutex::new(groups.enumerate());
+        let parts = on_cores(workers(batch.num_rows()).min(wanted.len()), |_| {
             let mut taken = Vec::new();
             loop {
                 let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
