@@ -39,6 +39,8 @@ pub(super) fn create_dirs(dir: &Path) -> io::Result<()> {
 pub(super) struct Dirs {
     /// Those whose own entries are on the disk.
     durable: Mutex<HashSet<PathBuf>>,
+    /// Those that were made since their parent was flushed, by that: its next flush is for all of them.
+    made: Mutex<HashMap<PathBuf, Vec<PathBuf>>>,
     turns: Mutex<HashMap<PathBuf, Arc<Turn>>>,
 }
 
@@ -48,36 +50,57 @@ impl Dirs {
         if !root.exists() {
             create_dirs(root)?;
         }
+        let missing: Vec<&Path> = dir.ancestors().take_while(|d| *d != root && !d.exists()).collect();
         let mut durable = lock(&self.durable);
-        for missing in dir.ancestors().take_while(|d| *d != root && !d.exists()) {
-            durable.remove(missing);
-        }
+        missing.iter().for_each(|d| _ = durable.remove(*d));
         drop(durable);
-        fs::create_dir_all(dir)
-    }
-
-    /// Makes a directory's entries durable, and its own and its parents' up to the table's root.
-    pub(super) fn settle(&self, root: &Path, dir: &Path) -> io::Result<()> {
-        self.sync(dir)?;
-        for inner in dir.ancestors().take_while(|d| *d != root) {
-            // Whoever made it may not have come to this yet.
-            if lock(&self.durable).contains(inner) {
-                break;
+        fs::create_dir_all(dir)?;
+        let mut made = lock(&self.made);
+        for new in missing {
+            if let Some(parent) = new.parent() {
+                made.entry(parent.to_owned()).or_default().push(new.to_owned());
             }
-            let Some(parent) = inner.parent() else { break };
-            self.sync(parent)?;
-            let mut durable = lock(&self.durable);
-            if durable.len() >= REMEMBERED {
-                durable.clear();
-            }
-            durable.insert(inner.to_owned());
         }
         Ok(())
     }
 
-    fn sync(&self, dir: &Path) -> io::Result<()> {
+    /// Makes a directory's entries durable, and its own and its parents' up to the table's root.
+    pub(super) fn settle(&self, root: &Path, dir: &Path) -> io::Result<()> {
+        self.sync(dir, || false, || sync_dir(dir))?;
+        for inner in dir.ancestors().take_while(|d| *d != root) {
+            // Whoever made it may not have come to this yet.
+            let is_durable = || lock(&self.durable).contains(inner);
+            if is_durable() {
+                break;
+            }
+            let Some(parent) = inner.parent() else { break };
+            self.sync(parent, is_durable, || self.settle_inner(parent, inner))?;
+        }
+        Ok(())
+    }
+
+    /// Flushes a directory's entries, among them one that is known to be there.
+    fn settle_inner(&self, parent: &Path, inner: &Path) -> io::Result<()> {
+        let made = lock(&self.made).remove(parent).unwrap_or_default();
+        sync_dir(parent)?;
+        let mut durable = lock(&self.durable);
+        if durable.len() >= REMEMBERED {
+            durable.clear();
+        }
+        durable.extend(made);
+        durable.insert(inner.to_owned());
+        Ok(())
+    }
+
+    /// Has a directory flushed by this call or by one that others make, unless that proves needless meanwhile.
+    fn sync(
+        &self,
+        dir: &Path,
+        is_needless: impl Fn() -> bool,
+        call: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
         let turn = lock(&self.turns).entry(dir.to_owned()).or_default().clone();
-        let synced = turn.pass(|| sync_dir(dir));
+        let synced = turn.pass(is_needless, call);
         let mut turns = lock(&self.turns);
         // The map's and this one.
         if Arc::strong_count(&turn) == 2 {
@@ -107,7 +130,7 @@ struct Done {
 }
 
 impl Turn {
-    fn pass(&self, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    fn pass(&self, is_needless: impl Fn() -> bool, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mine = self.asked.fetch_add(1, Ordering::SeqCst);
         let mut done = lock(&self.done);
         if mine < done.upto {
@@ -115,6 +138,10 @@ impl Turn {
                 Some((upto, kind, what)) if mine < *upto => Err(io::Error::new(*kind, what.clone())),
                 _ => Ok(()),
             };
+        }
+        // Others may have asked for more than this one: it is done for nobody else.
+        if is_needless() {
+            return Ok(());
         }
         let upto = self.asked.load(Ordering::SeqCst);
         let synced = call();
@@ -154,9 +181,11 @@ mod tests {
             }
         };
         let failed = thread::scope(|scope| {
-            let first = scope.spawn(|| turn.pass(call));
+            let first = scope.spawn(|| turn.pass(|| false, call));
             barrier.wait();
-            let others: Vec<_> = (0..threads).map(|_| scope.spawn(|| turn.pass(call))).collect();
+            let others: Vec<_> = (0..threads)
+                .map(|_| scope.spawn(|| turn.pass(|| false, call)))
+                .collect();
             first.join().unwrap().unwrap();
             others
                 .into_iter()
@@ -183,11 +212,15 @@ mod tests {
         let (dirs, dir) = (Dirs::default(), root.path().join("a=1/b=2"));
         dirs.create(root.path(), &dir).unwrap();
         assert!(lock(&dirs.durable).is_empty());
+        let beside = root.path().join("a=1/b=3");
+        dirs.create(root.path(), &beside).unwrap();
         dirs.settle(root.path(), &dir).unwrap();
-        assert_eq!(lock(&dirs.durable).len(), 2);
+        // Their parent's flush was for both.
+        assert_eq!(lock(&dirs.durable).len(), 3);
+        assert!(lock(&dirs.made).is_empty());
         fs::remove_dir(&dir).unwrap();
         dirs.create(root.path(), &dir).unwrap();
-        assert_eq!(*lock(&dirs.durable), [root.path().join("a=1")].into());
+        assert_eq!(*lock(&dirs.durable), [root.path().join("a=1"), beside].into());
         assert!(lock(&dirs.turns).is_empty());
     }
 }
