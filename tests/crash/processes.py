@@ -148,7 +148,8 @@ def check_synced(order: list[str], version: int) -> None:
     commit = f"link _delta_log/{version:020}.json"
     placed = order.index(commit)
     data = next(i for i, call in enumerate(order) if call.startswith("link ") and call.endswith(".parquet"))
-    assert "sync draft" in order[:data], "the data file is synced before it has its name"
+    named = order[data].removeprefix("link ")
+    assert f"sync {named}" in order[data:placed], "the data file, whose name the commit tells, is synced before the commit"
     assert "sync ." in order[data:placed], "the data file's directory is synced before the commit"
     assert "sync _delta_log/draft" in order[:placed], "the commit is synced before it has its name"
     assert "sync _delta_log" in order[placed:], "the commit's directory is synced before the call returns"

@@ -24,7 +24,7 @@ SUITE = ("cargo", "test", "--quiet", "--workspace", "--exclude", "deltaplane-pyt
 
 PROMISES: dict[str, dict[str, str]] = {
     "local files": {
-        "atomic commit": "a hard link of a synced temporary file to the commit's name, which fails when the name exists",
+        "atomic commit": "a synced temporary file that takes the commit's name by a move or a hard link, which fail when the name exists",
         "listing": "what a committed write made is listed at once, by every process of the machine",
         "durability": "file and directory are synced before a commit is acknowledged",
         "proved on": "the local disk",
