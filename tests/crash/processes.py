@@ -149,7 +149,7 @@ def check_synced(order: list[str], version: int) -> None:
     placed = order.index(commit)
     data = next(i for i, call in enumerate(order) if call.startswith("link ") and call.endswith(".parquet"))
     named = order[data].removeprefix("link ")
-    assert f"sync {named}" in order[data:placed], "the data file, whose name the commit tells, is synced before the commit"
+    assert f"sync {named}" in order[data:placed], "the data file is synced before the commit tells its name"
     assert "sync ." in order[data:placed], "the data file's directory is synced before the commit"
     assert "sync _delta_log/draft" in order[:placed], "the commit is synced before it has its name"
     assert "sync _delta_log" in order[placed:], "the commit's directory is synced before the call returns"
