@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from adds import PARTITION_COLUMN, ROWS_PER_FILE, rows
 from changed_tables import task
-from commits import bare_commit
+from commits import bare_append, sync, sync_folder
 from harness import Case, Contestant, Task, main, scale_of
 from logs import Log, commit_by_hand
 
@@ -85,30 +84,19 @@ def by_hand(case: Mapping[str, Any], scratch: Path) -> Task:
     path = scratch / "table"
     shutil.copytree(case["tables"]["deltaplane"], path)
     (old,) = path.rglob("there.parquet")
-    commit = bare_commit(str(path))
+    append = bare_append(str(path))
 
     def write() -> int:
         if case["there"]:
             found = pq.read_table(old, partitioning=None)
-            kept = found.filter(pc.not_equal(found["id"], case["key"]))
-            _synced(kept, old.with_name("new.parquet"))
-        _synced(rows(0, 1), path / "row.parquet")
-        commit()
+            with old.with_name("new.parquet").open("wb") as file:
+                pq.write_table(found.filter(pc.not_equal(found["id"], case["key"])), file, compression="zstd")
+                sync(file)
+            sync_folder(old.parent)
+        append()
         return 2 if case["there"] else 1
 
     return Task(write, int, lambda _: 0)
-
-
-def _synced(table: pa.Table, path: Path) -> None:
-    with path.open("wb") as file:
-        pq.write_table(table, file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 CONTESTANTS: dict[str, Contestant] = {"deltaplane": deltaplane, "one file by hand": by_hand}

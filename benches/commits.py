@@ -90,8 +90,8 @@ def bare_append(table: str) -> Commit:
         path = folder / f"{uuid.uuid4()}.parquet"
         with path.open("wb") as file:
             pq.write_table(data, file, compression="zstd")
-            _sync(file)
-        _sync_folder(folder)
+            sync(file)
+        sync_folder(folder)
         commit()
 
     return append
@@ -108,7 +108,7 @@ def bare_commit(table: str) -> Commit:
         temporary = log / f".{uuid.uuid4()}.tmp"
         with temporary.open("w") as file:
             file.write(text)
-            _sync(file)
+            sync(file)
         for version in versions:
             try:
                 os.link(temporary, log / f"{version:020d}.json")
@@ -116,17 +116,19 @@ def bare_commit(table: str) -> Commit:
                 continue
             break
         temporary.unlink()
-        _sync_folder(log)
+        sync_folder(log)
 
     return commit
 
 
-def _sync(file: IO[Any]) -> None:
+def sync(file: IO[Any]) -> None:
+    """Makes what was written durable."""
     file.flush()
     os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Makes a folder's names durable."""
     handle = os.open(folder, os.O_RDONLY)
     os.fsync(handle)
     os.close(handle)

@@ -438,11 +438,11 @@ class Jvm:
 
         Nor can one with a query inside, whose whole plan would be its JSON: tens of milliseconds for a join's other side.
         """
-        from py4j.protocol import Py4JError
-
         if self._rule is not None:
             said = self._rule.texts(filters)
             return said.split("\0") if said else []
+        from py4j.protocol import Py4JError
+
         texts = []
         for one in _items(filters):
             if one.containsPattern(self._query):

@@ -55,57 +55,34 @@ class Insert:
 
     def run(self, session: Session) -> pa.Table:
         """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
-        table, fields, replaced = self._target(session)
-        if session.spark is not None and not self.rows_are_listed:
-            from deltaplane.spark import write
-
-            options, matching = table.storage_options, self._matching
-            with self._frame(session.spark, session, table, fields) as (frame, read), self.cursor.located(self._place):
-                result = write(
-                    frame,
-                    table.location,
-                    self.mode,
-                    replace_where=replaced,
-                    options=options,
-                    read_version=read,
-                    **matching,
-                )
-            table.update_incremental()
-            inserted = result.metrics.get(
-                "numTargetRowsInserted" if matching else "numOutputRows", 0 if matching else None
-            )
-            count = None if inserted is None else int(inserted)
-            return counted(count, {"num_inserted_rows": count}, result.version)
-        data, read = self._data(session, table, fields)
-        with self.cursor.located(self._place):
-            result = write_deltalake(
-                table, data, mode=self.mode, predicate=replaced, read_version=read, **self._matching
-            )
-        return counted(data.num_rows, {"num_inserted_rows": data.num_rows}, result.version)
+        result, rows = self._written(session, dry_run=False)
+        return counted(rows, {"num_inserted_rows": rows}, result.version)
 
     def rehearse(self, session: Session) -> DryRun:
         """What that would do."""
-        table, fields, replaced = self._target(session)
-        if session.spark is not None and not self.rows_are_listed:
-            from deltaplane.spark import write
+        foretold: DryRun = self._written(session, dry_run=True)[0]
+        return foretold
 
-            options, told = table.storage_options, {"dry_run": True, **self._matching}
-            with self._frame(session.spark, session, table, fields) as (frame, read), self.cursor.located(self._place):
-                foretold: DryRun = write(
-                    frame,
-                    table.location,
-                    self.mode,
-                    replace_where=replaced,
-                    options=options,
-                    read_version=read,
-                    **told,
-                )
-            return foretold
-        data, read = self._data(session, table, fields)
-        with self.cursor.located(self._place):
-            return write_deltalake(
-                table, data, mode=self.mode, predicate=replaced, read_version=read, dry_run=True, **self._matching
-            )
+    def _written(self, session: Session, *, dry_run: bool) -> tuple[Any, int | None]:
+        """What the write did or would do, and how many rows were written."""
+        table, fields, replaced = self._target(session)
+        how: dict[str, Any] = {"dry_run": dry_run, **self._matching}
+        if session.spark is None or self.rows_are_listed:
+            data, read = self._data(session, table, fields)
+            with self.cursor.located(self._place):
+                result: Any = write_deltalake(table, data, mode=self.mode, predicate=replaced, read_version=read, **how)
+            return result, data.num_rows
+        from deltaplane.spark import write
+
+        how |= {"replace_where": replaced, "options": table.storage_options}
+        with self._frame(session.spark, session, table, fields) as (frame, read), self.cursor.located(self._place):
+            result = write(frame, table.location, self.mode, read_version=read, **how)
+        if dry_run:
+            return result, None
+        table.update_incremental()
+        matching = self._matching
+        inserted = result.metrics.get("numTargetRowsInserted" if matching else "numOutputRows", 0 if matching else None)
+        return result, None if inserted is None else int(inserted)
 
     @property
     def mode(self) -> Mode:

@@ -11,7 +11,7 @@ use deltaplane_store::Store;
 use futures::TryStreamExt;
 use parquet::arrow::parquet_to_arrow_schema;
 
-use crate::read::{FileRead, OpenFile, ReadSpec, read_opened, told};
+use crate::read::{FileRead, ReadSpec, SourceFile, read_opened, told};
 use crate::stats;
 use crate::types::without_void;
 use crate::write::WriteSpec;
@@ -28,7 +28,7 @@ pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
         path: key.to_owned(),
         ..FileRead::default()
     };
-    let found = OpenFile::open(store, &file, false).await?;
+    let found = SourceFile::open(store, &file, false).await?;
     let footer = found.footer.file_metadata();
     let told = footer.key_value_metadata().into_iter().flatten();
     let spark = told
@@ -95,7 +95,7 @@ async fn measured(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, St
         path: key.to_owned(),
         ..FileRead::default()
     };
-    let found = OpenFile::open(store, &file, false).await?;
+    let found = SourceFile::open(store, &file, false).await?;
     let (rows, told) = told(&found.footer, &file, &of(names.clone()))?;
     let (mut others, mut untold) = (Vec::new(), Vec::new());
     for ((column, name), told) in columns.iter_mut().flatten().zip(names).zip(told) {
@@ -225,7 +225,7 @@ mod tests {
                 path: "a.parquet".to_owned(),
                 ..FileRead::default()
             };
-            let opened = block_on(OpenFile::open(&store, &file, false)).unwrap();
+            let opened = block_on(SourceFile::open(&store, &file, false)).unwrap();
             let (_, found) = told(&opened.footer, &file, &read).unwrap();
             let known: Vec<bool> = found.iter().map(Option::is_some).collect();
             let text = longest.is_none();

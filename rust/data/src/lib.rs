@@ -6,6 +6,7 @@ mod arrange;
 mod cast;
 mod char_varchar;
 mod convert;
+// The store's contract counts with it, as a test may: by unwrapping.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 #[path = "../../store/tests/contract/counted.rs"]
@@ -13,6 +14,7 @@ mod counted;
 mod footer;
 mod hashes;
 mod identity;
+mod processors;
 mod read;
 mod rewrite;
 mod shred;
@@ -27,6 +29,7 @@ pub use arrange::{Arranged, Arrangement, Carried, ClusteredWriter, Joined, Order
 pub use cast::cast_batch;
 pub use footer::{footer_schema, footer_stats};
 pub use identity::IdentityValues;
+pub use processors::processors;
 pub use read::{
     DEFAULT_BATCH_ROWS, FILE, FileRead, Members, Picked, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, Vectors,
     is_outdated, read_file, scan,

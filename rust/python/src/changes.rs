@@ -144,7 +144,7 @@ impl Changes {
     }
 
     fn stream(&self) -> BoxStream<'static, Result<RecordBatch>> {
-        let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
+        let parallelism = deltaplane_data::processors();
         let (store, table) = (self.store.clone(), self.store.location().as_str().to_owned());
         stream::iter(self.parts.clone())
             .flat_map(move |(spec, files)| {

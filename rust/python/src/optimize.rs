@@ -486,7 +486,7 @@ impl Layout {
 
     fn arrangement(&self, tasks: usize, memory_bytes: usize) -> Result<Arrangement> {
         let rewrite = self.plan.rewrite();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = deltaplane_data::processors();
         let order = self.plan.order().map(|(columns, curve)| Order {
             columns: columns.to_vec(),
             curve,

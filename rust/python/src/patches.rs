@@ -105,7 +105,7 @@ impl Patches {
         self.done.copied_rows += usize::try_from(others).unwrap_or(usize::MAX);
         let made = self.patcher.new_path(&file.add, self.begun)?;
         self.begun += 1;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = deltaplane_data::processors();
         while self.under_way.len() >= cores {
             self.collect_one()?;
         }

@@ -176,7 +176,7 @@ impl Scan {
     /// The rows.
     pub(crate) fn stream(&self) -> BoxStream<'static, Result<RecordBatch>> {
         let files = self.file_stream();
-        let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
+        let parallelism = deltaplane_data::processors();
         let (table, version) = (
             self.snapshot.store().location().as_str().to_owned(),
             self.snapshot.version(),

@@ -13,6 +13,7 @@ use futures::{TryStreamExt, stream};
 
 use super::Order;
 use super::sort::{self, Keys, bytes};
+use crate::processors::processors;
 use crate::write::{FileWriter, WriteSpec};
 
 /// Bytes of rows that are held while they are sorted.
@@ -156,7 +157,7 @@ async fn in_order(writer: &mut FileWriter, order: &Order, many: Many) -> Result<
         paths: Arc::new(order.columns.clone()),
         places: None,
     };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = processors();
     let (mut slices, _) = sort::in_order(stream::iter(rows.read()?), &keys, MEMORY_BYTES, cores, || Ok(())).await?;
     while let Some(slice) = slices.try_next().await? {
         writer.write(RecordBatch::from(&slice.rows)).await?;

@@ -43,18 +43,18 @@ pub(crate) use told::told;
 pub use vectors::Vectors;
 
 /// A file that was found, and its footer.
-pub(crate) struct OpenFile {
+pub(crate) struct SourceFile {
     source: source::Source,
     pub(crate) footer: Arc<ParquetMetaData>,
 }
 
-impl OpenFile {
+impl SourceFile {
     /// Opens a file and reads its footer, with the page index if it has one and it is wanted.
     pub(crate) async fn open(store: &Store, file: &FileRead, page_index: bool) -> Result<Self> {
         let opened = async {
             let source = source::open(store, file).await?;
             let footer = source.footer(page_index).await?;
-            Ok(OpenFile { source, footer })
+            Ok(SourceFile { source, footer })
         };
         opened.await.map_err(|e: Error| e.with_path(file.path.clone()))
     }

@@ -15,7 +15,8 @@ use super::plan::{FilePlan, Prepared};
 use super::row_groups::units;
 use super::source::{self, Source, blocking};
 use super::vectors::{LiveRows, Vectors};
-use super::{FileRead, OpenFile, ReadSpec};
+use super::{FileRead, ReadSpec, SourceFile};
+use crate::processors::processors;
 
 /// A unit's batches, and the room that it takes until all of them are taken.
 type Batches = (mpsc::Receiver<Result<RecordBatch>>, Option<OwnedSemaphorePermit>);
@@ -78,17 +79,13 @@ pub async fn read_file(
 
 /// The rows of one file that is open already and has no vectors. Must be called inside a tokio runtime.
 pub(crate) fn read_opened(
-    found: OpenFile,
+    found: SourceFile,
     file: &FileRead,
     spec: &ReadSpec,
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let (prepared, parallelism) = (Arc::new(Prepared::new(spec)?), processors());
     let opened = Opened::new(found, prepared, file, &LiveRows::default(), parallelism)?;
     Ok(rows_of(opened, parallelism))
-}
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn rows_of(opened: Opened, parallelism: usize) -> BoxStream<'static, Result<RecordBatch>> {
@@ -170,7 +167,7 @@ struct Opened {
 
 impl Opened {
     fn new(
-        found: OpenFile,
+        found: SourceFile,
         prepared: Arc<Prepared>,
         file: &FileRead,
         live: &LiveRows,
@@ -197,7 +194,7 @@ async fn open(
     let source = source::open(&store, &file).await.map_err(name)?;
     let footer = source.footer(prepared.pruner.is_some());
     let (footer, live) = futures::try_join!(footer, vectors.rows(&file)).map_err(name)?;
-    Opened::new(OpenFile { source, footer }, prepared, &file, &live, parallelism).map_err(name)
+    Opened::new(SourceFile { source, footer }, prepared, &file, &live, parallelism).map_err(name)
 }
 
 /// Starts the units one after the other; false when nobody takes their batches any more.

@@ -23,6 +23,7 @@ use super::copied::CopiedColumn;
 use super::parts::Parts;
 use super::repeats::hardly_repeats;
 use super::{Compression, FileKind, WriteSpec, logged_path};
+use crate::processors::processors;
 use crate::read::may_be_copied;
 use crate::shred::Layout;
 use crate::stats::{self, ColumnStats};
@@ -386,7 +387,7 @@ impl OpenFile {
         let rows = rows.map(Arc::new);
         let queue = Arc::new(Mutex::new(columns.into_iter().enumerate()));
         let values = n * (self.group_rows + rows.as_ref().map_or(0, |rows| rows.num_rows()));
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = processors();
         let workers = if values <= ALONE_VALUES { 1 } else { cores.min(n) };
         let tasks: Vec<_> = (0..workers)
             .map(|_| {

@@ -22,7 +22,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::{Add, PartitionValues};
+use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{DataType, Primitive, StructType};
@@ -151,9 +151,8 @@ pub(crate) fn row_group_limits(spec: &WriteSpec) -> (u64, u64) {
 }
 
 /// Rows of one partition on their way into a file.
+#[derive(Default)]
 struct Partition {
-    values: PartitionValues,
-    dir: String,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
     pending_bytes: usize,
@@ -252,11 +251,10 @@ impl FileWriter {
         if self.splitter.splits() {
             self.take_held().await?;
             self.held = Some(Arc::new(self.splitter.sorted(&batch)?));
-        } else {
-            let parts = self.splitter.split(&batch, CHUNK_ROWS)?;
-            self.add(parts).await?;
+            return Ok(());
         }
-        self.bound_memory().await
+        let parts = self.splitter.split(&batch, CHUNK_ROWS)?;
+        self.add(parts).await
     }
 
     /// Takes the batch that is held apart.
@@ -291,6 +289,7 @@ impl FileWriter {
         Ok(())
     }
 
+    /// Takes rows, as far as memory has a place for them.
     async fn add(&mut self, parts: Vec<Part>) -> Result<()> {
         for part in parts {
             let p = self.partition(&part.key);
@@ -299,7 +298,7 @@ impl FileWriter {
                 self.encode(&part.key).await?;
             }
         }
-        Ok(())
+        self.bound_memory().await
     }
 
     /// The columns whose pages may be copied from other files: their positions in the table's schema, and the leaf that
@@ -416,15 +415,7 @@ impl FileWriter {
     }
 
     fn partition(&mut self, key: &[Option<String>]) -> &mut Partition {
-        let begin = |key: &Vec<Option<String>>| Partition {
-            dir: self.splitter.dir(key),
-            values: self.splitter.values(key),
-            pending: Vec::new(),
-            pending_rows: 0,
-            pending_bytes: 0,
-            file: None,
-        };
-        self.partitions.entry(key.to_vec()).or_insert_with_key(begin)
+        self.partitions.entry(key.to_vec()).or_default()
     }
 
     /// The open file of a partition; where there is none, one is begun that will begin with these rows.
@@ -435,9 +426,9 @@ impl FileWriter {
         match &mut p.file {
             Some(file) => Ok(file),
             slot => {
-                let (number, path) = self.begun.new_file(&self.spec, &p.dir);
+                let (dir, values) = (self.splitter.dir(key), self.splitter.values(key));
+                let (number, path) = self.begun.new_file(&self.spec, &dir);
                 self.open_files += 1;
-                let values = p.values.clone();
                 let file = OpenFile::create(&self.store, self.spec.clone(), number, path, values, rows).await?;
                 Ok(slot.insert(file))
             }

@@ -35,7 +35,8 @@ use super::pages::OldChunk;
 use super::parts::Parts;
 use super::{FileKind, WriteSpec, logged_path, of_files};
 use crate::cast::cast_batch;
-use crate::read::{FileRead, Input, OpenFile, Picked, ReadSpec, read_file};
+use crate::processors::processors;
+use crate::read::{FileRead, Input, Picked, ReadSpec, SourceFile, read_file};
 use crate::stats::{self, ColumnStats};
 
 type Writer = SerializedFileWriter<Parts>;
@@ -83,7 +84,7 @@ impl Patcher {
             at,
             assigned,
             read,
-            workers: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            workers: Semaphore::new(processors()),
         }))
     }
 
@@ -98,7 +99,7 @@ impl Patcher {
         if foreign || file.deletion_vector.is_some() || has_loose_bounds(file) {
             return Ok(false);
         }
-        let raw = OpenFile::open(&self.store, &read, true).await?;
+        let raw = SourceFile::open(&self.store, &read, true).await?;
         let told = num_records(file).ok();
         let found = raw.footer.file_metadata().schema_descr().root_schema().get_fields();
         let same = found == self.parquet.root_schema().get_fields();
@@ -140,7 +141,7 @@ impl Patcher {
         upload: &mut Upload,
     ) -> Result<String> {
         let values = cast_batch(&self.project(values)?, &self.assigned)?;
-        let raw = OpenFile::open(&self.store, &FileRead::of(file)?, true).await?;
+        let raw = SourceFile::open(&self.store, &FileRead::of(file)?, true).await?;
         let mut new = NewValues::of(picked, values, rows_of(&raw.footer))?;
         let mut columns = self.columns();
         let mut writer = self.begin(&raw, &new)?;
@@ -170,7 +171,7 @@ impl Patcher {
     /// The chunks of a row group that can be patched page by page, by the numbers of their leaves.
     async fn patched(
         &self,
-        raw: &OpenFile,
+        raw: &SourceFile,
         group: usize,
         input: &Input,
         new: &GroupValues,
@@ -207,7 +208,7 @@ impl Patcher {
     async fn old_values(
         &self,
         file: &Add,
-        raw: &OpenFile,
+        raw: &SourceFile,
         columns: &[Column],
         group: &GroupValues,
     ) -> Result<Option<BoxStream<'static, Result<RecordBatch>>>> {
@@ -228,7 +229,7 @@ impl Patcher {
     }
 
     /// Begins a file with the schema of the old one, to which the chunks belong, and what its footer says beside.
-    fn begin(&self, raw: &OpenFile, new: &NewValues) -> Result<Writer> {
+    fn begin(&self, raw: &SourceFile, new: &NewValues) -> Result<Writer> {
         let about = raw.footer.file_metadata();
         let properties = match new.positions {
             None => self.spec.properties_of(&self.names(), new.values.columns()),
@@ -514,7 +515,7 @@ fn append(
 /// Appends a row group; its bytes go to the store as they are made, so that a file isn't held twice.
 async fn append_group(
     mut writer: Writer,
-    raw: &OpenFile,
+    raw: &SourceFile,
     group: usize,
     input: Input,
     chunks: BTreeMap<usize, Chunk>,

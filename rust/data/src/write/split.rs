@@ -21,6 +21,7 @@ use deltaplane_protocol::schema::{DataType, StructType};
 use super::WriteSpec;
 use crate::convert::{Convert, Rules};
 use crate::hashes::Seed;
+use crate::processors::processors;
 use crate::types::{row_schema, row_type};
 
 /// Below so many rows another core takes longer to begin than to take them.
@@ -373,7 +374,7 @@ impl Groups {
 
 /// How many cores are worth having for so many rows.
 fn workers(rows: usize) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = processors();
     cores.min(rows / ROWS_OF_A_CORE + 1)
 }
 

@@ -3,7 +3,7 @@
 //! legal file names. `local_objects` shows the same files to Parquet readers.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -342,7 +342,7 @@ impl Backend for Local {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
         quick(move || {
             let put = Draft::new(path).and_then(|mut draft| {
-                draft.file.write_all(&bytes)?;
+                draft.write(&[bytes])?;
                 draft.claim()
             });
             match put {

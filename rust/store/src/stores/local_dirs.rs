@@ -66,47 +66,41 @@ impl Dirs {
 
     /// Makes a directory's entries durable, and its own and its parents' up to the table's root.
     pub(super) fn settle(&self, root: &Path, dir: &Path) -> io::Result<()> {
-        self.sync(dir, || false, || sync_dir(dir))?;
+        self.sync(dir)?;
         for inner in dir.ancestors().take_while(|d| *d != root) {
             // Whoever made it may not have come to this yet.
-            let is_durable = || lock(&self.durable).contains(inner);
-            if is_durable() {
+            if lock(&self.durable).contains(inner) {
                 break;
             }
             let Some(parent) = inner.parent() else { break };
-            self.sync(parent, is_durable, || self.settle_inner(parent, inner))?;
+            self.sync(parent)?;
+            lock(&self.durable).insert(inner.to_owned());
         }
         Ok(())
     }
 
-    /// Flushes a directory's entries, among them one that is known to be there.
-    fn settle_inner(&self, parent: &Path, inner: &Path) -> io::Result<()> {
-        let made = lock(&self.made).remove(parent).unwrap_or_default();
-        sync_dir(parent)?;
-        let mut durable = lock(&self.durable);
-        if durable.len() >= REMEMBERED {
-            durable.clear();
-        }
-        durable.extend(made);
-        durable.insert(inner.to_owned());
-        Ok(())
-    }
-
-    /// Has a directory flushed by this call or by one that others make, unless that proves needless meanwhile.
-    fn sync(
-        &self,
-        dir: &Path,
-        is_needless: impl Fn() -> bool,
-        call: impl FnOnce() -> io::Result<()>,
-    ) -> io::Result<()> {
+    /// Has a directory flushed by this call or by one that others make.
+    fn sync(&self, dir: &Path) -> io::Result<()> {
         let turn = lock(&self.turns).entry(dir.to_owned()).or_default().clone();
-        let synced = turn.pass(is_needless, call);
+        let synced = turn.pass(|| self.flush(dir));
         let mut turns = lock(&self.turns);
         // The map's and this one.
         if Arc::strong_count(&turn) == 2 {
             turns.remove(dir);
         }
         synced
+    }
+
+    /// Flushes a directory, which is for all that was made in it.
+    fn flush(&self, dir: &Path) -> io::Result<()> {
+        let made = lock(&self.made).remove(dir).unwrap_or_default();
+        sync_dir(dir)?;
+        let mut durable = lock(&self.durable);
+        if durable.len() >= REMEMBERED {
+            durable.clear();
+        }
+        durable.extend(made);
+        Ok(())
     }
 }
 
@@ -130,7 +124,7 @@ struct Done {
 }
 
 impl Turn {
-    fn pass(&self, is_needless: impl Fn() -> bool, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    fn pass(&self, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mine = self.asked.fetch_add(1, Ordering::SeqCst);
         let mut done = lock(&self.done);
         if mine < done.upto {
@@ -138,10 +132,6 @@ impl Turn {
                 Some((upto, kind, what)) if mine < *upto => Err(io::Error::new(*kind, what.clone())),
                 _ => Ok(()),
             };
-        }
-        // Others may have asked for more than this one: it is done for nobody else.
-        if is_needless() {
-            return Ok(());
         }
         let upto = self.asked.load(Ordering::SeqCst);
         let synced = call();
@@ -181,11 +171,9 @@ mod tests {
             }
         };
         let failed = thread::scope(|scope| {
-            let first = scope.spawn(|| turn.pass(|| false, call));
+            let first = scope.spawn(|| turn.pass(call));
             barrier.wait();
-            let others: Vec<_> = (0..threads)
-                .map(|_| scope.spawn(|| turn.pass(|| false, call)))
-                .collect();
+            let others: Vec<_> = (0..threads).map(|_| scope.spawn(|| turn.pass(call))).collect();
             first.join().unwrap().unwrap();
             others
                 .into_iter()

@@ -21,9 +21,9 @@ const WRITE_BATCH: usize = 1 << 20;
 
 /// A file under a hidden name in the directory of its goal; removed unless it is moved there.
 pub(super) struct Draft {
-    pub(super) file: File,
-    pub(super) path: PathBuf,
-    pub(super) goal: PathBuf,
+    file: File,
+    path: PathBuf,
+    goal: PathBuf,
     moved: bool,
 }
 
@@ -71,24 +71,28 @@ impl Draft {
         draft
     }
 
-    fn sync_goal_dir(&self) -> io::Result<()> {
-        sync_dir(self.goal.parent().unwrap_or(Path::new("/")))
+    fn goal_dir(&self) -> &Path {
+        self.goal.parent().unwrap_or(Path::new("/"))
+    }
+
+    fn take_place(&mut self) -> io::Result<()> {
+        fs::rename(&self.path, &self.goal)?;
+        self.moved = true;
+        Ok(())
     }
 
     /// Puts the file in its place, over whatever is there.
     pub(super) fn replace(mut self) -> io::Result<()> {
-        fs::rename(&self.path, &self.goal)?;
-        self.moved = true;
-        self.sync_goal_dir()
+        self.take_place()?;
+        sync_dir(self.goal_dir())
     }
 
     /// Puts the file in its place and then makes it durable, as is right for names that nobody knows before a commit
     /// tells them: a file system with a journal then writes that once for the file, its name and its directory.
     fn replace_then_sync(mut self, root: &Path, dirs: &Dirs) -> io::Result<()> {
-        fs::rename(&self.path, &self.goal)?;
-        self.moved = true;
-        let dir = self.goal.parent().unwrap_or(Path::new("/"));
-        let synced = self.file.sync_all().and_then(|()| dirs.settle(root, dir));
+        self.take_place()?;
+        let synced = self.file.sync_all();
+        let synced = synced.and_then(|()| dirs.settle(root, self.goal_dir()));
         if synced.is_err() {
             let _ = fs::remove_file(&self.goal);
         }
@@ -107,7 +111,7 @@ impl Draft {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
         }
-        self.sync_goal_dir()?;
+        sync_dir(self.goal_dir())?;
         Ok(None)
     }
 

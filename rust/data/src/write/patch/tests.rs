@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use super::super::copied::page_bounds;
 use super::super::pages::OldChunk;
 use super::super::plain::{Kind, Values};
-use crate::read::{FileRead, OpenFile};
+use crate::read::{FileRead, SourceFile};
 use crate::testing::{Folder, file_read, schema, stats};
 use crate::{Compression, Patcher, ReadSpec, WriteSpec, cast_batch};
 
@@ -117,8 +117,8 @@ fn patched(compression: Compression, at: &[u64], numbers: &[i64]) -> Patched {
     }
 }
 
-fn open(folder: &Folder, add: &Add) -> OpenFile {
-    deltaplane_store::block_on(OpenFile::open(&folder.store, &FileRead::of(add).unwrap(), true)).unwrap()
+fn open(folder: &Folder, add: &Add) -> SourceFile {
+    deltaplane_store::block_on(SourceFile::open(&folder.store, &FileRead::of(add).unwrap(), true)).unwrap()
 }
 
 fn check(of: &Patched) {
@@ -206,7 +206,7 @@ fn pages_without_new_values_are_the_old_ones() {
     let made = patched(Compression::Zstd(1), &[20_001, 20_005], &[3, 4]);
     check(&made);
     let (old, new) = (open(&made.folder, &made.old), open(&made.folder, &made.new));
-    let page = |file: &OpenFile, add: &Add, leaf: usize, page: usize| {
+    let page = |file: &SourceFile, add: &Add, leaf: usize, page: usize| {
         let index = file.footer.page_index_for_row_group(0);
         let location = index.offset_index(leaf).unwrap().page_locations[page].clone();
         let bytes = std::fs::read(made.folder.path(&add.path)).unwrap();
@@ -218,7 +218,7 @@ fn pages_without_new_values_are_the_old_ones() {
         assert_ne!(page(&old, &made.old, leaf, 1), page(&new, &made.new, leaf, 1), "{name}");
     }
     // The dictionary has the new values already.
-    let begin = |file: &OpenFile, leaf| file.footer.row_group(0).column(leaf).dictionary_page_offset();
+    let begin = |file: &SourceFile, leaf| file.footer.row_group(0).column(leaf).dictionary_page_offset();
     assert!(begin(&old, 9).is_some() && begin(&new, 9).is_some());
 }
 

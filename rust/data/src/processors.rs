@@ -1,0 +1,6 @@
+//! How many processors there are: one where the system doesn't say. Called by whatever shares work out.
+
+/// The processors that this process may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
