@@ -328,17 +328,11 @@ def schema_from_arrow(schema: Any) -> str: ...
 def schema_to_arrow(schema_json: str) -> ArrowSchema: ...
 
 @final
-class SparkTemplate:
-    """The constant pieces of a scan plan in the running JVM's serialisation."""
-
-    def __new__(cls, pieces: Sequence[bytes]) -> SparkTemplate: ...
-
-@final
 class SparkPlan:
-    """The files of one Spark scan; `blob` is Java's serialisation of them, None when there are none."""
+    """The files of one Spark scan; `blob` is what the JVM reads of them."""
 
     @property
-    def blob(self) -> bytes | None: ...
+    def blob(self) -> bytes: ...
     @property
     def files(self) -> int: ...
     @property
@@ -353,15 +347,10 @@ class SparkPlan:
     def rows(self) -> int | None: ...
 
 def spark_plan(
-    snapshot: Snapshot,
-    template: SparkTemplate,
-    filters: Sequence[str],
-    zone: str,
-    files: str,
-    counts_rows: bool = False,
+    snapshot: Snapshot, filters: Sequence[str], zone: str, files: str, counts_rows: bool = False
 ) -> SparkPlan: ...
 def spark_plan_of(
-    snapshot: Snapshot, template: SparkTemplate, adds: Sequence[str], filters: Sequence[str], zone: str, files: str
+    snapshot: Snapshot, adds: Sequence[str], filters: Sequence[str], zone: str, files: str
 ) -> SparkPlan: ...
 def spark_size_bytes(snapshot: Snapshot, files: str) -> int: ...
 def spark_file_uris(snapshot: Snapshot, files: str) -> list[str]: ...

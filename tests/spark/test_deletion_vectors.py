@@ -95,7 +95,7 @@ def test_a_scan_without_a_place_for_vectors_says_so(spark: SparkSession) -> None
     # As in a view that was made before the table got the feature.
     jvm = _internals.Jvm.of(spark)
     snapshot = _native.Snapshot.open(table("ref-dv-inline"))
-    template, jobs = _native.SparkTemplate(jvm.template), _replay.JobPlans(spark, None, math.inf)
-    index = _index.DeltaplaneFileIndex(spark, jvm, _index.LiveSnapshots(snapshot), template, jobs)
+    jobs = _replay.JobPlans(spark, None, math.inf)
+    index = _index.DeltaplaneFileIndex(spark, jvm, _index.LiveSnapshots(snapshot), jobs)
     with pytest.raises(exceptions.UnsupportedFeatureError, match="make it again"):
-        index.sizeInBytes()
+        index.size_bytes(snapshot)

@@ -1,46 +1,67 @@
-"""The probe, the template of serialised scan plans, and what happens where the native scan can't run."""
+"""The probe, scan plans on their way to the JVM, and what happens where the native scan can't run."""
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
-from deltaplane import _native
+from deltaplane import DeltaTable, _native, write_deltalake
 from deltaplane import spark as dp
-from deltaplane.spark import _internals, _template
+from deltaplane.spark import _internals, _java
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
 
-def test_the_core_writes_what_java_would(spark: SparkSession, path: str) -> None:
-    dp.write(spark.range(30).coalesce(1).selectExpr("id", "int(id % 3) AS p"), path, partition_by="p")
-    dp.write(spark.range(3).coalesce(1).selectExpr("id", "int(id % 3) AS p"), path)
-    jvm = _internals.Jvm.of(spark)
-    snapshot = _native.Snapshot.open(path)
-    plan = _native.spark_plan(snapshot, _native.SparkTemplate(jvm.template), [], "UTC", "all")
-    directories = jvm.partition_directories(plan.blob)
-    expected = []
-    for directory in directories:
-        value = directory.values().getInt(0)
-        row = struct.pack("=Q", 0) + struct.pack("=i", value) + b"\0" * 4
-        files = []
-        for file in jvm.converters.asJava(directory.files()):
-            uri = file.getPath().toUri().toString().encode()
-            files.append((struct.pack(">H", len(uri)) + uri, file.getLen(), file.getModificationTime()))
-        expected.append((struct.pack(">BBii", 0x77, 24, 16, 1) + row, files))
-    assert [len(files) for _, files in expected] == [2, 2, 2]
-    assert _template.assemble(jvm.template, expected) == plan.blob
-    assert (plan.files, plan.directories) == (6, 3)
+def test_the_jvm_reads_what_the_core_writes(spark: SparkSession, path: str) -> None:
+    """Values of partitions and files as the log has them: a long text, one with odd signs, none."""
+    texts = ["x" * 200, "a b%/é", None]
+    rows = [(i, text) for i in range(2) for text in texts]
+    for _ in range(2):
+        data = pa.table({"id": [i for i, _ in rows], "p": [p for _, p in rows]})
+        write_deltalake(path, data, partition_by="p", mode="append")
+    nothing = _internals.Jvm.of(spark).seq([])
+    index = dp.read(spark, path)._deltaplane_index  # type: ignore[attr-defined]
+    directories = index.shown.listFiles(nothing, nothing)
+    found = {}
+    for directory in map(directories.apply, range(directories.size())):
+        values, files = directory.values(), directory.files()
+        text = None if values.isNullAt(0) else values.getUTF8String(0).toString()
+        assert (values.numFields(), text in found) == (1, False)
+        found[text] = {
+            (str(file.getPath().toUri()), file.getLen(), file.getModificationTime())
+            for file in map(files.apply, range(files.size()))
+        }
+    table = DeltaTable(path)
+    assert {uri for files in found.values() for uri, _, _ in files} == {
+        *_native.spark_file_uris(table._snapshot, "all")
+    }
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    assert {text: sorted(about for _, *about in files) for text, files in found.items()} == {
+        text: sorted(
+            [add["size_bytes"], round(add["modification_time"].timestamp() * 1000)]
+            for add in actions
+            if add["partition.p"] == text
+        )
+        for text in texts
+    }
+    assert {len(files) for files in found.values()} == {2}
+    assert [(p.files, p.directories) for p in index.plans] == [(6, 3)]
 
 
-def test_other_layouts_are_noticed() -> None:
-    with pytest.raises(_template.UnexpectedLayout):
-        _template.cut(dict.fromkeys(_template.SHAPES, b"something else"))
+def test_what_can_t_be_built_as_expected_is_no_native_scan(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = dict(_java.sources())[_java.RULE]
+    others = {**dict(_java.sources()), _java.RULE: text.replace('"apply"', '"applied"')}
+    monkeypatch.setattr(_java, "sources", lambda: others.items())
+    monkeypatch.setattr(_internals.Jvm, "_known", {})
+    with pytest.raises(_internals.NativeScanUnavailable, match="isn't built as expected"):
+        _internals.Jvm.of(spark)
 
 
 def test_untried_versions_use_the_data_source(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,11 +84,13 @@ def test_missing_classes_are_named(spark: SparkSession, monkeypatch: pytest.Monk
         _internals.Jvm(spark)
 
 
-def test_planning_takes_few_calls_into_the_jvm(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planning_calls_nothing_of_the_jvm(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many calls as a query of plain files: all of them PySpark's own."""
     from py4j.clientserver import JavaClient
 
-    dp.write(spark.range(20).selectExpr("id", "id % 3 AS p"), path, partition_by="p")
-    frame = dp.read(spark, path)
+    rows = spark.range(20).selectExpr("id", "id % 3 AS p")
+    dp.write(rows, path, partition_by="p")
+    rows.write.partitionBy("p").parquet(path + " plain")
     calls: list[str] = []
     send = JavaClient.send_command
 
@@ -77,11 +100,12 @@ def test_planning_takes_few_calls_into_the_jvm(spark: SparkSession, path: str, m
             calls.append(command)
         return send(self, command, *arguments, **named)
 
-    def query() -> None:
+    def calls_of(frame: DataFrame) -> int:
+        calls.clear()
         assert [row.id for row in frame.where("id < 5 AND p = 1").collect()] == [1, 4]
+        return len(calls)
 
-    # What is asked of a JVM once.
-    query()
+    frames = spark.read.parquet(path + " plain"), dp.read(spark, path)
     monkeypatch.setattr(JavaClient, "send_command", counted)
-    query()
-    assert 20 < len(calls) < 150
+    plain, ours = map(calls_of, frames)
+    assert ours == plain > 0

@@ -204,8 +204,7 @@ def statistics(
     spark: SparkSession, snapshot: _native.Snapshot, filters: list[str], files: str = "all"
 ) -> dict[str, ColumnStatistics]:
     """Of all files, whatever these conditions are."""
-    template = _native.SparkTemplate(_internals.Jvm.of(spark).template)
-    plan = _native.spark_plan(snapshot, template, [], "UTC", files, True)
+    plan = _native.spark_plan(snapshot, [], "UTC", files, True)
     return column_statistics(snapshot, plan, [Condition(text) for text in filters], files)
 
 

@@ -1,7 +1,7 @@
-"""The file index that Catalyst asks for files while it plans: a snapshot for each query, pruned by the Rust core.
+"""What the file index asks that Catalyst asks for files while it plans: a snapshot for each query, pruned by the Rust core.
 
-Spark calls it from its own threads, through py4j. It knows no Spark class by name (that is `_internals`) and never sees a
-row. Called by `deltaplane.spark._read` and by the JVM.
+The JVM's class (`java/DeltaplaneFileIndex.java`) calls it from Spark's own threads, through py4j. It knows no Spark class by
+name (that is `_internals`) and never sees a row. Called by `deltaplane.spark._read` and by the JVM.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from deltaplane import _native
 from deltaplane.exceptions import DeltaError, SchemaMismatchError, TableNotFoundError
 from deltaplane.spark import _internals
 from deltaplane.spark._replay import Files
-from deltaplane.spark._statistics import column_statistics
+from deltaplane.spark._statistics import ColumnStatistics, column_statistics
 
 __all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan", "Plans"]
 
 # Queries whose snapshot is remembered. Forgetting one early only matters to a query that plans another scan of the
 # same view after this many newer ones began.
 _QUERIES = 256
-# What the recorded plans of an index are for: `explain`-like questions about the last query, not history.
-_PLANS = 16
+# A long of the JVM's.
+_MOST = (1 << 63) - 1
 
 _serial = itertools.count()
 
@@ -55,7 +55,6 @@ class Plans(Protocol):
     def plan(
         self,
         snapshot: _native.Snapshot,
-        template: _native.SparkTemplate,
         filters: Sequence[str],
         zone: str,
         files: Files,
@@ -76,10 +75,6 @@ class PinnedSnapshot:
     def for_query(self, query_id: str | None) -> _native.Snapshot:
         """The snapshot; whatever the query."""
         return self.first
-
-    def is_settled(self, query_id: str | None) -> bool:
-        """Whether what is planned now is what will be read."""
-        return True
 
 
 class LiveSnapshots:
@@ -118,10 +113,6 @@ class LiveSnapshots:
                 while len(self._queries) > _QUERIES:
                     self._queries.popitem(last=False)
             return newest
-
-    def is_settled(self, query_id: str | None) -> bool:
-        """Whether what is planned now is what will be read: outside of a query a newer version may be."""
-        return query_id is not None
 
     def _update(self) -> _native.Snapshot:
         """The newest version. One request tells whether the table still is the one that it was: a commit never changes."""
@@ -182,7 +173,7 @@ def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
 
 
 class DeltaplaneFileIndex:
-    """Spark's `FileIndex` in Python. Names and arity of its methods are Spark's.
+    """Answers what the JVM's file index asks.
 
     It shows all files, or those without a deletion vector ("whole"), or those with one ("marked"), each with its vector's
     bits as a last partition value, `deleted`.
@@ -193,14 +184,11 @@ class DeltaplaneFileIndex:
         spark: Any,
         jvm: _internals.Jvm,
         snapshots: PinnedSnapshot | LiveSnapshots,
-        template: _native.SparkTemplate,
         jobs: Plans,
         files: Files = "all",
     ) -> None:
-        self._spark = spark
         self._jvm = jvm
         self._snapshots = snapshots
-        self._template = template
         self._jobs = jobs
         self._files = files
         first = snapshots.first
@@ -216,127 +204,85 @@ class DeltaplaneFileIndex:
         if files == "marked":
             partition.append({"name": self.deleted, "type": "binary", "nullable": False, "metadata": {}})
         self.schema = jvm.struct(self.relation_schema)
-        self._partition_schema = jvm.struct(json.dumps({"type": "struct", "fields": partition}))
-        self._root = jvm.seq([jvm.path(_native.spark_uri(first))])
+        self.partition_schema = jvm.struct(json.dumps({"type": "struct", "fields": partition}))
         self._sizes: dict[int, int] = {}
-        self.plans: list[Plan] = []
-        # What Spark's relation takes: this index, under a name that plans show.
-        self.shown = jvm.named_index(self, self.toString(), self._root, self._partition_schema, prepared=False)
+        # What Spark's relation takes.
+        self.shown = jvm.file_index(
+            spark, self, f"{snapshots.identity} {files} files", _native.spark_uri(first), self.partition_schema,
+            pinned=isinstance(snapshots, PinnedSnapshot),
+        )  # fmt: skip
 
-    def _snapshot(self) -> _native.Snapshot:
-        return self._snapshots.for_query(self._jvm.query_id(self._spark))
+    @property
+    def plans(self) -> list[Plan]:
+        """The last answers to Catalyst, the newest last."""
+        plans = []
+        for line in str(self.shown.plans()).splitlines():
+            version, filters, understood, files, directories, by_job = line.split(" ")
+            plans.append(Plan(int(version), int(filters), int(understood), int(files), int(directories), bool(by_job)))
+        return plans
 
-    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
-        """The files that can hold a matching row, by partition.
-
-        Exact for the partition filters, which Spark doesn't apply again; the others it applies to the rows.
-        """
-        snapshot = self._snapshot()
-        filters = [*self._jvm.filter_texts(partition_filters), *self._jvm.filter_texts(data_filters)]
+    def apply(self, question: str, conditions: Any) -> bytes | str | None:
+        """Answers the JVM: `question` is what is asked, the query and the session's time zone, and Catalyst's filters as JSON;
+        `conditions` the filters themselves, where columns are looked at."""
+        kind, query, zone, *filters = question.split("\0")
+        if kind.startswith("prepare"):
+            return self._prepared(query, filters, zone, conditions, columns=kind == "prepare with statistics")
+        snapshot = self._snapshots.for_query(query or None)
+        if kind == "size":
+            return str(min(self.size_bytes(snapshot), _MOST))
+        if kind == "files":
+            return "\0".join(_native.spark_file_uris(snapshot, self._files))
         by_job = self._jobs.take(snapshot)
-        plan = self._planned(snapshot, filters, by_job)
-        directories = self._jvm.partition_directories(plan.blob)
-        if partition_filters.size() > 0:
-            self._jvm.keep_matching(directories, partition_filters, self._partition_schema)
-        self.plans.append(Plan(snapshot.version, len(filters), plan.understood, plan.files, len(directories), by_job))
-        del self.plans[:-_PLANS]
-        return self._jvm.seq(directories)
-
-    def _planned(self, snapshot: _native.Snapshot, filters: list[str], by_job: bool) -> _native.SparkPlan:
         make = self._jobs.plan if by_job else _native.spark_plan
-        return make(snapshot, self._template, filters, self._jvm.time_zone(), self._files)
+        return _answer(snapshot, make(snapshot, filters, zone, self._files), by_job=by_job)
 
-    def apply(self, leaf: Any, filters: Any) -> Any:
-        """For the optimiser: a scan's relation that knows its files, for these filters; None to leave it as it is.
-
-        What goes wrong here would go wrong in `listFiles` too, and is told there.
-        """
-        try:
-            snapshot = self._snapshot()
-            if self._jobs.take(snapshot):
-                return None
-            texts = self._jvm.filter_texts(filters)
-            counts = self._jvm.estimates_rows()
-            zone = self._jvm.time_zone()
-            plan = _native.spark_plan(snapshot, self._template, texts, zone, self._files, counts)
-            columns = (
-                column_statistics(snapshot, plan, self._jvm.conditions(filters), self._files)
-                if counts and self._snapshots.is_settled(self._jvm.query_id(self._spark))
-                else {}
-            )
-        except DeltaError:
-            return None
-        name = f"`{snapshot.uri}` version {snapshot.version}, {plan.files} of {plan.considered} files"
-        index = _PreparedIndex(self, snapshot, {*texts}, plan)
-        return self._jvm.prepared_relation(leaf, index.shown, name, plan.size_bytes, plan.rows, columns)
-
-    def sizeInBytes(self) -> int:
+    def size_bytes(self, snapshot: _native.Snapshot) -> int:
         """Bytes of all files, by which Spark chooses between joins: goes through the file list once for each version."""
-        snapshot = self._snapshot()
         if snapshot.version not in self._sizes:
             of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
             self._sizes = {snapshot.version: of(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
-    def inputFiles(self) -> Any:
-        """Every file's URI, for `DataFrame.inputFiles`."""
-        return self._jvm.strings(_native.spark_file_uris(self._snapshot(), self._files))
-
-    def partitionSchema(self) -> Any:
-        """The partition columns."""
-        return self._partition_schema
-
-    def rootPaths(self) -> Any:
-        """The table's root; shown by `explain`, never listed."""
-        return self._root
-
-    def refresh(self) -> None:
-        """Nothing to do: a pinned version never changes, a live one is looked up for each query."""
-
-    def metadataOpsTimeNs(self) -> Any:
-        """Not measured."""
-        return self._jvm.none()
-
-    def toString(self) -> str:
-        """What `equals` compares and plans show."""
-        return f"{self._snapshots.identity} {self._files} files"
-
-    def hashCode(self) -> int:
-        """Equal for equal indexes."""
-        return hash(self.toString()) % (1 << 31)
-
-    def equals(self, other: Any) -> bool:
-        """Whether the other index, which arrives as a reference into the JVM, gives the same files to a query."""
-        return other is not None and str(other.toString()) == self.toString()
+    def _prepared(self, query: str, filters: list[str], zone: str, conditions: Any, *, columns: bool) -> bytes | None:
+        """For the optimiser. None where a job finds the files, which Spark may ask for otherwise then; and where something goes
+        wrong, which is told when Spark asks for the files."""
+        try:
+            snapshot = self._snapshots.for_query(query or None)
+            if self._jobs.take(snapshot):
+                return None
+            plan = _native.spark_plan(snapshot, filters, zone, self._files, conditions is not None)
+            told = self._jvm.conditions(conditions) if columns else []
+            known = column_statistics(snapshot, plan, told, self._files) if columns else {}
+        except DeltaError:
+            return None
+        return _answer(snapshot, plan, known)
 
     class Java:
         """What py4j reads: the interface that this class implements."""
 
-        implements = (_internals.FILE_INDEX, "java.util.function.BiFunction")
+        implements = ("java.util.function.BiFunction",)
 
 
-class _PreparedIndex(DeltaplaneFileIndex):
-    """The index of one scan of a query, whose files the optimiser has asked for already.
-
-    It equals the index that it comes from: scans with the same filters have the same files, and Spark shares their work.
-    """
-
-    def __init__(
-        self, of: DeltaplaneFileIndex, snapshot: _native.Snapshot, filters: set[str], plan: _native.SparkPlan
-    ) -> None:
-        self.__dict__.update(of.__dict__)
-        self._version, self._filters, self._size_bytes = snapshot.version, filters, plan.size_bytes
-        self._plan: _native.SparkPlan | None = plan
-        self.shown = self._jvm.named_index(self, self.toString(), self._root, self._partition_schema, prepared=True)
-
-    def sizeInBytes(self) -> int:
-        """Bytes of the files that are left."""
-        return self._size_bytes
-
-    def _planned(self, snapshot: _native.Snapshot, filters: list[str], by_job: bool) -> _native.SparkPlan:
-        """The files that were found, unless Spark asks for others: of a later version, or by other filters."""
-        # Held no longer than it is of use: Spark asks once for each scan, and may keep the index for long.
-        plan, self._plan = self._plan, None
-        if plan is None or snapshot.version != self._version or {*filters} != self._filters:
-            return super()._planned(snapshot, filters, by_job)
-        return plan
+def _answer(
+    snapshot: _native.Snapshot,
+    plan: _native.SparkPlan,
+    columns: Mapping[str, ColumnStatistics] | None = None,
+    *,
+    by_job: bool = False,
+) -> bytes:
+    """A plan as the JVM's `Found` takes it."""
+    shown = f"`{snapshot.uri}` version {snapshot.version}, {plan.files} of {plan.considered} files"
+    rows = -1 if plan.rows is None else plan.rows
+    said = [
+        shown,
+        snapshot.version,
+        plan.understood,
+        plan.files,
+        by_job or "",
+        min(plan.size_bytes, _MOST),
+        min(rows, _MOST),
+    ]
+    for column, of in (columns or {}).items():
+        said += ["" if value is None else value for value in (column, of.distinct, of.low, of.high, of.nulls)]
+    head = "\0".join(map(str, said)).encode()
+    return len(head).to_bytes(4, "big") + head + plan.blob

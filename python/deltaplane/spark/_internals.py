@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from deltaplane.spark import _java, _template
+from deltaplane.spark import _java
 from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark._schema import quoted
-from deltaplane.spark._statistics import ColumnStatistics, Condition
+from deltaplane.spark._statistics import Condition
 
 __all__ = [
     "SUPPORTED",
@@ -35,7 +35,6 @@ SUPPORTED = ("4.1", "4.2", "4.3")
 STREAMS_SUPPORTED = SUPPORTED
 
 _SOURCES = "org.apache.spark.sql.execution.datasources."
-FILE_INDEX = _SOURCES + "FileIndex"
 _EXECUTION = "org.apache.spark.sql.execution.streaming."
 _STREAMS = "org.apache.spark.sql.connector.read.streaming."
 STREAM_SOURCE = (_EXECUTION + "Source", _STREAMS + "SupportsTriggerAvailableNow")
@@ -43,55 +42,27 @@ _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 _CLASSES = {
     "alias": _EXPRESSIONS + "Alias",
-    "and_": _EXPRESSIONS + "And",
     "array_list": "java.util.ArrayList",
-    "array_seq": "scala.collection.immutable.ArraySeq",
-    "base_predicate": _EXPRESSIONS + "BasePredicate",
     "bit_set": "org.apache.spark.unsafe.bitset.BitSetMethods",
-    "boolean": "java.lang.Boolean",
-    "byte_input": "java.io.ByteArrayInputStream",
-    "byte_output": "java.io.ByteArrayOutputStream",
-    "converters": "scala.jdk.javaapi.CollectionConverters",
     "data_type": "org.apache.spark.sql.types.DataType",
     "data_types": "org.apache.spark.sql.types.DataTypes",
-    "file_status": "org.apache.hadoop.fs.FileStatus",
-    "internal_row": "org.apache.spark.sql.catalyst.InternalRow",
-    "java_predicate": "java.util.function.Predicate",
-    "method_handle": "java.lang.invoke.MethodHandle",
-    "method_handle_proxies": "java.lang.invoke.MethodHandleProxies",
-    "method_handles": "java.lang.invoke.MethodHandles",
-    "method_type": "java.lang.invoke.MethodType",
     "object": "java.lang.Object",
-    "object_input": "java.io.ObjectInputStream",
-    "object_output": "java.io.ObjectOutputStream",
     "option": "scala.Option",
     "parquet_format": _SOURCES + "parquet.ParquetFileFormat",
-    "partition_directory": _SOURCES + "PartitionDirectory",
     "path": "org.apache.hadoop.fs.Path",
     "platform": "org.apache.spark.unsafe.Platform",
-    "permission": "org.apache.hadoop.fs.permission.FsPermission",
     "python_utils": "org.apache.spark.api.python.PythonUtils",
     "relation": _SOURCES + "HadoopFsRelation",
-    "sql_conf": "org.apache.spark.sql.internal.SQLConf",
-    "some": "scala.Some",
     "static_invoke": _EXPRESSIONS + "objects.StaticInvoke",
-    "storage_format": _CATALOG + "CatalogStorageFormat",
     "string": "java.lang.String",
-    "table_identifier": "org.apache.spark.sql.catalyst.TableIdentifier",
-    "table_type": _CATALOG + "CatalogTableType",
-    "unsafe_row": _EXPRESSIONS + "UnsafeRow",
 }
 # Scala objects that share their name with a trait, so that their methods hang on an instance.
 _OBJECTS = {
-    "catalog_table": _CATALOG + "CatalogTable",
-    "data_type_utils": "org.apache.spark.sql.catalyst.types.DataTypeUtils",
     "expression_utils": "org.apache.spark.sql.classic.ExpressionUtils",
     "dataset": "org.apache.spark.sql.classic.Dataset",
     "logical_relation": _SOURCES + "LogicalRelation",
     "node_converter": "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter",
-    "predicates": _EXPRESSIONS + "Predicate",
     "subqueries": _EXPRESSIONS + "SubqueryExpression",
-    "tree_pattern": "org.apache.spark.sql.catalyst.trees.TreePattern",
 }
 # What knows its tasks from the plan.
 _SCANS = {"FileSourceScanExec", "LocalTableScanExec", "RangeExec", "RDDScanExec", "ExternalRDDScanExec"}
@@ -102,8 +73,7 @@ _STREAM_OBJECTS = {
     "catalog_table": _CATALOG + "CatalogTable",
     "streaming_relation": _EXECUTION + "runtime.StreamingExecutionRelation",
 }
-# The thread-local names of the query, and of the stream, that a planning thread works for.
-_QUERY_ID = "spark.sql.execution.root.id"
+# The thread-local name of the stream that a planning thread works for.
 _STREAM_ID = "sql.streaming.queryId"
 
 # What files must be like, whatever a session asks of Parquet files that aren't a table's; and files of tasks that failed never
@@ -204,12 +174,8 @@ class Jvm:
         for name, full_name in _OBJECTS.items():
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
         # py4j asks the JVM for a class's method at each look-up.
-        self._conf, self._to_seq = self.sql_conf.get, self.python_utils.toSeq
-        self._query = self.tree_pattern.PLAN_EXPRESSION()
-        self._evaluator, self._values = self._handles()
+        self._to_seq = self.python_utils.toSeq
         self._index_class, self._rule = self._compiled()
-        self._defaults: list[Any] | None = None
-        self.template = _template.cut({sizes: self._serialised(sizes) for sizes in _template.SHAPES})
 
     @classmethod
     def of(cls, spark: Any) -> Jvm:
@@ -230,7 +196,7 @@ class Jvm:
 
             try:
                 known = cls(spark)
-            except (Py4JError, _template.UnexpectedLayout) as e:
+            except Py4JError as e:
                 raise NativeScanUnavailable(f"Spark {spark.version} isn't built as expected: {e}") from e
             try:
                 ensure_callback_server_started(gateway)
@@ -255,126 +221,42 @@ class Jvm:
         return found
 
     def _compiled(self) -> tuple[Any, Any]:
-        """The constructor of named file indexes, and the optimiser's rule; None where Spark has no compiler for them.
-
-        Without them scans show no name, and their size is that of the table.
-        """
-        from py4j.protocol import Py4JError
-
+        """The constructor of file indexes, and the optimiser's rule."""
         jvm = self._gateway.jvm
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        made = []
-        try:
-            for name, source in _java.SOURCES.items():
-                compiler = self._load(_java.COMPILER)()
-                compiler.setParentClassLoader(loader)
-                compiler.cook(source)
-                loader = compiler.getClassLoader()
-                made.append(loader.loadClass(name).getDeclaredConstructors()[0])
-            return made[0], made[1].newInstance(self._gateway.new_array(self.object, 0))
-        except (Py4JError, NativeScanUnavailable) as e:
-            _log.info("scans won't tell the optimiser of their files: %s", e)
-            return None, None
+        made = {}
+        for name, text in _java.sources():
+            compiler = self._load(_java.COMPILER)()
+            compiler.setParentClassLoader(loader)
+            compiler.cook(text)
+            loader = compiler.getClassLoader()
+            made[name] = loader.loadClass(name)
+        # The one with the most arguments; an index made of another one is the rule's.
+        constructor = max(made[_java.FILE_INDEX].getConstructors(), key=lambda c: c.getParameterCount())
+        return constructor, made[_java.RULE].getConstructors()[0].newInstance(self._gateway.new_array(self.object, 0))
 
-    def named_index(self, index: Any, name: str, roots: Any, partition_schema: Any, *, prepared: bool) -> Any:
-        """A file index in Python under its name, as relations take it; `prepared`: the optimiser's rule leaves it."""
-        if self._index_class is None:
-            return index
+    def file_index(self, spark: Any, python: Any, name: str, root: str, partition_schema: Any, *, pinned: bool) -> Any:
+        """The index that Spark's relations take, which asks an object of Python's. Those with one name are equal; `pinned`:
+        their queries see one version."""
+        context, roots = spark._jsparkSession.sparkContext(), self.seq([self.path(root)])
         # An element of an array can't be an object of Python's.
         arguments = self.array_list()
-        for argument in (index, name, roots, partition_schema, prepared):
+        for argument in (python, context, name, roots, partition_schema, pinned):
             arguments.add(argument)
         return self._index_class.newInstance(arguments.toArray())
 
     def prepare_scans(self, spark: Any) -> None:
         """Has this session's optimiser ask indexes for relations that know their files."""
-        if self._rule is None:
-            return
         methods = spark._jsparkSession.experimental()
         rules = methods.extraOptimizations()
         if not rules.contains(self._rule):
             getattr(methods, "extraOptimizations_$eq")(rules.appended(self._rule))
-
-    def prepared_relation(
-        self,
-        leaf: Any,
-        index: Any,
-        name: str,
-        size_bytes: int,
-        rows: int | None,
-        columns: Mapping[str, ColumnStatistics],
-    ) -> Any:
-        """The scan of a relation with another index, under a name that plans show, and with statistics for the optimiser."""
-        relation = leaf.relation()
-        other = self.relation(
-            index,
-            relation.partitionSchema(),
-            relation.dataSchema(),
-            relation.bucketSpec(),
-            relation.fileFormat(),
-            relation.options(),
-            relation.sparkSession(),
-        )
-        return self._copied(
-            leaf, relation=other, catalogTable=self.some(self.table(name, leaf.schema(), size_bytes, rows, columns))
-        )
-
-    def table(
-        self, name: str, schema: Any, size_bytes: int, rows: int | None, columns: Mapping[str, ColumnStatistics]
-    ) -> Any:
-        """What Spark's catalog would say of a table: its name, and statistics."""
-        # One text, since each element of a list would be a call.
-        said = [
-            "" if value is None else str(value)
-            for column, of in columns.items()
-            for value in (column, of.distinct, of.low, of.high, of.nulls)
-        ]
-        statistics = self._rule.statistics(size_bytes, -1 if rows is None else rows, "\0".join(said))
-        given = {
-            1: self.table_identifier(name, self.some("delta")),
-            2: self.table_type.EXTERNAL(),
-            3: self.storage_format.empty(),
-            4: schema,
-            13: self.some(statistics),
-        }
-        arguments = [given.get(i, default) for i, default in enumerate(self._table_defaults(given), 1)]
-        return self.catalog_table.apply(*arguments)
-
-    def _table_defaults(self, given: Iterable[int]) -> list[Any]:
-        """The arguments of a catalog's table that aren't given: as many as this Spark has, asked for once."""
-        if self._defaults is None:
-            methods = self.catalog_table.getClass().getMethods()
-            apply = next(m for m in methods if m.getName() == "apply")
-            numbers = range(1, apply.getParameterCount() + 1)
-            self._defaults = [
-                None if i in given else getattr(self.catalog_table, f"apply$default${i}")() for i in numbers
-            ]
-        return self._defaults
-
-    @staticmethod
-    def _copied(product: Any, **changes: Any) -> Any:
-        """A case class's value with other fields; versions of Spark differ in what else they have."""
-        fields = range(product.productArity())
-        return product.copy(*[changes.get(product.productElementName(i), product.productElement(i)) for i in fields])
 
     @staticmethod
     def _class(java_class: Any) -> Any:
         from py4j.java_gateway import get_java_class
 
         return get_java_class(java_class)
-
-    def _handles(self) -> tuple[Any, Any]:
-        """`BasePredicate.eval`, and an array of `PartitionDirectory.values`, as the JVM's method handles."""
-        lookup = self.method_handles.publicLookup()
-        row = self._class(self.internal_row)
-        evaluate = lookup.findVirtual(
-            self._class(self.base_predicate), "eval", self.method_type.methodType(self.boolean.TYPE, row)
-        )
-        values = self._gateway.new_array(self.method_handle, 1)
-        values[0] = lookup.findVirtual(
-            self._class(self.partition_directory), "values", self.method_type.methodType(row)
-        )
-        return evaluate, values
 
     def seq(self, items: Any) -> Any:
         """A Scala sequence of these JVM objects; a Java list is taken as it is."""
@@ -386,32 +268,6 @@ class Jvm:
         for item in items:
             java_list.add(item)
         return self._to_seq(java_list)
-
-    def partition_directories(self, blob: bytes | None) -> Any:
-        """The Java list of `PartitionDirectory` that `blob` holds in Java's serialisation; None is an empty one."""
-        if blob is None:
-            return self.array_list()
-        if self._rule is not None:
-            return self._rule.directories(blob)
-        array = self.object_input(self.byte_input(blob)).readObject()[1]
-        return self.array_list(self.converters.asJava(self.array_seq.unsafeWrapArray(array)))
-
-    def keep_matching(self, directories: Any, filters: Any, partition_schema: Any) -> None:
-        """Removes the directories whose partition values don't make every filter true, by Spark's own evaluation.
-
-        Spark relies on it: it doesn't apply filters on partition columns to rows. All of it runs in the JVM, whatever the
-        number of directories.
-        """
-        conjunction = filters.apply(0)
-        for i in range(1, filters.size()):
-            conjunction = self.and_(conjunction, filters.apply(i))
-        by_name = {attribute.name(): attribute for attribute in _items(conjunction.references().toSeq())}
-        in_row = _items(self.data_type_utils.toAttributes(partition_schema))
-        row = self.seq([by_name.get(attribute.name(), attribute) for attribute in in_row])
-        predicate = self.predicates.create(conjunction, row)
-        test = self.method_handles.filterArguments(self._evaluator.bindTo(predicate), 0, self._values)
-        keep = self.method_handle_proxies.asInterfaceInstance(self._class(self.java_predicate), test)
-        directories.removeIf(keep.negate())
 
     def strings(self, items: Sequence[str]) -> Any:
         """A Java array of strings."""
@@ -428,31 +284,6 @@ class Jvm:
         """Spark's StructType from its JSON text."""
         return self.data_type.fromJson(schema_json)
 
-    def query_id(self, spark: Any) -> str | None:
-        """What names the query that the calling thread plans, the same for all its parts; None outside of a query."""
-        found: str | None = spark._jsparkSession.sparkContext().getLocalProperty(_QUERY_ID)
-        return found
-
-    def filter_texts(self, filters: Any) -> list[str]:
-        """Catalyst's filters as their JSON; one that can't say itself in JSON can't prune.
-
-        Nor can one with a query inside, whose whole plan would be its JSON: tens of milliseconds for a join's other side.
-        """
-        if self._rule is not None:
-            said = self._rule.texts(filters)
-            return said.split("\0") if said else []
-        from py4j.protocol import Py4JError
-
-        texts = []
-        for one in _items(filters):
-            if one.containsPattern(self._query):
-                continue
-            try:
-                texts.append(one.toJSON())
-            except Py4JError:
-                continue
-        return texts
-
     def conditions(self, filters: Any) -> list[Condition]:
         """Catalyst's filters as Spark writes them."""
         return [
@@ -462,16 +293,6 @@ class Jvm:
             )
             for one in _items(filters)
         ]
-
-    def time_zone(self) -> str:
-        """The time zone in which the calling thread prints timestamps."""
-        zone: str = self._conf().sessionLocalTimeZone()
-        return zone
-
-    def estimates_rows(self) -> bool:
-        """Whether the calling thread's optimiser goes by numbers of rows."""
-        conf = self._conf()
-        return bool(conf.cboEnabled() or conf.planStatsEnabled())
 
     def data_frame(
         self,
@@ -483,7 +304,7 @@ class Jvm:
         *,
         streaming: bool = False,
     ) -> Any:
-        """A DataFrame that scans the Parquet files of a Python file index; `schema` holds the partition columns too.
+        """A DataFrame that scans the Parquet files of a file index; `schema` holds the partition columns too.
         `streaming`: it is a micro-batch."""
         from pyspark.sql import DataFrame
 
@@ -593,12 +414,9 @@ class Jvm:
         return None
 
     def rebalanced(self, frame: Any, columns: Sequence[Any], size_bytes: int) -> Any:
-        """The frame's rows in partitions of about so many bytes, those side by side that are equal in some columns; None where
-        Spark has no compiler for what that takes."""
+        """The frame's rows in partitions of about so many bytes, those side by side that are equal in some columns."""
         from pyspark.sql import DataFrame
 
-        if self._rule is None:
-            return None
         plan = frame.select("*")._jdf.queryExecution().analyzed()
         named = self._output(frame.select(*columns)) if columns else []
         session = frame.sparkSession
@@ -664,30 +482,3 @@ class Jvm:
         """A Spark expression as text: SQL where it was given so."""
         text: str = expression._jc.node().sql()
         return text
-
-    def _serialised(self, sizes: tuple[int, ...]) -> bytes:
-        """A `PartitionDirectory[]` of the template's placeholders, with so many files in each."""
-        permission = self.permission.getFileDefault()
-        directories = self._gateway.new_array(self.partition_directory, len(sizes))
-        for i, size in enumerate(sizes):
-            files = self._gateway.new_array(self.file_status, size)
-            for k in range(size):
-                path = self.path(_template.URI)
-                files[k] = self.file_status(
-                    _template.SIZE, False, 1, _template.BLOCK_SIZE, _template.MODIFIED, 0, permission, "", "", path
-                )
-            directories[i] = self.partition_directory.apply(self._row(), files)
-        # A row goes first: so the number by which later rows name its class doesn't depend on the count of files.
-        both = self._gateway.new_array(self.object, 2)
-        both[0] = self._row()
-        both[1] = directories
-        sink = self.byte_output()
-        writer = self.object_output(sink)
-        writer.writeObject(both)
-        writer.flush()
-        return bytes(sink.toByteArray())
-
-    def _row(self) -> Any:
-        row = self.unsafe_row(1)
-        row.pointTo(_template.ROW, len(_template.ROW))
-        return row

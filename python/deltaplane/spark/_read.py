@@ -207,24 +207,23 @@ def data_frame(
     places: Places | None = None,
 ) -> Any:
     """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a micro-batch."""
-    template = _native.SparkTemplate(jvm.template)
     jvm.prepare_scans(spark)
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
     def scan(index: DeltaplaneFileIndex) -> Any:
         schema = index.schema if places is None else jvm.struct(places.relation_schema(index.relation_schema))
-        return jvm.data_frame(spark, index.shown, schema, index.partitionSchema(), options, streaming=streaming)
+        return jvm.data_frame(spark, index.shown, schema, index.partition_schema, options, streaming=streaming)
 
     def shown(frame: Any) -> Any:
         return frame if places is None else jvm.with_places(frame, places)
 
     if not snapshots.first.may_have_vectors():
-        index = DeltaplaneFileIndex(spark, jvm, snapshots, template, jobs)
+        index = DeltaplaneFileIndex(spark, jvm, snapshots, jobs)
         frame = shown(scan(index))
     else:
         # Only files that have a vector pay for looking at each row's position.
-        index = DeltaplaneFileIndex(spark, jvm, snapshots, template, jobs, "whole")
-        marked = DeltaplaneFileIndex(spark, jvm, snapshots, template, jobs, "marked")
+        index = DeltaplaneFileIndex(spark, jvm, snapshots, jobs, "whole")
+        marked = DeltaplaneFileIndex(spark, jvm, snapshots, jobs, "marked")
         whole = shown(scan(index))
         frame = whole.union(shown(jvm.without_rows(scan(marked), marked.deleted)).select(_columns(whole)))
     if snapshots.first.column_mapping != "none":

@@ -174,7 +174,6 @@ class JobPlans:
     def plan(
         self,
         snapshot: _native.Snapshot,
-        template: _native.SparkTemplate,
         filters: Sequence[str],
         zone: str,
         files: Files,
@@ -184,9 +183,9 @@ class JobPlans:
         def job() -> _native.SparkPlan:
             found = self._files(snapshot, "adds", files, (filters, zone))
             adds = found.toArrow()["add"].to_pylist()
-            return _native.spark_plan_of(snapshot, template, adds, filters, zone, files)
+            return _native.spark_plan_of(snapshot, adds, filters, zone, files)
 
-        return _sound(job, lambda: _native.spark_plan(snapshot, template, filters, zone, files))
+        return _sound(job, lambda: _native.spark_plan(snapshot, filters, zone, files))
 
     def size_bytes(self, snapshot: _native.Snapshot, files: Files) -> int:
         """As `_native.spark_size_bytes`."""

@@ -36,11 +36,11 @@ def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     there = {name.lower() for name in df.columns}
     by = [quoted(column) for column in columns if column.lower() in there]
     try:
-        found: DataFrame | None = Jvm.of(df.sparkSession).rebalanced(df, by, size)
+        binned: DataFrame = Jvm.of(df.sparkSession).rebalanced(df, by, size)
     except NativeScanUnavailable:
-        found = None
-    # Without the JVM at hand it is Spark's own size of partitions.
-    return rebalanced(df, columns) if found is None else found
+        # Without the JVM at hand it is Spark's own size of partitions.
+        return rebalanced(df, columns)
+    return binned
 
 
 def has_few_tasks(df: DataFrame) -> bool:

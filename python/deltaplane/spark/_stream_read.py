@@ -208,13 +208,12 @@ class _BatchPlans:
     def plan(
         self,
         snapshot: _native.Snapshot,
-        template: _native.SparkTemplate,
         filters: Sequence[str],
         zone: str,
         files: Files,
     ) -> _native.SparkPlan:
         """The batch's files for Catalyst."""
-        return _native.spark_plan_of(snapshot, template, self._adds, filters, zone, files)
+        return _native.spark_plan_of(snapshot, self._adds, filters, zone, files)
 
     def size_bytes(self, snapshot: _native.Snapshot, files: Files) -> int:
         """Bytes of them, with a vector or without."""

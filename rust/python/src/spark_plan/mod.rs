@@ -1,4 +1,4 @@
-//! What Spark needs of the core: scan plans that the JVM deserialises in one go, splits for readers in
+//! What Spark needs of the core: scan plans that the JVM reads in one go, splits for readers in
 //! Python workers, URIs. Boundary functions only; the work is in the modules below. Called by `deltaplane.spark`.
 
 mod blob;
@@ -34,7 +34,6 @@ use crate::write::delete_files;
 
 /// Adds this module's names to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<SparkTemplate>()?;
     module.add_class::<SparkPlan>()?;
     module.add_function(wrap_pyfunction!(spark_plan, module)?)?;
     module.add_function(wrap_pyfunction!(spark_plan_of, module)?)?;
@@ -55,23 +54,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(discard_files, module)?)
 }
 
-/// The constant pieces of a scan plan in the running JVM's serialisation.
-#[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct SparkTemplate(blob::Template);
-
-#[pymethods]
-impl SparkTemplate {
-    #[new]
-    fn new(py: Python<'_>, pieces: Vec<Vec<u8>>) -> PyResult<Self> {
-        Ok(SparkTemplate(run(py, || blob::Template::new(pieces))?))
-    }
-}
-
 /// The files of one scan, ready for the JVM.
 #[pyclass(frozen, get_all, module = "deltaplane._native")]
 pub(crate) struct SparkPlan {
-    /// Java's serialisation; `None` when no file can match.
-    blob: Option<Py<PyBytes>>,
+    /// What the JVM reads.
+    blob: Py<PyBytes>,
     /// How many files.
     files: usize,
     /// How many partition tuples.
@@ -89,17 +76,16 @@ pub(crate) struct SparkPlan {
 /// The files (`all`, `whole` or `marked`: without or with a deletion vector) that can hold rows for which all of
 /// Catalyst's filters (as `toJSON` texts, in a session time zone) are true; with `counts_rows` also how many rows they hold.
 #[pyfunction]
-#[pyo3(signature = (snapshot, template, filters, zone, files, counts_rows = false))]
+#[pyo3(signature = (snapshot, filters, zone, files, counts_rows = false))]
 fn spark_plan(
     py: Python<'_>,
     snapshot: &Snapshot,
-    template: &SparkTemplate,
     filters: Vec<String>,
     zone: &str,
     files: &str,
     counts_rows: bool,
 ) -> PyResult<SparkPlan> {
-    serialised(py, template, || {
+    serialised(py, || {
         let files = Files::parse(files)?;
         block_on(plan::plan(&snapshot.inner, &filters, zone, files, counts_rows))
     })
@@ -110,13 +96,12 @@ fn spark_plan(
 fn spark_plan_of(
     py: Python<'_>,
     snapshot: &Snapshot,
-    template: &SparkTemplate,
     adds: Vec<String>,
     filters: Vec<String>,
     zone: &str,
     files: &str,
 ) -> PyResult<SparkPlan> {
-    serialised(py, template, || {
+    serialised(py, || {
         block_on(plan::of_adds(
             &snapshot.inner,
             &adds,
@@ -127,19 +112,14 @@ fn spark_plan_of(
     })
 }
 
-fn serialised(
-    py: Python<'_>,
-    template: &SparkTemplate,
-    plan: impl FnOnce() -> Result<Planned> + Send,
-) -> PyResult<SparkPlan> {
+fn serialised(py: Python<'_>, plan: impl FnOnce() -> Result<Planned> + Send) -> PyResult<SparkPlan> {
     let (planned, blob) = run(py, || {
         let planned = plan()?;
-        let some = !planned.directories.is_empty();
-        let blob = some.then(|| template.0.assemble(&planned.directories)).transpose()?;
+        let blob = blob::encode(&planned.directories)?;
         Ok((planned, blob))
     })?;
     Ok(SparkPlan {
-        blob: blob.map(|b| PyBytes::new(py, &b).unbind()),
+        blob: PyBytes::new(py, &blob).unbind(),
         files: planned.directories.iter().map(|d| d.files.len()).sum(),
         directories: planned.directories.len(),
         understood: planned.understood,

@@ -1,6 +1,7 @@
 //! Plans a Spark scan: translates Catalyst's filters, streams the surviving files, groups them by
 //! partition tuple. Knows no Python. Called by `spark_plan`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -245,11 +246,20 @@ impl Uris {
     fn of(&self, snapshot: &Snapshot, raw: &str) -> Result<String> {
         let decoded = paths::decode(raw)?;
         if !decoded.starts_with('/') && !decoded.contains(':') && !decoded.split('/').any(|part| part == "..") {
-            return Ok(format!("{}/{}", self.root, paths::encode(&decoded)));
+            return Ok(format!("{}/{}", self.root, paths::encode(&plain(&decoded))));
         }
         let (store, key) = snapshot.store().resolve(&decoded)?;
         Ok(format!("{}/{}", spark_uri(store.location())?, paths::encode(&key)))
     }
+}
+
+/// The path as Hadoop has it, which takes empty steps and those to the same place out.
+fn plain(path: &str) -> Cow<'_, str> {
+    let counts = |step: &&str| !step.is_empty() && *step != ".";
+    if path.split('/').all(|step| counts(&step)) {
+        return Cow::Borrowed(path);
+    }
+    Cow::Owned(path.split('/').filter(counts).collect::<Vec<_>>().join("/"))
 }
 
 type Tuple = Vec<Option<String>>;

@@ -1,0 +1,228 @@
+// A file index by whose name plans show it. What is asked of it goes to Python's, as one text; what the optimiser was told
+// of a scan's files it keeps, so that Spark gets them without another question.
+package deltaplane;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.BiFunction;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Predicate$;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.ArraySeq$;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+public final class DeltaplaneFileIndex implements FileIndex {
+  // The thread-local name of the query that a planning thread works for, the same for all its parts.
+  private static final String QUERY = "spark.sql.execution.root.id";
+  // Answers that are remembered: they are for questions about the last query, not history.
+  private static final int PLANS = 16;
+
+  // Python's: a text and, where rows are estimated, the filters; gives bytes or text, or null.
+  private final BiFunction python;
+  private final SparkContext context;
+  private final String name;
+  private final Seq roots;
+  private final StructType partitions;
+  // Whether all queries see one version.
+  private final boolean pinned;
+  private final ArrayDeque plans;
+  private final boolean prepared;
+  private final long sizeInBytes;
+  // What the optimiser was told; held no longer than it is of use, since Spark asks once for each scan and may keep the
+  // index for long.
+  private Found found;
+
+  public DeltaplaneFileIndex(
+      BiFunction python, SparkContext context, String name, Seq roots, StructType partitions, boolean pinned) {
+    this.python = python;
+    this.context = context;
+    this.name = name;
+    this.roots = roots;
+    this.partitions = partitions;
+    this.pinned = pinned;
+    this.plans = new ArrayDeque();
+    this.prepared = false;
+    this.sizeInBytes = -1;
+  }
+
+  // The index of one scan, whose files the optimiser has asked for already. It equals the one that it comes from: scans with
+  // the same filters have the same files, and Spark shares their work.
+  public DeltaplaneFileIndex(DeltaplaneFileIndex of, Found found) {
+    this.python = of.python;
+    this.context = of.context;
+    this.name = of.name;
+    this.roots = of.roots;
+    this.partitions = of.partitions;
+    this.pinned = of.pinned;
+    this.plans = of.plans;
+    this.prepared = true;
+    this.sizeInBytes = found.sizeInBytes;
+    this.found = found;
+  }
+
+  public boolean isPrepared() {
+    return prepared;
+  }
+
+  // For the optimiser: the files of a scan with these filters; null where it is told nothing.
+  public Found prepare(Seq filters) {
+    SQLConf conf = SQLConf.get();
+    boolean counts = conf.cboEnabled() || conf.planStatsEnabled();
+    String query = query();
+    // What is planned outside of a query may not be what will be read.
+    String kind = !counts ? "prepare" : pinned || query != null ? "prepare with statistics" : "prepare with rows";
+    return ask(kind, query, texts(filters), counts ? filters : null);
+  }
+
+  // The files that can hold a matching row, by partition: exact for the partition filters, which Spark doesn't apply again;
+  // the others it applies to the rows.
+  public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+    List texts = texts(partitionFilters);
+    texts.addAll(texts(dataFilters));
+    Found of = taken(new HashSet(texts));
+    if (of == null) of = ask("list", query(), texts, null);
+    PartitionDirectory[] directories = of.directories();
+    if (!partitionFilters.isEmpty()) directories = matching(directories, partitionFilters);
+    String[] plan = {
+      of.version, String.valueOf(texts.size()), of.understood, of.files, String.valueOf(directories.length),
+      of.byJob ? "1" : ""
+    };
+    remember(String.join(" ", plan));
+    return ArraySeq$.MODULE$.unsafeWrapArray(directories);
+  }
+
+  public String[] inputFiles() {
+    String said = (String) python.apply(question("files", query(), Collections.emptyList()), null);
+    return said.isEmpty() ? new String[0] : said.split("\0");
+  }
+
+  public long sizeInBytes() {
+    if (prepared) return sizeInBytes;
+    return Long.parseLong((String) python.apply(question("size", query(), Collections.emptyList()), null));
+  }
+
+  // The last answers to `listFiles`, a line each.
+  public String plans() {
+    synchronized (plans) {
+      return String.join("\n", plans);
+    }
+  }
+
+  public Seq rootPaths() {
+    return roots;
+  }
+
+  // A pinned version never changes, a live one is looked up for each query.
+  public void refresh() {}
+
+  public StructType partitionSchema() {
+    return partitions;
+  }
+
+  public Option metadataOpsTimeNs() {
+    return Option.empty();
+  }
+
+  public String toString() {
+    return name;
+  }
+
+  public int hashCode() {
+    return name.hashCode();
+  }
+
+  public boolean equals(Object other) {
+    return other instanceof DeltaplaneFileIndex && name.equals(((DeltaplaneFileIndex) other).name);
+  }
+
+  private String query() {
+    return context.getLocalProperty(QUERY);
+  }
+
+  private Found ask(String kind, String query, List texts, Seq filters) {
+    byte[] answer = (byte[]) python.apply(question(kind, query, texts), filters);
+    return answer == null ? null : new Found(new HashSet(texts), query, answer);
+  }
+
+  private static String question(String kind, String query, List texts) {
+    List parts = new ArrayList();
+    parts.add(kind);
+    parts.add(query == null ? "" : query);
+    parts.add(SQLConf.get().sessionLocalTimeZone());
+    parts.addAll(texts);
+    return String.join("\0", parts);
+  }
+
+  // What the optimiser was told, unless Spark asks for other files: of another query's version, or by other filters.
+  private synchronized Found taken(Set texts) {
+    Found of = found;
+    found = null;
+    if (of == null || !of.filters.equals(texts)) return null;
+    return pinned || (of.query != null && of.query.equals(query())) ? of : null;
+  }
+
+  private void remember(String plan) {
+    synchronized (plans) {
+      plans.addLast(plan);
+      if (plans.size() > PLANS) plans.removeFirst();
+    }
+  }
+
+  // Catalyst's filters as their JSON; one that can't say itself in JSON can't prune. Nor can one with a query inside, whose
+  // whole plan would be its JSON: tens of milliseconds for a join's other side.
+  private static List texts(Seq filters) {
+    List all = new ArrayList();
+    for (Iterator i = CollectionConverters.asJava(filters).iterator(); i.hasNext(); ) {
+      Expression one = (Expression) i.next();
+      if (one.containsPattern(TreePattern.PLAN_EXPRESSION())) continue;
+      try {
+        all.add(one.toJSON());
+      } catch (Exception e) {
+      }
+    }
+    return all;
+  }
+
+  // Those whose values make every filter true, by Spark's own evaluation.
+  private PartitionDirectory[] matching(PartitionDirectory[] directories, Seq filters) {
+    Iterator each = CollectionConverters.asJava(filters).iterator();
+    Expression all = (Expression) each.next();
+    while (each.hasNext()) all = new And(all, (Expression) each.next());
+    Map byName = new HashMap();
+    for (Iterator i = CollectionConverters.asJava(all.references().toSeq()).iterator(); i.hasNext(); ) {
+      Attribute one = (Attribute) i.next();
+      byName.put(one.name(), one);
+    }
+    List row = new ArrayList();
+    Seq fields = DataTypeUtils$.MODULE$.toAttributes(partitions);
+    for (Iterator i = CollectionConverters.asJava(fields).iterator(); i.hasNext(); ) {
+      Attribute one = (Attribute) i.next();
+      row.add(byName.containsKey(one.name()) ? byName.get(one.name()) : one);
+    }
+    BasePredicate predicate = Predicate$.MODULE$.create(all, CollectionConverters.asScala(row).toList());
+    List kept = new ArrayList();
+    for (int d = 0; d < directories.length; d++) {
+      if (predicate.eval(directories[d].values())) kept.add(directories[d]);
+    }
+    return (PartitionDirectory[]) kept.toArray(new PartitionDirectory[0]);
+  }
+}
