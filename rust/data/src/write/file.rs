@@ -380,35 +380,22 @@ impl OpenFile {
         }
     }
 
-    /// Encodes a batch column by column on all cores, then ends the row group if asked to.
+    /// Encodes a batch column by column, then ends the row group if asked to.
     async fn run(&mut self, rows: Option<RecordBatch>, end: bool) -> Result<()> {
         let columns = self.take_columns()?;
-        let n = columns.len();
-        let rows = rows.map(Arc::new);
-        let queue = Arc::new(Mutex::new(columns.into_iter().enumerate()));
-        let values = n * (self.group_rows + rows.as_ref().map_or(0, |rows| rows.num_rows()));
-        let cores = processors();
-        let workers = if values <= ALONE_VALUES { 1 } else { cores.min(n) };
-        let tasks: Vec<_> = (0..workers)
-            .map(|_| {
-                let (queue, rows) = (queue.clone(), rows.clone());
-                tokio::task::spawn_blocking(move || encode_columns(&queue, rows.as_deref(), end))
-            })
-            .collect();
-        let mut done = Vec::with_capacity(n);
-        for task in tasks {
-            let part = task
-                .await
-                .map_err(|e| Error::internal(format!("encoding a data file: {e}")))?;
-            done.extend(part.map_err(|e| e.with_path(self.path.clone()))?);
-        }
-        done.sort_by_key(|(i, _, _)| *i);
+        let n = rows.as_ref().map_or(0, RecordBatch::num_rows);
+        let values = columns.len() * (self.group_rows + n);
+        let columns = columns.into_iter().enumerate();
+        let encoded = match values {
+            // Sooner done than another thread would have begun.
+            ..=ALONE_VALUES => encode_columns(columns, rows.as_ref(), end),
+            _ => encode_on_all_cores(columns, rows, end).await,
+        };
         let mut chunks = Vec::new();
-        for (_, column, closed) in done {
+        for (_, column, closed) in encoded.map_err(|e| e.with_path(self.path.clone()))? {
             self.columns.push(column);
             chunks.extend(closed);
         }
-        let n = rows.map_or(0, |r| r.num_rows());
         self.group_rows += n;
         self.rows += u64::try_from(n).unwrap_or(0);
         if end { self.append(chunks).await } else { Ok(()) }
@@ -516,22 +503,45 @@ impl Closing {
 
 type Encoded = (usize, Column, Vec<Chunk>);
 
-/// Takes columns from the queue until it is empty.
+/// Encodes columns, as many at once as there are processors; in their order.
+async fn encode_on_all_cores(
+    columns: impl ExactSizeIterator<Item = (usize, Column)> + Send + 'static,
+    rows: Option<RecordBatch>,
+    end: bool,
+) -> Result<Vec<Encoded>> {
+    let n = columns.len();
+    let queue = Arc::new(Mutex::new(columns));
+    let tasks: Vec<_> = (0..processors().min(n))
+        .map(|_| {
+            let (queue, rows) = (queue.clone(), rows.clone());
+            tokio::task::spawn_blocking(move || {
+                let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+                encode_columns(std::iter::from_fn(next), rows.as_ref(), end)
+            })
+        })
+        .collect();
+    let mut done = Vec::with_capacity(n);
+    for task in tasks {
+        let part = task.await;
+        done.extend(part.map_err(|e| Error::internal(format!("encoding a data file: {e}")))??);
+    }
+    done.sort_by_key(|(i, _, _)| *i);
+    Ok(done)
+}
+
 fn encode_columns(
-    queue: &Mutex<impl Iterator<Item = (usize, Column)>>,
+    columns: impl Iterator<Item = (usize, Column)>,
     rows: Option<&RecordBatch>,
     end: bool,
 ) -> Result<Vec<Encoded>> {
-    let mut done = Vec::new();
-    loop {
-        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let Some((i, mut column)) = next else { return Ok(done) };
+    let encode = |(i, mut column): (usize, Column)| {
         if let Some(array) = rows.and_then(|r| r.columns().get(i)) {
             column.encode(array)?;
         }
         let chunks = if end { column.close()? } else { Vec::new() };
-        done.push((i, column, chunks));
-    }
+        Ok((i, column, chunks))
+    };
+    columns.map(encode).collect()
 }
 
 pub(super) fn leaf_count(t: &ArrowType) -> usize {

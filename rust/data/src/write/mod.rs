@@ -52,6 +52,9 @@ const PENDING_BYTES: usize = 256 << 20;
 const ENCODED_BYTES: usize = 512 << 20;
 /// Files whose last bytes may be on their way to the store at once: their waits for the disk overlap.
 const MAX_CLOSING: usize = 16;
+/// The same of files that are small, which do little but wait, and the bytes that all of them may have.
+const MAX_SMALL_CLOSING: usize = 64;
+const SMALL_CLOSING_BYTES: u64 = 16 << 20;
 
 /// How the pages of data files are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,11 +176,17 @@ pub struct FileWriter {
     /// Key: the partition's values as text, in the order of the partition columns.
     partitions: HashMap<Vec<Option<String>>, Partition>,
     open_files: usize,
-    closing: Vec<JoinHandle<Result<Add>>>,
+    closing: Vec<OnItsWay>,
     adds: Vec<Add>,
     begun: Begun,
     /// The last batch, where there are partitions.
     held: Option<Arc<Sorted>>,
+}
+
+/// A file that ends in the background.
+struct OnItsWay {
+    bytes: u64,
+    add: JoinHandle<Result<Add>>,
 }
 
 /// The files that a writer has begun.
@@ -276,15 +285,16 @@ impl FileWriter {
         }
         for (at, (key, rows)) in held.partitions().enumerate() {
             let is_new = values.get(key) == Some(&1) && self.partitions.get(key).is_none_or(Partition::is_empty);
-            match is_new && self.is_small(rows, held.bytes_of(rows)) {
-                true => alone.push((at, key.clone())),
+            match is_new && self.is_small(rows, held.bytes_of(rows) as u64) {
+                true => alone.push((at, key.clone(), rows)),
                 false => others.push(at),
             }
         }
         self.add(held.parts(&others, CHUNK_ROWS)?).await?;
-        for (at, key) in alone {
-            let held = held.clone();
-            self.write_whole(&key, move || Ok(vec![held.rows_of(at)?])).await?;
+        for (at, key, rows) in alone {
+            let (held, bytes) = (held.clone(), held.bytes_of(rows) as u64);
+            self.write_whole(&key, bytes, move || Ok(vec![held.rows_of(at)?]))
+                .await?;
         }
         Ok(())
     }
@@ -363,11 +373,10 @@ impl FileWriter {
         });
         for key in keys {
             if self.is_one_small_file(&key) {
-                let pending = self
-                    .partitions
-                    .get_mut(&key)
-                    .map_or(Ok(Vec::new()), Partition::take_pending)?;
-                self.write_whole(&key, || Ok(pending)).await?;
+                let found = self.partitions.get_mut(&key);
+                let bytes = found.as_ref().map_or(0, |p| p.pending_bytes as u64);
+                let pending = found.map_or(Ok(Vec::new()), Partition::take_pending)?;
+                self.write_whole(&key, bytes, || Ok(pending)).await?;
             } else {
                 self.encode(&key).await?;
                 self.close(&key).await?;
@@ -388,8 +397,8 @@ impl FileWriter {
                 file.abort().await;
             }
         }
-        for handle in std::mem::take(&mut self.closing) {
-            let _ = handle.await;
+        for file in std::mem::take(&mut self.closing) {
+            let _ = file.add.await;
         }
         for key in &self.begun.keys {
             if let Err(e) = self.store.delete(key).await {
@@ -450,21 +459,22 @@ impl FileWriter {
             return Ok(());
         };
         self.open_files -= 1;
-        self.room_for_closing().await?;
-        let closing = file.close().await?;
-        self.closing.push(tokio::spawn(closing.finish()));
+        let bytes = file.bytes();
+        self.room_for(bytes).await?;
+        let add = tokio::spawn(file.close().await?.finish());
+        self.closing.push(OnItsWay { bytes, add });
         Ok(())
     }
 
     /// Whether all that a partition has yet to write is one file that is encoded at once.
     fn is_one_small_file(&self, key: &[Option<String>]) -> bool {
         let found = self.partitions.get(key);
-        found.is_some_and(|p| p.file.is_none() && self.is_small(p.pending_rows, p.pending_bytes))
+        found.is_some_and(|p| p.file.is_none() && self.is_small(p.pending_rows, p.pending_bytes as u64))
     }
 
     /// Whether so much is one file that is encoded at once.
-    fn is_small(&self, rows: usize, bytes: usize) -> bool {
-        (1..=CHUNK_ROWS).contains(&rows) && u64::try_from(bytes).is_ok_and(|bytes| bytes < self.target_file_size_bytes)
+    fn is_small(&self, rows: usize, bytes: u64) -> bool {
+        (1..=CHUNK_ROWS).contains(&rows) && bytes < self.target_file_size_bytes
     }
 
     /// Writes rows of a partition as a file, from its first byte to its last in the background: many small files
@@ -472,13 +482,14 @@ impl FileWriter {
     async fn write_whole(
         &mut self,
         key: &[Option<String>],
+        bytes: u64,
         rows: impl FnOnce() -> Result<Vec<RecordBatch>> + Send + 'static,
     ) -> Result<()> {
-        self.room_for_closing().await?;
+        self.room_for(bytes).await?;
         let (dir, values) = (self.splitter.dir(key), self.splitter.values(key));
         let (number, path) = self.begun.new_file(&self.spec, &dir);
         let (store, spec) = (self.store.clone(), self.spec.clone());
-        self.closing.push(tokio::spawn(async move {
+        let add = tokio::spawn(async move {
             let mut rows = rows()?.into_iter().peekable();
             let Some(first) = rows.peek() else {
                 return Err(Error::internal("a data file was begun without rows"));
@@ -491,12 +502,14 @@ impl FileWriter {
                 }
             }
             file.close().await?.finish().await
-        }));
+        });
+        self.closing.push(OnItsWay { bytes, add });
         Ok(())
     }
 
-    async fn room_for_closing(&mut self) -> Result<()> {
-        while self.closing.len() >= MAX_CLOSING {
+    /// Waits until a file of so many bytes may end in the background.
+    async fn room_for(&mut self, bytes: u64) -> Result<()> {
+        while !has_room(&self.closing, bytes) {
             self.collect_one().await?;
         }
         Ok(())
@@ -509,6 +522,7 @@ impl FileWriter {
         let add = self
             .closing
             .remove(0)
+            .add
             .await
             .map_err(|e| Error::internal(format!("ending a data file: {e}")))??;
         self.adds.push(add);
@@ -575,6 +589,17 @@ impl Partition {
             _ => Ok(pending),
         }
     }
+}
+
+/// Whether one more file, of so many bytes, may end beside these.
+fn has_room(closing: &[OnItsWay], bytes: u64) -> bool {
+    let all = closing.iter().map(|file| file.bytes).fold(bytes, u64::saturating_add);
+    let most = if all <= SMALL_CLOSING_BYTES {
+        MAX_SMALL_CLOSING
+    } else {
+        MAX_CLOSING
+    };
+    closing.len() < most
 }
 
 fn file_name(path: &str) -> &str {

@@ -1,7 +1,7 @@
 //! Which columns of a file get no dictionary: those whose first values hardly repeat. There a dictionary costs each value's
 //! bytes once more in numbers, and a look-up. Knows neither files nor the table.
 
-use std::collections::HashSet;
+use std::hash::BuildHasher;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType as ArrowType;
@@ -16,12 +16,18 @@ const MOST_VALUES: usize = 16_384;
 pub(super) fn hardly_repeats(column: &ArrayRef) -> bool {
     let first = column.slice(0, column.len().min(MOST_VALUES));
     match first.data_type() {
-        ArrowType::Utf8 => all_differ(first.as_string::<i32>().iter().flatten().map(str::as_bytes)),
-        ArrowType::LargeUtf8 => all_differ(first.as_string::<i64>().iter().flatten().map(str::as_bytes)),
-        ArrowType::Utf8View => all_differ(first.as_string_view().iter().flatten().map(str::as_bytes)),
-        ArrowType::Binary => all_differ(first.as_binary::<i32>().iter().flatten()),
-        ArrowType::LargeBinary => all_differ(first.as_binary::<i64>().iter().flatten()),
-        ArrowType::BinaryView => all_differ(first.as_binary_view().iter().flatten()),
+        ArrowType::Utf8 => all_differ(
+            first.len(),
+            first.as_string::<i32>().iter().flatten().map(str::as_bytes),
+        ),
+        ArrowType::LargeUtf8 => all_differ(
+            first.len(),
+            first.as_string::<i64>().iter().flatten().map(str::as_bytes),
+        ),
+        ArrowType::Utf8View => all_differ(first.len(), first.as_string_view().iter().flatten().map(str::as_bytes)),
+        ArrowType::Binary => all_differ(first.len(), first.as_binary::<i32>().iter().flatten()),
+        ArrowType::LargeBinary => all_differ(first.len(), first.as_binary::<i64>().iter().flatten()),
+        ArrowType::BinaryView => all_differ(first.len(), first.as_binary_view().iter().flatten()),
         fixed => {
             let Some(width) = fixed.primitive_width() else {
                 return false;
@@ -30,20 +36,30 @@ pub(super) fn hardly_repeats(column: &ArrayRef) -> bool {
             let bytes = data.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
             let bytes = bytes.get(data.offset() * width..).unwrap_or_default();
             let values = bytes.chunks_exact(width).take(data.len()).enumerate();
-            all_differ(values.filter(|(i, _)| data.is_valid(*i)).map(|(_, value)| value))
+            all_differ(
+                first.len(),
+                values.filter(|(i, _)| data.is_valid(*i)).map(|(_, value)| value),
+            )
         }
     }
 }
 
-/// Whether at least 95 of 100 differ.
-fn all_differ<'a>(values: impl Iterator<Item = &'a [u8]>) -> bool {
-    let mut known = HashSet::with_capacity_and_hasher(values.size_hint().1.unwrap_or(0), Seed::default());
-    let mut count = 0;
+/// Whether at least 95 of 100 differ, as far as their hashes tell: one bit stands for each, so that two that differ have the
+/// same one in less than one of a hundred cases.
+fn all_differ<'a>(most: usize, values: impl Iterator<Item = &'a [u8]>) -> bool {
+    let seed = Seed::default();
+    let mut seen = vec![0_u64; most.max(1).next_power_of_two()];
+    let mask = seen.len() * 64 - 1;
+    let (mut count, mut differ) = (0, 0);
     for value in values {
         count += 1;
-        known.insert(value);
+        let bit = usize::try_from(seed.hash_one(value)).unwrap_or(usize::MAX) & mask;
+        if let Some(word) = seen.get_mut(bit / 64) {
+            differ += usize::from(*word & (1 << (bit % 64)) == 0);
+            *word |= 1 << (bit % 64);
+        }
     }
-    count >= FEWEST_VALUES && known.len() * 100 >= count * 95
+    count >= FEWEST_VALUES && differ * 100 >= count * 95
 }
 
 #[cfg(test)]

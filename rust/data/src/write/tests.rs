@@ -641,3 +641,19 @@ fn twenty_thousand_columns() {
     assert_eq!(t.read_all(ReadSpec::new(s, vec![]), &adds).unwrap(), b);
     assert_eq!(file_read(&adds[0]).path, adds[0].path);
 }
+
+#[tokio::test]
+async fn more_small_files_than_large_ones_end_at_once() {
+    let closing = |files: usize, bytes: u64| -> Vec<_> {
+        let on_its_way = || OnItsWay {
+            bytes,
+            add: tokio::spawn(async { Ok(Add::default()) }),
+        };
+        std::iter::repeat_with(on_its_way).take(files).collect()
+    };
+    assert!(has_room(&closing(MAX_SMALL_CLOSING - 1, 1 << 10), 1 << 10));
+    assert!(!has_room(&closing(MAX_SMALL_CLOSING, 1 << 10), 1 << 10));
+    assert!(has_room(&closing(MAX_CLOSING - 1, 100 << 20), 100 << 20));
+    assert!(!has_room(&closing(MAX_CLOSING, 100 << 20), 1 << 10));
+    assert!(!has_room(&closing(MAX_CLOSING, 1 << 10), SMALL_CLOSING_BYTES));
+}

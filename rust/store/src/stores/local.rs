@@ -371,7 +371,7 @@ impl Backend for Local {
 
     async fn upload(&self, key: &str) -> Result<Box<dyn Sink>> {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
-        Ok(Box::new(FileSink::create(path, root, self.dirs.clone()).await?))
+        Ok(Box::new(FileSink::new(path, root, self.dirs.clone())))
     }
 }
 

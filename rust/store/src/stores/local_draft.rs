@@ -172,41 +172,79 @@ impl Drop for Draft {
 }
 
 /// A data file under way. Its name appears when it is whole.
+///
+/// Nothing is made before there are bytes for the disk: one thread makes, writes, names and syncs what is small.
 pub(super) struct FileSink {
     /// Absent while a write has it, and after a write failed.
-    draft: Option<Draft>,
-    root: Root,
-    dirs: Arc<Dirs>,
+    file: Option<Unfinished>,
     pending: Vec<Bytes>,
     pending_bytes: usize,
 }
 
-impl FileSink {
-    /// A new one; its directory is made.
-    pub(super) async fn create(goal: PathBuf, root: Root, dirs: Arc<Dirs>) -> Result<Self> {
-        let (at, made) = (root.clone(), dirs.clone());
-        let open = move || {
-            Draft::within(goal, |dir| made.create(at.path(), dir)).map_err(|e| at.err(&e, "creating a data file"))
+/// What threads that may wait do with a data file.
+struct Unfinished {
+    goal: PathBuf,
+    /// Absent before the first bytes.
+    draft: Option<Draft>,
+    root: Root,
+    dirs: Arc<Dirs>,
+}
+
+impl Unfinished {
+    /// The draft, which takes these bytes.
+    fn written(&mut self, chunks: &[Bytes]) -> Result<Draft> {
+        let create = |dir: &Path| self.dirs.create(self.root.path(), dir);
+        let draft = match self.draft.take() {
+            Some(draft) => Ok(draft),
+            None => Draft::within(self.goal.clone(), create),
         };
-        Ok(FileSink {
-            draft: Some(blocking(open).await?),
-            root,
-            dirs,
-            pending: Vec::new(),
-            pending_bytes: 0,
-        })
+        let mut draft = draft.map_err(|e| self.root.err(&e, "creating a data file"))?;
+        let written = draft.write(chunks);
+        written.map_err(|e| self.root.err(&e, "writing a data file"))?;
+        Ok(draft)
     }
 
-    /// Takes the draft, and what it hasn't got yet.
-    fn pending(&mut self) -> Result<(Draft, Vec<Bytes>)> {
+    fn write(&mut self, chunks: &[Bytes]) -> Result<()> {
+        self.draft = Some(self.written(chunks)?);
+        Ok(())
+    }
+
+    fn finish(mut self, chunks: &[Bytes]) -> Result<()> {
+        let draft = self.written(chunks)?;
+        let done = if self.root.is_of_log(&self.goal) || self.goal.symlink_metadata().is_ok() {
+            draft.file.sync_all().and_then(|()| draft.replace())
+        } else {
+            draft.replace_then_sync(self.root.path(), &self.dirs)
+        };
+        done.map_err(|e| self.root.err(&e, "finishing a data file"))
+    }
+}
+
+impl FileSink {
+    /// A new one; the disk isn't asked yet.
+    pub(super) fn new(goal: PathBuf, root: Root, dirs: Arc<Dirs>) -> Self {
+        FileSink {
+            file: Some(Unfinished {
+                goal,
+                draft: None,
+                root,
+                dirs,
+            }),
+            pending: Vec::new(),
+            pending_bytes: 0,
+        }
+    }
+
+    /// Takes the file, and what it hasn't got yet.
+    fn take(&mut self) -> Result<(Unfinished, Vec<Bytes>)> {
         self.pending_bytes = 0;
-        let draft = self.draft.take().ok_or_else(|| {
+        let file = self.file.take().ok_or_else(|| {
             Error::new(
                 Kind::StoreUnavailable,
                 "an earlier write to this data file failed; write it anew",
             )
         })?;
-        Ok((draft, std::mem::take(&mut self.pending)))
+        Ok((file, std::mem::take(&mut self.pending)))
     }
 }
 
@@ -216,30 +254,15 @@ impl Sink for FileSink {
         self.pending_bytes += bytes.len();
         self.pending.push(bytes);
         if self.pending_bytes >= WRITE_BATCH {
-            let (mut draft, chunks) = self.pending()?;
-            let root = self.root.clone();
-            let written = blocking(move || {
-                draft.write(&chunks).map_err(|e| root.err(&e, "writing a data file"))?;
-                Ok(draft)
-            });
-            self.draft = Some(written.await?);
+            let (mut file, chunks) = self.take()?;
+            self.file = Some(blocking(move || file.write(&chunks).map(|()| file)).await?);
         }
         Ok(())
     }
 
     async fn finish(mut self: Box<Self>) -> Result<()> {
-        let (mut draft, chunks) = self.pending()?;
-        let (root, dirs) = (self.root.clone(), self.dirs.clone());
-        blocking(move || {
-            draft.write(&chunks).map_err(|e| root.err(&e, "writing a data file"))?;
-            let done = if root.is_of_log(&draft.goal) || draft.goal.symlink_metadata().is_ok() {
-                draft.file.sync_all().and_then(|()| draft.replace())
-            } else {
-                draft.replace_then_sync(root.path(), &dirs)
-            };
-            done.map_err(|e| root.err(&e, "finishing a data file"))
-        })
-        .await
+        let (file, chunks) = self.take()?;
+        blocking(move || file.finish(&chunks)).await
     }
 
     async fn abort(self: Box<Self>) -> Result<()> {
