@@ -222,12 +222,15 @@ class DeltaplaneFileIndex:
         return plans
 
     def apply(self, question: str, conditions: Any) -> bytes | str | None:
-        """Answers the JVM: `question` is what is asked, the query and the session's time zone, and Catalyst's filters as JSON;
-        `conditions` the filters themselves, where columns are looked at."""
-        kind, query, zone, *filters = question.split("\0")
+        """Answers the JVM: `question` is what is asked, the query, the session's time zone, the version of which the JVM knows
+        the answer, and Catalyst's filters as JSON; `conditions` the filters themselves, where columns are looked at. No bytes
+        say that the JVM knows it."""
+        kind, query, zone, known, *filters = question.split("\0")
         if kind.startswith("prepare"):
-            return self._prepared(query, filters, zone, conditions, columns=kind == "prepare with statistics")
+            return self._prepared(query, known, filters, zone, conditions, columns=kind == "prepare with statistics")
         snapshot = self._snapshots.for_query(query or None)
+        if known == str(snapshot.version):
+            return b""
         if kind == "size":
             return str(min(self.size_bytes(snapshot), _MOST))
         if kind == "files":
@@ -243,19 +246,23 @@ class DeltaplaneFileIndex:
             self._sizes = {snapshot.version: of(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
-    def _prepared(self, query: str, filters: list[str], zone: str, conditions: Any, *, columns: bool) -> bytes | None:
+    def _prepared(
+        self, query: str, known: str, filters: list[str], zone: str, conditions: Any, *, columns: bool
+    ) -> bytes | None:
         """For the optimiser. None where a job finds the files, which Spark may ask for otherwise then; and where something goes
         wrong, which is told when Spark asks for the files."""
         try:
             snapshot = self._snapshots.for_query(query or None)
+            if known == str(snapshot.version):
+                return b""
             if self._jobs.take(snapshot):
                 return None
             plan = _native.spark_plan(snapshot, filters, zone, self._files, conditions is not None)
             told = self._jvm.conditions(conditions) if columns else []
-            known = column_statistics(snapshot, plan, told, self._files) if columns else {}
+            found = column_statistics(snapshot, plan, told, self._files) if columns else {}
         except DeltaError:
             return None
-        return _answer(snapshot, plan, known)
+        return _answer(snapshot, plan, found)
 
     class Java:
         """What py4j reads: the interface that this class implements."""

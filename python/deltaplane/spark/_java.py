@@ -16,7 +16,7 @@ COMPILER = "org.codehaus.janino.SimpleCompiler"
 FILE_INDEX = "deltaplane.DeltaplaneFileIndex"
 RULE = "deltaplane.PrepareScans"
 # Each may name those before it.
-_CLASSES = ("deltaplane.Found", FILE_INDEX, RULE)
+_CLASSES = ("deltaplane.Found", "deltaplane.Kept", FILE_INDEX, RULE)
 
 
 def sources() -> Iterator[tuple[str, str]]:

@@ -1,5 +1,5 @@
-// A file index by whose name plans show it. What is asked of it goes to Python's, as one text; what the optimiser was told
-// of a scan's files it keeps, so that Spark gets them without another question.
+// A file index by whose name plans show it. What is asked of it goes to Python's, as one text, unless the answer is known:
+// from a question like it about the same version, or from what the optimiser was told of the scan.
 package deltaplane;
 
 import java.util.ArrayDeque;
@@ -36,7 +36,8 @@ public final class DeltaplaneFileIndex implements FileIndex {
   // Answers that are remembered: they are for questions about the last query, not history.
   private static final int PLANS = 16;
 
-  // Python's: a text and, where rows are estimated, the filters; gives bytes or text, or null.
+  // Python's: a text and, where rows are estimated, the filters; gives bytes or text, null, or no bytes where the answer is
+  // the one that is known.
   private final BiFunction python;
   private final SparkContext context;
   private final String name;
@@ -45,11 +46,15 @@ public final class DeltaplaneFileIndex implements FileIndex {
   // Whether all queries see one version.
   private final boolean pinned;
   private final ArrayDeque plans;
+  private final Kept kept;
   private final boolean prepared;
-  private final long sizeInBytes;
-  // What the optimiser was told; held no longer than it is of use, since Spark asks once for each scan and may keep the
-  // index for long.
+  // Negative where it isn't known.
+  private volatile long sizeInBytes;
+  // What the optimiser was told, in which query (null outside of one) and for which filters; held no longer than it is of
+  // use, since Spark asks once for each scan and may keep the index for long.
   private Found found;
+  private final String preparedIn;
+  private final Set preparedFor;
 
   public DeltaplaneFileIndex(
       BiFunction python, SparkContext context, String name, Seq roots, StructType partitions, boolean pinned) {
@@ -60,13 +65,16 @@ public final class DeltaplaneFileIndex implements FileIndex {
     this.partitions = partitions;
     this.pinned = pinned;
     this.plans = new ArrayDeque();
+    this.kept = new Kept();
     this.prepared = false;
     this.sizeInBytes = -1;
+    this.preparedIn = null;
+    this.preparedFor = null;
   }
 
   // The index of one scan, whose files the optimiser has asked for already. It equals the one that it comes from: scans with
   // the same filters have the same files, and Spark shares their work.
-  public DeltaplaneFileIndex(DeltaplaneFileIndex of, Found found) {
+  private DeltaplaneFileIndex(DeltaplaneFileIndex of, Found found, String preparedIn, Set preparedFor) {
     this.python = of.python;
     this.context = of.context;
     this.name = of.name;
@@ -74,23 +82,33 @@ public final class DeltaplaneFileIndex implements FileIndex {
     this.partitions = of.partitions;
     this.pinned = of.pinned;
     this.plans = of.plans;
+    this.kept = of.kept;
     this.prepared = true;
     this.sizeInBytes = found.sizeInBytes;
     this.found = found;
+    this.preparedIn = preparedIn;
+    this.preparedFor = preparedFor;
   }
 
   public boolean isPrepared() {
     return prepared;
   }
 
-  // For the optimiser: the files of a scan with these filters; null where it is told nothing.
-  public Found prepare(Seq filters) {
+  // For the optimiser: the index of a scan with these filters, which knows its files; null where it is told nothing.
+  public DeltaplaneFileIndex prepare(Seq filters) {
     SQLConf conf = SQLConf.get();
     boolean counts = conf.cboEnabled() || conf.planStatsEnabled();
     String query = query();
     // What is planned outside of a query may not be what will be read.
     String kind = !counts ? "prepare" : pinned || query != null ? "prepare with statistics" : "prepare with rows";
-    return ask(kind, query, texts(filters), counts ? filters : null);
+    List texts = texts(filters);
+    Found found = ask(kind, query, texts, counts ? filters : null);
+    return found == null ? null : new DeltaplaneFileIndex(this, found, query, new HashSet(texts));
+  }
+
+  // What the optimiser was told.
+  public synchronized Found found() {
+    return found;
   }
 
   // The files that can hold a matching row, by partition: exact for the partition filters, which Spark doesn't apply again;
@@ -111,13 +129,16 @@ public final class DeltaplaneFileIndex implements FileIndex {
   }
 
   public String[] inputFiles() {
-    String said = (String) python.apply(question("files", query(), Collections.emptyList()), null);
+    String said = (String) python.apply(question("files", query(), null, Collections.emptyList()), null);
     return said.isEmpty() ? new String[0] : said.split("\0");
   }
 
   public long sizeInBytes() {
-    if (prepared) return sizeInBytes;
-    return Long.parseLong((String) python.apply(question("size", query(), Collections.emptyList()), null));
+    if (sizeInBytes >= 0) return sizeInBytes;
+    String said = (String) python.apply(question("size", query(), null, Collections.emptyList()), null);
+    long size = Long.parseLong(said);
+    if (pinned) sizeInBytes = size;
+    return size;
   }
 
   // The last answers to `listFiles`, a line each.
@@ -159,15 +180,23 @@ public final class DeltaplaneFileIndex implements FileIndex {
   }
 
   private Found ask(String kind, String query, List texts, Seq filters) {
-    byte[] answer = (byte[]) python.apply(question(kind, query, texts), filters);
-    return answer == null ? null : new Found(new HashSet(texts), query, answer);
+    String of = kind + "\0" + SQLConf.get().sessionLocalTimeZone() + "\0" + String.join("\0", texts);
+    Found known = kept.get(of);
+    if (known != null && pinned) return known;
+    byte[] answer = (byte[]) python.apply(question(kind, query, known, texts), filters);
+    if (answer == null) return null;
+    if (answer.length == 0) return known;
+    Found found = new Found(answer);
+    kept.put(of, found);
+    return found;
   }
 
-  private static String question(String kind, String query, List texts) {
+  private static String question(String kind, String query, Found known, List texts) {
     List parts = new ArrayList();
     parts.add(kind);
     parts.add(query == null ? "" : query);
     parts.add(SQLConf.get().sessionLocalTimeZone());
+    parts.add(known == null ? "" : known.version);
     parts.addAll(texts);
     return String.join("\0", parts);
   }
@@ -176,8 +205,8 @@ public final class DeltaplaneFileIndex implements FileIndex {
   private synchronized Found taken(Set texts) {
     Found of = found;
     found = null;
-    if (of == null || !of.filters.equals(texts)) return null;
-    return pinned || (of.query != null && of.query.equals(query())) ? of : null;
+    if (of == null || !preparedFor.equals(texts)) return null;
+    return pinned || (preparedIn != null && preparedIn.equals(query())) ? of : null;
   }
 
   private void remember(String plan) {

@@ -1,10 +1,10 @@
-// What Python's index answers for one scan: its files as bytes, what is known of them, and for which query and filters.
+// What Python's index answers for one scan: its files, which come as bytes, and what is known of them. The same for whoever
+// asks the same of the same version.
 package deltaplane;
 
 import java.net.URI;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.permission.FsPermission;
@@ -16,9 +16,6 @@ public final class Found {
   // What a file says of its blocks; Spark uses it to split files, and Hadoop's own for local files is 32 MiB.
   private static final long BLOCK_SIZE = 128L << 20;
 
-  public final Set filters;
-  // Null outside of a query.
-  public final String query;
   public final String name;
   public final String version;
   public final String understood;
@@ -29,13 +26,14 @@ public final class Found {
   public final long rows;
   // Texts of five for each column: see PrepareScans.
   public final String[] columns;
-  private final byte[] answer;
-  // Where the directories begin in it.
-  private final int start;
+  // The answer's length.
+  public final int bytes;
+  // Where the directories come from, until they are made.
+  private ByteBuffer from;
+  private PartitionDirectory[] directories;
 
-  public Found(Set filters, String query, byte[] answer) {
-    this.filters = filters;
-    this.query = query;
+  public Found(byte[] answer) {
+    bytes = answer.length;
     ByteBuffer all = ByteBuffer.wrap(answer);
     byte[] head = new byte[all.getInt()];
     all.get(head);
@@ -49,14 +47,20 @@ public final class Found {
     rows = Long.parseLong(said[6]);
     columns = new String[said.length - 7];
     System.arraycopy(said, 7, columns, 0, columns.length);
-    this.answer = answer;
-    start = all.position();
+    from = all;
   }
 
-  // Each partition's values, and its files.
-  public PartitionDirectory[] directories() {
+  // Each partition's values, and its files. Nobody changes them.
+  public synchronized PartitionDirectory[] directories() {
+    if (directories == null) {
+      directories = made(from);
+      from = null;
+    }
+    return directories;
+  }
+
+  private static PartitionDirectory[] made(ByteBuffer from) {
     FsPermission permission = FsPermission.getFileDefault();
-    ByteBuffer from = ByteBuffer.wrap(answer, start, answer.length - start);
     PartitionDirectory[] all = new PartitionDirectory[from.getInt()];
     for (int d = 0; d < all.length; d++) {
       UnsafeRow row = new UnsafeRow(from.getInt());

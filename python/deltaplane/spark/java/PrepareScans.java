@@ -6,6 +6,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat;
 import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
@@ -34,6 +35,8 @@ import scala.math.BigInt;
 public final class PrepareScans extends Rule {
   // Whoever makes a table for Spark's catalog gives as many arguments as this Spark's has; these are ours, and in front.
   private static final int GIVEN = 4;
+  // Found ones by class and name: a table has some twenty arguments, and each scan is one.
+  private static final ConcurrentHashMap METHODS = new ConcurrentHashMap();
 
   public PrepareScans() {
     // Says at once where this Spark's classes are others.
@@ -70,10 +73,10 @@ public final class PrepareScans extends Rule {
         Tuple3 parts = (Tuple3) of.get();
         DeltaplaneFileIndex index = indexOf(parts._3());
         if (index != null) {
-          Found found = index.prepare((scala.collection.immutable.Seq) parts._2());
-          if (found == null) return plan;
+          DeltaplaneFileIndex prepared = index.prepare((scala.collection.immutable.Seq) parts._2());
+          if (prepared == null) return plan;
           LogicalRelation leaf = (LogicalRelation) parts._3();
-          return replaced(plan, leaf, scan(leaf, new DeltaplaneFileIndex(index, found), found));
+          return replaced(plan, leaf, scan(leaf, prepared));
         }
       }
     }
@@ -97,7 +100,8 @@ public final class PrepareScans extends Rule {
   }
 
   // A relation's scan with another index, and as that of a table that the catalog knows.
-  private static LogicalPlan scan(LogicalRelation leaf, DeltaplaneFileIndex index, Found found) {
+  private static LogicalPlan scan(LogicalRelation leaf, DeltaplaneFileIndex index) {
+    Found found = index.found();
     Option rows = found.rows < 0 ? Option.empty() : Option.apply(BigInt.apply(found.rows));
     CatalogStatistics statistics =
         new CatalogStatistics(BigInt.apply(found.sizeInBytes), rows, ofColumns(found.columns));
@@ -151,12 +155,15 @@ public final class PrepareScans extends Rule {
   }
 
   private static Method widest(Object of, String name) {
-    Method found = null;
+    String key = of.getClass().getName() + " " + name;
+    Method found = (Method) METHODS.get(key);
+    if (found != null) return found;
     Method[] all = of.getClass().getMethods();
     for (int i = 0; i < all.length; i++)
       if (all[i].getName().equals(name)
           && (found == null || all[i].getParameterCount() > found.getParameterCount())) found = all[i];
     if (found == null) throw new IllegalStateException("Spark's " + of.getClass().getName() + " has no method " + name);
+    METHODS.put(key, found);
     return found;
   }
 

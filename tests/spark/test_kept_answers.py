@@ -1,0 +1,123 @@
+"""What the JVM's file index was told of a version isn't asked again: never about another version, and no more than is small."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from deltaplane import DeltaTable
+from deltaplane import spark as dp
+from deltaplane.spark import _index, _internals
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+# An answer with bytes, and one without, which says that the known one holds.
+ANEW, AS_BEFORE = "anew", "as before"
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How each question about files is answered."""
+    told: list[str] = []
+    apply = _index.DeltaplaneFileIndex.apply
+
+    def noted(self: _index.DeltaplaneFileIndex, question: str, conditions: Any) -> Any:
+        answer = apply(self, question, conditions)
+        if question.startswith(("prepare", "list")):
+            told.append(ANEW if answer else AS_BEFORE)
+        return answer
+
+    monkeypatch.setattr(_index.DeltaplaneFileIndex, "apply", noted)
+    return told
+
+
+def write(spark: SparkSession, path: str, start: int, end: int) -> None:
+    dp.write(spark.range(start, end, numPartitions=1).selectExpr("id", "id % 3 AS p"), path, partition_by="p")
+
+
+def test_a_version_s_answer_is_asked_for_once(spark: SparkSession, path: str, answers: list[str]) -> None:
+    write(spark, path, 0, 30)
+    frame = dp.read(spark, path)
+    for _ in range(3):
+        assert sorted(row.id for row in frame.where("p = 1 AND id < 9").collect()) == [1, 4, 7]
+        assert frame.count() == 30
+    assert answers == [ANEW, ANEW]
+    # Files are told apart by the filters, and Spark's own evaluation still leaves those of the partitions.
+    assert frame.where("p = 2 AND id < 9").count() == 3
+    assert frame.where("p + 1 = 2").count() == 10
+    assert [plan.directories for plan in frame._deltaplane_index.plans[-2:]] == [1, 1]  # type: ignore[attr-defined]
+    assert answers == [ANEW] * 4
+    # A frame is one version's, whatever others write.
+    write(spark, path, 30, 60)
+    assert frame.count() == 30
+    assert answers == [ANEW] * 4
+
+
+def test_sessions_of_other_time_zones_ask_for_themselves(spark: SparkSession, path: str, answers: list[str]) -> None:
+    dp.write(spark.sql("SELECT TIMESTAMP '2026-01-01 12:00:00' AS t"), path)
+    frame = dp.read(spark, path)
+    condition = "date(t) = '2026-01-02'"
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for name, count in (("UTC", 0), ("Pacific/Kiritimati", 1), ("UTC", 0)):
+            spark.conf.set("spark.sql.session.timeZone", name)
+            assert frame.where(condition).count() == count
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    assert answers == [ANEW, ANEW]
+
+
+def test_a_live_view_asks_whether_its_version_is_the_newest(spark: SparkSession, path: str, answers: list[str]) -> None:
+    write(spark, path, 0, 30)
+    dp.create_or_replace_temp_view(spark, "kept", path)
+
+    def counts() -> int:
+        found = spark.sql("SELECT count(*) FROM kept WHERE p = 1").first()
+        assert found is not None
+        return int(found[0])
+
+    assert [counts(), counts()] == [10, 10]
+    assert answers == [ANEW, AS_BEFORE]
+    write(spark, path, 30, 60)
+    assert [counts(), counts()] == [20, 20]
+    DeltaTable(path).delete("id < 15")
+    assert [counts(), counts()] == [15, 15]
+    assert answers == [ANEW, AS_BEFORE] * 3
+
+
+def test_answers_that_are_kept_are_small_together(spark: SparkSession, path: str) -> None:
+    write(spark, path, 0, 3)
+    jvm, index = _internals.Jvm.of(spark), dp.read(spark, path)._deltaplane_index.shown  # type: ignore[attr-defined]
+    loader = index.getClass().getClassLoader()
+
+    def made(name: str, *arguments: Any) -> Any:
+        given = jvm._gateway.new_array(jvm.object, len(arguments))
+        for i, argument in enumerate(arguments):
+            given[i] = argument
+        return loader.loadClass(f"deltaplane.{name}").getConstructors()[0].newInstance(given)
+
+    def found(size: int) -> Any:
+        head = b"name\x000\x000\x000\x00\x000\x000"
+        answer = len(head).to_bytes(4, "big") + head + (0).to_bytes(4, "big")
+        return made("Found", answer.ljust(size, b"\0"))
+
+    kept = made("Kept")
+
+    def held(*names: str) -> list[str]:
+        return [name for name in names if kept.get(name) is not None]
+
+    for name in "abcd":
+        kept.put(name, found(1 << 20))
+    assert held("a", "b", "c", "d", "e") == ["a", "b", "c", "d"]
+    # The one that was asked for longest ago goes; one that is too large alone doesn't come.
+    assert held("a") == ["a"]
+    kept.put("e", found(1 << 20))
+    assert held("a", "b", "c", "d", "e") == ["a", "c", "d", "e"]
+    kept.put("f", found((4 << 20) + 1))
+    assert held("a", "c", "d", "e", "f") == ["a", "c", "d", "e"]
+    kept.put("c", found(3 << 20))
+    assert held("a", "c", "d", "e") == ["c", "e"]
