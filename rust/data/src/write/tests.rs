@@ -642,12 +642,12 @@ fn twenty_thousand_columns() {
     assert_eq!(file_read(&adds[0]).path, adds[0].path);
 }
 
-#[tokio::test]
-async fn more_small_files_than_large_ones_end_at_once() {
+#[test]
+fn more_small_files_than_large_ones_end_at_once() {
     let closing = |files: usize, bytes: u64| -> Vec<_> {
         let on_its_way = || OnItsWay {
             bytes,
-            add: tokio::spawn(async { Ok(Add::default()) }),
+            add: deltaplane_store::handle().spawn(async { Ok(Add::default()) }),
         };
         std::iter::repeat_with(on_its_way).take(files).collect()
     };
