@@ -338,7 +338,7 @@ impl Rewrite {
                 }
                 Result::Ok(())
             })?;
-            state.copied_rows = copied;
+            state.copied_rows += copied;
             Ok(())
         })
     }
