@@ -45,15 +45,16 @@ pub(super) fn hardly_repeats(column: &ArrayRef) -> bool {
 }
 
 /// Whether at least 95 of 100 differ, as far as their hashes tell: one bit stands for each, so that two that differ have the
-/// same one in less than one of a hundred cases.
+/// same one in less than one of a hundred cases. A hash's first bits depend on all of a value's; others don't where a value
+/// ends in zeros, as whole floating numbers do.
 fn all_differ<'a>(most: usize, values: impl Iterator<Item = &'a [u8]>) -> bool {
     let seed = Seed::default();
     let mut seen = vec![0_u64; most.max(1).next_power_of_two()];
-    let mask = seen.len() * 64 - 1;
+    let unused = u64::BITS - (seen.len() * 64).trailing_zeros();
     let (mut count, mut differ) = (0, 0);
     for value in values {
         count += 1;
-        let bit = usize::try_from(seed.hash_one(value)).unwrap_or(usize::MAX) & mask;
+        let bit = usize::try_from(seed.hash_one(value) >> unused).unwrap_or(usize::MAX);
         if let Some(word) = seen.get_mut(bit / 64) {
             differ += usize::from(*word & (1 << (bit % 64)) == 0);
             *word |= 1 << (bit % 64);
