@@ -105,8 +105,9 @@ impl Patches {
         self.done.copied_rows += usize::try_from(others).unwrap_or(usize::MAX);
         let made = self.patcher.new_path(&file.add, self.begun)?;
         self.begun += 1;
-        let cores = deltaplane_data::processors();
-        while self.under_way.len() >= cores {
+        // One more than there are processors: while it waits for the store the others compute.
+        let most = deltaplane_data::processors() + 1;
+        while self.under_way.len() >= most {
             self.collect_one()?;
         }
         self.under_way

@@ -60,8 +60,8 @@ impl SourceFile {
     }
 
     /// What reads these bytes, by their places in the file.
-    pub(crate) async fn fetch(&self, range: Range<u64>) -> Result<Input> {
-        self.source.fetch(vec![range]).await
+    pub(crate) async fn fetch(&self, ranges: Vec<Range<u64>>) -> Result<Input> {
+        self.source.fetch(ranges).await
     }
 }
 

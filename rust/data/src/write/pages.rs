@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use bytes::Bytes;
-use parquet::basic::{CompressionCodec, Encoding};
+use parquet::basic::Encoding;
 use parquet::column::page::{CompressedPage, Page, PageReader, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result;
@@ -20,9 +20,9 @@ use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
-use zstd::bulk::Compressor;
 
 use super::Compression;
+use super::compress::Codec;
 use super::copied::{CopiedColumn, page_bounds};
 use super::indexes::{bits_of, pack, unpack};
 use super::plain::{Kind, Range, Values, put, split, widen};
@@ -40,7 +40,6 @@ pub(super) struct OldChunk {
     pub(super) footer: Arc<ParquetMetaData>,
     pub(super) group: usize,
     pub(super) leaf: usize,
-    pub(super) input: Input,
 }
 
 impl OldChunk {
@@ -48,13 +47,23 @@ impl OldChunk {
         self.footer.row_group(self.group).column(self.leaf)
     }
 
-    /// The chunk with new values in these of its rows, which are in order. `None` where it takes none so: it has nulls or
-    /// bounds that aren't exact, or is of a type, an encoding or a compression that isn't one of a few.
+    /// Whether the chunk takes new values page by page, as far as its footer tells: it has no nulls, bounds that are exact,
+    /// and is of one of a few types, compressed in the way that files are now.
+    pub(super) fn is_patchable(&self, now: Compression) -> bool {
+        let index = self.footer.page_index_for_row_group(self.group);
+        let indexed = index.offset_index(self.leaf).and(index.column_index(self.leaf));
+        indexed.and_then(|bounds| self.kind(bounds)).is_some()
+            && Codec::speaks(now, self.metadata().compression_codec())
+    }
+
+    /// The chunk, which is read from `input`, with new values in these of its rows, which are in order. `None` where it takes
+    /// none so: it isn't patchable, has encodings that aren't one of a few, or would grow too much.
     ///
     /// # Errors
     /// What the pages raise that can't be read.
     pub(super) fn patched(
         &self,
+        input: &Input,
         compression: Compression,
         rows: &[usize],
         new: &ArrayRef,
@@ -72,8 +81,8 @@ impl OldChunk {
         };
         let locations = &offsets.page_locations;
         let total = usize::try_from(self.metadata().num_values()).unwrap_or(0);
-        let input = Arc::new(self.input.clone());
-        let mut reader = SerializedPageReader::new(input, self.metadata(), total, Some(locations.clone()))?;
+        let mut reader =
+            SerializedPageReader::new(Arc::new(input.clone()), self.metadata(), total, Some(locations.clone()))?;
         // New values may be worse to compress than the old ones were.
         let size = usize::try_from(self.metadata().compressed_size()).unwrap_or(0);
         let mut made = Made::new(kind, codec, size + size / 16);
@@ -104,7 +113,7 @@ impl OldChunk {
                 reader.skip_next_page()?;
                 made.keep(
                     location,
-                    &self.bytes(location.offset, location.compressed_page_size.into())?,
+                    &bytes(input, location.offset, location.compressed_page_size.into())?,
                     bounds,
                 )?;
                 continue;
@@ -117,15 +126,14 @@ impl OldChunk {
                 return Ok(None);
             }
         }
-        if done == rows.len() { self.ended(made) } else { Ok(None) }
+        if done == rows.len() {
+            self.ended(made, input)
+        } else {
+            Ok(None)
+        }
     }
 
-    fn bytes(&self, start: i64, length: i64) -> Result<Bytes> {
-        let start = u64::try_from(start)?;
-        self.input.get_bytes(start, usize::try_from(length)?)
-    }
-
-    /// What the chunk's values are, if it can be patched.
+    /// What the chunk's values are, if they can be patched.
     fn kind(&self, bounds: &ColumnIndexMetaData) -> Option<Kind> {
         let chunk = self.metadata();
         let kind = Kind::of(chunk.column_descr().physical_type())?;
@@ -142,7 +150,7 @@ impl OldChunk {
     }
 
     /// The chunk as it goes into the new file; `None` where its bounds aren't known any more.
-    fn ended(&self, mut made: Made) -> Result<Option<CopiedColumn>> {
+    fn ended(&self, mut made: Made, input: &Input) -> Result<Option<CopiedColumn>> {
         let chunk = self.metadata();
         let Some(bounds) = made.bounds(chunk) else {
             return Ok(None);
@@ -156,7 +164,7 @@ impl OldChunk {
                 made.grown += i64::try_from(dictionary.added.len())?;
                 dictionary.write(&mut made.codec)?
             }
-            (_, Some(start)) => self.bytes(start, chunk.data_page_offset() - start)?,
+            (_, Some(start)) => bytes(input, start, chunk.data_page_offset() - start)?,
             (_, None) => Bytes::new(),
         };
         let first = i64::try_from(dictionary.len())?;
@@ -191,25 +199,8 @@ impl OldChunk {
     }
 }
 
-/// How pages are compressed.
-struct Codec(Option<Compressor<'static>>);
-
-impl Codec {
-    /// `None` for what isn't spoken, or where files are now compressed in another way than the chunk is.
-    fn of(now: Compression, chunk: CompressionCodec) -> Result<Option<Codec>> {
-        Ok(match (now, chunk) {
-            (Compression::Uncompressed, CompressionCodec::UNCOMPRESSED) => Some(Codec(None)),
-            (Compression::Zstd(level), CompressionCodec::ZSTD) => Some(Codec(Some(Compressor::new(level)?))),
-            _ => None,
-        })
-    }
-
-    fn compress(&mut self, bytes: Vec<u8>) -> Result<Bytes> {
-        Ok(match &mut self.0 {
-            Some(compressor) => compressor.compress(&bytes)?.into(),
-            None => bytes.into(),
-        })
-    }
+fn bytes(input: &Input, start: i64, length: i64) -> Result<Bytes> {
+    input.get_bytes(u64::try_from(start)?, usize::try_from(length)?)
 }
 
 /// A chunk's dictionary.
@@ -407,7 +398,7 @@ impl Made {
         }
         self.grown += i64::try_from(size)? - i64::try_from(before)?;
         let page = Page::DataPage {
-            buf: self.codec.compress(bytes)?,
+            buf: self.compressed(bytes, old, location)?,
             num_values: old.count,
             encoding: old.encoding,
             def_level_encoding: old.level_encodings.0,
@@ -422,6 +413,16 @@ impl Made {
             first_row_index: location.first_row_index,
         });
         Ok(Some(()))
+    }
+
+    /// The bytes of a page, which were so many compressed ones before.
+    fn compressed(&mut self, bytes: Vec<u8>, old: &OldPage, location: &PageLocation) -> Result<Bytes> {
+        let before = usize::try_from(location.compressed_page_size)?;
+        let numbers = old.encoding == Encoding::PLAIN && self.kind.width().is_some();
+        match numbers {
+            true => self.codec.compress_numbers(bytes, before),
+            false => self.codec.compress(bytes),
+        }
     }
 
     fn patch_plain(&mut self, old: &OldPage, changed: &Changed<'_>, bounds: (Vec<u8>, Vec<u8>)) -> Option<Vec<u8>> {

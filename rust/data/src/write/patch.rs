@@ -2,13 +2,16 @@
 //! encoded; those of all other columns are taken over as bytes, with their statistics and page indexes. Rows stay where they
 //! are. Knows no log; called by commands that assign columns.
 
+mod append;
+mod encode;
+mod values;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, MutableArrayData, RecordBatch, make_array};
-use arrow::datatypes::{FieldRef, SchemaRef};
-use arrow::error::ArrowError;
+use arrow::array::RecordBatch;
+use arrow::datatypes::FieldRef;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::deletion_vectors::{Positions, num_records};
@@ -16,28 +19,28 @@ use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::{Store, Upload};
-use futures::TryStreamExt;
-use futures::future::try_join_all;
-use futures::stream::BoxStream;
-use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::basic::ColumnOrder;
-use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc};
 
-use super::copied::CopiedColumn;
-use super::file::{FileSpec, encoding, leaf_count};
+use self::append::{Chunk, append_group};
+use self::encode::Encoder;
+use self::values::{GroupValues, NewValues};
+use super::file::{FileSpec, leaf_count};
 use super::pages::OldChunk;
 use super::parts::Parts;
 use super::{FileKind, WriteSpec, logged_path, of_files};
 use crate::cast::cast_batch;
 use crate::processors::processors;
 use crate::read::{FileRead, Input, Picked, ReadSpec, SourceFile, read_file};
-use crate::stats::{self, ColumnStats};
+use crate::stats::{ColumnStats, to_json};
 
 type Writer = SerializedFileWriter<Parts>;
 
@@ -52,7 +55,7 @@ pub struct Patcher {
     assigned: StructType,
     read: ReadSpec,
     /// Permits to patch a chunk, one for each processor: those under way beyond them would only take memory.
-    workers: Semaphore,
+    workers: Arc<Semaphore>,
 }
 
 impl Patcher {
@@ -84,7 +87,7 @@ impl Patcher {
             at,
             assigned,
             read,
-            workers: Semaphore::new(processors()),
+            workers: Arc::new(Semaphore::new(processors())),
         }))
     }
 
@@ -145,80 +148,122 @@ impl Patcher {
         let mut new = NewValues::of(picked, values, rows_of(&raw.footer))?;
         let mut columns = self.columns();
         let mut writer = self.begin(&raw, &new)?;
-        for group in 0..raw.footer.num_row_groups() {
-            let input = raw.fetch(range_of(&raw.footer, group)).await?;
-            let new = new.of_group(usize::try_from(raw.footer.row_group(group).num_rows()).unwrap_or(0))?;
-            let mut chunks = self.patched(&raw, group, &input, &new, &mut columns).await?;
-            let (done, left) = columns.into_iter().partition(|c: &Column| chunks.contains_key(&c.leaf));
-            columns = done;
-            if !left.is_empty() {
-                let old = self.old_values(file, &raw, &left, &new).await?;
-                let encoder = Encoder::new(&writer, self.spec.schema(), left, group)?;
-                let (left, encoded) = encoder.encode(old, &new).await?;
-                columns.extend(left);
-                chunks.extend(encoded);
-            }
-            writer = append_group(writer, &raw, group, input, chunks, upload).await?;
+        let encoders = ArrowRowGroupWriterFactory::new(&writer, self.spec.schema().clone());
+        for number in 0..raw.footer.num_row_groups() {
+            let old = raw.footer.row_group(number);
+            let group = Group {
+                file,
+                raw: &raw,
+                number,
+                new: new.of_group(usize::try_from(old.num_rows()).unwrap_or(0))?,
+                encoders: &encoders,
+            };
+            let (sender, chunks) = mpsc::channel(1);
+            let made = self.chunks(&group, columns, sender);
+            let appended = append_group(writer, raw.footer.clone(), number, chunks, upload);
+            let (made, appended) = futures::join!(made, appended);
+            (columns, writer) = (made?, appended?);
         }
         for part in writer.into_inner().map_err(failed)?.take() {
             upload.write(part).await?;
         }
         columns.sort_unstable_by_key(|c| c.number);
         let made: Vec<_> = columns.into_iter().map(|c| c.stats).collect();
-        Ok(stats::to_json(rows_of(&raw.footer), &made))
+        Ok(to_json(rows_of(&raw.footer), &made))
     }
 
-    /// The chunks of a row group that can be patched page by page, by the numbers of their leaves.
-    async fn patched(
-        &self,
-        raw: &SourceFile,
-        group: usize,
-        input: &Input,
-        new: &GroupValues,
-        columns: &mut [Column],
-    ) -> Result<BTreeMap<usize, Chunk>> {
-        let Some(rows) = &new.rows else {
-            return Ok(BTreeMap::new());
+    /// Makes the chunks of a row group, in order; a few of them are under way. Gives the columns back.
+    async fn chunks(&self, group: &Group<'_>, columns: Vec<Column>, to: mpsc::Sender<Chunk>) -> Result<Vec<Column>> {
+        let (patched, encoded): (Vec<_>, Vec<_>) = columns.into_iter().partition(|c| self.is_patchable(group, c));
+        let (mut done, mut ready) = match encoded.is_empty() {
+            true => (encoded, BTreeMap::new()),
+            false => self.encoded(group, encoded).await?,
         };
-        let flat = columns.iter_mut().filter(|c| leaf_count(c.field.data_type()) == 1);
-        let under_way = flat.map(|column| async {
-            let old = OldChunk {
-                footer: raw.footer.clone(),
-                group,
-                leaf: column.leaf,
-                input: input.clone(),
-            };
-            let (rows, values) = (rows.clone(), new.of_column(column.number)?);
-            let compression = self.spec.compression();
-            let permit = self.workers.acquire().await;
+        let mut patched: BTreeMap<usize, Column> = patched.into_iter().map(|c| (c.leaf, c)).collect();
+        for leaves in fetched_together(group.raw.footer.row_group(group.number)) {
+            let wanted = leaves.clone().filter(|leaf| !ready.contains_key(leaf));
+            let ranges = wanted
+                .map(|leaf| range_of(&group.raw.footer, group.number, leaf))
+                .collect();
+            let input = group.raw.fetch(ranges).await?;
+            let work: Vec<_> = leaves
+                .map(|leaf| (ready.remove(&leaf), patched.remove(&leaf)))
+                .collect();
+            let made = stream::iter(work).map(async |(ready, column)| match (ready, column) {
+                (Some(chunk), _) => Ok((chunk, None)),
+                (None, None) => Ok((Chunk::Kept(input.clone()), None)),
+                (None, Some(column)) => {
+                    let (chunk, column) = self.patched(group, &input, column).await?;
+                    Result::Ok((chunk, Some(column)))
+                }
+            });
+            let mut made = made.buffered(processors());
+            while let Some((chunk, column)) = made.try_next().await? {
+                done.extend(column);
+                if to.send(chunk).await.is_err() {
+                    // Whoever takes them says why there is no use of more.
+                    return Ok(done);
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    fn is_patchable(&self, group: &Group<'_>, column: &Column) -> bool {
+        group.new.rows.is_some()
+            && leaf_count(column.field.data_type()) == 1
+            && group.old(column.leaf).is_patchable(self.spec.compression())
+    }
+
+    /// The chunk of a column with new values, patched page by page if possible.
+    async fn patched(&self, group: &Group<'_>, input: &Input, mut column: Column) -> Result<(Chunk, Column)> {
+        let (old, input, rows) = (group.old(column.leaf), input.clone(), group.new.rows.clone());
+        let (values, compression) = (group.new.of_column(column.number)?, self.spec.compression());
+        let workers = self.workers.clone();
+        // On its own: it goes on, and gives its permit back, while chunks before it wait for the store.
+        let made = tokio::spawn(async move {
+            let permit = workers.acquire().await;
             let _at_work = permit.map_err(|e| Error::internal(format!("patching a data file: {e}")))?;
-            let made = blocking(move || old.patched(compression, &rows, &values).map_err(failed)).await?;
-            let Some(made) = made else { return Ok(None) };
+            let rows = rows.unwrap_or_default();
+            blocking(move || old.patched(&input, compression, &rows, &values).map_err(failed)).await
+        });
+        let made = made
+            .await
+            .map_err(|e| Error::internal(format!("patching a data file: {e}")))??;
+        if let Some(made) = made {
             if let Some(stats) = &mut column.stats {
                 let (bounds, nulls) = made.bounds(column.field.data_type())?;
                 stats.absorb(bounds.as_ref(), nulls)?;
             }
-            Result::Ok(Some((column.leaf, Chunk::Patched(made))))
-        });
-        let done = try_join_all(under_way).await?;
-        Ok(done.into_iter().flatten().collect())
+            return Ok((Chunk::Patched(made), column));
+        }
+        let leaf = column.leaf;
+        let (mut columns, mut chunks) = self.encoded(group, vec![column]).await?;
+        let made = chunks.remove(&leaf).zip(columns.pop());
+        made.ok_or_else(|| Error::internal("a column of a data file wasn't encoded"))
+    }
+
+    /// These columns encoded anew, and their chunks by the numbers of their leaves.
+    async fn encoded(&self, group: &Group<'_>, columns: Vec<Column>) -> Result<(Vec<Column>, BTreeMap<usize, Chunk>)> {
+        let old = self.old_values(group, &columns).await?;
+        let encoder = Encoder::new(group.encoders, columns, group.number)?;
+        encoder.encode(old, &group.new).await
     }
 
     /// The rows of these columns in a row group as they are in the file; nothing is read where all get new values.
     async fn old_values(
         &self,
-        file: &Add,
-        raw: &SourceFile,
+        group: &Group<'_>,
         columns: &[Column],
-        group: &GroupValues,
     ) -> Result<Option<BoxStream<'static, Result<RecordBatch>>>> {
-        if group.rows.is_none() {
+        let new = &group.new;
+        if new.rows.is_none() {
             return Ok(None);
         }
-        let mut read = FileRead::of(file)?;
-        if raw.footer.num_row_groups() > 1 {
+        let mut read = FileRead::of(group.file)?;
+        if group.raw.footer.num_row_groups() > 1 {
             let mut rows = Positions::new();
-            (group.first..group.first + group.count as u64).for_each(|row| rows.insert(row));
+            (new.first..new.first + new.count as u64).for_each(|row| rows.insert(row));
             read.picked = Some(Picked::Only(Arc::new(rows)));
         }
         let spec = ReadSpec {
@@ -292,6 +337,25 @@ impl Patcher {
     }
 }
 
+/// A row group of a file that gets new values.
+struct Group<'a> {
+    file: &'a Add,
+    raw: &'a SourceFile,
+    number: usize,
+    new: GroupValues,
+    encoders: &'a ArrowRowGroupWriterFactory,
+}
+
+impl Group<'_> {
+    fn old(&self, leaf: usize) -> OldChunk {
+        OldChunk {
+            footer: self.raw.footer.clone(),
+            group: self.number,
+            leaf,
+        }
+    }
+}
+
 /// An assigned column on its way into the file.
 struct Column {
     /// Among the assigned ones.
@@ -300,252 +364,6 @@ struct Column {
     leaf: usize,
     field: FieldRef,
     stats: Option<ColumnStats>,
-}
-
-/// The new values, of which those of the next row group are taken one after the other.
-struct NewValues {
-    values: RecordBatch,
-    /// The rows that they are for; `None` for all.
-    positions: Option<Vec<u64>>,
-    /// How many rows of the file, and how many values, are done.
-    row: u64,
-    taken: usize,
-}
-
-impl NewValues {
-    fn of(picked: Option<&Positions>, values: RecordBatch, rows: u64) -> Result<Self> {
-        let positions: Option<Vec<u64>> = picked.map(|p| p.iter().collect());
-        let wanted = picked.map_or(rows, Positions::len);
-        if u64::try_from(values.num_rows()).ok() != Some(wanted) {
-            return Err(Error::internal(format!(
-                "{} new values were made for {wanted} rows",
-                values.num_rows()
-            )));
-        }
-        Ok(NewValues {
-            values,
-            positions,
-            row: 0,
-            taken: 0,
-        })
-    }
-
-    /// Those of the next row group, which has so many rows.
-    fn of_group(&mut self, count: usize) -> Result<GroupValues> {
-        let first = self.row;
-        self.row += count as u64;
-        let rows: Option<Vec<usize>> = self.positions.as_ref().map(|positions| {
-            let rest = positions.iter().skip(self.taken);
-            let own = rest.take_while(|row| **row < self.row);
-            own.map(|row| usize::try_from(row - first).unwrap_or(usize::MAX))
-                .collect()
-        });
-        let taken = rows.as_ref().map_or(count, Vec::len);
-        if taken > self.values.num_rows() - self.taken {
-            return Err(Error::internal("a file has more rows than its footer says"));
-        }
-        let values = self.values.slice(self.taken, taken);
-        self.taken += taken;
-        Ok(GroupValues {
-            first,
-            count,
-            rows: rows.map(Arc::new),
-            values,
-        })
-    }
-}
-
-/// The new values of a row group.
-struct GroupValues {
-    /// Its first row in the file, and how many it has.
-    first: u64,
-    count: usize,
-    /// The group's rows that they are for, in order; `None` for all.
-    rows: Option<Arc<Vec<usize>>>,
-    values: RecordBatch,
-}
-
-impl GroupValues {
-    /// Those of an assigned column.
-    fn of_column(&self, number: usize) -> Result<ArrayRef> {
-        let found = self.values.columns().get(number).cloned();
-        found.ok_or_else(|| Error::internal("an assigned column has no values"))
-    }
-
-    /// The values that these columns have from a row on: those of the old rows that get no new ones, or else of so many rows.
-    fn of_rows(&self, from: usize, old: Option<&RecordBatch>, columns: &[usize]) -> Result<Vec<ArrayRef>> {
-        let new = columns.iter().map(|number| self.of_column(*number));
-        let (Some(old), Some(rows)) = (old, &self.rows) else {
-            let count = CHUNK_ROWS.min(self.count - from);
-            return new.map(|values| Ok(values?.slice(from, count))).collect();
-        };
-        let start = rows.partition_point(|row| *row < from);
-        let end = rows.partition_point(|row| *row < from + old.num_rows());
-        let at: Vec<usize> = rows.iter().take(end).skip(start).map(|row| row - from).collect();
-        new.zip(old.columns())
-            .map(|(new, old)| {
-                put(old, &new?.slice(start, at.len()), &at)
-                    .map_err(|e| Error::internal(format!("putting new values between old ones failed: {e}")))
-            })
-            .collect()
-    }
-}
-
-/// The old values with the new ones in these places, which are in order. What lies between is copied in one piece.
-fn put(old: &ArrayRef, new: &ArrayRef, at: &[usize]) -> Result<ArrayRef, ArrowError> {
-    let (old, new) = (old.to_data(), new.to_data());
-    let mut out = MutableArrayData::new(vec![&old, &new], false, old.len());
-    let mut from = 0;
-    for (i, at) in at.iter().enumerate() {
-        out.try_extend(0, from, *at)?;
-        out.try_extend(1, i, i + 1)?;
-        from = at + 1;
-    }
-    out.try_extend(0, from, old.len())?;
-    Ok(make_array(out.freeze()))
-}
-
-/// Rows encoded at once.
-const CHUNK_ROWS: usize = 65_536;
-
-/// Assigned columns of one row group that are encoded, each with the writers of its leaves.
-struct Encoder(Vec<(Column, Vec<ArrowColumnWriter>)>);
-
-impl Encoder {
-    fn new(writer: &Writer, schema: &SchemaRef, columns: Vec<Column>, group: usize) -> Result<Self> {
-        let factory = ArrowRowGroupWriterFactory::new(writer, schema.clone());
-        let made = factory.create_column_writers(group).map_err(failed)?;
-        let mut made: BTreeMap<usize, ArrowColumnWriter> = made.into_iter().enumerate().collect();
-        let own = columns.into_iter().map(|column| {
-            let leaves = column.leaf..column.leaf + leaf_count(column.field.data_type());
-            let writers = leaves.filter_map(|leaf| made.remove(&leaf)).collect();
-            (column, writers)
-        });
-        Ok(Encoder(own.collect()))
-    }
-
-    /// Encodes the rows of a group; the columns, and their chunks by the numbers of their leaves.
-    async fn encode(
-        mut self,
-        mut old: Option<BoxStream<'static, Result<RecordBatch>>>,
-        new: &GroupValues,
-    ) -> Result<(Vec<Column>, BTreeMap<usize, Chunk>)> {
-        let numbers: Vec<usize> = self.0.iter().map(|(column, _)| column.number).collect();
-        let mut from = 0;
-        while from < new.count {
-            let batch = match &mut old {
-                Some(old) => Some(old.try_next().await?.ok_or_else(|| {
-                    Error::corrupt_file("a data file has fewer rows than its footer says: it is damaged")
-                })?),
-                None => None,
-            };
-            let arrays = new.of_rows(from, batch.as_ref(), &numbers)?;
-            from += arrays.first().map_or(new.count, |a| a.len());
-            self = blocking(move || self.take(&arrays)).await?;
-        }
-        blocking(move || self.close()).await
-    }
-
-    fn take(mut self, arrays: &[ArrayRef]) -> Result<Self> {
-        for ((column, writers), array) in self.0.iter_mut().zip(arrays) {
-            if let Some(stats) = &mut column.stats {
-                stats.update(array)?;
-                stats.update_typed(array)?;
-            }
-            let leaves = compute_leaves(&column.field, array).map_err(|e| encoding(column.field.name(), &e))?;
-            for (writer, leaf) in writers.iter_mut().zip(&leaves) {
-                writer.write(leaf).map_err(|e| encoding(column.field.name(), &e))?;
-            }
-        }
-        Ok(self)
-    }
-
-    fn close(self) -> Result<(Vec<Column>, BTreeMap<usize, Chunk>)> {
-        let (mut columns, mut chunks) = (Vec::with_capacity(self.0.len()), BTreeMap::new());
-        for (column, writers) in self.0 {
-            for (i, writer) in writers.into_iter().enumerate() {
-                chunks.insert(column.leaf + i, Chunk::Encoded(writer.close().map_err(failed)?));
-            }
-            columns.push(column);
-        }
-        Ok((columns, chunks))
-    }
-}
-
-/// A leaf's chunk with new values.
-enum Chunk {
-    Encoded(ArrowColumnChunk),
-    Patched(CopiedColumn),
-}
-
-/// Appends a row group: the chunks with new values, and the old ones of all other leaves.
-fn append(
-    writer: &mut Writer,
-    footer: &ParquetMetaData,
-    group: usize,
-    input: &Input,
-    mut new: BTreeMap<usize, Chunk>,
-    mut hand_on: impl FnMut() -> Result<()>,
-) -> Result<()> {
-    let old = footer.row_group(group);
-    let index = footer.page_index_for_row_group(group);
-    let mut made = writer.next_row_group().map_err(failed)?;
-    for (leaf, chunk) in old.columns().iter().enumerate() {
-        match new.remove(&leaf) {
-            Some(Chunk::Encoded(new)) => new.append_to_row_group(&mut made).map_err(failed)?,
-            Some(Chunk::Patched(new)) => new.append_to(&mut made).map_err(failed)?,
-            None => {
-                let close = ColumnCloseResult {
-                    bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
-                    rows_written: u64::try_from(old.num_rows()).unwrap_or(0),
-                    metadata: chunk.clone(),
-                    bloom_filter: None,
-                    column_index: index.column_index(leaf).cloned(),
-                    offset_index: index.offset_index(leaf).cloned(),
-                };
-                made.append_column(input, close).map_err(failed)?;
-            }
-        }
-        hand_on()?;
-    }
-    made.close().map_err(failed)?;
-    writer.flush().map_err(|e| failed(e.into()))
-}
-
-/// Appends a row group; its bytes go to the store as they are made, so that a file isn't held twice.
-async fn append_group(
-    mut writer: Writer,
-    raw: &SourceFile,
-    group: usize,
-    input: Input,
-    chunks: BTreeMap<usize, Chunk>,
-    upload: &mut Upload,
-) -> Result<Writer> {
-    let footer = raw.footer.clone();
-    let (sender, parts) = mpsc::channel(1);
-    let appended = blocking(move || {
-        let full = writer.inner().full();
-        let send = |part| {
-            sender
-                .blocking_send(part)
-                .map_err(|_| Error::internal("a data file's store went away"))
-        };
-        append(&mut writer, &footer, group, &input, chunks, || {
-            full.take().into_iter().try_for_each(send)
-        })?;
-        writer.inner_mut().take().into_iter().try_for_each(send)?;
-        Ok(writer)
-    });
-    let uploaded = async move {
-        // Dropped at an error, so that whoever makes bytes doesn't wait for it.
-        let mut parts = parts;
-        while let Some(part) = parts.recv().await {
-            upload.write(part).await?;
-        }
-        Ok(())
-    };
-    let (appended, uploaded) = futures::join!(appended, uploaded);
-    uploaded.and(appended)
 }
 
 fn failed(e: ParquetError) -> Error {
@@ -561,19 +379,28 @@ fn rows_of(footer: &ParquetMetaData) -> u64 {
     u64::try_from(footer.file_metadata().num_rows()).unwrap_or(0)
 }
 
-/// The bytes of a row group's chunks.
-fn range_of(footer: &ParquetMetaData, group: usize) -> Range<u64> {
-    let ranges = footer
-        .row_group(group)
-        .columns()
-        .iter()
-        .map(ColumnChunkMetaData::byte_range);
-    let (mut from, mut to) = (u64::MAX, 0);
-    for (start, length) in ranges {
-        from = from.min(start);
-        to = to.max(start.saturating_add(length));
+/// Chunks of fewer bytes in all are fetched from an object store at once.
+const FETCHED_BYTES: u64 = 16 << 20;
+
+/// The leaves of a row group, in order, those together whose chunks are fetched so.
+fn fetched_together(group: &RowGroupMetaData) -> Vec<Range<usize>> {
+    let (mut parts, mut from, mut bytes) = (Vec::new(), 0, 0);
+    for (leaf, chunk) in group.columns().iter().enumerate() {
+        let more = chunk.byte_range().1;
+        if leaf > from && bytes + more > FETCHED_BYTES {
+            parts.push(from..leaf);
+            (from, bytes) = (leaf, 0);
+        }
+        bytes += more;
     }
-    from.min(to)..to
+    parts.push(from..group.num_columns());
+    parts
+}
+
+/// The bytes of a chunk.
+fn range_of(footer: &ParquetMetaData, group: usize, leaf: usize) -> Range<u64> {
+    let (start, length) = footer.row_group(group).column(leaf).byte_range();
+    start..start.saturating_add(length)
 }
 
 /// What Spark says in a footer of dates and times in the calendar of before 1582.

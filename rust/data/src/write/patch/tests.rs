@@ -227,13 +227,15 @@ fn takes(compression: Compression, now: Compression, leaf: usize, new: &ArrayRef
     let made = patched(compression, &[1], &[7]);
     check(&made);
     let file = open(&made.folder, &made.old);
+    let input = deltaplane_store::block_on(file.fetch(vec![0..made.old.size as u64])).unwrap();
     let chunk = OldChunk {
-        input: deltaplane_store::block_on(file.fetch(0..made.old.size as u64)).unwrap(),
         footer: file.footer,
         group: 0,
         leaf,
     };
-    chunk.patched(now, &[1], new).unwrap().is_some()
+    let patched = chunk.patched(&input, now, &[1], new).unwrap().is_some();
+    assert!(chunk.is_patchable(now) || !patched);
+    patched
 }
 
 #[test]
