@@ -227,7 +227,7 @@ fn takes(compression: Compression, now: Compression, leaf: usize, new: &ArrayRef
     let made = patched(compression, &[1], &[7]);
     check(&made);
     let file = open(&made.folder, &made.old);
-    let input = deltaplane_store::block_on(file.fetch(vec![0..made.old.size as u64])).unwrap();
+    let input = deltaplane_store::block_on(file.fetch(std::iter::once(0..made.old.size as u64).collect())).unwrap();
     let chunk = OldChunk {
         footer: file.footer,
         group: 0,
