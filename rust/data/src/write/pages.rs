@@ -83,9 +83,9 @@ impl OldChunk {
         let total = usize::try_from(self.metadata().num_values()).unwrap_or(0);
         let mut reader =
             SerializedPageReader::new(Arc::new(input.clone()), self.metadata(), total, Some(locations.clone()))?;
-        // New values may be worse to compress than the old ones were.
+        // Pages may come out an eighth larger than they were.
         let size = usize::try_from(self.metadata().compressed_size()).unwrap_or(0);
-        let mut made = Made::new(kind, codec, size + size / 16);
+        let mut made = Made::new(kind, codec, size + size / 8);
         if self.metadata().dictionary_page_offset().is_some() {
             let Some(Page::DictionaryPage { buf, num_values, .. }) = reader.get_next_page()? else {
                 return Ok(None);

@@ -22,7 +22,7 @@ pub(super) enum Chunk {
     Patched(CopiedColumn),
 }
 
-/// Appends a row group whose chunks come in order, a number of them for each leaf of the old one.
+/// Appends a row group whose chunks come in order, one for each leaf.
 ///
 /// # Errors
 /// `Internal` where they end too early: whoever makes them knows why.
