@@ -388,13 +388,17 @@ class _Run:
         table = self._plan.target_columns
         fields = [f for f in scan.schema if f.name not in PLACE]
         names = [f"c{table.index(f.name) if f.name in table else len(table) + i}" for i, f in enumerate(fields)]
-        joined = "FROM matched m"
+        rows = "matched m"
         if fields:
             self._engine.stream("picked", (self._placed(b) for b in scan), pa.schema([*fields, *_placed()]))
             renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate([*names, "f", "r"]))
-            joined = f"FROM (SELECT {renamed} FROM picked) t JOIN matched m ON t.f = m.f AND t.r = m.r"
+            rows = f"(SELECT {renamed} FROM picked) t JOIN matched m ON t.f = m.f AND t.r = m.r"
         if self._matched:
-            joined += f" LEFT JOIN {_SOURCE} ON s.sid = m.sid"
+            # The right side is held in memory: places are shorter than what they are given.
+            all_match = not fields and not self._by_source
+            few = all_match and sum(self._rows_of.values()) <= self._sources
+            rows = f"{_SOURCE} JOIN {rows}" if few else f"{rows} LEFT JOIN {_SOURCE}"
+            rows += " ON s.sid = m.sid"
         values = [(n, value) for n in numbers for value in self._changing[n].values]
         new = [f"CASE WHEN m.act = {n} THEN {value.sql} END" for n, value in values]
         selected = ["m.act", "m.f", "m.r", *(f"t.{name}" for name in names), *new]
@@ -405,7 +409,7 @@ class _Run:
         place = [pa.field("act", pa.int16()), *_placed()]
         old = pa.schema([*(f.with_name(f"{longest}_{f.name}") for f in place), *fields])
         types = {n: self._arrow_values(self._changing[n]) for n in numbers}
-        for batch in self._engine.batches(f"SELECT {asked} {joined} WHERE m.act IN ({_listed(numbers)}) {where}"):
+        for batch in self._engine.batches(f"SELECT {asked} FROM {rows} WHERE m.act IN ({_listed(numbers)}) {where}"):
             at, of_clause = len(old), dict[int, list[pa.Array]]()
             for number, schema in types.items():
                 of_clause[number] = batch.columns[at : at + len(schema)]

@@ -19,7 +19,7 @@ const PATIENCE: usize = 200;
 const NEWEST: usize = 16;
 
 /// So many bytes are kept whatever else is asked for: decoders and encoders ask for the same few sizes again and again.
-const WORKING_BYTES: usize = 12 << 20;
+const WORKING_BYTES: usize = 8 << 20;
 
 struct Block {
     start: *mut u8,

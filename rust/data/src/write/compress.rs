@@ -1,5 +1,7 @@
 //! How pages are compressed that get new values. Knows no page; called by `pages`.
 
+use std::sync::{Mutex, PoisonError};
+
 use bytes::Bytes;
 use parquet::basic::CompressionCodec;
 use parquet::errors::Result;
@@ -13,42 +15,72 @@ const MOST_QUICK_LEVEL: i32 = 3;
 /// zstd's largest step between the places where it looks for what was there before: it finds next to nothing.
 const NO_SEARCH: u32 = 128 << 10;
 
-/// Compresses the pages of one chunk.
-pub(super) struct Codec {
+/// Compresses the pages of chunks, of several at a time. What has compressed one chunk goes on with the next: its tables take
+/// a megabyte, which would stay with the thread that gave them back.
+pub(super) struct Codecs {
+    now: Compression,
+    at_rest: Mutex<Vec<Compressors>>,
+}
+
+/// For one chunk at a time; `None` where nothing is compressed.
+#[derive(Default)]
+struct Compressors {
     level: Option<Compressor<'static>>,
-    /// Codes bytes by how often each comes, and looks for no repeated ones; `None` once it didn't suffice.
+    /// Codes bytes by how often each comes, and looks for no repeated ones.
     quick: Option<Compressor<'static>>,
 }
 
-impl Codec {
+/// Compresses the pages of one chunk.
+pub(super) struct Codec<'a> {
+    of: &'a Codecs,
+    with: Compressors,
+    /// Whether it suffices for this chunk to look for no repeated bytes, as far as is known.
+    searches: bool,
+}
+
+impl Codecs {
+    /// For chunks that are compressed in this way.
+    pub(super) fn new(now: Compression) -> Codecs {
+        Codecs {
+            now,
+            at_rest: Mutex::default(),
+        }
+    }
+
     /// Whether a chunk's compression is spoken, and the one that files have now.
-    pub(super) fn speaks(now: Compression, chunk: CompressionCodec) -> bool {
+    pub(super) fn speak(&self, chunk: CompressionCodec) -> bool {
         matches!(
-            (now, chunk),
+            (self.now, chunk),
             (Compression::Uncompressed, CompressionCodec::UNCOMPRESSED)
                 | (Compression::Zstd(_), CompressionCodec::ZSTD)
         )
     }
 
-    /// `None` for what it doesn't speak.
-    pub(super) fn of(now: Compression, chunk: CompressionCodec) -> Result<Option<Codec>> {
-        if !Codec::speaks(now, chunk) {
+    /// For the pages of a chunk; `None` for a compression that isn't spoken.
+    pub(super) fn of_chunk(&self, chunk: CompressionCodec) -> Result<Option<Codec<'_>>> {
+        if !self.speak(chunk) {
             return Ok(None);
         }
-        Ok(Some(match now {
-            Compression::Zstd(level) => Codec {
+        let rested = self.at_rest.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let with = match (rested, self.now) {
+            (Some(rested), _) => rested,
+            (None, Compression::Zstd(level)) => Compressors {
                 level: Some(Compressor::new(level)?),
                 quick: (level <= MOST_QUICK_LEVEL).then(quick).transpose()?,
             },
-            _ => Codec {
-                level: None,
-                quick: None,
-            },
+            (None, _) => Compressors::default(),
+        };
+        Ok(Some(Codec {
+            of: self,
+            searches: with.quick.is_none(),
+            with,
         }))
     }
+}
 
+impl Codec<'_> {
     pub(super) fn compress(&mut self, bytes: Vec<u8>) -> Result<Bytes> {
-        Ok(match &mut self.level {
+        Ok(match &mut self.with.level {
             Some(compressor) => compressor.compress(&bytes)?.into(),
             None => bytes.into(),
         })
@@ -58,14 +90,21 @@ impl Codec {
     /// repeat share only their high bytes: to search them for more takes three times as long, and those who read them
     /// twice. Where it comes to an eighth more than before they are searched, as are all that follow.
     pub(super) fn compress_numbers(&mut self, bytes: Vec<u8>, before: usize) -> Result<Bytes> {
-        if let Some(quick) = &mut self.quick {
+        if let (false, Some(quick)) = (self.searches, &mut self.with.quick) {
             let made = quick.compress(&bytes)?;
             if made.len() <= before + before / 8 {
                 return Ok(made.into());
             }
-            self.quick = None;
+            self.searches = true;
         }
         self.compress(bytes)
+    }
+}
+
+impl Drop for Codec<'_> {
+    fn drop(&mut self) {
+        let mut at_rest = self.of.at_rest.lock().unwrap_or_else(PoisonError::into_inner);
+        at_rest.push(std::mem::take(&mut self.with));
     }
 }
 
@@ -92,25 +131,32 @@ mod tests {
 
     #[test]
     fn numbers_come_back_and_are_searched_only_where_it_pays() {
+        let codecs = Codecs::new(Compression::Zstd(1));
         for (bytes, before, searches) in [
             (pages(scattered), 100_000, false),
             (pages(|n| n / 50), 10_000, true),
             (pages(scattered), 10, true),
+            (pages(scattered), 100_000, false),
         ] {
-            let mut codec = Codec::of(Compression::Zstd(1), CompressionCodec::ZSTD)
-                .unwrap()
-                .unwrap();
+            let mut codec = codecs.of_chunk(CompressionCodec::ZSTD).unwrap().unwrap();
             let made = codec.compress_numbers(bytes.clone(), before).unwrap();
             assert_eq!(zstd::bulk::decompress(&made, bytes.len()).unwrap(), bytes);
-            assert_eq!(codec.quick.is_none(), searches);
+            assert_eq!(codec.searches, searches);
         }
+        assert_eq!(codecs.at_rest.lock().unwrap().len(), 1);
     }
 
     #[test]
     fn levels_for_size_always_search() {
-        let codec = Codec::of(Compression::Zstd(9), CompressionCodec::ZSTD)
-            .unwrap()
-            .unwrap();
-        assert!(codec.quick.is_none());
+        let codecs = Codecs::new(Compression::Zstd(9));
+        assert!(codecs.of_chunk(CompressionCodec::ZSTD).unwrap().unwrap().searches);
+    }
+
+    #[test]
+    fn other_compressions_are_not_spoken() {
+        let codecs = Codecs::new(Compression::Uncompressed);
+        assert!(codecs.of_chunk(CompressionCodec::ZSTD).unwrap().is_none());
+        let mut codec = codecs.of_chunk(CompressionCodec::UNCOMPRESSED).unwrap().unwrap();
+        assert_eq!(codec.compress_numbers(vec![1; 8], 8).unwrap(), vec![1; 8]);
     }
 }

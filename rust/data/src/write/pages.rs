@@ -21,8 +21,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 
-use super::Compression;
-use super::compress::Codec;
+use super::compress::{Codec, Codecs};
 use super::copied::{CopiedColumn, page_bounds};
 use super::indexes::{bits_of, pack, unpack};
 use super::plain::{Kind, Range, Values, put, split, widen};
@@ -49,11 +48,10 @@ impl OldChunk {
 
     /// Whether the chunk takes new values page by page, as far as its footer tells: it has no nulls, bounds that are exact,
     /// and is of one of a few types, compressed in the way that files are now.
-    pub(super) fn is_patchable(&self, now: Compression) -> bool {
+    pub(super) fn is_patchable(&self, codecs: &Codecs) -> bool {
         let index = self.footer.page_index_for_row_group(self.group);
         let indexed = index.offset_index(self.leaf).and(index.column_index(self.leaf));
-        indexed.and_then(|bounds| self.kind(bounds)).is_some()
-            && Codec::speaks(now, self.metadata().compression_codec())
+        indexed.and_then(|bounds| self.kind(bounds)).is_some() && codecs.speak(self.metadata().compression_codec())
     }
 
     /// The chunk, which is read from `input`, with new values in these of its rows, which are in order. `None` where it takes
@@ -64,7 +62,7 @@ impl OldChunk {
     pub(super) fn patched(
         &self,
         input: &Input,
-        compression: Compression,
+        codecs: &Codecs,
         rows: &[usize],
         new: &ArrayRef,
     ) -> Result<Option<CopiedColumn>> {
@@ -73,7 +71,7 @@ impl OldChunk {
             return Ok(None);
         };
         let Some(kind) = self.kind(bounds) else { return Ok(None) };
-        let Some(codec) = Codec::of(compression, self.metadata().compression_codec())? else {
+        let Some(codec) = codecs.of_chunk(self.metadata().compression_codec())? else {
             return Ok(None);
         };
         let Some(new) = Values::of(kind, new).filter(|new| new.len() == rows.len()) else {
@@ -150,7 +148,7 @@ impl OldChunk {
     }
 
     /// The chunk as it goes into the new file; `None` where its bounds aren't known any more.
-    fn ended(&self, mut made: Made, input: &Input) -> Result<Option<CopiedColumn>> {
+    fn ended(&self, mut made: Made<'_>, input: &Input) -> Result<Option<CopiedColumn>> {
         let chunk = self.metadata();
         let Some(bounds) = made.bounds(chunk) else {
             return Ok(None);
@@ -257,7 +255,7 @@ impl Dictionary {
         (self.page.len() + self.added.len() <= MOST_DICTIONARY_BYTES).then_some(number)
     }
 
-    fn write(self, codec: &mut Codec) -> Result<Bytes> {
+    fn write(self, codec: &mut Codec<'_>) -> Result<Bytes> {
         let bytes = [&self.page, self.added.as_slice()].concat();
         let size = bytes.len();
         let page = Page::DictionaryPage {
@@ -337,9 +335,9 @@ impl<'a> Changed<'a> {
 }
 
 /// A chunk in the making.
-struct Made {
+struct Made<'a> {
     kind: Kind,
-    codec: Codec,
+    codec: Codec<'a>,
     dictionary: Option<Dictionary>,
     /// The data pages; their places are from the first of them on.
     sink: TrackedWrite<Vec<u8>>,
@@ -353,8 +351,8 @@ struct Made {
     grown: i64,
 }
 
-impl Made {
-    fn new(kind: Kind, codec: Codec, size: usize) -> Made {
+impl<'a> Made<'a> {
+    fn new(kind: Kind, codec: Codec<'a>, size: usize) -> Self {
         Made {
             kind,
             codec,
@@ -485,12 +483,12 @@ impl Made {
 
     /// Notes the bounds of a page: what they were, unless a new value is beyond them or one of them was replaced. `again`
     /// looks at all of its values.
-    fn bound<'a>(
+    fn bound<'v>(
         &mut self,
         replaced: Range<'_>,
         changed: &Changed<'_>,
         (min, max): (Vec<u8>, Vec<u8>),
-        again: impl FnOnce() -> Option<Range<'a>>,
+        again: impl FnOnce() -> Option<Range<'v>>,
     ) -> Option<()> {
         let kind = self.kind;
         let new = kind.extremes(changed.iter().map(|(_, value)| value))?;

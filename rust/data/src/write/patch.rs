@@ -33,6 +33,7 @@ use tokio::sync::{Semaphore, mpsc};
 use self::append::{Chunk, append_group};
 use self::encode::Encoder;
 use self::values::{GroupValues, NewValues};
+use super::compress::Codecs;
 use super::file::{FileSpec, leaf_count};
 use super::pages::OldChunk;
 use super::parts::Parts;
@@ -56,6 +57,7 @@ pub struct Patcher {
     read: ReadSpec,
     /// Permits to patch a chunk, one for each processor: those under way beyond them would only take memory.
     workers: Arc<Semaphore>,
+    codecs: Arc<Codecs>,
 }
 
 impl Patcher {
@@ -83,6 +85,7 @@ impl Patcher {
         Ok(Some(Patcher {
             store: store.clone(),
             parquet: FileSpec::in_parquet(files.schema())?,
+            codecs: Arc::new(Codecs::new(files.compression())),
             spec: files,
             at,
             assigned,
@@ -212,20 +215,20 @@ impl Patcher {
     fn is_patchable(&self, group: &Group<'_>, column: &Column) -> bool {
         group.new.rows.is_some()
             && leaf_count(column.field.data_type()) == 1
-            && group.old(column.leaf).is_patchable(self.spec.compression())
+            && group.old(column.leaf).is_patchable(&self.codecs)
     }
 
     /// The chunk of a column with new values, patched page by page if possible.
     async fn patched(&self, group: &Group<'_>, input: &Input, mut column: Column) -> Result<(Chunk, Column)> {
         let (old, input, rows) = (group.old(column.leaf), input.clone(), group.new.rows.clone());
-        let (values, compression) = (group.new.of_column(column.number)?, self.spec.compression());
-        let workers = self.workers.clone();
+        let values = group.new.of_column(column.number)?;
+        let (workers, codecs) = (self.workers.clone(), self.codecs.clone());
         // On its own: it goes on, and gives its permit back, while chunks before it wait for the store.
         let made = tokio::spawn(async move {
             let permit = workers.acquire().await;
             let _at_work = permit.map_err(|e| Error::internal(format!("patching a data file: {e}")))?;
             let rows = rows.unwrap_or_default();
-            blocking(move || old.patched(&input, compression, &rows, &values).map_err(failed)).await
+            blocking(move || old.patched(&input, &codecs, &rows, &values).map_err(failed)).await
         });
         let made = made
             .await

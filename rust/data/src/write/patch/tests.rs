@@ -12,6 +12,7 @@ use deltaplane_protocol::schema::{Primitive as P, StructType};
 use parquet::file::metadata::ParquetMetaData;
 use proptest::prelude::*;
 
+use super::super::compress::Codecs;
 use super::super::copied::page_bounds;
 use super::super::pages::OldChunk;
 use super::super::plain::{Kind, Values};
@@ -233,8 +234,9 @@ fn takes(compression: Compression, now: Compression, leaf: usize, new: &ArrayRef
         group: 0,
         leaf,
     };
-    let patched = chunk.patched(&input, now, &[1], new).unwrap().is_some();
-    assert!(chunk.is_patchable(now) || !patched);
+    let codecs = Codecs::new(now);
+    let patched = chunk.patched(&input, &codecs, &[1], new).unwrap().is_some();
+    assert!(chunk.is_patchable(&codecs) || !patched);
     patched
 }
 
