@@ -12,7 +12,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::paths;
 use deltaplane_store::block_on;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 /// Files on their way to new values.
 pub(crate) struct Patches {
@@ -22,8 +22,11 @@ pub(crate) struct Patches {
     /// The file whose values come, and those that came.
     file: Option<String>,
     values: Vec<RecordBatch>,
-    under_way: Vec<JoinHandle<Result<Add>>>,
+    /// What becomes of each, with its number.
+    under_way: JoinSet<(usize, Result<Add>)>,
     begun: usize,
+    /// With the numbers of their files: they end in any order.
+    written: Vec<(usize, Add)>,
     done: Patched,
 }
 
@@ -45,8 +48,9 @@ impl Patches {
             files: files.collect::<Result<_>>()?,
             file: None,
             values: Vec::new(),
-            under_way: Vec::new(),
+            under_way: JoinSet::new(),
             begun: 0,
+            written: Vec::new(),
             done: Patched::default(),
         })
     }
@@ -68,6 +72,8 @@ impl Patches {
             let ended = self.collect_one();
             taken = taken.and(ended);
         }
+        self.written.sort_unstable_by_key(|(number, _)| *number);
+        self.done.adds = self.written.into_iter().map(|(_, add)| add).collect();
         (self.done, taken)
     }
 
@@ -103,34 +109,31 @@ impl Patches {
         }
         let others = file.others_by_the_log().0.unwrap_or_default();
         self.done.copied_rows += usize::try_from(others).unwrap_or(usize::MAX);
-        let made = self.patcher.new_path(&file.add, self.begun)?;
+        let (number, patcher) = (self.begun, self.patcher.clone());
+        let made = patcher.new_path(&file.add, number)?;
         self.begun += 1;
-        // One more than there are processors: while it waits for the store the others compute.
-        let most = deltaplane_data::processors() + 1;
+        // Those that are made, of which the patcher knows how many it makes at a time, may wait for the store.
+        let most = 3 * deltaplane_data::processors();
         while self.under_way.len() >= most {
             self.collect_one()?;
         }
-        self.under_way
-            .push(block_on(started(self.patcher.clone(), file, made, values)));
+        let work = async move {
+            let made = patcher.patch(&file.add, file.rows.as_deref(), &made, &values).await;
+            (number, made)
+        };
+        block_on(async { self.under_way.spawn(work) });
         Ok(())
     }
 
+    /// Waits for whichever ends first.
     fn collect_one(&mut self) -> Result<()> {
-        let ended = block_on(self.under_way.remove(0));
-        let add = ended.map_err(|e| Error::internal(format!("a data file wasn't written: {e}")))??;
-        self.done.adds.push(add);
+        let Some(ended) = block_on(self.under_way.join_next()) else {
+            return Ok(());
+        };
+        let (number, made) = ended.map_err(|e| Error::internal(format!("a data file wasn't written: {e}")))?;
+        self.written.push((number, made?));
         Ok(())
     }
-}
-
-/// Writes a file in the background; called within the runtime.
-async fn started(
-    patcher: Arc<Patcher>,
-    file: PickedFile,
-    path: String,
-    values: RecordBatch,
-) -> JoinHandle<Result<Add>> {
-    tokio::spawn(async move { patcher.patch(&file.add, file.rows.as_deref(), &path, &values).await })
 }
 
 fn out_of_order(rows: &Int64Array) -> bool {

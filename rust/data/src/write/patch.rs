@@ -57,6 +57,8 @@ pub struct Patcher {
     read: ReadSpec,
     /// Permits to patch a chunk, one for each processor: those under way beyond them would only take memory.
     workers: Arc<Semaphore>,
+    /// Permits to make a file, one more than there are processors: while one waits for the store the others compute.
+    makers: Semaphore,
     codecs: Arc<Codecs>,
 }
 
@@ -91,6 +93,7 @@ impl Patcher {
             assigned,
             read,
             workers: Arc::new(Semaphore::new(processors())),
+            makers: Semaphore::new(processors() + 1),
         }))
     }
 
@@ -118,6 +121,8 @@ impl Patcher {
     /// # Errors
     /// `SchemaMismatch` for values of other types; as [`Patcher::takes`]. Nothing is at the path then.
     pub async fn patch(&self, file: &Add, rows: Option<&Positions>, path: &str, values: &RecordBatch) -> Result<Add> {
+        let making = self.makers.acquire().await;
+        let making = making.map_err(|e| Error::internal(format!("making a data file: {e}")))?;
         let mut upload = self.store.upload(path).await?;
         let made = match self.write(file, rows, values, &mut upload).await {
             Ok(made) => made,
@@ -126,6 +131,7 @@ impl Patcher {
                 return Err(e);
             }
         };
+        drop(making);
         let size = upload.finish().await?;
         Ok(Add {
             path: logged_path(path),
