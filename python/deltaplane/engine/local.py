@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -98,9 +99,10 @@ class LocalEngine:
         config: dict[str, Any] = {"preserve_insertion_order": False}
         if memory.on_disk_bytes is not None:
             config["max_temp_directory_size"] = f"{memory.on_disk_bytes}B"
+        self._limit: str | None = None
         if memory.limit is not None:
             limit = memory_bytes(memory.limit)
-            config["memory_limit"] = f"{int(limit * _HEADROOM)}B"
+            self._limit = config["memory_limit"] = f"{int(limit * _HEADROOM)}B"
             # Each thread holds blocks of its own.
             if limit < _MEMORY_OF_THREADS:
                 config["threads"] = 1
@@ -175,7 +177,7 @@ class LocalEngine:
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a query as it is computed; while it runs the engine takes no other one."""
-        reader = self.reader(sql)
+        reader, joined = self.reader(sql), False
         try:
             while True:
                 try:
@@ -184,9 +186,22 @@ class LocalEngine:
                     return
                 except Exception as e:
                     raise self._explained(e) from e
+                if not joined:
+                    # Whoever takes the rows needs memory now: what it took to sort and join them is free.
+                    self._release()
+                    joined = True
                 yield batch
         finally:
             reader.close()
+
+    def _release(self) -> None:
+        """Gives back to the system what queries took and freed, which DuckDB keeps for longer; also while one runs."""
+        import duckdb
+
+        # It does so whenever it is told its limit, though that stays the same; where it can't just now, rows are rows still.
+        with suppress(duckdb.Error), self._connection.cursor() as beside:
+            told = "RESET memory_limit" if self._limit is None else f"SET memory_limit = '{self._limit}'"
+            beside.execute(told)
 
     def _kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """An Arrow stream carries only the text of an error: the error itself is kept here."""

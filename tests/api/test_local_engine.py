@@ -1,0 +1,26 @@
+"""The embedded engine: its limit and its rows stay what they are while it gives memory back."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from deltaplane.engine.local import LocalEngine, Memory
+
+ROWS = 200_000
+
+
+def _limit(engine: LocalEngine) -> str:
+    return str(engine.value("SELECT current_setting('memory_limit')"))
+
+
+@pytest.mark.parametrize("limit", [None, "200MB"])
+def test_rows_and_limit_are_the_same_while_memory_is_given_back(limit: str | None) -> None:
+    with LocalEngine(Memory(limit=limit)) as engine:
+        before = _limit(engine)
+        rows = pa.table({"n": range(ROWS)})
+        engine.adopt("s", rows.to_batches(), rows.schema)
+        for _ in range(2):
+            found = [n for batch in engine.batches("SELECT c0 FROM s ORDER BY c0 DESC") for n in batch[0].to_pylist()]
+            assert found == list(range(ROWS))[::-1]
+            assert _limit(engine) == before
