@@ -362,8 +362,8 @@ class _Run:
         wanted = sorted({*columns, *rules.checked_columns})
         scan = Scan(native.patched_places(self._old_columns(numbers, wanted)))
         files = pa.array(list(self._files), pa.string())
-        where = "AND m.f IN (SELECT c0 FROM patched) ORDER BY m.f, m.r"
-        for found in self._evaluated(numbers, scan, where):
+        where = "AND m.f IN (SELECT c0 FROM patched)"
+        for found in self._evaluated(numbers, scan, where, order="ORDER BY m.f, m.r"):
             parts, order = [], []
             for number, rows, values, at in found.by_clause():
                 assigned = self._changing[number].assigned
@@ -378,10 +378,11 @@ class _Run:
             place = [pa.DictionaryArray.from_arrays(file, files), row]
             yield pa.RecordBatch.from_arrays([*new_values, *place], names=[*wanted, *PLACE])
 
-    def _evaluated(self, numbers: Sequence[int], scan: Scan, where: str) -> Iterator[_Found]:
+    def _evaluated(self, numbers: Sequence[int], scan: Scan, where: str, order: str = "") -> Iterator[_Found]:
         """Changed rows with the columns of a scan, and the values that each clause gives to its own.
 
-        What needs no column of the table isn't read.
+        What needs no column of the table isn't read. Without an order they come about as they stand in the table, so that
+        new files have near values together where the old ones had.
         """
         import pyarrow as pa
 
@@ -396,7 +397,7 @@ class _Run:
         if self._matched:
             # The right side is held in memory: places are shorter than what they are given.
             all_match = not fields and not self._by_source
-            few = all_match and sum(self._rows_of.values()) <= self._sources
+            few = order and all_match and sum(self._rows_of.values()) <= self._sources
             rows = f"{_SOURCE} JOIN {rows}" if few else f"{rows} LEFT JOIN {_SOURCE}"
             rows += " ON s.sid = m.sid"
         values = [(n, value) for n in numbers for value in self._changing[n].values]
@@ -409,7 +410,8 @@ class _Run:
         place = [pa.field("act", pa.int16()), *_placed()]
         old = pa.schema([*(f.with_name(f"{longest}_{f.name}") for f in place), *fields])
         types = {n: self._arrow_values(self._changing[n]) for n in numbers}
-        for batch in self._engine.batches(f"SELECT {asked} FROM {rows} WHERE m.act IN ({_listed(numbers)}) {where}"):
+        chosen = f"m.act IN ({_listed(numbers)}) {where}"
+        for batch in self._engine.batches(f"SELECT {asked} FROM {rows} WHERE {chosen} {order}"):
             at, of_clause = len(old), dict[int, list[pa.Array]]()
             for number, schema in types.items():
                 of_clause[number] = batch.columns[at : at + len(schema)]
