@@ -203,13 +203,11 @@ class DeltaplaneFileIndex:
             self.deleted += "_"
         if files == "marked":
             partition.append({"name": self.deleted, "type": "binary", "nullable": False, "metadata": {}})
-        self.schema = jvm.struct(self.relation_schema)
-        self.partition_schema = jvm.struct(json.dumps({"type": "struct", "fields": partition}))
         self._sizes: dict[int, int] = {}
         # What Spark's relation takes.
         self.shown = jvm.file_index(
-            spark, self, f"{snapshots.identity} {files} files", _native.spark_uri(first), self.partition_schema,
-            pinned=isinstance(snapshots, PinnedSnapshot),
+            spark, self, f"{snapshots.identity} {files} files", _native.spark_uri(first),
+            json.dumps({"type": "struct", "fields": partition}), pinned=isinstance(snapshots, PinnedSnapshot),
         )  # fmt: skip
 
     @property

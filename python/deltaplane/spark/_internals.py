@@ -48,11 +48,8 @@ _CLASSES = {
     "data_types": "org.apache.spark.sql.types.DataTypes",
     "object": "java.lang.Object",
     "option": "scala.Option",
-    "parquet_format": _SOURCES + "parquet.ParquetFileFormat",
-    "path": "org.apache.hadoop.fs.Path",
     "platform": "org.apache.spark.unsafe.Platform",
     "python_utils": "org.apache.spark.api.python.PythonUtils",
-    "relation": _SOURCES + "HadoopFsRelation",
     "static_invoke": _EXPRESSIONS + "objects.StaticInvoke",
     "string": "java.lang.String",
 }
@@ -60,7 +57,6 @@ _CLASSES = {
 _OBJECTS = {
     "expression_utils": "org.apache.spark.sql.classic.ExpressionUtils",
     "dataset": "org.apache.spark.sql.classic.Dataset",
-    "logical_relation": _SOURCES + "LogicalRelation",
     "node_converter": "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter",
     "subqueries": _EXPRESSIONS + "SubqueryExpression",
 }
@@ -175,7 +171,7 @@ class Jvm:
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
         # py4j asks the JVM for a class's method at each look-up.
         self._to_seq = self.python_utils.toSeq
-        self._index_class, self._rule = self._compiled()
+        self._rule, self._frames = self._compiled()
 
     @classmethod
     def of(cls, spark: Any) -> Jvm:
@@ -221,7 +217,7 @@ class Jvm:
         return found
 
     def _compiled(self) -> tuple[Any, Any]:
-        """The constructor of file indexes, and the optimiser's rule."""
+        """The optimiser's rule, and what makes frames that it knows."""
         jvm = self._gateway.jvm
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         made = {}
@@ -231,26 +227,22 @@ class Jvm:
             compiler.cook(text)
             loader = compiler.getClassLoader()
             made[name] = loader.loadClass(name)
-        # The one with the most arguments; an index made of another one is the rule's.
-        constructor = max(made[_java.FILE_INDEX].getConstructors(), key=lambda c: c.getParameterCount())
-        return constructor, made[_java.RULE].getConstructors()[0].newInstance(self._gateway.new_array(self.object, 0))
+        rule = self._made(made[_java.RULE])
+        return rule, self._made(made[_java.FRAMES], rule)
 
-    def file_index(self, spark: Any, python: Any, name: str, root: str, partition_schema: Any, *, pinned: bool) -> Any:
+    def _made(self, of: Any, *arguments: Any) -> Any:
+        """An object of a class that has one constructor."""
+        given = self._gateway.new_array(self.object, len(arguments))
+        for i, argument in enumerate(arguments):
+            given[i] = argument
+        return of.getConstructors()[0].newInstance(given)
+
+    def file_index(
+        self, spark: Any, python: Any, name: str, root: str, partition_schema_json: str, *, pinned: bool
+    ) -> Any:
         """The index that Spark's relations take, which asks an object of Python's. Those with one name are equal; `pinned`:
         their queries see one version."""
-        context, roots = spark._jsparkSession.sparkContext(), self.seq([self.path(root)])
-        # An element of an array can't be an object of Python's.
-        arguments = self.array_list()
-        for argument in (python, context, name, roots, partition_schema, pinned):
-            arguments.add(argument)
-        return self._index_class.newInstance(arguments.toArray())
-
-    def prepare_scans(self, spark: Any) -> None:
-        """Has this session's optimiser ask indexes for relations that know their files."""
-        methods = spark._jsparkSession.experimental()
-        rules = methods.extraOptimizations()
-        if not rules.contains(self._rule):
-            getattr(methods, "extraOptimizations_$eq")(rules.appended(self._rule))
+        return self._frames.index(python, spark._jsparkSession, name, root, partition_schema_json, pinned)
 
     @staticmethod
     def _class(java_class: Any) -> Any:
@@ -295,35 +287,14 @@ class Jvm:
         ]
 
     def data_frame(
-        self,
-        spark: Any,
-        index: Any,
-        schema: Any,
-        partition_schema: Any,
-        options: Mapping[str, str],
-        *,
-        streaming: bool = False,
+        self, spark: Any, index: Any, schema_json: str, options: Mapping[str, str], *, streaming: bool = False
     ) -> Any:
-        """A DataFrame that scans the Parquet files of a file index; `schema` holds the partition columns too.
+        """A DataFrame that scans the Parquet files of a file index; the schema holds the partition columns too.
         `streaming`: it is a micro-batch."""
         from pyspark.sql import DataFrame
 
-        java_options = self._gateway.jvm.java.util.HashMap()
-        for key, value in options.items():
-            java_options.put(key, value)
-        session = spark._jsparkSession
-        relation = self.relation(
-            index,
-            partition_schema,
-            schema,
-            self.none(),
-            self.parquet_format(),
-            self.python_utils.toScalaMap(java_options),
-            session,
-        )
-        if streaming:
-            return DataFrame(self.dataset.ofRows(session, self.logical_relation.apply(relation, True)), spark)
-        return DataFrame(session.baseRelationToDataFrame(relation), spark)
+        said = "\0".join(text for option in options.items() for text in option)
+        return DataFrame(self._frames.frame(spark._jsparkSession, index, schema_json, said, streaming), spark)
 
     def load_streams(self, spark: Any) -> None:
         """Looks up what streams need.

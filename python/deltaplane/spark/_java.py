@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import resources
 
-__all__ = ["COMPILER", "FILE_INDEX", "RULE", "sources"]
+__all__ = ["COMPILER", "FRAMES", "RULE", "sources"]
 
 COMPILER = "org.codehaus.janino.SimpleCompiler"
 
-FILE_INDEX = "deltaplane.DeltaplaneFileIndex"
 RULE = "deltaplane.PrepareScans"
+FRAMES = "deltaplane.Frames"
 # Each may name those before it.
-_CLASSES = ("deltaplane.Found", "deltaplane.Kept", FILE_INDEX, RULE)
+_CLASSES = ("deltaplane.Found", "deltaplane.Kept", "deltaplane.DeltaplaneFileIndex", RULE, FRAMES)
 
 
 def sources() -> Iterator[tuple[str, str]]:

@@ -207,12 +207,11 @@ def data_frame(
     places: Places | None = None,
 ) -> Any:
     """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a micro-batch."""
-    jvm.prepare_scans(spark)
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
     def scan(index: DeltaplaneFileIndex) -> Any:
-        schema = index.schema if places is None else jvm.struct(places.relation_schema(index.relation_schema))
-        return jvm.data_frame(spark, index.shown, schema, index.partition_schema, options, streaming=streaming)
+        schema = index.relation_schema if places is None else places.relation_schema(index.relation_schema)
+        return jvm.data_frame(spark, index.shown, schema, options, streaming=streaming)
 
     def shown(frame: Any) -> Any:
         return frame if places is None else jvm.with_places(frame, places)

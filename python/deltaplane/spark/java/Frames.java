@@ -1,0 +1,62 @@
+// Frames over a table's files, and the indexes that they ask, by one call each: from Python a call takes as long as most of what
+// it would do here.
+package deltaplane;
+
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.function.BiFunction;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.ExperimentalMethods;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+public final class Frames {
+  private final PrepareScans rule;
+
+  public Frames(PrepareScans rule) {
+    this.rule = rule;
+  }
+
+  // An index that asks an object of Python's. Those with one name are equal; pinned: their queries see one version.
+  public DeltaplaneFileIndex index(
+      BiFunction python, SparkSession session, String name, String root, String partitions, boolean pinned) {
+    Seq roots = PythonUtils.toSeq(Collections.singletonList(new Path(root))).toSeq();
+    return new DeltaplaneFileIndex(python, session.sparkContext(), name, roots, struct(partitions), pinned);
+  }
+
+  // The rows of the Parquet files of an index; the schema, as JSON, has the partition columns too. Options are names, each
+  // with its value behind it. Streaming: it is a micro-batch.
+  public Dataset frame(
+      SparkSession session, DeltaplaneFileIndex index, String schema, String options, boolean streaming) {
+    prepareScans(session);
+    HashMap given = new HashMap();
+    String[] said = options.split("\0", -1);
+    for (int i = 0; i + 1 < said.length; i += 2) given.put(said[i], said[i + 1]);
+    HadoopFsRelation relation =
+        new HadoopFsRelation(
+            index, index.partitionSchema(), struct(schema), Option.empty(), new ParquetFileFormat(),
+            PythonUtils.toScalaMap(given), session);
+    if (!streaming) return session.baseRelationToDataFrame(relation);
+    return Dataset$.MODULE$.ofRows(session, LogicalRelation$.MODULE$.apply(relation, true));
+  }
+
+  // Has the session's optimiser ask indexes for relations that know their files.
+  private void prepareScans(SparkSession session) {
+    ExperimentalMethods methods = session.experimental();
+    Seq rules = (Seq) methods.extraOptimizations();
+    if (!rules.contains(rule)) methods.extraOptimizations_$eq((Seq) rules.appended(rule));
+  }
+
+  private static StructType struct(String json) {
+    return (StructType) DataType.fromJson(json);
+  }
+}
