@@ -77,10 +77,8 @@ def test_untried_versions_use_the_data_source(spark: SparkSession, path: str, mo
 
 
 def test_missing_classes_are_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_internals._CLASSES, "relation", "org.apache.spark.sql.execution.NoSuchRelation")
-    with pytest.raises(
-        _internals.NativeScanUnavailable, match=r"no class org\.apache\.spark\.sql\.execution\.NoSuchRelation"
-    ):
+    monkeypatch.setitem(_internals._CLASSES, "platform", "org.apache.spark.unsafe.NoSuchPlatform")
+    with pytest.raises(_internals.NativeScanUnavailable, match=r"no class org\.apache\.spark\.unsafe\.NoSuchPlatform"):
         _internals.Jvm(spark)
 
 
