@@ -395,7 +395,7 @@ class _Run:
             renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate([*names, "f", "r"]))
             rows = f"(SELECT {renamed} FROM picked) t JOIN matched m ON t.f = m.f AND t.r = m.r"
         if self._matched:
-            # The right side is held in memory: places are shorter than what they are given.
+            # The right side is held in memory: places are shorter than what they are given. Rows come in the left one's order.
             all_match = not fields and not self._by_source
             few = order and all_match and sum(self._rows_of.values()) <= self._sources
             rows = f"{_SOURCE} JOIN {rows}" if few else f"{rows} LEFT JOIN {_SOURCE}"

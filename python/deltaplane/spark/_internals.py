@@ -232,10 +232,13 @@ class Jvm:
 
     def _made(self, of: Any, *arguments: Any) -> Any:
         """An object of a class that has one constructor."""
-        given = self._gateway.new_array(self.object, len(arguments))
-        for i, argument in enumerate(arguments):
-            given[i] = argument
-        return of.getConstructors()[0].newInstance(given)
+        return of.getConstructors()[0].newInstance(self._array(self.object, arguments))
+
+    def _array(self, of: Any, items: Sequence[Any]) -> Any:
+        array = self._gateway.new_array(of, len(items))
+        for i, item in enumerate(items):
+            array[i] = item
+        return array
 
     def file_index(
         self, spark: Any, python: Any, name: str, root: str, partition_schema_json: str, *, pinned: bool
@@ -263,10 +266,7 @@ class Jvm:
 
     def strings(self, items: Sequence[str]) -> Any:
         """A Java array of strings."""
-        array = self._gateway.new_array(self.string, len(items))
-        for i, item in enumerate(items):
-            array[i] = item
-        return array
+        return self._array(self.string, items)
 
     def none(self) -> Any:
         """Scala's None."""

@@ -34,7 +34,7 @@ struct Compressors {
 pub(super) struct Codec<'a> {
     of: &'a Codecs,
     with: Compressors,
-    /// Whether it suffices for this chunk to look for no repeated bytes, as far as is known.
+    /// Whether repeated bytes are looked for in numbers too: from the page on where it didn't suffice not to.
     searches: bool,
 }
 
