@@ -1,13 +1,15 @@
 """Reading on Spark: whole tables, selective queries, and planning over many files, beside plain Parquet and delta-spark.
 
 All read the same files. Rows are read on a frame that is there; selective queries also open their table. Planning is
-Spark's whole way to the tasks of a query, over logs whose data files aren't there.
+Spark's whole way to the tasks of a query, over logs whose data files aren't there. For it plain Parquet is the limit: a folder
+with the files that match and no others, whose columns it is told.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 from changed_tables import table_of
 from harness import Case, Task, main, scale_of
 from logs import Log
-from planners import by_day, by_id
+from planners import Query, by_day, by_id
 from rows import AMOUNT_LIMIT, ROWS
 from sparks import NAMES, Engine, checksum, contestants, session, task
 
@@ -54,12 +56,17 @@ def plans(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
     """Its answer is the number of the query's tasks, which files' sizes decide."""
     spark = session(scratch, engine.settings())
 
+    def opened() -> Any:
+        if engine.name in WITH_LOGS:
+            return engine.read(spark, case["path"])
+        return spark.read.schema(case["columns"]).parquet(case["matching"])
+
     def planned(frame: Any) -> int:
         return int(frame.where(case["sql"])._jdf.queryExecution().toRdd().getNumPartitions())
 
     if case["anew"]:
-        return task(lambda: planned(engine.read(spark, case["path"])))
-    frame = engine.read(spark, case["path"])
+        return task(lambda: planned(opened()))
+    frame = opened()
     return task(lambda: planned(frame))
 
 
@@ -87,6 +94,26 @@ def _with_vectors(scale: str) -> str:
         DeltaTable(str(unfinished)).delete("id % 100 = 7")
         unfinished.rename(path)
     return str(path)
+
+
+def _matching(log: Log, query: Query) -> dict[str, str]:
+    """The columns of a log's table, and a folder with the files that match a query: their sizes, and nothing in them."""
+    from deltaplane import DeltaTable
+
+    table = DeltaTable(str(log.make()))
+    folder = log.path.with_name(f"{log.path.name}-{query.condition.split()[0]}")
+    if not folder.exists():
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        found = table.plan(query.arguments["sql"]).read_all()
+        for path, size in zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True):
+            file = unfinished / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+            os.truncate(file, size)
+        unfinished.rename(folder)
+    columns = ", ".join(f"`{field.name}` {field.type.type}" for field in table.schema().fields)
+    return {"columns": columns, "matching": str(folder)}
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
@@ -136,13 +163,23 @@ def cases(options: argparse.Namespace) -> list[Case]:
         )
     files = options.files or FILES[scale]
     log = Log(files, "own")
+
+    def plan(query: Query, anew: bool) -> dict[str, Any]:
+        return {
+            **log.given()(),
+            **_matching(log, query),
+            "sql": query.arguments["sql"],
+            "takes": "a plan",
+            "anew": anew,
+        }
+
     for query in (by_day(log), by_id(log)):
         for anew in (True, False):
             found.append(
                 Case(
                     f"plan, {log.name}, {query.condition}{', opened anew' if anew else ''}",
-                    WITH_LOGS,
-                    log.given(sql=query.arguments["sql"], takes="a plan", anew=anew),
+                    NAMES,
+                    functools.partial(plan, query, anew),
                     calls=calls,
                     size=files,
                     target=f"spark plan {'anew' if anew else 'opened'}",
