@@ -11,7 +11,7 @@ import argparse
 import sizes
 from harness import Case, main, scale_of
 from logs import NAMES, Kind, Log
-from planners import CONTESTANTS, by_day
+from planners import CONTESTANTS, by_day, of
 
 FILES = {
     "quick": [1_000],
@@ -41,7 +41,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
                 how = "warm" if opened else "cold"
                 case = Case(
                     f"{files:,} files, {log.days:,} partitions, {NAMES[kind]}, {how}",
-                    [n for n in sizes.asked(CONTESTANTS, files) if not (opened and n == "deltaplane, tuples")],
+                    of(kind, opened, sizes.asked(CONTESTANTS, files)),
                     log.given(**query.arguments, opened=opened),
                     calls=3 if opened else 1,
                     expected=query.files,

@@ -12,7 +12,7 @@ import argparse
 import sizes
 from harness import Case, main
 from logs import NAMES, Log
-from planners import CONTESTANTS, by_day, by_id
+from planners import CONTESTANTS, by_day, by_id, of
 
 
 def _of_log(log: Log) -> list[Case]:
@@ -22,7 +22,7 @@ def _of_log(log: Log) -> list[Case]:
             how = "open table" if opened else "cold"
             case = Case(
                 f"{log.name}, {query.condition}, {how}",
-                [n for n in sizes.asked(CONTESTANTS, log.files) if not (opened and n == "deltaplane, tuples")],
+                of(log.kind, opened, sizes.asked(CONTESTANTS, log.files)),
                 log.given(**query.arguments, opened=opened),
                 calls=3 if opened else 1,
                 expected=query.files,

@@ -5,16 +5,22 @@ Called by bench_plan and bench_partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from adds import ROWS_PER_FILE
 from harness import Contestant, Task
-from logs import Log
+from logs import Kind, Log
 
 FILES_BY_ID = 10
+# Only a checkpoint of another writer is copied.
+COPIED = "deltaplane, copied"
+# How a predicate is given makes a difference to a process's first call.
+TUPLES = "deltaplane, tuples"
 
 
 def _per_call(open_table: Callable[[], Any], plan: Callable[[Any], Any], opened: bool) -> Task:
@@ -43,6 +49,20 @@ def deltaplane_arrow(case: Mapping[str, Any], scratch: Path) -> Task:
 
     predicate = case["sql"]
     return _per_call(lambda: DeltaTable(case["path"]), lambda table: table.plan(predicate).read_all(), case["opened"])
+
+
+def deltaplane_copied(case: Mapping[str, Any], scratch: Path) -> Task:
+    """With a copy of the checkpoint in the local cache, as the second process on a machine has it."""
+    from deltaplane import DeltaTable
+
+    path, predicate = case["path"], case["sql"]
+    options = {"cache_dir": str(scratch), "cache_bytes": "4GiB", "cache_checkpoints": "true"}
+    # By another process, so that the first call is this one's first still.
+    making = f"from deltaplane import DeltaTable; DeltaTable({path!r}, None, {options!r}).file_uris({predicate!r})"
+    subprocess.run([sys.executable, "-c", making], check=True)
+    return _per_call(
+        lambda: DeltaTable(path, storage_options=options), lambda table: table.file_uris(predicate), case["opened"]
+    )
 
 
 def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
@@ -104,12 +124,20 @@ def _condition(case: Mapping[str, Any], structs: bool) -> str:
 
 CONTESTANTS: dict[str, Contestant] = {
     "deltaplane": deltaplane,
-    "deltaplane, tuples": deltaplane_tuples,
+    TUPLES: deltaplane_tuples,
     "deltaplane, as Arrow": deltaplane_arrow,
+    COPIED: deltaplane_copied,
     "deltalake file_uris": deltalake,
     "deltalake add_actions": deltalake_actions,
     "DuckDB, checkpoint only": duckdb,
 }
+
+
+def of(kind: Kind, opened: bool, asked: Iterable[str]) -> list[str]:
+    """Those of these contestants to whom a log of this kind, and an open table or none, makes a difference."""
+    is_foreign = kind in ("json", "structs")
+    left_out = ({TUPLES} if opened else set()) | (set() if is_foreign else {COPIED})
+    return [name for name in asked if name not in left_out]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use crate::checkpoint_file::ORDER_KEY;
 use crate::checkpoint_filter::Skipping;
 use crate::checkpoint_part::{FileActions, Part, Rows, Texts, part_column};
+use crate::checkpoint_runs::BOUNDS_KEY;
 use crate::listing::listed;
 use crate::live_groups::LiveGroups;
 use crate::sidecar_ranges::{self, SidecarFile, SidecarRange};
@@ -84,6 +85,22 @@ impl CheckpointReader {
             reader.parts.push(Part::new(store, s.key()?, Some(s)));
         }
         Ok(reader)
+    }
+
+    /// The file of a copy that holds a checkpoint's adds alone.
+    pub(crate) async fn copy(made: &Store, key: &str) -> Result<Self> {
+        let part = Part::new(made, key.to_owned(), None);
+        part.open().await?;
+        Ok(CheckpointReader {
+            parts: vec![part],
+            manifest: Vec::new(),
+            runs: OnceCell::new(),
+        })
+    }
+
+    /// Whether this program laid it out, as far as was opened.
+    pub(crate) fn is_own(&self) -> bool {
+        self.parts.first().is_some_and(|top| top.own_mark(BOUNDS_KEY).is_some())
     }
 
     /// The paths by which a checkpoint names its sidecars, which may be gone.

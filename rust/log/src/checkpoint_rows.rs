@@ -50,6 +50,11 @@ pub(crate) fn manifest_schema(adds: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
+/// The one column of a file that has live files alone.
+pub(crate) fn adds_schema(adds: &Schema) -> SchemaRef {
+    Arc::new(Schema::new(vec![struct_field("add", adds)]))
+}
+
 /// Columns of a sidecar.
 pub(crate) fn sidecar_schema(adds: &Schema) -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -85,11 +90,20 @@ impl AddRows {
     pub(crate) fn of(state: &TableState) -> Self {
         let properties = state.properties();
         let structs = properties.stats_as_struct.then(|| Structs::of(state));
+        Self::with(properties.stats_as_json, structs)
+    }
+
+    /// Statistics both ways, whatever the properties say: nothing of what a checkpoint tells is left out.
+    pub(crate) fn with_all(state: &TableState) -> Self {
+        Self::with(true, Some(Structs::of(state)))
+    }
+
+    fn with(keep_json: bool, structs: Option<Structs>) -> Self {
         let mut fields: Vec<Arc<Field>> = ADD_SCHEMA.fields().iter().cloned().collect();
         fields.extend(structs.iter().flat_map(Structs::fields).map(Arc::new));
         AddRows {
             schema: Arc::new(Schema::new(fields)),
-            keep_json: properties.stats_as_json,
+            keep_json,
             structs,
         }
     }

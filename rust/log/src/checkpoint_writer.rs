@@ -233,11 +233,10 @@ impl Snapshot {
     pub(crate) fn log_tail(&self, since: Option<u64>) -> Tail {
         let properties = self.state().properties();
         let commits = self.commits_since(since);
-        let sidecars = self.replay_bytes().saturating_sub(self.log_bytes());
         Tail {
             asked: properties.checkpoint_interval,
             incremental: self.writes_v2(),
-            checkpoint_bytes: sidecars.saturating_add(self.checkpoint_bytes()),
+            checkpoint_bytes: self.whole_checkpoint_bytes(),
             among_many: false,
             commits: commits.clone().count() as u64,
             commit_bytes: commits.map(|n| n.size_bytes).fold(0, u64::saturating_add),

@@ -4,6 +4,7 @@
 mod alter;
 mod changes;
 mod check;
+mod checkpoint_copy;
 mod checkpoint_due;
 mod checkpoint_file;
 mod checkpoint_filter;
@@ -20,6 +21,7 @@ mod clone;
 mod commit_reader;
 mod commit_runs;
 mod compaction;
+mod copied;
 mod domains;
 mod freshness;
 mod history;

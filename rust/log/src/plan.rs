@@ -12,7 +12,7 @@ use futures::{SinkExt, StreamExt, TryStreamExt};
 
 use crate::checkpoint_filter::Skipping;
 use crate::checkpoint_part::FileActions;
-use crate::checkpoint_reader::PlanColumns;
+use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
 use crate::commit_reader::is_damage;
 use crate::plan_trace::{PlanReport, PlanTrace};
 use crate::snapshot::{Snapshot, filter};
@@ -101,37 +101,91 @@ impl Snapshot {
             let Some(checkpoint) = from.checkpoint_reader() else {
                 return Ok(());
             };
-            let columns = columns.clone();
-            let mut batches = checkpoint.files(FileActions::Adds, columns.clone(), skipping);
-            let mut done = 0;
-            let damage = loop {
-                match batches.try_next().await {
-                    Ok(Some(batch)) => {
-                        let untouched = filter(&batch, &tail.replay.checkpoint(&batch)?)?;
-                        trace.inspect(|t| t.replaced(batch.num_rows() - untouched.num_rows()));
-                        let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
-                        // Whoever takes the rows then has them alone.
-                        drop((batch, untouched));
-                        if !emit(send, prune(unsent, skipping)?).await {
-                            return Ok(());
-                        }
-                        done += 1;
-                    }
-                    Ok(None) => return Ok(()),
-                    Err(e) if is_damage(&e) => break e,
-                    Err(e) => return Err(e),
+            let mut files = CheckpointFiles {
+                replay: &tail.replay,
+                skipping,
+                columns: &columns,
+                send,
+            };
+            if skipping.is_some()
+                && let Some(copied) = from.copied_checkpoint().await
+            {
+                // Few of the files that a predicate leaves are to be remembered; a copy may be gone as a whole.
+                let mut given = Replay::new();
+                match files.send(&copied.reader, &sent, Some(&mut given)).await? {
+                    Ended::Well => return Ok(()),
+                    Ended::Damaged(damage, _) => from.forget_copy(&copied, &damage).await,
                 }
+                sent.absorb(&given);
+            }
+            let (damage, done) = match files.send(checkpoint, &sent, None).await? {
+                Ended::Well => return Ok(()),
+                Ended::Damaged(damage, done) => (damage, done),
             };
             let other = from.beside_checkpoint(damage).await?;
             // Reading the sound part again costs no memory while all is well.
             sent.absorb(&tail.replay);
-            let mut again = checkpoint.files(FileActions::Adds, columns, skipping).take(done);
+            let mut again = checkpoint
+                .files(FileActions::Adds, columns.clone(), skipping)
+                .take(done);
             while let Some(batch) = again.try_next().await? {
                 sent.remember(&batch)?;
             }
             drop(again);
-            drop(batches);
             from = other;
+        }
+    }
+}
+
+/// How the reading of a checkpoint's files ended.
+enum Ended {
+    /// All were sent, or nobody wants more.
+    Well,
+    /// After so many batches.
+    Damaged(Error, usize),
+}
+
+/// A checkpoint's files on their way to a plan.
+struct CheckpointFiles<'a> {
+    /// What the commits after it say.
+    replay: &'a Replay,
+    skipping: Option<&'a Skipping>,
+    columns: &'a PlanColumns,
+    send: &'a mut Sender<Result<RecordBatch>>,
+}
+
+impl CheckpointFiles<'_> {
+    /// Sends those of a checkpoint that weren't sent before; `given` takes what was.
+    async fn send(
+        &mut self,
+        checkpoint: &CheckpointReader,
+        sent: &Replay,
+        mut given: Option<&mut Replay>,
+    ) -> Result<Ended> {
+        let trace = self.skipping.and_then(|s| s.trace.as_deref());
+        let mut batches = checkpoint.files(FileActions::Adds, self.columns.clone(), self.skipping);
+        let mut done = 0;
+        loop {
+            match batches.try_next().await {
+                Ok(Some(batch)) => {
+                    let untouched = filter(&batch, &self.replay.checkpoint(&batch)?)?;
+                    trace.inspect(|t| t.replaced(batch.num_rows() - untouched.num_rows()));
+                    let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
+                    // Whoever takes the rows then has them alone.
+                    drop((batch, untouched));
+                    let kept = prune(unsent, self.skipping)?;
+                    if let Some(given) = &mut given {
+                        given.remember(&kept)?;
+                    }
+                    if !emit(self.send, kept).await {
+                        return Ok(Ended::Well);
+                    }
+                    done += 1;
+                }
+                Ok(None) => return Ok(Ended::Well),
+                Err(e) if is_damage(&e) => return Ok(Ended::Damaged(e, done)),
+                Err(e) => return Err(e),
+            }
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
 use crate::checksum::{self, KnownChecksum};
 use crate::commit_reader::{self, Commit, FileLines, is_damage, newest_state};
 use crate::commit_runs;
+use crate::copied::CheckpointCopy;
 use crate::last_checkpoint;
 use crate::listing::{list_from, name_of};
 use crate::now_ms;
@@ -61,6 +62,7 @@ struct Inner {
     store: Store,
     segment: LogSegment,
     checkpoint: Option<Arc<CheckpointReader>>,
+    copy: CheckpointCopy,
     /// The segment's pieces, ascending.
     commits: Vec<Arc<Commit>>,
     state: Arc<TableState>,
@@ -197,6 +199,7 @@ impl Snapshot {
             store,
             segment,
             checkpoint,
+            copy: CheckpointCopy::default(),
             commits,
             state,
             side: OnceCell::new(),
@@ -223,6 +226,13 @@ impl Snapshot {
             Arc::new(state),
         );
         shown.newest_until(self.newest_until_ms)
+    }
+
+    /// The version of its checkpoint, whose segment this is, as this one's columns show it.
+    pub(crate) fn without_commits(&self, segment: LogSegment) -> Self {
+        let inner = &self.inner;
+        let (checkpoint, state) = (inner.checkpoint.clone(), inner.state.clone());
+        Self::assemble(&inner.store, segment, checkpoint, Vec::new(), state)
     }
 
     /// The same, known to have been the newest version at this time.
@@ -297,6 +307,9 @@ impl Snapshot {
         let (commits, checkpoint) = (inner.commits.iter().cloned().chain(news), inner.checkpoint.clone());
         let mut extended = Self::assemble(&inner.store, segment, checkpoint, commits.collect(), state);
         if let Some(made) = Arc::get_mut(&mut extended.inner) {
+            if Arc::ptr_eq(&made.state, &inner.state) {
+                made.copy = inner.copy.clone();
+            }
             let own = inner.checksum.get().map(|sum| (self.version(), Arc::clone(sum)));
             made.checksum_before = own.or_else(|| inner.checksum_before.clone());
         }
@@ -444,6 +457,12 @@ impl Snapshot {
     pub(crate) fn checkpoint_bytes(&self) -> u64 {
         let files = self.inner.segment.checkpoint.iter().flat_map(|c| &c.files);
         files.map(|n| n.size_bytes).fold(0, u64::saturating_add)
+    }
+
+    /// The same with them.
+    pub(crate) fn whole_checkpoint_bytes(&self) -> u64 {
+        let sidecars = self.replay_bytes().saturating_sub(self.log_bytes());
+        sidecars.saturating_add(self.checkpoint_bytes())
     }
 
     /// Bytes of the log's files that it was made from, but for sidecars.
@@ -620,6 +639,11 @@ impl Snapshot {
     /// The checkpoint that this version starts from.
     pub(crate) fn checkpoint_reader(&self) -> Option<&CheckpointReader> {
         self.inner.checkpoint.as_deref()
+    }
+
+    /// What became of its copy.
+    pub(crate) fn copy(&self) -> &CheckpointCopy {
+        &self.inner.copy
     }
 
     /// Keeps what was summed up of this very version, for the commit that follows it.

@@ -47,6 +47,13 @@ impl ObjectInfo {
         }
     }
 
+    /// What tells it from whatever had or gets its name. `None` without a tag, since size and time are the same for a table
+    /// that is made anew in one second, and for a weak one, which stands for more than one content.
+    pub fn strong_tag(&self) -> Option<&str> {
+        let tag = self.etag.as_deref();
+        tag.filter(|tag| !tag.is_empty() && !tag.starts_with("W/"))
+    }
+
     /// Fails with `ObjectNotFound` unless it is what is there now.
     pub fn expect(&self, now: &ObjectInfo) -> Result<()> {
         match self.is_same(now) {

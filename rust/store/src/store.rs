@@ -83,6 +83,28 @@ impl Store {
         })))
     }
 
+    /// Where files that are made of this table's are kept in the cache, for whoever can do without them: each whole or not at
+    /// all, read by `head` and `read_part`. `None` where the options don't ask for that, and for a file of about this size
+    /// that the cache has no room for.
+    ///
+    /// `InvalidArgument` for a setting of the cache that can't be understood.
+    pub fn made_files(&self, size_bytes: u64) -> Result<Option<Store>> {
+        let made = cache::of_made(self.location(), self.options(), size_bytes);
+        let Some(backend) = made.map_err(|e| e.with_table(self.location().as_str()))? else {
+            return Ok(None);
+        };
+        // There is nothing that a forked child may not share.
+        let shared = Arc::clone(&backend);
+        Ok(Some(Store(Arc::new(Inner {
+            location: self.location().clone(),
+            options: self.options().clone(),
+            opener: Arc::new(move |_: &Location, _: &Options| Ok(Arc::clone(&shared))),
+            pid: process::id(),
+            backend,
+            after_fork: Mutex::new(None),
+        }))))
+    }
+
     /// The same store for a rehearsal: it reads as this one does, and keeps nothing of what it is given to write. Writes and
     /// deletions succeed, `put_if_absent` doesn't; shares the connections.
     pub fn unwritten(&self) -> Result<Store> {

@@ -47,13 +47,9 @@ struct Tagged {
 }
 
 impl Tagged {
-    /// `None` without such a tag: size and time are the same for a table that is made anew in one second. A weak tag
-    /// stands for more than one content.
+    /// `None` without such a tag.
     fn of(info: &ObjectInfo) -> Option<Self> {
-        let tag = info
-            .etag
-            .as_deref()
-            .filter(|tag| !tag.is_empty() && !tag.starts_with("W/"))?;
+        let tag = info.strong_tag()?;
         (info.size_bytes > 0).then(|| Tagged {
             key: info.key.clone(),
             tag: tag.to_owned(),
@@ -71,15 +67,8 @@ impl Of {
 
     /// Fills in what is there; the blocks that are missing.
     fn take(&self, of: &Tagged, ranges: &[Range<u64>], wanted: &mut [Wanted]) -> Vec<u64> {
-        let mut missing = Vec::new();
-        for block in blocks::needed(ranges) {
-            let span = blocks::span(block, of.size_bytes);
-            match self.shelf.get(&self.name(of, block), span.end - span.start) {
-                Some(bytes) => wanted.iter_mut().for_each(|w| w.take_from(span.start, &bytes)),
-                None => missing.push(block),
-            }
-        }
-        missing
+        let name = |block| self.name(of, block);
+        taken(&self.shelf, of.size_bytes, name, ranges, wanted)
     }
 
     /// Keeps the blocks of a run.
@@ -256,6 +245,25 @@ impl Backend for Cached {
     fn behind(&self) -> Option<Arc<dyn Backend>> {
         Some(Arc::clone(&self.inner))
     }
+}
+
+/// Fills in what a shelf has of a file of this size, whose blocks have these names; the blocks that are missing.
+pub(super) fn taken(
+    shelf: &Shelf,
+    size_bytes: u64,
+    name: impl Fn(u64) -> Name,
+    ranges: &[Range<u64>],
+    wanted: &mut [Wanted],
+) -> Vec<u64> {
+    let mut missing = Vec::new();
+    for block in blocks::needed(ranges) {
+        let span = blocks::span(block, size_bytes);
+        match shelf.get(&name(block), span.end - span.start) {
+            Some(bytes) => wanted.iter_mut().for_each(|w| w.take_from(span.start, &bytes)),
+            None => missing.push(block),
+        }
+    }
+    missing
 }
 
 fn no_part() -> Error {

@@ -8,10 +8,11 @@ use deltaplane_error::{Error, Result};
 use crate::options::{Options, bytes, flag};
 
 /// The option names of this file; each has a variable `DELTAPLANE_` before it in capitals.
-pub(crate) const KEYS: &[&str] = &[DIR, BYTES, DATA];
+pub(crate) const KEYS: &[&str] = &[DIR, BYTES, DATA, CHECKPOINTS];
 const DIR: &str = "cache_dir";
 const BYTES: &str = "cache_bytes";
 const DATA: &str = "cache_data";
+const CHECKPOINTS: &str = "cache_checkpoints";
 
 /// Enough for the logs of most tables, little enough not to be missed on a disk.
 const DEFAULT_BYTES: u64 = 1 << 30;
@@ -26,6 +27,8 @@ pub(super) struct Settings {
     pub(super) bytes: u64,
     /// Whether data files are kept too.
     pub(super) data: bool,
+    /// Whether files may be made of a checkpoint's, to stand in for it.
+    pub(super) checkpoints: bool,
 }
 
 /// The directory of the cache that the environment asks for, if any: the variable `DELTAPLANE_CACHE_DIR`, made absolute.
@@ -40,9 +43,15 @@ pub(super) fn of(options: &Options, environment: &dyn Fn(&str) -> Option<String>
         None => environment(&variable(key)).map(|value| (variable(key), value)),
     };
     let bytes = setting(BYTES).map_or(Ok(DEFAULT_BYTES), |(name, value)| size(&name, &value))?;
-    let data = setting(DATA).map_or(Ok(false), |(name, value)| flag(&name, &value))?;
+    let is_on = |key| setting(key).map_or(Ok(false), |(name, value)| flag(&name, &value));
+    let (data, checkpoints) = (is_on(DATA)?, is_on(CHECKPOINTS)?);
     let dir = setting(DIR).and_then(|(_, value)| dir(&value));
-    Ok(dir.map(|dir| Settings { dir, bytes, data }))
+    Ok(dir.map(|dir| Settings {
+        dir,
+        bytes,
+        data,
+        checkpoints,
+    }))
 }
 
 /// The same options with no cache.
@@ -100,6 +109,7 @@ mod tests {
             dir: "/c".into(),
             bytes: DEFAULT_BYTES,
             data: false,
+            checkpoints: false,
         };
         assert_eq!(found, expected);
     }
@@ -110,6 +120,7 @@ mod tests {
             ("DELTAPLANE_CACHE_DIR", "/c"),
             ("DELTAPLANE_CACHE_BYTES", "nonsense"),
             ("DELTAPLANE_CACHE_DATA", "on"),
+            ("DELTAPLANE_CACHE_CHECKPOINTS", "true"),
         ];
         let found = asked(&[("cache_dir", "/d"), ("cache_bytes", "5 MB")], &environment)
             .unwrap()
@@ -118,6 +129,7 @@ mod tests {
             dir: "/d".into(),
             bytes: 5_000_000,
             data: true,
+            checkpoints: true,
         };
         assert_eq!(found, expected);
         assert!(found.dir.is_absolute());
@@ -132,6 +144,7 @@ mod tests {
             ("cache_bytes", "1"),
             ("cache_bytes", "99999999999TiB"),
             ("cache_data", "maybe"),
+            ("cache_checkpoints", "maybe"),
         ] {
             let e = asked(&[(key, value)], &[]).unwrap_err();
             assert!(e.to_string().contains(key), "{e}");

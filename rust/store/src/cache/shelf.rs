@@ -120,6 +120,11 @@ impl Shelf {
         }
     }
 
+    /// Takes an entry out, if it is there.
+    pub(super) fn forget(&self, name: &Name) {
+        self.remove(&walk::file(&self.ours, name.id()));
+    }
+
     fn remove(&self, path: &Path) {
         if let Err(e) = walk::remove(path) {
             tracing::debug!(path = %path.display(), error = %e, "a cache entry couldn't be removed");
