@@ -76,7 +76,7 @@ fn refusal(m: &Mismatch) -> Error {
             "column `{column}` is of type {expected} in the table, the data has {found}, and no cast between them keeps every value: cast the data first, or give schema_mode=\"overwrite\" with mode=\"overwrite\" to change the table's type"
         ),
         Mismatch::Extra { column } => format!(
-            "the data has a column `{column}` that the table doesn't have: drop it, or give schema_mode=\"merge\" to add it to the table"
+            "the data has a column `{column}` that the table doesn't have: drop it, or have it added to the table by schema_mode=\"merge\", in a merge by merge_schema=True"
         ),
         Mismatch::Ambiguous { column } => {
             format!("the data has more than one column named `{column}` when case is ignored: rename or drop one")

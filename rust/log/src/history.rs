@@ -1,5 +1,6 @@
 //! Commit times and provenance: history, and which version a time means (P081–P086).
 
+use chrono::{DateTime, SecondsFormat};
 use deltaplane_error::{Error, OtherCommit, Result};
 use deltaplane_protocol::actions::{Action, CommitInfo};
 use deltaplane_protocol::features::in_commit_timestamp;
@@ -165,14 +166,21 @@ pub(crate) async fn version_at(store: &Store, timestamp_ms: i64) -> Result<u64> 
     };
     debug!(timestamp_ms, version = found, "resolved a time");
     found.ok_or_else(|| {
-        let since = by_file
-            .first()
-            .map(|(_, t)| format!(", committed at {t} ms since the epoch"));
+        let since = by_file.first().map(|(_, t)| format!(", committed at {}", moment(*t)));
         Error::version_not_found(format!(
-            "no version is as old as {timestamp_ms} ms: the earliest one that can be rebuilt is {first}{}",
+            "no version is as old as {}: the earliest one that can be rebuilt is {first}{}",
+            moment(timestamp_ms),
             since.unwrap_or_default()
         ))
     })
+}
+
+/// A time for people.
+fn moment(ms: i64) -> String {
+    match DateTime::from_timestamp_millis(ms) {
+        Some(at) => at.to_rfc3339_opts(SecondsFormat::Millis, true),
+        None => format!("{ms} ms since the epoch"),
+    }
 }
 
 /// The newest of these commits that is no younger by its own time, which only grows: few are read (P082).

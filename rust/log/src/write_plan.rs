@@ -701,9 +701,21 @@ fn check_inside(adds: &[Add], pruner: &Pruner, sql: &str) -> Result<()> {
     match adds.iter().zip(keep.values()).find(|(_, inside)| !inside) {
         None => Ok(()),
         Some((a, _)) => Err(Error::invalid_argument(format!(
-            "the data has rows that `{sql}` doesn't select, in the partition {:?}: nothing was committed; filter the data, or widen the predicate",
-            a.partition_values
+            "the data has rows that `{sql}` doesn't select{}: nothing was committed; filter the data, or widen the predicate",
+            partition_said(a)
         ))),
+    }
+}
+
+/// Where a file lies, as an error says it.
+fn partition_said(add: &Add) -> String {
+    let values = add.partition_values.iter().map(|(column, value)| match value {
+        Some(value) => format!("{column} = '{value}'"),
+        None => format!("{column} is null"),
+    });
+    match values.collect::<Vec<_>>() {
+        none if none.is_empty() => String::new(),
+        all => format!(", where {}", all.join(" and ")),
     }
 }
 

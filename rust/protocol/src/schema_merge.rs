@@ -33,7 +33,7 @@ fn check_missing(table: &StructType, data: &StructType, path: &str) -> Result<()
 fn unknown(table: &StructType, path: &str) -> Error {
     let names: Vec<&str> = table.fields().iter().take(20).map(|f| f.name.as_str()).collect();
     Error::schema_mismatch(format!(
-        "the data has the column `{path}`, which the table doesn't have (it has {}): drop or rename it, or use schema_mode=\"merge\" to add it to the table",
+        "the data has the column `{path}`, which the table doesn't have (it has {}): drop or rename it, or have it added to the table by schema_mode=\"merge\", in a merge by merge_schema=True",
         names.join(", ")
     ))
 }
