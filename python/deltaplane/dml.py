@@ -208,7 +208,8 @@ class RowCommands:
         memory in proportion to the source and to the rows that change, and go to disk beyond `memory_limit`.
 
         Args:
-            source: anything with `__arrow_c_stream__` or `__arrow_c_array__`, read once; another table is one, too.
+            source: anything with `__arrow_c_stream__` or `__arrow_c_array__`; another table is one, too. Read once each time
+                the merge is executed, which a stream can be only once.
             predicate: which rows match, as Spark SQL over the columns of both.
             source_alias, target_alias: names for them in expressions.
             merge_schema: whether columns of the source that the table lacks are added to it where a clause uses them.
@@ -241,10 +242,12 @@ class RowCommands:
             )
         if memory_limit is not None and max_spill_size is not None:
             raise InvalidArgumentError("memory_limit and max_spill_size are two names for one limit: give one")
-        from deltaplane.arrow_io import as_reader
+        from deltaplane.commands.merge_clauses import expression
+        from deltaplane.commands.merge_source import MergeSource
         from deltaplane.merging import MERGE_METRICS, TableMerger
 
-        rows = as_reader(source)
+        expression(predicate, "the merge's predicate")
+        rows = MergeSource(source)
         settings = (writer_properties, commit_properties, post_commithook_properties)
 
         def run(clauses: Sequence[Clause], dry_run: bool, of_itself: bool) -> dict[str, Any] | DryRun:
@@ -253,7 +256,7 @@ class RowCommands:
             from deltaplane.engine.local import Memory
 
             what = Merge(
-                source=rows,
+                source=rows.reader(),
                 predicate=predicate,
                 clauses=clauses,
                 source_alias=source_alias,
@@ -347,7 +350,7 @@ class RowCommands:
         """Shows the version that a command made; its metrics under deltalake's names, `always` also where none is."""
         if not isinstance(metrics, dict):
             return metrics
-        if metrics:
+        if "version" in metrics:
             self._snapshot = self._snapshot.update()
             if self._snapshot.auto_compacts:
                 from deltaplane.commands.optimize import after_commit

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
-from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
+from deltaplane.commands.merge_clauses import Action, Clause, Kind, check, expression
 from deltaplane.dry_run import DryRun
 
 __all__ = ["MERGE_METRICS", "TableMerger"]
@@ -129,5 +129,11 @@ class TableMerger:
         values: Mapping[str, str] | None = None,
         except_cols: Sequence[str] | None = None,
     ) -> TableMerger:
-        self._clauses.append(Clause(kind, action, predicate, values, tuple(except_cols or ())))
+        if predicate is not None:
+            expression(predicate, "a clause's predicate")
+        for column, value in (values or {}).items():
+            expression(value, f"the new value of `{column}`")
+        # One name is no sequence of letters.
+        excepted = (except_cols,) if isinstance(except_cols, str) else tuple(except_cols or ())
+        self._clauses.append(Clause(kind, action, predicate, values, excepted))
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -163,6 +164,33 @@ def test_what_columns_dont_take_is_refused(tmp_path: Path) -> None:
     assert table.to_pyarrow_table().to_pylist() == [{"x": 2, "d": datetime.date(2024, 1, 31), "s": "1"}]
     table.update(new_values={"x": None, "s": 5})
     assert table.to_pyarrow_table(columns=["x", "s"]).to_pylist() == [{"x": None, "s": "5"}]
+
+
+def test_values_become_texts_and_decimals_as_spark_has_them(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    columns = {"v": pa.array(["a"]), "d": pa.array([None], pa.decimal128(8, 2))}
+    write_deltalake(path, pa.table(columns))
+    table = DeltaTable(path)
+    moment = datetime.datetime(2020, 1, 1, 12)
+    for value, text in (
+        (1.0, "1.0"),
+        (1e8, "1.0E8"),
+        (1e20, "1.0E20"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        (moment, "2020-01-01 12:00:00"),
+        (moment.replace(tzinfo=datetime.UTC), "2020-01-01 12:00:00"),
+        (datetime.date(2020, 1, 1), "2020-01-01"),
+        (True, "true"),
+        (decimal.Decimal("0.50"), "0.50"),
+        ("1.00", "1.00"),
+    ):
+        table.update(new_values={"v": value})
+        assert table.to_pyarrow_table()["v"].to_pylist() == [text]
+    table.update(new_values={"d": 5})
+    assert table.to_pyarrow_table()["d"].to_pylist() == [decimal.Decimal("5.00")]
+    with pytest.raises(SchemaMismatchError, match="10000000"):
+        table.update(new_values={"d": 10_000_000})
 
 
 def test_append_only_and_taken_names(tmp_path: Path) -> None:

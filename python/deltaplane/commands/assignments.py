@@ -136,6 +136,11 @@ class Assignments:
 
         if not updates and not new_values:
             raise InvalidArgumentError("nothing is assigned: give updates or new_values")
+        for name, sql in updates.items():
+            if not isinstance(sql, str):
+                raise InvalidArgumentError(
+                    f"`{name}` is given {sql!r} by updates, which takes Spark SQL as a text: give values by new_values"
+                )
         arrow = pa.schema(_native.schema_to_arrow(schema_json))
         self._assigned = AssignedColumns(json.loads(schema_json)["fields"])
         targets = [self._assigned.add(name, i) for i, name in enumerate([*updates, *new_values])]
@@ -213,10 +218,21 @@ def _constant(name: str, value: Any, schema: pa.Schema, path: list[str]) -> pa.S
             return pa.scalar(value, of.type)
         if not stores(given, to):
             raise TypeError(f"it is of type {given}")
+        if given != to and (to.name == "string" or (given.integral and to.name == "decimal")):
+            return _as_spark(plain, to)
         # Unlike `scalar`, a cast doesn't cut values off.
         return plain.cast(of.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+    except (InvalidArgumentError, pa.ArrowException, TypeError, ValueError, OverflowError) as e:
         raise SchemaMismatchError(f"the column `{name}` of type {of.type} doesn't take the value {value!r}: {e}") from e
+
+
+def _as_spark(value: pa.Scalar, to: SparkType) -> pa.Scalar:
+    """A value as Spark writes it as text, or takes it as a decimal."""
+    import pyarrow as pa
+
+    one = pa.record_batch([pa.repeat(value, 1)], ["v"])
+    (found,) = compile_expressions([f"CAST(v AS {to})"], _native.schema_from_arrow(one.schema)).evaluate(one)
+    return found[0]
 
 
 def _spark_type(of: pa.DataType) -> SparkType | None:

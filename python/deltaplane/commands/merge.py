@@ -198,6 +198,7 @@ class _Run:
             with job.phase("insert"):
                 inserted = sum(self._insert(n, changed) for n in range(len(self._inserts)))
         if not changed and not inserted:
+            job.unchanged["numSourceRows"] = sources
             return None
         return job.commit(merge_metrics(job.finish(), rows, sources, inserted))
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from deltaplane.exceptions import InvalidArgumentError
 
-__all__ = ["Action", "Clause", "Kind", "check", "said", "several_matches"]
+__all__ = ["Action", "Clause", "Kind", "check", "expression", "said", "several_matches"]
 
 # `source` are all rows of the source, matched or not.
 Kind = Literal["matched", "not_matched", "not_matched_by_source", "source"]
@@ -35,6 +35,19 @@ class Clause:
     def takes_all(self) -> bool:
         """Whether its values are `*`."""
         return self.action != "delete" and self.values is None
+
+
+def expression(given: object, what: str) -> str:
+    """Spark SQL as the user gives it.
+
+    Raises:
+        InvalidArgumentError: it isn't a text; says what it was to be.
+    """
+    if not isinstance(given, str):
+        raise InvalidArgumentError(
+            f"{what} is {given!r}, and not Spark SQL as a text: write a number as '5', a text as \"'text'\", a missing value as 'null'"
+        )
+    return given
 
 
 def check(clauses: Sequence[Clause]) -> None:

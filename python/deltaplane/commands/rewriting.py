@@ -117,6 +117,8 @@ class Rewriting:
         self._target, self._operation, self._dry_run = target, operation, settings.dry_run
         self._files_read = self._bytes_read = 0
         self.skipped = self.native.skip is not None
+        # What is told of a command that commits nothing.
+        self.unchanged: dict[str, int] = {}
         self._committing = False
         self._began = self._scanned = time.monotonic()
 
@@ -206,7 +208,7 @@ class Rewriting:
         version = self._target.snapshot.version
         if self._told is None:
             before, skipped = Protocol.of(protocols["before"]), "txn" if self.skipped else None
-            told = DryRun(self._operation.name, version, before, before, skipped=skipped)
+            told = DryRun(self._operation.name, version, before, before, skipped=skipped, rows=self.unchanged)
         else:
             told = DryRun.of(self._told, version, protocols, self._operation.condition)
         return replace(told, files_read=self._files_read, bytes_read=self._bytes_read)
@@ -268,4 +270,4 @@ def _ran(
         except BaseException as failure:
             job.take_back(failure)
             raise
-    return job, {} if done is None else done
+    return job, job.unchanged if done is None else done

@@ -70,16 +70,19 @@ class JoinedBinder(Binder):
             InvalidArgumentError: no such column, or one on both sides.
         """
         first, *rest = node.parts
+        name = ".".join(node.parts)
         if rest:
-            for side in self._sides:
-                if side.alias is not None and side.alias.lower() == first.lower():
-                    number = side.number(rest[0])
-                    if number is not None:
-                        return side, number, rest[1:]
+            called = [side for side in self._sides if side.alias is not None and side.alias.lower() == first.lower()]
+            there = [(side, n) for side in called if (n := side.number(rest[0])) is not None]
+            if len(there) > 1:
+                raise InvalidArgumentError(
+                    f"`{name}` could be a column of either table, which are both called `{first}`: give one of them another alias"
+                )
+            if there:
+                return *there[0], rest[1:]
         found = [(side, n) for side in self._sides if (n := side.number(first)) is not None]
         if len(found) == 1:
             return *found[0], rest
-        name = ".".join(node.parts)
         if found:
             raise InvalidArgumentError(f"`{name}` is a column of both tables: put an alias before it")
         raise InvalidArgumentError(f"no column is called `{name}`: {' and '.join(map(_known, self._sides))}")

@@ -168,7 +168,7 @@ class Check:
         """
         (met,) = self.program.evaluate(batch)
         # A null doesn't meet it.
-        return batch.filter(met)
+        return _chosen(batch, met)
 
     def broken(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that break it.
@@ -182,7 +182,7 @@ class Check:
             (met,) = self.program.evaluate(batch)
         except InvalidArgumentError as e:
             raise ConstraintViolationError(f"the condition `{self.sql}` can't be computed for a row: {e}") from e
-        return batch.filter(pc.invert(pc.fill_null(met, False)))
+        return _chosen(batch, pc.invert(pc.fill_null(met, False)))
 
     def shown(self, row: pa.RecordBatch) -> str:
         """The values of the condition's columns in a row, a line for each."""
@@ -193,6 +193,22 @@ class Check:
             value = None if at is None else row.column(at)[0].as_py()
             lines.append(f"\n - {column} : {'null' if value is None else value}")
         return "".join(lines)
+
+
+def _chosen(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
+    """The rows of a batch for which the mask is true."""
+    import pyarrow as pa
+
+    rows = mask.true_count
+    if rows in (0, batch.num_rows):
+        return batch.slice(0, rows)
+    try:
+        return batch.filter(mask)
+    except pa.ArrowNotImplementedError:
+        # Views and runs aren't among the types that it filters. Slices of them can be put together.
+        wanted = mask.to_pylist()
+        slices = [batch.slice(at, 1) for at, is_wanted in enumerate(wanted) if is_wanted]
+        return pa.concat_batches(slices)
 
 
 def compile_boolean(sql: str, schema: SchemaLike | str, *, zone: str = "UTC", now_us: int | None = None) -> Check:

@@ -158,6 +158,7 @@ class _Run:
         finally:
             pairs.unpersist()
         if not counts and not inserted:
+            job.unchanged["numSourceRows"] = self._sources
             return None
         rows = changed_rows(self._changing, counts)
         return job.commit(merge_metrics(job.finish(), rows, self._sources, inserted))

@@ -1,0 +1,60 @@
+"""Arrays as DuckDB can be given them: views of lists and runs of values laid out in Arrow's older way.
+
+pyarrow's own cast of a view of lists gives an array that isn't one, with which DuckDB reads memory that isn't its own.
+Called by `duck`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["plain"]
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """The same values; an array without such parts is given back as it is.
+
+    >>> import pyarrow as pa
+    >>> views = pa.array([[1], None, [2, 3]], pa.list_view(pa.int64()))
+    >>> str(plain(views).type), plain(views.slice(1)).to_pylist()
+    ('large_list<item: int64>', [None, [2, 3]])
+    """
+    import pyarrow as pa
+
+    of = values.type
+    if not _has_views(of):
+        return values
+    if pa.types.is_run_end_encoded(of):
+        import pyarrow.compute as pc
+
+        return plain(pc.run_end_decode(values))
+    if pa.types.is_struct(of):
+        parts = [plain(values.field(i)) for i in range(of.num_fields)]
+        fields = [pa.field(f.name, p.type) for f, p in zip(of, parts, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
+    if pa.types.is_map(of):
+        # As a list of its entries it loses what lies behind a null or before its first row.
+        entries = values.view(pa.list_(pa.struct([of.key_field, of.item_field])))
+        keys, items = (plain(part) for part in entries.flatten().flatten())
+        return pa.MapArray.from_arrays(_offsets(entries).cast(pa.int32()), keys, items, mask=values.is_null())
+    return pa.LargeListArray.from_arrays(_offsets(values), plain(values.flatten()), mask=values.is_null())
+
+
+def _has_views(of: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    is_one = pa.types.is_list_view(of) or pa.types.is_large_list_view(of) or pa.types.is_run_end_encoded(of)
+    inner = (of.key_type, of.item_type) if pa.types.is_map(of) else (of.field(i).type for i in range(of.num_fields))
+    return is_one or (not pa.types.is_dictionary(of) and any(map(_has_views, inner)))
+
+
+def _offsets(lists: pa.Array) -> pa.Array:
+    """Where each list begins among the values of all, and the last one ends."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())
+    return pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
