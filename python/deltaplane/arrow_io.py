@@ -5,12 +5,15 @@ Knows no table. Called by `deltaplane.write` and `deltaplane.table`.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import DeltaError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +28,9 @@ _ACCEPTED = (
     "pass anything with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow Table, RecordBatch or RecordBatchReader, "
     "a Polars or pandas DataFrame, a DuckDB relation), or an iterable of record batches"
 )
+# What Arrow puts before and behind an error's own words where a stream carries its text alone.
+_KINDS = re.compile(r"(?:(?:C Data interface error|Invalid|IOError|Unknown error): )+")
+_TRACE = re.compile(r"\.? Detail: Python exception:.*", re.DOTALL)
 
 
 def as_reader(data: Any) -> pa.RecordBatchReader:
@@ -34,6 +40,8 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
 
     Raises:
         TypeError: not Arrow data; says how to make it so.
+        InvalidArgumentError: the data raised something while it was read, which is the cause; also from the reader, which
+            lets what this package raises out as it is.
 
     >>> import pyarrow as pa
     >>> as_reader([pa.record_batch({"x": [1]}), pa.record_batch({"x": [2]})]).read_all()["x"].to_pylist()
@@ -41,13 +49,27 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
     """
     import pyarrow as pa
 
+    rows = _reader(data)
+    if isinstance(data, (list, tuple)) or not reads_again(data):
+        rows = pa.RecordBatchReader.from_batches(rows.schema, map(partial(_alike, schema=rows.schema), _read(rows)))
+    return rows
+
+
+def _reader(data: Any) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
     if isinstance(data, pa.RecordBatchReader):
         return data
+    if isinstance(data, Scan) or _is_from("deltaplane.table", "DeltaTable", data):
+        # Their stream in C would carry only the text of an error.
+        own: pa.RecordBatchReader = data.to_reader()
+        return own
     if _is_from("pandas", "DataFrame", data):
         named = any(name is not None for name in data.index.names)
         return pa.Table.from_pandas(data, preserve_index=named).to_reader()
     if _is_from("polars", "LazyFrame", data):
-        data = data.collect()
+        with _reading():
+            data = data.collect()
     if hasattr(data, "__arrow_c_stream__"):
         try:
             return pa.RecordBatchReader.from_stream(data)
@@ -57,7 +79,7 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
         batch = _batch(data)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
-        return _reader_of_batches(iter(data))
+        return _reader_of_batches(_read(data))
     raise TypeError(f"can't write a {_name(data)}: {_ACCEPTED}{_hint(data)}")
 
 
@@ -71,6 +93,46 @@ def _reader_of_batches(batches: Iterator[Any]) -> pa.RecordBatchReader:
         raise TypeError(f"can't write an iterable of {_name(first)}: {_ACCEPTED}{_hint([first])}")
     head = _batch(first)
     return pa.RecordBatchReader.from_batches(head.schema, chain([head], map(_batch, batches)))
+
+
+def _read(batches: Iterable[Any]) -> Iterator[Any]:
+    with _reading():
+        yield from batches
+
+
+def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch that has the source's columns: a stream in C would take another one's values for these."""
+    if batch.schema.names != schema.names or batch.schema.types != schema.types:
+        raise InvalidArgumentError(
+            f"the source's rows can't be read: a batch has the columns ({_columns(batch.schema)}), the source "
+            f"({_columns(schema)}): cast it"
+        )
+    return batch
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name}: {f.type}" for f in schema)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Says of what went wrong that it was in the user's data."""
+    try:
+        yield
+    except DeltaError:
+        raise
+    except Exception as e:
+        raise InvalidArgumentError(f"the source's rows can't be read: {_words(e)}") from e
+
+
+def _words(e: Exception) -> str:
+    """An error's own words, and its name where they came with it."""
+    import pyarrow as pa
+
+    text = " ".join(_TRACE.sub("", str(e)).split())
+    if isinstance(e, pa.ArrowException):
+        return _KINDS.sub("", text, count=1) or type(e).__name__
+    return f"{text} ({type(e).__name__})" if text else type(e).__name__
 
 
 def _batch(data: Any) -> pa.RecordBatch:
@@ -98,7 +160,7 @@ def reads_again(data: Any) -> bool:
     """
     import pyarrow as pa
 
-    if isinstance(data, (pa.Table, pa.RecordBatch, list, tuple)):
+    if isinstance(data, (pa.Table, pa.RecordBatch, Scan, list, tuple)):
         return True
     return _is_from("pandas", "DataFrame", data) or _is_from("polars", "DataFrame", data)
 
@@ -139,14 +201,15 @@ class KeptErrors:
         try:
             yield from self._batches
         except DeltaError as e:
-            e.table = self._location
+            # One of another table's, which was the source, names that one.
+            e.table = e.table or self._location
             self._error = e
             raise
 
     def raise_error(self) -> None:
         """Raises the error that ended the stream, if one did."""
         if self._error is not None:
-            raise self._error from None
+            raise self._error from self._error.__cause__
 
 
 class Scan:

@@ -134,7 +134,7 @@ def _with(batch: pa.RecordBatch, columns: Sequence[str], program: Program) -> pa
 
 
 class RuledRows:
-    """A stream of rows with the rules applied; without rules it is the data's own.
+    """A stream of rows with the rules applied; without rules they are the data's own.
 
     An Arrow stream carries only the text of an error: after a failure `raise_error` raises what happened. `zone` and
     `now_us` are those of the session that writes.
@@ -145,19 +145,17 @@ class RuledRows:
     ) -> None:
         import pyarrow as pa
 
-        self._kept = KeptErrors((), location)
-        rules = RowRules.of_spec(spec, data.schema.names)
-        if not rules:
-            self.reader = data
-            return
-        try:
-            ruled = BatchRules(rules, zone=zone, now_us=now_us)
-        except DeltaError as e:
-            e.table = location
-            raise
-        empty = ruled(pa.RecordBatch.from_pylist([], schema=data.schema))
-        self._kept = KeptErrors(_ruled(data, ruled), location)
-        self.reader = pa.RecordBatchReader.from_batches(empty.schema, iter(self._kept))
+        rules, schema, rows = RowRules.of_spec(spec, data.schema.names), data.schema, iter(data)
+        if rules:
+            try:
+                ruled = BatchRules(rules, zone=zone, now_us=now_us)
+            except DeltaError as e:
+                e.table = location
+                raise
+            schema = ruled(pa.RecordBatch.from_pylist([], schema=schema)).schema
+            rows = _ruled(data, ruled)
+        self._kept = KeptErrors(rows, location)
+        self.reader = pa.RecordBatchReader.from_batches(schema, iter(self._kept))
 
     def raise_error(self) -> None:
         """Raises the error that ended the stream, if one did."""

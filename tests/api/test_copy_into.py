@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import datetime
+import gzip
 import json
 import threading
 from collections import Counter
@@ -179,6 +182,157 @@ def test_csv(table: DeltaTable, files: Path, name: str, expected: list[Any]) -> 
     (files / "empty.csv").write_text("")
     assert copy_into(table, files, "csv", format_options=options).num_loaded_files == 2
     assert [tuple(row.values()) for row in table.to_pyarrow_table().to_pylist()] == expected
+
+
+# What Spark makes of each, but for the doubled quote.
+BACKSLASHES = {
+    r"C:\temp\new": r"C:\temp\new",
+    r'"C:\temp\new"': r"C:\temp\new",
+    r'"a\"b"': 'a"b',
+    r'"a\\b"': r"a\b",
+    r"a\\b": r"a\\b",
+    r"a\"b": r"a\"b",
+    r'"\\\"z"': r"\"z",
+    r'"\\"': "\\",
+    r'"a""b"': 'a"b',
+    '"a" ': "a",
+}
+
+
+@pytest.mark.parametrize("block", ["", " " * (1 << 20)])
+def test_a_backslash_escapes_between_quotes_alone(table: DeltaTable, files: Path, block: str) -> None:
+    # The second time what is looked at stands around the end of a block.
+    rows = [f"{number},{text}\n" for number, text in enumerate(BACKSLASHES)]
+    filled = f"-1,{block[: -sum(map(len, rows)) // 2]}\n"
+    (files / "a.csv").write_text(filled + "".join(rows))
+    copy_into(table, files, "csv")
+    found = {row["x"]: row["s"] for row in table.to_pyarrow_table().to_pylist()}
+    assert [found[number] for number in range(len(rows))] == list(BACKSLASHES.values())
+
+
+def test_another_escape(table: DeltaTable, files: Path) -> None:
+    (files / "a.csv").write_text("\ufeff'x','s'\n1,'it^'s ^^ \\'\n", encoding="utf-8")
+    copy_into(table, files, "csv", format_options={"header": "true", "quote": "'", "escape": "^"})
+    assert table.to_pyarrow_table().to_pylist() == [{"x": 1, "s": "it's ^ \\"}]
+
+
+@pytest.mark.parametrize("text", ['1,"C:\\temp\\"\n2,"x"\n', '1,"a"b\n', '1,"a\n2,b\n'])
+def test_quotes_that_leave_a_guess_are_refused(table: DeltaTable, files: Path, text: str) -> None:
+    (files / "a.csv").write_text(text)
+    with pytest.raises(SchemaMismatchError, match=r"quote.*`a\.csv`"):
+        copy_into(table, files, "csv")
+    assert held(table) == Counter()
+
+
+@pytest.mark.parametrize("rows", [3, 300_000])
+def test_quoted_lines_in_files_of_any_size(table: DeltaTable, files: Path, rows: int) -> None:
+    (files / "a.csv").write_text("".join(f'{number},"a\nb"\n' for number in range(rows)))
+    assert copy_into(table, files, "csv").num_inserted_rows == rows
+    assert set(table.to_pyarrow_table()["s"].to_pylist()) == {"a\nb"}
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
+}
+
+
+@pytest.mark.parametrize("end", PACKED)
+def test_compressed_files(table: DeltaTable, files: Path, end: str) -> None:
+    packed = PACKED[end]
+    (files / f"a.csv.{end}").write_bytes(packed(b'1,"a\\"b"\n') + packed(b"2,c\n"))
+    (files / f"none.csv.{end}").write_bytes(packed(b""))
+    assert copy_into(table, files, "csv").num_inserted_rows == 2
+    (files / f"b.json.{end.upper()}").write_bytes(packed(b'{"x": 3}\n'))
+    (files / f"none.json.{end}").write_bytes(packed(b""))
+    assert copy_into(table, files, "json", pattern="*.json.*").num_loaded_files == 2
+    assert held(table) == Counter([1, 2, 3])
+
+
+def test_what_cannot_be_decompressed(table: DeltaTable, files: Path) -> None:
+    (files / "a.csv.snappy").write_bytes(b"abc")
+    with pytest.raises(UnsupportedFeatureError, match=r"a\.csv\.snappy.*\.gz"):
+        copy_into(table, files, "csv")
+    (files / "a.csv.snappy").rename(files / "cut.csv.gz")
+    (files / "cut.csv.gz").write_bytes(gzip.compress(b"1,a\n" * 100)[:-9])
+    with pytest.raises(SchemaMismatchError, match=r"`cut\.csv\.gz`"):
+        copy_into(table, files, "csv")
+    assert held(table) == Counter()
+
+
+TIMES = pa.schema(
+    [
+        ("d", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("in", pa.struct([("days", pa.list_(pa.date32()))])),
+    ]
+)
+
+
+def test_dates_and_times_as_text(tmp_path: Path, files: Path) -> None:
+    table = DeltaTable.create(str(tmp_path / "times"), TIMES)
+    texts = [
+        "2020-01-01 00:00:00",
+        "2020-01-01",
+        "2020-01-01T02:00:00+02:00",
+        "2020-01-01T00:00:00Z",
+        "2020-01-01 01+01",
+    ]
+    (files / "a.json").write_text(
+        "".join(json.dumps({"d": "2020-01-01", "at": text}) + "\n" for text in texts[:4])
+        + '{"d": null, "in": {"days": ["2020-01-01", null]}}\n{"in": {}}\n{"in": null}\n'
+    )
+    assert copy_into(table, files, "json").num_inserted_rows == 7
+    (files / "b.csv").write_text("D,AT\n" + "".join(f"2020-01-01,{text}\n" for text in texts) + "2020-01-01,\n")
+    assert copy_into(table, files, "csv", pattern="*.csv", format_options={"header": "true"}).num_inserted_rows == 6
+    found = table.to_pyarrow_table()
+    assert Counter(found["d"].to_pylist()) == {datetime.date(2020, 1, 1): 10, None: 3}
+    assert Counter(found["at"].to_pylist()) == {datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc): 9, None: 4}
+    assert {"days": [datetime.date(2020, 1, 1), None]} in found["in"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "column"),
+    [
+        ("a.json", '{"d": "soon"}\n', "d"),
+        ("a.csv", "at\nsoon\n", "at"),
+        ("b.csv", "at\n2020-01-01 10:00:00 CET\n", "at"),
+    ],
+)
+def test_text_that_is_no_time(tmp_path: Path, files: Path, name: str, text: str, column: str) -> None:
+    table = DeltaTable.create(str(tmp_path / "times"), TIMES)
+    (files / name).write_text(text)
+    options = {"header": "true"} if name.endswith(".csv") else {}
+    with pytest.raises(SchemaMismatchError, match=f"the column `{column}`.*`{name}`"):
+        copy_into(table, files, name.rpartition(".")[2], format_options=options)
+
+
+def _parquet(values: pa.Array) -> Callable[[Path], None]:
+    return lambda path: pq.write_table(pa.table({"at" if pa.types.is_timestamp(values.type) else "x": values}), path)
+
+
+@pytest.mark.parametrize(
+    ("file_format", "write", "reason"),
+    [
+        ("csv", lambda path: path.write_text("x,x\n1,2\n"), "one name"),
+        ("csv", lambda path: path.write_text("x\n1\n" + "2\n" * 2_000_000 + "two\n"), "two"),
+        ("parquet", _parquet(pa.array([1.5])), "1.5"),
+        ("parquet", _parquet(pa.array([1], pa.timestamp("ns", "UTC"))), "lose data"),
+    ],
+)
+def test_a_file_that_fails_while_its_rows_are_read(
+    tmp_path: Path, files: Path, file_format: str, write: Callable[[Path], None], reason: str
+) -> None:
+    table = DeltaTable.create(str(tmp_path / "two"), SCHEMA.append(pa.field("at", pa.timestamp("us", "UTC"))))
+    write(files / "wrong")
+    options = {"header": "true"} if file_format == "csv" else {}
+    with pytest.raises(SchemaMismatchError, match=rf"{reason}.*|`wrong`.*{reason}") as raised:
+        copy_into(table, files, file_format, format_options=options)
+    assert raised.value.path == "wrong"
+    assert raised.value.table == table.location
+    assert "Traceback" not in str(raised.value)
+    assert not list(Path(table.location).glob("*.parquet"))
 
 
 def test_json_and_columns_that_are_new(tmp_path: Path, files: Path) -> None:

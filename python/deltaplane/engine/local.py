@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +106,13 @@ class LocalEngine:
             # Each thread holds blocks of its own.
             if limit < _MEMORY_OF_THREADS:
                 config["threads"] = 1
-        self._spill = tempfile.TemporaryDirectory(prefix="deltaplane-", dir=memory.directory)
+        try:
+            self._spill = tempfile.TemporaryDirectory(prefix="deltaplane-", dir=memory.directory)
+        except OSError as e:
+            where = memory.directory or tempfile.gettempdir()
+            raise InvalidArgumentError(
+                f"no directory for rows that memory doesn't hold can be made in {where} ({e.strerror}): name another by temp_directory"
+            ) from e
         config["temp_directory"] = self._spill.name
         self._connection = connect(**config)
         disable_optimizers(self._connection, _UNWANTED)
@@ -138,7 +144,7 @@ class LocalEngine:
         import pyarrow as pa
 
         to = pa.schema([(f"c{i}", zoneless(f.type)) for i, f in enumerate(schema)] or [("c0", pa.int32())])
-        reader = pa.RecordBatchReader.from_batches(to, (_as(batch, to) for batch in self._kept(batches)))
+        reader = pa.RecordBatchReader.from_batches(to, self._kept(_as(batch, to) for batch in batches))
         self._connection.register(name, reader)
 
     def run(self, sql: str) -> None:
@@ -161,18 +167,14 @@ class LocalEngine:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """A small result."""
-        try:
+        with self._explaining():
             found: list[tuple[Any, ...]] = self._connection.execute(sql).fetchall()
-        except Exception as e:
-            raise self._explained(e) from e
         return found
 
     def reader(self, sql: str) -> pa.RecordBatchReader:
         """The rows of a query that can't fail as it is computed; while it runs the engine takes no other one."""
-        try:
+        with self._explaining():
             made: pa.RecordBatchReader = self._connection.sql(sql).to_arrow_reader(_ROWS_AT_ONCE)
-        except Exception as e:
-            raise self._explained(e) from e
         return made
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
@@ -180,12 +182,10 @@ class LocalEngine:
         reader, joined = self.reader(sql), False
         try:
             while True:
-                try:
-                    batch = reader.read_next_batch()
-                except StopIteration:
+                with self._explaining():
+                    batch = next(reader, None)
+                if batch is None:
                     return
-                except Exception as e:
-                    raise self._explained(e) from e
                 if not joined:
                     # Whoever takes the rows needs memory now: what it took to sort and join them is free.
                     self._release()
@@ -211,12 +211,19 @@ class LocalEngine:
             self._failed.append(e)
             raise
 
-    def _explained(self, e: Exception) -> Exception:
-        if self._failed:
-            return self._failed[-1]
-        if "Out of Memory" in str(e):
-            return InvalidArgumentError("the rows to be joined need more than memory_limit, also with disk: raise it")
-        return explained(e)
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Raises what ended a stream that DuckDB read, or DuckDB's own error as the user's."""
+        try:
+            yield
+        except Exception as e:
+            if self._failed:
+                raise self._failed[-1] from self._failed[-1].__cause__
+            if "Out of Memory" in str(e):
+                raise InvalidArgumentError(
+                    "the rows to be joined need more than memory_limit, also with disk: raise it"
+                ) from e
+            raise explained(e) from e
 
 
 def _as(batch: pa.RecordBatch, to: pa.Schema) -> pa.RecordBatch:

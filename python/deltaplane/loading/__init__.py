@@ -1,7 +1,7 @@
 """COPY INTO: files of a directory become rows of a table, each file once.
 
-`loaded` knows which files were loaded, `sources` reads them; this module makes the commit that says both. Called by users
-and by `deltaplane.statements`.
+`loaded` knows which files were loaded, `sources` reads them (by `formats`, `quotes` and `compressed`); this module makes the
+commit that says both. Called by users and by `deltaplane.statements`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from deltaplane.exceptions import (
     ProtocolChangedException,
     UnsupportedFeatureError,
 )
+from deltaplane.loading.formats import FORMATS
 from deltaplane.loading.loaded import APPLICATION, Loaded
-from deltaplane.loading.sources import FORMATS, SourceFiles, SourceRows
+from deltaplane.loading.sources import SourceFiles, SourceRows
 from deltaplane.options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.write import OpenTable, WriteResult, commit_files, write_request, write_rows
@@ -81,11 +82,12 @@ def copy_into(
     Args:
         table_or_uri: an existing table: path, URL or `DeltaTable` (which then shows the new version).
         source: a directory, as path or URL. Names that begin with `_` or `.` are no data.
-        file_format: `parquet`, `csv` or `json` (a document a line).
+        file_format: `parquet`, `csv` or `json` (a document a line); the last two also compressed, as a name's end tells:
+            `.gz`, `.bz2` or `.zst`.
         pattern: which of the files, as a glob over their paths below the source, where `*` is any text.
         files: or these alone, by their paths below the source.
         format_options: for CSV `header` (`true`: columns by name, else by place), `sep` or `delimiter`, `quote`, `escape`,
-            `nullValue`.
+            `nullValue`. The escape (`\\` unless given) stands before a quote or itself within quotes; elsewhere it is text.
         copy_options: `mergeSchema` adds columns that the table lacks, `force` loads files again that were loaded before.
         storage_options: how to reach the table's store.
         source_storage_options: how to reach the source's; the table's unless given.
@@ -97,7 +99,7 @@ def copy_into(
         SchemaMismatchError: a column that the table lacks, or values that it doesn't take; names the file.
         ConstraintViolationError: a row that breaks a rule of the table; nothing was loaded.
         InvalidArgumentError: a wrong call.
-        UnsupportedFeatureError: an option that isn't known, or a table that forgets applications' versions.
+        UnsupportedFeatureError: an option or a compression that isn't known, or a table that forgets applications' versions.
         ConcurrentWriteException: other loads came first in each attempt.
 
     >>> import tempfile, pathlib, pyarrow as pa

@@ -1,6 +1,6 @@
 """The files of a directory as rows of a table: listed, known by keys, read as a stream in the table's types.
 
-Knows a schema and no table. Called by `loading`.
+Knows a schema and no table; `formats` knows what is in a file. Called by `loading`.
 """
 
 from __future__ import annotations
@@ -9,25 +9,28 @@ import fnmatch
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from deltaplane import _native
-from deltaplane.exceptions import FileMissingError, InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
+from deltaplane.exceptions import DeltaError, FileMissingError, SchemaMismatchError
+from deltaplane.loading.compressed import decompressed, is_compressed
+from deltaplane.loading.formats import FORMATS
 from deltaplane.loading.loaded import KEY_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMATS", "SourceFiles", "SourceRows"]
+    from deltaplane.loading.formats import Opened
+
+__all__ = ["SourceFiles", "SourceRows"]
 
 # Schemes under which one store has several names.
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
-_CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "nullvalue")
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ class SourceRows:
 
         self._table = pa.schema(_native.schema_to_arrow(self.schema_json))
         self._own = {f.name.lower(): f for f in self._table}
-        self._open = FORMATS[self.format](self)
+        self._open = FORMATS[self.format](self._table, self.options, self.merges)
         schema = self._schema()
         self.reader = pa.RecordBatchReader.from_batches(schema, self._batches(schema))
 
@@ -153,7 +156,7 @@ class SourceRows:
         seen: dict[str, pa.Field] = {}
         for path in self._filled():
             with self._named(path):
-                for given in self._open(path)[0]:
+                for given in self._opened(path)[0]:
                     name = given.name.lower()
                     own = self._own.get(name)
                     if own is None and not self.merges:
@@ -170,9 +173,22 @@ class SourceRows:
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for path in self._filled():
             with self._named(path):
-                for batch in self._open(path)[1]:
+                for batch in self._opened(path)[1]:
                     self.count += batch.num_rows
                     yield _as(batch, schema)
+
+    def _opened(self, path: str) -> Opened:
+        """A file's columns and its rows."""
+        return self._open(lambda: self._file(path))
+
+    def _file(self, path: str) -> pa.NativeFile | None:
+        """What a file holds, from its beginning; None if that is nothing."""
+        import pyarrow as pa
+
+        def file() -> pa.NativeFile:
+            return pa.PythonFile(_Remote(self.files.store, path, self.files.sizes[path]), mode="r")
+
+        return decompressed(file, path) if self.format != "parquet" and is_compressed(path) else file()
 
     @contextmanager
     def _named(self, path: str) -> Iterator[None]:
@@ -183,22 +199,14 @@ class SourceRows:
             yield
         except SchemaMismatchError as e:
             raise SchemaMismatchError(f"{e} (in the file `{path}`)", path=path) from e
+        except DeltaError:
+            # Its store failed, say: some of these are OSErrors.
+            raise
         except (pa.ArrowException, ValueError, OSError) as e:
             raise SchemaMismatchError(
                 f"the file `{path}` can't be read as {self.format} with the table's types ({' '.join(str(e).split())})",
                 path=path,
             ) from e
-
-    def file(self, path: str) -> pa.NativeFile:
-        """A file of the source."""
-        import pyarrow as pa
-
-        return pa.PythonFile(_Remote(self.files.store, path, self.files.sizes[path]), mode="r")
-
-    @property
-    def table(self) -> pa.Schema:
-        """The table's columns."""
-        return self._table
 
 
 def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -217,101 +225,3 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             raise SchemaMismatchError(f"the column `{to.name}` of type {to.type} takes no text")
         columns.append(given if given.type == to.type else given.cast(to.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-# What opens a file: its columns, and its rows.
-_Opened = tuple["pa.Schema", Iterator["pa.RecordBatch"]]
-
-
-def _parquet(rows: SourceRows) -> Callable[[str], _Opened]:
-    import pyarrow.parquet as pq
-
-    _known(rows.options, ())
-
-    def opened(path: str) -> _Opened:
-        file = pq.ParquetFile(rows.file(path))
-        return file.schema_arrow, file.iter_batches()
-
-    return opened
-
-
-def _csv(rows: SourceRows) -> Callable[[str], _Opened]:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    given = _known(rows.options, _CSV_OPTIONS)
-    header = _flag(given.get("header", "false"), "header")
-    nested = [f.name for f in rows.table if pa.types.is_nested(f.type)]
-    read = csv.ReadOptions(column_names=None if header else rows.table.names)
-    parse = csv.ParseOptions(
-        delimiter=_sign(given.get("sep", given.get("delimiter", ",")), "sep"),
-        quote_char=_sign(given.get("quote", '"'), "quote"),
-        escape_char=_sign(given.get("escape", "\\"), "escape"),
-        newlines_in_values=False,
-    )
-
-    def opened(path: str) -> _Opened:
-        # Types go by the names as the file writes them.
-        names = csv.open_csv(rows.file(path), read, parse, _converted({}, given)).schema.names if header else []
-        own = {f.name.lower(): f.type for f in rows.table}
-        types = {name: own[name.lower()] for name in names or rows.table.names if name.lower() in own}
-        if any(name in nested for name in types):
-            raise SchemaMismatchError(f"the column `{nested[0]}` has fields or elements, which CSV can't hold")
-        file = csv.open_csv(rows.file(path), read, parse, _converted(types, given))
-        return file.schema, iter(file)
-
-    return opened
-
-
-def _converted(types: Mapping[str, pa.DataType], given: Mapping[str, str]) -> Any:
-    from pyarrow import csv
-
-    return csv.ConvertOptions(
-        column_types=types,
-        null_values=[given.get("nullvalue", "")],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-        true_values=["true", "True", "TRUE"],
-        false_values=["false", "False", "FALSE"],
-    )
-
-
-def _json(rows: SourceRows) -> Callable[[str], _Opened]:
-    from pyarrow import json
-
-    _known(rows.options, ())
-    unexpected = "infer" if rows.merges else "error"
-    parse = json.ParseOptions(explicit_schema=rows.table, unexpected_field_behavior=unexpected)
-
-    def opened(path: str) -> _Opened:
-        file = json.open_json(rows.file(path), parse_options=parse)
-        return file.schema, iter(file)
-
-    return opened
-
-
-FORMATS: dict[str, Callable[[SourceRows], Callable[[str], _Opened]]] = {
-    "parquet": _parquet,
-    "csv": _csv,
-    "json": _json,
-}
-
-
-def _known(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
-    unknown = [name for name in options if name.lower() not in known]
-    if unknown:
-        there = f": there are {', '.join(known)}" if known else ""
-        raise UnsupportedFeatureError(f"the format option {unknown[0]!r} isn't one of this version{there}")
-    return {name.lower(): str(value) for name, value in options.items()}
-
-
-def _flag(value: str, name: str) -> bool:
-    if value.lower() not in ("true", "false"):
-        raise InvalidArgumentError(f"the format option {name} is true or false, not {value!r}")
-    return value.lower() == "true"
-
-
-def _sign(value: str, name: str) -> str:
-    if len(value) != 1 or not value.isascii():
-        raise UnsupportedFeatureError(f"the format option {name} is one ASCII character, not {value!r}")
-    return value

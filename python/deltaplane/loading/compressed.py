@@ -1,0 +1,53 @@
+"""Files that are compressed as a whole: how, tells the end of the name, as it does to Spark.
+
+Knows streams alone. Called by `sources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["decompressed", "is_compressed"]
+
+_CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
+# Spark reads these, too; they have frames of Hadoop's.
+_UNKNOWN = ("deflate", "lz4", "snappy")
+
+
+def is_compressed(path: str) -> bool:
+    """Whether a name says that the file is compressed.
+
+    >>> is_compressed("a.csv.GZ"), is_compressed("gz/a.csv")
+    (True, False)
+    """
+    return _end(path) in (*_CODECS, *_UNKNOWN)
+
+
+def decompressed(opened: Callable[[], pa.NativeFile], path: str) -> pa.NativeFile | None:
+    """What a compressed file holds, as a stream; None if that is nothing.
+
+    Raises:
+        UnsupportedFeatureError: a compression that can't be read; says which can.
+    """
+    import pyarrow as pa
+
+    codec = _CODECS.get(_end(path))
+    if codec is None:
+        known = ", ".join(f".{end}" for end in _CODECS)
+        raise UnsupportedFeatureError(
+            f"the file `{path}` is compressed in a way that can't be read ({known} can): compress it anew", path=path
+        )
+    # The size of the file doesn't tell.
+    if not pa.CompressedInputStream(opened(), codec).read(1):
+        return None
+    return pa.CompressedInputStream(opened(), codec)
+
+
+def _end(path: str) -> str:
+    return path.rpartition("/")[2].rpartition(".")[2].lower()

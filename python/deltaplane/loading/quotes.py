@@ -1,0 +1,150 @@
+"""Quoted values of CSV as Spark reads them: an escape stands for something only between quotes.
+
+pyarrow's own escape takes the sign away wherever it stands, so that `C:\\temp` would lose it. The text is rewritten on its
+way instead: an escaped quote becomes a doubled one, which pyarrow reads without an escape. Knows bytes alone. Called by
+`formats`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from deltaplane.exceptions import SchemaMismatchError
+
+__all__ = ["DoubledQuotes"]
+
+_MARK = b"\xef\xbb\xbf"
+# Fields that one match passes over: it takes memory for each.
+_MOST_FIELDS = 1000
+# Bytes on either side of a place that a message shows.
+_SHOWN = 40
+
+
+class DoubledQuotes:
+    """Rewrites a text block by block, in the memory of one; an empty block ends it. The signs are single bytes.
+
+    Raises:
+        SchemaMismatchError: text behind a closing quote, or a quote that is never closed: who reads on has to guess.
+
+    >>> rewritten = DoubledQuotes(b",", b'"', b"\\\\")
+    >>> (rewritten(rb'1,C:\\t,"C:\\t","a') + rewritten(rb'\\"b","\\\\"') + rewritten(b"")).decode()
+    '1,C:\\\\t,"C:\\\\t","a""b","\\\\"'
+    """
+
+    def __init__(self, separator: bytes, quote: bytes, escape: bytes) -> None:
+        self._quote, self._ends = quote, separator + b"\r\n"
+        ends, signs = _any(self._ends), _any(quote + escape)
+        plain, quoted = _none(quote + self._ends), _none(quote + escape)
+        twice = re.escape(quote * 2)
+        # Fields that stay as they are, each with what ends it.
+        one = rb"(?:%b%b*(?:%b%b*)*%b|(?:%b%b*)?)%b" % (
+            re.escape(quote),
+            quoted,
+            twice,
+            quoted,
+            re.escape(quote),
+            plain,
+            _none(self._ends),
+            ends,
+        )
+        self._plain = re.compile(rb"(?:%b){1,%d}" % (one, _MOST_FIELDS))
+        self._end = re.compile(ends)
+        self._sign = re.compile(rb"%b%b?" % (signs, signs))
+        self._blank = re.compile(_any(bytes(sign for sign in b" \t" if sign not in separator)) + b"*")
+        # What stands for what between quotes; where both signs are one, a doubled one is all there is.
+        self._pairs = {escape + quote: quote * 2, escape * 2: escape, quote * 2: quote * 2}
+        self._step: Callable[[bytes, int, list[bytes]], int] = self._at_field
+        self._held, self._begun, self._last = b"", False, False
+
+    def __call__(self, block: Any) -> bytes:
+        """The next block, rewritten."""
+        self._last = not len(block)
+        data = self._held + bytes(block)
+        if not self._begun and data:
+            # The mark of UTF-8 would hide that a quote begins the first field.
+            data, self._begun = data.removeprefix(_MARK), True
+        self._held = b""
+        if self._step in (self._at_field, self._in_field) and self._quote not in data:
+            return self._unquoted(data)
+        at, out = 0, list[bytes]()
+        while at < len(data):
+            at = self._step(data, at, out)
+        if self._last and self._step == self._in_quotes:
+            raise SchemaMismatchError(
+                "a quote is never closed: close it, or say with the option quote which sign it is"
+            )
+        return b"".join(out)
+
+    def _unquoted(self, data: bytes) -> bytes:
+        if data:
+            self._step = self._at_field if data[-1] in self._ends else self._in_field
+        return data
+
+    def _at_field(self, data: bytes, at: int, out: list[bytes]) -> int:
+        """Where a field begins."""
+        found = self._plain.match(data, at)
+        if found is not None:
+            out.append(found[0])
+            return found.end()
+        if data[at] == self._quote[0]:
+            out.append(self._quote)
+            self._step = self._in_quotes
+            return at + 1
+        self._step = self._in_field
+        return at
+
+    def _in_field(self, data: bytes, at: int, out: list[bytes]) -> int:
+        """In a field that no quote began: whatever is there stands for itself."""
+        found = self._end.search(data, at)
+        if found is None:
+            out.append(data[at:])
+            return len(data)
+        out.append(data[at : found.end()])
+        self._step = self._at_field
+        return found.end()
+
+    def _in_quotes(self, data: bytes, at: int, out: list[bytes]) -> int:
+        for found in self._sign.finditer(data, at):
+            pair = found[0]
+            if len(pair) == 1 and found.end() == len(data) and not self._last:
+                # The next block tells what it is.
+                out.append(data[at : found.start()])
+                self._held = pair
+                return len(data)
+            if pair in self._pairs:
+                out += (data[at : found.start()], self._pairs[pair])
+                at = found.end()
+            elif pair.startswith(self._quote):
+                out.append(data[at : found.start() + 1])
+                self._step = self._behind_quotes
+                return found.start() + 1
+        out.append(data[at:])
+        return len(data)
+
+    def _behind_quotes(self, data: bytes, at: int, out: list[bytes]) -> int:
+        """Between a closing quote and what ends the field, where blanks mean nothing."""
+        blank = self._blank.match(data, at)
+        at = blank.end() if blank is not None else at
+        if at == len(data):
+            return at
+        if data[at] not in self._ends:
+            there = data[max(0, at - _SHOWN) : at + _SHOWN].decode(errors="replace")
+            raise SchemaMismatchError(
+                f"text stands behind the closing quote of a value, at …{there}…: write a quote within a value twice or "
+                "behind the escape, and an escape before the closing quote twice"
+            )
+        out.append(data[at : at + 1])
+        self._step = self._at_field
+        return at + 1
+
+
+def _any(signs: bytes) -> bytes:
+    """A pattern for one of these bytes."""
+    return b"[" + re.escape(signs) + b"]"
+
+
+def _none(signs: bytes) -> bytes:
+    """A pattern for any other byte."""
+    return b"[^" + re.escape(signs) + b"]"
