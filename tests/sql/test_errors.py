@@ -36,11 +36,16 @@ BEGINNINGS = "ALTER, COMMENT, CONVERT, COPY, CREATE, DELETE, DESC, DESCRIBE, FSC
         ("DELETE\n  FROM", 2, 7, "expected a table: delta.`path` or a name, found the end"),
         ("DELETE FROM t WHERE", 1, 20, "it ends too early"),
         ("DELETE FROM t WHERE x >", 1, 24, "it ends too early"),
-        ("DELETE FROM t WHERE x = 'a", 1, 25, 'unexpected "\'"'),
+        ("DELETE FROM t WHERE x = 'a", 1, 25, "the string that begins here has no end"),
         ("DELETE FROM t WHERE (x = 1", 1, 27, "expected `)`, found the end"),
         ("DELETE FROM t WHERE x = 1 y", 1, 27, "expected the end, found `y`"),
         ("DELETE FROM t; DELETE FROM t", 1, 16, "expected the end, found another statement: give one at a time"),
-        ("DELETE FROM `t", 1, 13, "unexpected '`'"),
+        ("DELETE FROM `t", 1, 13, "the name that begins here has no end"),
+        ("DELETE FROM t /* a\n/* b */ WHERE x = 1", 1, 15, "the comment that begins here has no end"),
+        ("DELETE FROM t /*+ a */ WHERE x = 1", 1, 15, "expected the end, found `/*+`"),
+        ("-- a\\\n b\nDELETE FROM t /* c\n */ WHERE\n x >", 5, 5, "it ends too early"),
+        ("SELECT /*+ */ 1", 1, 12, "expected a hint, found `*/`"),
+        ("SELECT 2*/*c*/3", 1, 9, "expected the end, found `*/`"),
         ("DELETE FROM t # x", 1, 15, "unexpected '#'"),
         ("OPTIMIZE t ZORDER BY", 1, 21, "expected a column's name, found the end"),
         ("OPTIMIZE t ZORDER (x)", 1, 19, "expected BY, found `(`"),
@@ -99,7 +104,17 @@ BEGINNINGS = "ALTER, COMMENT, CONVERT, COPY, CREATE, DELETE, DESC, DESCRIBE, FSC
         ("DESCRIBE HISTORY", 1, 17, "expected a table"),
         ("DESCRIBE HISTORY t LIMIT x", 1, 26, "expected a number of commits, found `x`"),
         ("DESCRIBE EXTENDED t", 1, 10, "DESCRIBE DETAIL"),
-        ("SHOW TABLES", 1, 1, "expected one of"),
+        ("SHOW t", 1, 6, "expected COLUMNS or TBLPROPERTIES, found `t`"),
+        ("SELECT 1 IN ()", 1, 14, "IN needs a value"),
+        ("DELETE FROM t WHERE x IN ()", 1, 27, "IN needs a value"),
+        ("SELECT like('a')", 1, 17, "`like` takes a text, a pattern and an escape, not 1 arguments"),
+        ("SELECT overlay('a' PLACING 'b' FOR 2)", 1, 32, "expected FROM, found `FOR`"),
+        ("WITH c AS (SELECT 1) INSERT t SELECT 1", 1, 29, "expected INTO, found `t`"),
+        ("WITH c AS (SELECT 1) x", 1, 22, "expected SELECT, VALUES, TABLE or a query in parentheses, found `x`"),
+        ("WITH t AS (SELECT 1) MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE", 1, 33, "expected a table: `t` is a query of WITH"),
+        ("ALTER TABLE t CHANGE COLUMN x y INT", 1, 31, "expected the same name again"),
+        ("ALTER TABLE t CHANGE COLUMN x x INT NOT NULL", 1, 37, "expected COMMENT, FIRST or AFTER"),
+        ("ALTER TABLE t ALTER COLUMN x x INT", 1, 30, "expected TYPE, COMMENT"),
         ("SHOW COLUMNS t", 1, 14, "expected IN or FROM, found `t`"),
         ("REORG TABLE t APPLY (UPGRADE)", 1, 22, "expected PURGE, found `UPGRADE`"),
         ("CONVERT TO DELTA t", 1, 18, "expected a directory: parquet.`path`, found `t`"),
@@ -159,6 +174,20 @@ def test_place_and_expectation(text: str, line: int, column: int, said: str) -> 
         ("ANALYZE TABLE t", UnsupportedFeatureError, "line 1, column 1: ANALYZE isn't a statement"),
         (" analyze t", UnsupportedFeatureError, "line 1, column 2: ANALYZE isn't a statement"),
         ("TRUNCATE TABLE t", UnsupportedFeatureError, "use DELETE FROM"),
+        (" SHOW TABLES", UnsupportedFeatureError, "line 1, column 2: SHOW TABLES isn't a statement of this version of deltaplane: there are SHOW COLUMNS and SHOW TBLPROPERTIES"),
+        ("SHOW PARTITIONS t", UnsupportedFeatureError, "SHOW PARTITIONS isn't a statement"),
+        ("SHOW CREATE TABLE t", UnsupportedFeatureError, "SHOW CREATE TABLE isn't a statement"),
+        ("FROM t SELECT x", UnsupportedFeatureError, "line 1, column 1: FROM isn't a statement of this version of deltaplane: begin the query with SELECT"),
+        ("SELECT * FROM (FROM t SELECT x)", UnsupportedExpressionError, "line 1, column 15: a query that begins with FROM"),
+        ("WITH c AS (SELECT 1) FROM c SELECT *", UnsupportedExpressionError, "line 1, column 22: a query that begins with FROM"),
+        ("WITH c AS (SELECT 1) DELETE FROM t", UnsupportedFeatureError, "line 1, column 22: WITH before DELETE"),
+        ("WITH c AS (SELECT ')' AS x), d (y) AS (SELECT (1)) UPDATE t SET x = 1", UnsupportedFeatureError, "line 1, column 52: WITH before UPDATE"),
+        ("SELECT like('a', 'b', upper('x'))", UnsupportedExpressionError, "LIKE with an escape that isn't a constant"),
+        ("SELECT transform(array(1), x -> struct(x, 1 AS y))", UnsupportedExpressionError, "STRUCT with a lambda function's parameter that AS gives no name"),
+        ("ALTER TABLE t CHANGE x x INT COMMENT 'c' FIRST", UnsupportedFeatureError, "write a statement for each"),
+        ("CREATE TABLE delta.`memory://no-names/t` AS SELECT 1+1", InvalidArgumentError, "line 1, column 14: the column `1+1` of the query has no name: give it one with AS"),
+        ("CREATE TABLE delta.`memory://no-names/t` AS SELECT * FROM (SELECT 'a' UNION SELECT 'b')", InvalidArgumentError, "the column `'a'` of the query has no name"),
+        ("CREATE TABLE delta.`memory://no-names/t` AS SELECT count(*)", InvalidArgumentError, "the column `count(*)` of the query has no name"),
         ("SELECT x FROM t", InvalidArgumentError, "line 1, column 15: no table is called `t`"),
         ("SELECT x FROM t.u", InvalidArgumentError, "line 1, column 15: no table is called `t.u`"),
         ("SELECT y FROM VALUES (1) AS v(x)", InvalidArgumentError, "line 1, column 8: no column is called `y` (there are x)"),
@@ -228,6 +257,30 @@ def test_what_is_refused_by_name(text: str, error: type[DeltaError], said: str) 
     assert type(refused.value) is not SqlSyntaxError
 
 
+def test_with_before_insert_on_spark_is_refused_by_name() -> None:
+    text = "WITH c AS (SELECT only_spark(1)) INSERT INTO t SELECT * FROM c"
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"column 34: WITH before INSERT .* on Spark write INSERT INTO table WITH"
+    ):
+        command_of(text, own_queries=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ALTER TABLE t UNSET TBLPROPERTIES ('x')", "pass over it with IF EXISTS"),
+        ("VACUUM t RETAIN 0 HOURS", "line 1, column 8: .*DeltaTable.vacuum can do it without this check"),
+    ],
+)
+def test_advice_is_sqls_own(tmp_table: Callable[[], str], text: str, said: str) -> None:
+    where = tmp_table()
+    write_deltalake(where, pa.table({"x": [1]}))
+    with pytest.raises(InvalidArgumentError, match=said) as wrong:
+        sql(text, tables={"t": where})
+    assert "=True" not in str(wrong.value)
+    assert "=False" not in str(wrong.value)
+
+
 def test_a_wrong_end_runs_nothing(tmp_table: Callable[[], str]) -> None:
     where = tmp_table()
     write_deltalake(where, pa.table({"x": [1]}))
@@ -293,6 +346,9 @@ VALID = [
     "VACUUM t USING INVENTORY (SELECT 'a' AS path, 1 AS length, FALSE AS isDir, 1 AS modificationTime)",
     "DESCRIBE HISTORY t LIMIT 3",
     "SHOW TBLPROPERTIES t",
+    "WITH c AS (SELECT 'a' AS k, 1 AS x) INSERT INTO t SELECT * FROM c",
+    "WITH c AS (SELECT 'a' AS k, 1 AS x) MERGE INTO t USING c ON t.k = c.k WHEN MATCHED THEN UPDATE SET x = c.x >> 1",
+    "ALTER TABLE t CHANGE COLUMN k k STRING COMMENT 'c'",
 ]  # fmt: skip
 _BITS = [
     "(",

@@ -54,6 +54,42 @@ def history(path: str) -> dict[str, Any]:
     return DeltaTable(path).history(1)[0]
 
 
+# --- WITH -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "added"),
+    [
+        ("WITH c AS (SELECT 'z' AS k, 9 AS x) INSERT INTO t SELECT * FROM c", ("z", 9)),
+        ("WITH c AS (SELECT 1) INSERT INTO t WITH c AS (SELECT 'z' AS k, 9 AS x) SELECT * FROM c", ("z", 9)),
+        ("WITH c AS (SELECT 'z' AS k) INSERT INTO t VALUES ((SELECT k FROM c), DEFAULT)", ("z", None)),
+        ("WITH c(y) AS (SELECT 8), d AS (SELECT y + 1 AS x FROM c) INSERT INTO t BY NAME SELECT x, 'z' AS k FROM d", ("z", 9)),
+        ("WITH t AS (SELECT 'z' AS k, 9 AS x) INSERT INTO t SELECT * FROM t", ("z", 9)),
+        ("WITH c AS (SELECT 'z' AS k, 9 AS x) MERGE INTO t USING c ON t.k = C.k WHEN NOT MATCHED THEN INSERT *", ("z", 9)),
+        ("WITH c AS (SELECT 'z', 9) MERGE INTO t USING C AS d(k, n) ON t.k = d.k WHEN NOT MATCHED THEN INSERT (k, x) VALUES (d.k, d.n)", ("z", 9)),
+        ("WITH c AS (SELECT 'z' AS k, 9 AS x) MERGE INTO t USING (SELECT * FROM c) d ON t.k = d.k WHEN NOT MATCHED THEN INSERT *", ("z", 9)),
+    ],
+)  # fmt: skip
+def test_queries_may_be_named_before_the_statement(run: Run, path: str, text: str, added: tuple[Any, ...]) -> None:
+    before = rows(path)
+    run(text)
+    assert rows(path) == sorted([*before, added], key=repr)
+
+
+def test_a_column_is_changed_by_its_whole_declaration(run: Run, path: str) -> None:
+    assert run("ALTER TABLE t CHANGE COLUMN k K STRING COMMENT 'c'") == [{"operation": "CHANGE COLUMN", "version": 1}]
+    assert run("ALTER TABLE t CHANGE x x INT FIRST") == [{"operation": "CHANGE COLUMN", "version": 2}]
+    assert run("ALTER TABLE t CHANGE x x INT") == [{"operation": "CHANGE COLUMN", "version": None}]
+    run("ALTER TABLE t SET TBLPROPERTIES ('delta.enableTypeWidening' = true)")
+    with pytest.raises(UnsupportedFeatureError, match="a statement for each"):
+        run("ALTER TABLE t CHANGE x x BIGINT COMMENT 'wide'")
+    run("ALTER TABLE t CHANGE x x BIGINT")
+    assert [(row["col_name"], row["data_type"], row["comment"]) for row in run("DESCRIBE t")][:2] == [
+        ("x", "bigint", None),
+        ("k", "string", "c"),
+    ]
+
+
 # --- DELETE, UPDATE ---------------------------------------------------------------------------------------------------
 
 

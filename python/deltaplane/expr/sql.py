@@ -49,13 +49,17 @@ def _parsed(text: str, read: Callable[[_Reader, exp.Expr], T]) -> T:
 
     if not text.strip():
         raise InvalidArgumentError("the predicate is empty: write a condition such as \"day = '2024-01-01'\", or None")
-    without_strings, found = strings.lift(text)
-    lifted, long_lists = lists.lift(without_strings)
     try:
+        without_strings, found = strings.lift(text)
+        lifted, long_lists = lists.lift(without_strings)
         parsed = sqlglot.parse(lifted, dialect="spark")
         if len(parsed) != 1 or parsed[0] is None:
             raise InvalidArgumentError(f"the predicate isn't one condition: {_shown(text)}")
         return read(_Reader(text, found, long_lists), parsed[0])
+    except strings.WrongText as e:
+        raise InvalidArgumentError(
+            f"the predicate isn't a condition of Spark SQL (at character {e.place + 1}: {e}): {_shown(text)}"
+        ) from e
     except SqlglotError as e:
         errors = getattr(e, "errors", None)
         reason = errors[0].get("description") if errors else str(e).splitlines()[0]
@@ -233,8 +237,10 @@ class _Reader:
         return tree.all_of([tree.compare(">=", value, low), tree.compare("<=", value, high)])
 
     def _in(self, node: exp.Expr) -> Node:
-        if not node.expressions or any(node.args.get(k) for k in ("query", "unnest", "field")):
+        if any(node.args.get(k) for k in ("query", "unnest", "field")):
             self._refuse(node)
+        if not node.expressions:
+            raise InvalidArgumentError(f"the predicate's IN needs a value: write FALSE for none: {_shown(self.text)}")
         first = node.expressions[0]
         values = lists.lower(str(first.this), self.long_lists) if isinstance(first, self.exp.Literal) else None
         if values is not None:

@@ -1,6 +1,6 @@
 """String literals of Spark SQL, read before the SQL parser sees them: it knows other escapes than Spark.
 
-Owns quoting, escapes, raw strings and comments; knows no grammar. Called by `sql` alone.
+Owns quoting, escapes, raw strings and comments; knows no grammar. Called by `sql` and `syntax`.
 """
 
 from __future__ import annotations
@@ -10,22 +10,83 @@ import re
 # A private-use character: an SQL text outside of strings can't hold it.
 _MARK = "\ue000"
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
-_TOKEN = re.compile(
-    r"""
-    (?P<comment>--[^\n]*|/\*.*?\*/)
-  | (?P<name>`[^`]*(?:``[^`]*)*`)
-  | (?P<hex>\b[xX]'[^']*')
+# What may hold signs of any kind, as Spark's lexer has it. A hexadecimal literal is a string to it.
+_HELD = r"""
+    (?P<name>`[^`]*(?:``[^`]*)*`)
   | (?P<raw>\b[rR](?:'[^']*'|"[^"]*"))
+  | (?P<hex>\b[xX]'[^'\\]*')
   | (?P<single>'[^'\\]*(?:(?:\\.|'')[^'\\]*)*')
   | (?P<double>"[^"\\]*(?:(?:\\.|"")[^"\\]*)*")
-    """,
+  | (?P<open>['"`])
+"""
+# Hints, which a condition has no place for, and what begins a comment of the other parser's alone.
+_TOKEN = re.compile(_HELD + r"  | (?P<wrong>/\*\+|\*/|[{}\#])", re.VERBOSE | re.DOTALL)
+# A comment of one line ends at either sign of a line's end, and goes on over a line feed behind a backslash.
+_COMMENT = re.compile(
+    _HELD + r"  | (?P<line>--[^\r\n\\]*(?:\\\n?[^\r\n\\]*)*) | (?P<end>\*/) | (?P<block>/\*(?!\+))",
     re.VERBOSE | re.DOTALL,
 )
+_BRACKET = re.compile(r"/\*(?!\+)|\*/")
+_OPEN = {"'": "the string", '"': "the string", "`": "the name"}
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
 
 
+class WrongText(ValueError):
+    """Text that Spark's lexer can't divide into words; `place` is where that begins."""
+
+    def __init__(self, why: str, place: int) -> None:
+        super().__init__(why)
+        self.place = place
+
+
+def without_comments(sql: str) -> str:
+    """The text with spaces for each comment, so that everything else stays in its place.
+
+    Comments in brackets nest; a hint is no comment.
+
+    Raises:
+        WrongText: a comment, a string or a name without an end.
+
+    >>> without_comments("a = '--' /* b /* c */ */ -- d")
+    "a = '--'                     "
+    """
+    if "--" not in sql and "/*" not in sql:
+        return sql
+    kept, at, place = list[str](), 0, 0
+    while (match := _COMMENT.search(sql, place)) is not None:
+        place = match.end()
+        if match.lastgroup == "open":
+            raise unclosed(sql, match.start())
+        if match.lastgroup == "block":
+            place = _end_of_comment(sql, match.start())
+        elif match.lastgroup != "line":
+            continue
+        kept += (sql[at : match.start()], " " * (place - match.start()))
+        at = place
+    return "".join(kept) + sql[at:]
+
+
+def _end_of_comment(sql: str, start: int) -> int:
+    depth = 0
+    for bracket in _BRACKET.finditer(sql, start):
+        depth += 1 if bracket.group() == "/*" else -1
+        if depth == 0:
+            return bracket.end()
+    raise WrongText("the comment that begins here has no end: each /* in it needs a */ of its own", start)
+
+
+def unclosed(sql: str, place: int) -> WrongText:
+    """What is wrong with a quote at a place that nothing closes."""
+    return WrongText(f"{_OPEN[sql[place]]} that begins here has no end: {sql[place]} is missing", place)
+
+
 def lift(sql: str) -> tuple[str, list[str]]:
-    """The text with each string literal replaced by a marker, and the strings in order of their markers."""
+    """The text without comments and with each string literal replaced by a marker, and the strings in order of their
+    markers.
+
+    Raises:
+        WrongText: as `without_comments`; a hint, or a sign that is no word.
+    """
     found: list[str] = []
 
     def replace(match: re.Match[str]) -> str:
@@ -33,8 +94,10 @@ def lift(sql: str) -> tuple[str, list[str]]:
         kind = match.lastgroup
         if kind in ("name", "hex"):
             return text
-        if kind == "comment":
-            return " "
+        if kind == "open":
+            raise unclosed(sql, match.start())
+        if kind == "wrong":
+            raise WrongText(f"unexpected {text}", match.start())
         if kind == "raw":
             found.append(text[2:-1])
         else:
@@ -42,7 +105,7 @@ def lift(sql: str) -> tuple[str, list[str]]:
             found.append(unescape(text[1:-1], quote))
         return f"'{_MARK}{len(found) - 1}'"
 
-    return _TOKEN.sub(replace, sql), found
+    return _TOKEN.sub(replace, without_comments(sql)), found
 
 
 def lower(text: str, found: list[str]) -> str:

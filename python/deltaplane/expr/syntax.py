@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.expr.strings import unescape
+from deltaplane.expr.strings import WrongText, unclosed, unescape, without_comments
 from deltaplane.expr.types import (
     BOOLEAN,
     BYTE,
@@ -101,21 +101,21 @@ def pattern(signs: str = "") -> re.Pattern[str]:
 
 
 _TOKEN = r"""
-    (?P<space>\s+|--[^\n]*|/\*.*?\*/)
+    (?P<space>\s+)
   | (?P<hex>[xX]'[^']*')
   | (?P<raw>[rR](?:'[^']*'|"[^"]*"))
   | (?P<string>'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*")
   | (?P<quoted>`[^`]*(?:``[^`]*)*`)
-  | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYFD])?(?![A-Za-z_0-9]))
+  | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYFD])?(?![A-Za-z_0-9]))
   | (?P<name>[A-Za-z_][A-Za-z_0-9]*)
-  | (?P<op><=>|>>>|<<|>>|<>|!=|<=|>=|==|\|\||->|::|[-+*/%&|^~!<>=().,\[\]])
+  | (?P<op>/\*\+|\*/|<=>|>>>|<<|>>|<>|!=|<=|>=|==|\|\||->|::|[-+*/%&|^~!<>=().,\[\]])
 """
 _BINARY: list[dict[str, str]] = [
     {o: o for o in ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")},
     {"|": "|"},
     {"^": "^"},
     {"&": "&"},
-    {"<<": "<<"},
+    {"<<": "<<", ">>": "shiftright", ">>>": "shiftrightunsigned"},
     {"+": "+", "-": "-", "||": "||"},
     {"*": "*", "/": "/", "%": "%", "div": "div"},
 ]
@@ -197,14 +197,19 @@ class Parser:
 
     def _tokens(self) -> list[Token]:
         found, position = [], 0
-        for match in self.pattern.finditer(self.sql):
-            if match.start() != position:
-                break
-            position, kind = match.end(), match.lastgroup
-            if kind is not None and kind != "space":
-                found.append(Token("op" if kind == "sign" else kind, match.group(), match.start()))
-        if position < len(self.sql):
-            self.wrong(f"unexpected {self.sql[position]!r}", position)
+        try:
+            text = without_comments(self.sql)
+            # Each token where the one before ends: a search would try a wrong text anew at each of its places.
+            while (match := self.pattern.match(text, position)) is not None:
+                position, kind = match.end(), match.lastgroup
+                if kind is not None and kind != "space":
+                    found.append(Token("op" if kind == "sign" else kind, match.group(), match.start()))
+            if text[position : position + 1] in ("'", '"', "`"):
+                raise unclosed(text, position)
+        except WrongText as e:
+            self.wrong(str(e), e.place)
+        if position < len(text):
+            self.wrong(f"unexpected {text[position]!r}", position)
         return found
 
     def wrong(self, why: str, place: int | None = None) -> NoReturn:
@@ -296,6 +301,8 @@ class Parser:
             self.expect("(")
             if self.peek() in ("select", "with"):
                 self.refuse("a subquery")
+            if self.peek() == ")":
+                self.wrong("IN needs a value: write FALSE for a test that nothing meets")
             return Call("in", (value, *self.arguments()))
         for word in ("like", "ilike"):
             if self.take(word):
@@ -402,7 +409,7 @@ class Parser:
         if word in ("current_date", "current_timestamp", "localtimestamp") and self.peek(1) != "(":
             self.at += 1
             return Call(word, ())
-        if word in _RESERVED:
+        if word in _RESERVED and not (word == "like" and self.peek(1) == "("):
             self.wrong(f"unexpected {word!r}")
         return self.call() if self.peek(1) == "(" else self.column()
 
@@ -482,6 +489,10 @@ class Parser:
             word = Literal(self.peek(), STRING)
             self.at += 2
             return Call(_WITH_UNITS[name], (word, *self.arguments(of=name)))
+        if name == "struct" and self.peek() not in (")", "*"):
+            return self.struct()
+        if name == "like":
+            return self.like()
         if self.take("distinct"):
             self.refuse("DISTINCT")
         return Call(name, tuple(self.arguments(of=name)))
@@ -491,6 +502,46 @@ class Parser:
         if self.peek() in ("over", "filter"):
             self.refuse("a window or aggregate function")
         return made
+
+    def like(self) -> Call:
+        """LIKE as a function, whose third argument is what ESCAPE says elsewhere."""
+        args = self.arguments(of="like")
+        if len(args) not in (2, 3):
+            self.wrong(f"`like` takes a text, a pattern and an escape, not {len(args)} arguments")
+        if len(args) == 3 and not (isinstance(args[2], Literal) and args[2].type == STRING):
+            self.refuse("LIKE with an escape that isn't a constant")
+        return Call("like", tuple(args))
+
+    def struct(self) -> Call:
+        """A struct; with a name for one of its fields it is written as `named_struct`, which says all of them."""
+        values: list[Syntax] = []
+        names: list[str | None] = []
+        while True:
+            values.append(self.expression())
+            named = self.take("as") or self.kind() in ("name", "quoted")
+            names.append(self.identifier() if named else None)
+            if not self.take(","):
+                break
+        self.expect(")")
+        self.no_window()
+        if not any(names):
+            return Call("struct", tuple(values))
+        args: list[Syntax] = []
+        for i, (name, value) in enumerate(zip(names, values, strict=True), 1):
+            args += (Literal(name or self.field_name(value, i), STRING), value)
+        return Call("named_struct", tuple(args))
+
+    def field_name(self, value: Syntax, number: int) -> str:
+        """What Spark calls a struct's field that has no name of its own: as the column, or by its number."""
+        if isinstance(value, Name):
+            return value.parts[-1]
+        if isinstance(value, Variable) or (self.variables and isinstance(value, Call) and value.name in (".", "[]")):
+            self.refuse("STRUCT with a lambda function's parameter that AS gives no name")
+        if isinstance(value, Call) and value.name in (".", "[]"):
+            key = value.args[1]
+            if isinstance(key, Literal) and key.type == STRING:
+                return str(key.value)
+        return f"col{number}"
 
     def position(self) -> Call | None:
         start = self.at
@@ -530,12 +581,24 @@ class Parser:
                 args.append(self.expression())
                 if self.take("for"):
                     args.append(self.expression())
+            if of == "overlay" and len(args) == 1 and self.take("placing"):
+                args.append(self.expression())
+                self.expect("from")
+                args.append(self.expression())
+                if self.take("for"):
+                    args.append(self.expression())
+                self.expect(")")
+                self.no_window()
+                return args
             if self.take(","):
                 continue
             self.expect(")")
-            if self.peek() in ("over", "filter") and self.peek(1) == "(":
-                self.refuse("a window or aggregate function")
+            self.no_window()
             return args
+
+    def no_window(self) -> None:
+        if self.peek() in ("over", "filter") and self.peek(1) == "(":
+            self.refuse("a window or aggregate function")
 
     def parameters(self) -> list[str]:
         """The parameters of the lambda function that comes next, which are passed; none where it is another argument."""

@@ -16,6 +16,13 @@ from deltaplane.expr.syntax import Parser, Token, pattern
 __all__ = ["Cursor", "quoted", "unqualified"]
 
 T = TypeVar("T")
+# What errors of the API's methods advise, and how SQL has it.
+_IN_SQL = {
+    "with if_exists=True": "with IF EXISTS",
+    "with truncate_history=True": "with TRUNCATE HISTORY",
+    "without truncate_history": "without TRUNCATE HISTORY",
+    "turn the check off (enforce_retention_duration=False)": "DeltaTable.vacuum can do it without this check",
+}
 
 
 class Cursor(Parser):
@@ -146,7 +153,10 @@ class Cursor(Parser):
             if str(e).startswith("line "):
                 raise
             line, column = self.place_of(token)
-            raise _moved(e, f"line {line}, column {column}: {e}") from e
+            said = str(e)
+            for advice, here in _IN_SQL.items():
+                said = said.replace(advice, here)
+            raise _moved(e, f"line {line}, column {column}: {said}") from e
 
 
 def _moved(e: DeltaError, message: str) -> DeltaError:

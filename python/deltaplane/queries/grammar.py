@@ -135,6 +135,8 @@ class Grammar(Relations):
             made = self.query()
             self.expect(")")
             return made
+        if self.peek() == "from":
+            self.refuse("a query that begins with FROM")
         self.expected("SELECT, VALUES, TABLE or a query in parentheses")
 
     # --- SELECT -------------------------------------------------------------------------------------------------------
@@ -142,6 +144,8 @@ class Grammar(Relations):
     def select(self) -> Select:
         token = self.at
         self.expect("select")
+        while self.take("/*+"):
+            self.hint()
         distinct = self.take("distinct")
         if not distinct:
             self.take("all")
@@ -174,6 +178,14 @@ class Grammar(Relations):
             qualify=qualify,
             qualify_token=qualify_token,
         )
+
+    def hint(self) -> None:
+        """Passes over a hint: it says how rows are computed, not which."""
+        if self.kind() not in ("name", "quoted"):
+            self.expected("a hint")
+        while self.at < len(self.tokens) and self.peek() != "*/":
+            self.at += 1
+        self.expect("*/")
 
     def after_groups(self) -> tuple[tuple[tuple[str, Window], ...], Syntax | None, int]:
         """WINDOW and QUALIFY, in either order."""

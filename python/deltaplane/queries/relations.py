@@ -103,6 +103,8 @@ class Relations(Expressions):
             return self.nested(Query(self.values()), token)
         if self.peek() != "(":
             return self.table()
+        if self.peek(1) == "from":
+            self.refuse("a query that begins with FROM")
         token = self.at
         inner = 1
         while self.peek(inner) == "(":

@@ -20,6 +20,7 @@ from deltaplane.queries.scopes import matching, rewritten
 from deltaplane.queries.syntax import Aggregate, Item, Order, Star, Subquery, Window
 
 __all__ = [
+    "Text",
     "comparable",
     "converted",
     "every",
@@ -110,11 +111,17 @@ def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequ
     return rewritten(node, change) if aliased else node
 
 
+class Text(str):
+    """The name of a column that has none: its text, where Spark may call it otherwise."""
+
+
 def title(item: Item) -> str:
     """What a column of a result is called."""
     if item.alias is not None:
         return item.alias
-    return item.value.parts[-1] if isinstance(item.value, Name) else item.text
+    if isinstance(item.value, Name):
+        return item.value.parts[-1]
+    return item.text if item.text.isdecimal() else Text(item.text)
 
 
 def every(node: Syntax, columns: Sequence[Column]) -> bool:

@@ -32,6 +32,7 @@ from deltaplane.statements import (
     show,
     update,
     vacuum,
+    with_queries,
 )
 from deltaplane.statements.statement import Command, Rehearsable, Session, Statement
 
@@ -63,6 +64,7 @@ STATEMENTS: tuple[Statement, ...] = (
     *show.STATEMENTS,
     update.STATEMENT,
     vacuum.STATEMENT,
+    with_queries.STATEMENT,
 )
 # What Spark or delta-spark has and this version hasn't: what to use instead.
 _ABSENT = {
@@ -71,11 +73,16 @@ _ABSENT = {
     "clear": "",
     "drop": "delete the table's folder",
     "explain": "use DeltaTable.explain for what a scan reads",
+    "from": "begin the query with SELECT, or the statement with INSERT",
     "refresh": "",
     "set": "",
     "truncate": "use DELETE FROM without a condition",
     "use": "",
 }
+# What Spark shows and this version doesn't.
+_NOT_SHOWN = (
+    "catalogs create current databases functions namespaces partitions procedures schemas system table tables user views"
+).split()
 
 
 @overload
@@ -114,7 +121,8 @@ def sql(
 
     Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
     refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.
-    The session's time zone is UTC. A column without a name is called by its text.
+    The session's time zone is UTC. A column without a name is called by its text; CREATE TABLE … AS asks for a name then.
+    Comments in brackets nest, as in Spark.
 
     Args:
         text: the statement; a semicolon may end it.
@@ -189,14 +197,20 @@ def _statement(cursor: Grammar) -> Statement:
             return statement
     word = cursor.peek()
     if word in _ABSENT:
-        _absent(word, cursor)
+        _absent(word.upper(), _ABSENT[word], cursor)
+    if cursor.take("show"):
+        shown = " and ".join(sorted(s.name for s in STATEMENTS if s.words[0] == "show"))
+        if cursor.peek() in _NOT_SHOWN:
+            what = " TABLE" if (cursor.peek(), cursor.peek(1)) == ("create", "table") else ""
+            _absent(f"SHOW {cursor.peek().upper()}{what}", f"there are {shown}", cursor)
+        cursor.expected(shown.replace("SHOW ", "").replace(" and ", " or "))
     begins = sorted({s.words[0].upper() for s in STATEMENTS if s.words[0].isalpha()})
     cursor.expected(f"one of {', '.join(begins)}")
 
 
-def _absent(word: str, cursor: Grammar) -> NoReturn:
-    line, column = cursor.line_and_column(cursor.place())
-    advice = f": {_ABSENT[word]}" if _ABSENT[word] else ""
+def _absent(name: str, advice: str, cursor: Grammar) -> NoReturn:
+    line, column = cursor.line_and_column(cursor.tokens[0].start)
     raise UnsupportedFeatureError(
-        f"line {line}, column {column}: {word.upper()} isn't a statement of this version of deltaplane{advice}"
+        f"line {line}, column {column}: {name} isn't a statement of this version of deltaplane"
+        + (f": {advice}" if advice else "")
     )

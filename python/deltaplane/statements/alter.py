@@ -23,6 +23,8 @@ __all__ = ["STATEMENT"]
 
 Change = Callable[[TableAlterer], AlterPlan]
 _ACTIONS = "ADD, DROP, RENAME COLUMN, ALTER COLUMN, SET TBLPROPERTIES, UNSET TBLPROPERTIES or CLUSTER BY"
+# Each change is one commit.
+_ONE_BY_ONE = "CHANGE COLUMN changes one of the type, the comment and the place: write a statement for each"
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,12 @@ def _change(cursor: Grammar) -> Change:
         return _drop(cursor)
     if cursor.take("rename"):
         return _rename(cursor)
-    if cursor.take("alter") or cursor.take("change"):
+    if cursor.peek() in ("alter", "change"):
+        changes = cursor.take("change")
+        if not changes:
+            cursor.at += 1
         cursor.take("column")
-        return _column(cursor)
+        return _column(cursor, changes)
     if cursor.take("set"):
         if cursor.peek() != "tblproperties":
             cursor.expected("TBLPROPERTIES")
@@ -145,8 +150,15 @@ def _rename(cursor: Grammar) -> Change:
     return lambda alter: alter.rename_column(column, to)
 
 
-def _column(cursor: Grammar) -> Change:
-    column = cursor.dotted("a column's name")
+def _column(cursor: Grammar, changes: bool) -> Change:
+    parts = cursor.names("a column's name")
+    column = ".".join(map(quoted, parts))
+    if changes and _is_declared(cursor, parts[-1]):
+        return _declared(cursor, column, parts[-1])
+    return _column_change(cursor, column)
+
+
+def _column_change(cursor: Grammar, column: str) -> Change:
     if cursor.take("comment"):
         comment = cursor.text("a comment")
         return lambda alter: alter.set_comment(column, comment)
@@ -172,13 +184,46 @@ def _column(cursor: Grammar) -> Change:
     cursor.expected("TYPE, COMMENT, FIRST, AFTER, SET DEFAULT, SET NOT NULL, DROP DEFAULT or DROP NOT NULL")
 
 
-def _typed(cursor: Grammar, column: str) -> Change:
+def _is_declared(cursor: Grammar, name: str) -> bool:
+    """Whether a name and a type come next, as Hive has it, instead of what is to change."""
+    if cursor.kind() not in ("name", "quoted") or cursor.kind(1) != "name":
+        return False
+    word = cursor.peek()
+    same = word == name.lower() or cursor.kind() == "quoted"
+    return same if word in ("type", "comment") else word not in ("first", "after", "set", "drop")
+
+
+def _declared(cursor: Grammar, column: str, name: str) -> Change:
+    """A column by its name, its type and more of it, of which one thing may change."""
+    token = cursor.at
+    if cursor.name("the column's name").lower() != name.lower():
+        cursor.wrong("expected the same name again: ALTER TABLE … RENAME COLUMN renames", cursor.tokens[token].start)
+    typed = _typed(cursor, column)
+    if cursor.peek() == "not":
+        cursor.expected("COMMENT, FIRST or AFTER: ALTER COLUMN … SET NOT NULL says that there are no nulls")
+    others: list[Change] = []
+    while cursor.peek() in ("comment", "first", "after"):
+        others.append(_column_change(cursor, column))
+    if len(others) > 1:
+        raise UnsupportedFeatureError(_ONE_BY_ONE)
+    if not others:
+        return typed
+
+    def change(alter: TableAlterer) -> AlterPlan:
+        if typed(alter, dry_run=True).changed:
+            raise UnsupportedFeatureError(_ONE_BY_ONE)
+        return others[0](alter)
+
+    return change
+
+
+def _typed(cursor: Grammar, column: str) -> Callable[..., AlterPlan]:
     to = column_type(cursor)
     if not isinstance(to, PrimitiveType):
         raise UnsupportedFeatureError(
             f"{column} can't become {to.type}: change the type of a field, of `element`, `key` or `value` below it"
         )
-    return lambda alter: alter.change_column_type(column, to)
+    return lambda alter, dry_run=False: alter.change_column_type(column, to, dry_run=dry_run)
 
 
 STATEMENT = Statement(("alter",), _read)

@@ -10,6 +10,7 @@ from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.finding import may_read
 from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.rules import Text
 from deltaplane.queries.running import prepared
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Query, TableName
@@ -92,7 +93,9 @@ class Create:
             return self._filled_by_spark(session.spark, catalog, location, replaced)
         if replaced is not None:
             catalog.hold(replaced)
-        data = prepared(rows, self.cursor, catalog).run()
+        query = prepared(rows, self.cursor, catalog)
+        _check_named(query.names)
+        data = query.run()
         is_read = replaced is not None and may_read(catalog.opened.values(), replaced)
         _check_names(data.column_names)
         result = write_deltalake(
@@ -137,6 +140,12 @@ class Create:
         if self.table.path is not None and self.table.path != self.location:
             self.cursor.wrong("expected one location: the name is one, and LOCATION another")
         return self.location
+
+
+def _check_named(names: Sequence[str]) -> None:
+    unnamed = next((name for name in names if isinstance(name, Text)), None)
+    if unnamed is not None:
+        raise InvalidArgumentError(f"the column `{unnamed}` of the query has no name: give it one with AS")
 
 
 def _check_names(names: Sequence[str]) -> None:

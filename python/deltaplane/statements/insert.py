@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from deltaplane.dry_run import DryRun
 
-__all__ = ["STATEMENT"]
+__all__ = ["STATEMENT", "Insert", "read"]
 
 Mode = Literal["append", "overwrite"]
 
@@ -218,7 +218,8 @@ def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequ
     return found
 
 
-def _read(cursor: Grammar) -> Insert:
+def read(cursor: Grammar) -> Insert:
+    """The statement behind its first word."""
     overwrites = cursor.take("overwrite")
     if not overwrites:
         cursor.expect("into")
@@ -280,4 +281,4 @@ def _before_query(cursor: Grammar) -> Clause:
         cursor.tokens = tokens
 
 
-STATEMENT = Statement(("insert",), _read)
+STATEMENT = Statement(("insert",), read)

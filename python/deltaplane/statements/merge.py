@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deltaplane.dry_run import DryRun
     from deltaplane.merging import TableMerger
 
-__all__ = ["STATEMENT"]
+__all__ = ["STATEMENT", "Merge", "read"]
 
 # What a clause is about, in the words of its messages.
 _MATCHED, _MISSING, _SURPLUS = "WHEN MATCHED", "WHEN NOT MATCHED", "WHEN NOT MATCHED BY SOURCE"
@@ -165,7 +165,8 @@ def _qualifiers(name: TableName) -> tuple[str, ...]:
     return () if alias is None else (alias,)
 
 
-def _read(cursor: Grammar) -> Merge:
+def read(cursor: Grammar) -> Merge:
+    """The statement behind its first word."""
     evolves = cursor.take("with", "schema", "evolution")
     cursor.expect("into")
     table = cursor.table(version=False)
@@ -242,4 +243,4 @@ def _value(cursor: Grammar) -> Clause | None:
     return Clause.read(cursor)
 
 
-STATEMENT = Statement(("merge",), _read)
+STATEMENT = Statement(("merge",), read)

@@ -15,7 +15,7 @@ from deltaplane.statements.statement import Session, Statement
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STATEMENTS"]
+__all__ = ["STATEMENTS", "read_query"]
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,12 @@ class Selection:
             return frame.toArrow()
 
 
-def _read(cursor: Grammar) -> Selection:
+def read_query(cursor: Grammar) -> Selection:
+    """The query that is the whole statement."""
     # The word that led here belongs to the query.
     cursor.at = 0
     return Selection(cursor.last_query(), cursor)
 
 
-STATEMENTS = tuple(Statement((word,), _read) for word in (*BEGINNINGS, "("))
+# Another statement may follow WITH: `with_queries` reads that.
+STATEMENTS = tuple(Statement((word,), read_query) for word in (*BEGINNINGS, "(") if word != "with")

@@ -14,6 +14,8 @@ from deltaplane.statements.statement import Session, Statement, listed, runs_tas
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.table import DeltaTable
+
 __all__ = ["STATEMENT"]
 
 
@@ -34,16 +36,19 @@ class Vacuum:
         if self.lite and self.inventory is not None:
             raise InvalidArgumentError("an inventory stands in for a listing, which LITE doesn't make: leave one out")
         inventory = None if self.inventory is None else self._rows(session, self.inventory)
+        with self.cursor.located(self.table.token):
+            found = self._found(session, table, inventory)
+        root = table.table_uri.rstrip("/")
+        return listed("path", [f"{root}/{name}" for name in found] if self.dry_run else [root])
+
+    def _found(self, session: Session, table: DeltaTable, inventory: pa.Table | None) -> list[str]:
         if session.spark is not None and runs_tasks(session.spark):
             from deltaplane.commands.vacuum import Vacuum as What
             from deltaplane.spark._layout import vacuum_by_tasks
 
             what = What(self.hours, full=not self.lite, dry_run=self.dry_run)
-            found = vacuum_by_tasks(session.spark, table, what, inventory)
-        else:
-            found = table.vacuum(self.hours, self.dry_run, full=not self.lite, inventory=inventory)
-        root = table.table_uri.rstrip("/")
-        return listed("path", [f"{root}/{name}" for name in found] if self.dry_run else [root])
+            return vacuum_by_tasks(session.spark, table, what, inventory)
+        return table.vacuum(self.hours, self.dry_run, full=not self.lite, inventory=inventory)
 
     def _rows(self, session: Session, inventory: TableName | Query) -> pa.Table:
         if isinstance(inventory, Query):

@@ -1,0 +1,84 @@
+"""WITH at the beginning of a statement: of a query, or before INSERT or MERGE, whose source it is then a part of.
+
+Called by nobody but the list of statements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.syntax import Nested, Query, Select, Star, TableName, Values
+from deltaplane.statements import insert, merge, select
+from deltaplane.statements.statement import Command, Statement
+
+__all__ = ["STATEMENT"]
+
+_Named = tuple[tuple[str, Nested], ...]
+_STATEMENTS = ("insert", "merge", "update", "delete")
+
+
+def _read(cursor: Grammar) -> Command:
+    at = _behind(cursor)
+    word = "" if at is None else cursor.tokens[at].text.lower()
+    if at is None or word not in _STATEMENTS:
+        return select.read_query(cursor)
+    if word in ("update", "delete"):
+        _refuse(cursor, at, "put it into the subquery that reads it")
+    if word == "insert" and not cursor.own_queries:
+        _refuse(cursor, at, "on Spark write INSERT INTO table WITH … SELECT …")
+    named = cursor.named_queries()
+    if cursor.take("insert"):
+        return _insert(insert.read(cursor), named)
+    cursor.expect("merge")
+    return _merge(cursor, merge.read(cursor), named)
+
+
+def _behind(cursor: Grammar) -> int | None:
+    """The number of the first token behind the named queries; None where there is none."""
+    depth = 0
+    for at in range(cursor.at, len(cursor.tokens)):
+        token = cursor.tokens[at]
+        if depth == 0 and token.kind == "name" and cursor.tokens[at - 1].text == ")" and token.text.lower() != "as":
+            return at
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "op" else 0
+    return None
+
+
+def _refuse(cursor: Grammar, at: int, advice: str) -> NoReturn:
+    line, column = cursor.place_of(at)
+    raise UnsupportedFeatureError(
+        f"line {line}, column {column}: WITH before {cursor.tokens[at].text.upper()} isn't in this version of "
+        f"deltaplane: {advice}"
+    )
+
+
+def _insert(made: insert.Insert, named: _Named) -> insert.Insert:
+    # Rows that are listed stay what they are.
+    listed = isinstance(made.rows.body, Values)
+    return replace(made, rows=replace(made.rows, named=named) if listed else Query(made.rows, named))
+
+
+def _merge(cursor: Grammar, made: merge.Merge, named: _Named) -> merge.Merge:
+    names = [name.lower() for name, _ in named]
+    if _is_one(made.table, names):
+        cursor.wrong(
+            f"expected a table: `{made.table.shown}` is a query of WITH", cursor.tokens[made.table.token].start
+        )
+    source = made.source
+    if isinstance(source, Nested):
+        return replace(made, source=replace(source, query=Query(source.query, named)))
+    if not _is_one(source, names) or source.version is not None:
+        return made
+    token = source.token
+    rows = Query(Select((Star(token=token),), TableName(source.parts, token=token), token=token), named)
+    return replace(made, source=Nested(rows, source.alias or source.parts[0], source.columns, token))
+
+
+def _is_one(table: TableName, names: list[str]) -> bool:
+    return len(table.parts) == 1 and table.parts[0].lower() in names
+
+
+STATEMENT = Statement(("with",), _read)
