@@ -47,7 +47,7 @@ _CAST_FROM = {
     "bigint": ["l1", "y"],
     "float": ["f1"],
     "double": ["d1"],
-    "decimal": ["m1", "m3", "m4"],
+    "decimal": ["m1", "m3", "m4", "m5", "m6", "m7"],
     "string": ["t1", "tn", "to", "td", "tt"],
     "boolean": ["o1"],
     "binary": ["x", "xt"],
@@ -57,6 +57,7 @@ _CAST_FROM = {
 }
 _CAST_TO = ["tinyint", "smallint", "int", "bigint", "float", "double", "decimal(10,2)", "decimal(38,4)", "decimal(3,1)"]
 _CAST_TO += ["string", "boolean", "binary", "date", "timestamp", "timestamp_ntz", "decimal(20,6)"]
+_CAST_TO += ["decimal(2,2)", "decimal(38,38)"]
 
 
 def casts() -> list[str]:
@@ -120,7 +121,7 @@ EXPRESSIONS: list[str] = [
     "isnan(f1)",
     "isnan(i1)",
     "nanvl(d1, d2)",
-    "nanvl(f1, d2)",
+    *(f"nanvl({pair})" for pair in ("f1, d2", "d1, i1", "f1, m1", "i1, f1", "f1, null")),
     # --- numbers ---
     *(f"{a} {o} {b}" for o in ("+", "-", "*") for a, b in zip(_NUMBERS, _OTHERS, strict=True)),
     *(f"{a} {o} {b}" for o in ("+", "-", "*", "/") for a, b in (("i1", "l2"), ("b1", "d2"), ("m1", "2"), ("i1", "m2"))),
@@ -189,6 +190,12 @@ EXPRESSIONS: list[str] = [
     "to_date(td)",
     "to_date(ts1)",
     "try_to_date(td)",
+    *(f"{f}(tt, 'yyyy-MM-dd HH:mm:ss')" for f in ("to_date", "to_timestamp", "to_timestamp_ntz", "try_to_date")),
+    *(
+        f"to_date({a}, '{p}')"
+        for a, p in (("td", "yyyy-MM-dd"), ("td", "yyyyMMdd"), ("td", "yyyy-MM"), ("dt1", "yyyy"))
+    ),
+    "to_timestamp(replace(tt, ' ', 't'), \"yyyy-MM-dd'T'HH:mm:ss\")",
     "timestamp(tt)",
     "to_timestamp(tt)",
     "to_timestamp_ntz(tt)",
@@ -204,6 +211,12 @@ EXPRESSIONS: list[str] = [
     "concat(d1, f1)",
     "d1 || 'x'",
     "concat_ws('-', f1, t1)",
+    "concat_ws('-', m5, m7)",
+    "concat(m5, m6, m7)",
+    "m7 || 'x'",
+    "length(m6)",
+    "m5 like '0.%'",
+    *(f"array_join({a})" for a in ("array(string(m5)), ','", "at, ',', c", "at, ', ', ''")),
     "length(d1)",
     *(f"{f}(t1)" for f in ("trim", "ltrim", "rtrim", "btrim", "reverse", "ascii")),
     "btrim(t1, t2)",
@@ -229,7 +242,7 @@ EXPRESSIONS: list[str] = [
     "translate(t1, 'abcé', 'xy')",
     "translate(t1, c, t2)",
     "instr(t1, c)",
-    *(f"{f}(c, t1)" for f in ("locate", "position")),
+    *(f"{f}(c, t1{at})" for f in ("locate", "position") for at in ("", ", k", ", n")),
     "position(c in t1)",
     *(f"{f}(t1, c)" for f in ("startswith", "endswith", "contains")),
     "chr(n)",
@@ -251,6 +264,7 @@ EXPRESSIONS: list[str] = [
     "substring_index(t1, 'a', 1)",
     "elt(k, t1, c, t2)",
     "initcap(t1)",
+    "initcap(tl)",
     "initcap(concat('o', coalesce(c, ''), 'NEIL-jean ab_c x.y a1b (z'))",
     "overlay(t1, c, 2)",
     "overlay(t1, 'XY', k, 1)",
@@ -267,6 +281,7 @@ EXPRESSIONS: list[str] = [
             ("%s %s", "i1, o1"),
             ("%10s|%-4s|", "t1, c"),
             ("%s", "m1"),
+            ("%s|%7s", "m5, m6"),
             ("%s", "d1"),
             ("%s", "f1"),
             ("a%nb", "t1"),
@@ -279,6 +294,7 @@ EXPRESSIONS: list[str] = [
         f"to_json({value})"
         for value in (
             *("st", "ai", "at", "ad", "mp", "struct(tl, tn)", "struct(m2, m4)", "struct(ai, mp)", "struct(b1, s1, l1)"),
+            "struct(m5, m6)",
             "named_struct('a', i1, 'b', t1, 'c', named_struct('d', d1, 'e', f1), 'g', m1, 'h', o1)",
             "named_struct('x', x, 'd', dt1, 't', ts1, 'n', nz1)",
             "named_struct('a\"b', t1, 'é', c)",
@@ -327,6 +343,7 @@ EXPRESSIONS: list[str] = [
     "unix_timestamp(dt1)",
     *(f"timestamp_{u}({a})" for u in ("seconds", "millis", "micros") for a in ("i1", "k")),
     "timestamp_micros(l1)",
+    *(f"timestamp_seconds({a})" for a in ("d1", "f1", "m1", "m2", "m5", "k / 7", "cast(k / 7 as decimal(20,10))")),
     *(f"date_trunc('{u}', ts1)" for u in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")),
     *(f"date_trunc('{u}', {a})" for u in ("millisecond", "microsecond", "MM") for a in ("ts1", "nz1", "dt1")),
     *(f"date_format({a}, '{p}')" for a in ("ts1", "dt1") for p in ("yyyy-MM-dd HH:mm:ss", "d/M/yyyy", "EEEE, MMM d")),
@@ -370,7 +387,7 @@ EXPRESSIONS: list[str] = [
     "regexp(t1, '^a')",
     "regexp_like(tl, '^[a-z0-9]+@[a-z]+\\\\.(com|org)$')",
     "split(t1, ',')",
-    "split(t1, 'a')",
+    *(f"split(t1, 'a'{most})" for most in ("", ", 2", ", k")),
     "ilike(t1, 'A%')",
     *(f"{t} ilike '{p}'" for t, p in (("t1", "%B_c"), ("tl", "x@Y%"), ("t1", "a\\\\_%"))),
     "t1 ilike 'a!%%' escape '!'",

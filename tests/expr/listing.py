@@ -18,7 +18,9 @@ else is refused by name before a row is written.
 
 - The session's time zone is UTC unless said otherwise; fixed offsets work, zones with rules only where no clock is read.
 - Years outside of 1 to 9999, decimals written with an exponent and hexadecimal floating-point numbers are refused where
-  a row has them.
+  a row has them. So are texts of timestamps that name a zone with rules or have no date, and decimals of more than 18 digits that
+  become a whole number where a double rounds them up.
+- `to_date` and `to_timestamp` read patterns of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`, each once, and what stands between them.
 - The text of a float or double, and a decimal of one, have the digits that Java writes. Java 17 and Java 19 or newer, which
   Spark runs on alike, write some numbers differently: mostly whole ones above 2^53 (of a float above 2^24), small and large
   powers of two, and the smallest subnormal ones. A row with such a number is refused.

@@ -168,6 +168,9 @@ _TIMES += [
     "9999-12-31 23:59:59.999999",
     "2024-02-30 00:00:00",
 ]
+# What may be missing, zones of several forms, and what is none.
+_TIMES += ["2024-02-29 12:34", "2024-02-29T7", "2024-02-29 12:", "2024-02-29T", "12:34:56", "2024-02-29 12:34:56+0:00"]
+_TIMES += [f"2024-02-29 12:34:56{zone}" for zone in (" GMT-1", ".5UTC+2", "+18:01", "Europe/Berlin", "+0530", "z")]
 _TIMES += ["2024-02-29 12:34:56.123456789", "2024-2-9 12:34:56 UTC", "2024-02", "2024-02-29 "]
 
 
@@ -224,6 +227,10 @@ COLUMNS: dict[str, tuple[pa.DataType, tuple[list[Any], st.SearchStrategy[Any]]]]
         pa.struct([("X", pa.int32()), ("y", pa.string())]),
         ([{"X": 1, "y": "a"}, {"X": None, "y": None}], st.just({"X": -5, "y": ""})),
     ),
+    # All digits stand behind the point.
+    "m5": (pa.decimal128(2, 2), _decimals(2, 2)),
+    "m6": (pa.decimal128(4, 4), _decimals(4, 4)),
+    "m7": (pa.decimal128(38, 38), _decimals(38, 38)),
 }
 
 

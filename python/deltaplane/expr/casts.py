@@ -11,7 +11,7 @@ from dataclasses import replace
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.java_text import over_digits, plain, varying, written
 from deltaplane.expr.typed import Context, Typed, failing, guarded, made, refuse
-from deltaplane.expr.types import BOOLEAN, DATE, DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, text
+from deltaplane.expr.types import DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, text
 
 # What Spark strips around the text of a number, date or boolean.
 _BLANK = text("".join(map(chr, [*range(33), 127])))
@@ -20,6 +20,9 @@ _INVALID = "CAST_INVALID_INPUT"
 _OVERFLOW = "CAST_OVERFLOW"
 _UNSUPPORTED = "UNSUPPORTED_VALUE"
 _OF_ANY_JAVA = "a number that versions of Java write with different digits"
+
+# Digits of a decimal that Spark holds in 64 bits.
+_IN_A_LONG = 18
 
 Lowering = Callable[[Context, Typed, SparkType], Typed]
 _INTEGRAL = ("byte", "short", "integer", "long")
@@ -114,18 +117,34 @@ def _rescaled(_: Context, value: Typed, to: SparkType) -> Typed:
 
 @_pair(("decimal",), _INTEGRAL)
 def _whole(_: Context, value: Typed, to: SparkType) -> Typed:
-    return made(to, f"CAST(trunc({value.sql}) AS {to.duck})", value, throws=True)
+    sql = f"CAST(trunc({value.sql}) AS {to.duck})"
+    if to == LONG or value.type.scale == 0 or value.type.precision <= _IN_A_LONG:
+        return made(to, sql, value, throws=True)
+    # Spark takes the longer ones by a double, unless they came from a shorter one, which the type doesn't tell.
+    double = _as_double(value.sql, DOUBLE)
+    moved = f"CAST(trunc({value.sql}) AS BIGINT) <> CAST(trunc({double}) AS BIGINT)"
+    bad = f"CASE WHEN abs({double}) <= CAST({1 << 31} AS DOUBLE) THEN {moved} END"
+    why = "a decimal that is a whole number as a double"
+    return made(to, guarded(bad, _UNSUPPORTED, why, sql, to), value, throws=True, partial=True)
 
 
 @_pair(("decimal",), ("float", "double"))
 def _inexact(_: Context, value: Typed, to: SparkType) -> Typed:
+    return made(to, _as_double(value.sql, to), value)
+
+
+def _as_double(decimal: str, to: SparkType) -> str:
     # Through text, which is rounded once; DuckDB divides and rounds twice.
-    return made(to, f"CAST(CAST({value.sql} AS VARCHAR) AS {to.duck})", value)
+    return f"CAST(CAST({decimal} AS VARCHAR) AS {to.duck})"
 
 
 @_pair(("decimal",), ("string",))
 def _plain_text(_: Context, value: Typed, to: SparkType) -> Typed:
-    return _plain(value, to)
+    of = value.type
+    if of.scale < of.precision:
+        return _plain(value, to)
+    # Without a digit for it DuckDB writes no zero before the point.
+    return made(to, rf"regexp_replace(CAST({value.sql} AS VARCHAR), '^(-?)\.', '\10.')", value)
 
 
 # --- text ---
@@ -151,7 +170,7 @@ def _through_text(_: Context, value: Typed, to: SparkType) -> Typed:
 def _parsed_whole(_: Context, value: Typed, to: SparkType) -> Typed:
     trimmed = f"trim({value.sql}, {_BLANK})"
     bad = f"NOT regexp_full_match({trimmed}, '[+-]?[0-9]+')"
-    sql = guarded(bad, _INVALID, f"the text isn't a {to}", f"CAST({trimmed} AS {to.duck})", to)
+    sql = guarded(bad, _INVALID, f"is no {to}", f"CAST({trimmed} AS {to.duck})", to, value.sql)
     return made(to, sql, value, throws=True)
 
 
@@ -167,7 +186,7 @@ def _parsed_float(_: Context, value: Typed, to: SparkType) -> Typed:
         f"WHEN {lower} IN ('-inf', '-infinity') THEN CAST('-inf' AS {to.duck}) "
         f"WHEN {lower} = 'nan' OR {trimmed} IN ('+NaN', '-NaN') THEN CAST('nan' AS {to.duck}) "
         f"WHEN regexp_matches({trimmed}, '^[+-]?0[xX]') THEN {failing(_UNSUPPORTED, 'hexadecimal number', to)} "
-        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, f'the text is not a {to}', to)} END"
+        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, f'is no {to}', to, value.sql)} END"
     )
     return made(to, sql, value, throws=True, partial=True)
 
@@ -185,7 +204,7 @@ def _parsed_decimal(_: Context, value: Typed, to: SparkType) -> Typed:
         f"CASE WHEN regexp_full_match({trimmed}, '[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)') THEN CAST({trimmed} AS {to.duck}) "
         f"WHEN regexp_full_match({trimmed}, '[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)[eE][+-]?[0-9]+') "
         f"THEN {failing(_UNSUPPORTED, 'a decimal with an exponent', to)} "
-        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, f'the text is not a {to}', to)} END"
+        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, f'is no {to}', to, value.sql)} END"
     )
     return made(to, sql, value, throws=True, partial=True)
 
@@ -196,7 +215,7 @@ def _parsed_boolean(_: Context, value: Typed, to: SparkType) -> Typed:
     sql = (
         f"CASE WHEN {word} IN ('t', 'true', 'y', 'yes', '1') THEN true "
         f"WHEN {word} IN ('f', 'false', 'n', 'no', '0') THEN false "
-        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, 'the text is not a boolean', BOOLEAN)} END"
+        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, 'is no boolean', to, value.sql)} END"
     )
     return made(to, sql, value, throws=True)
 
@@ -214,65 +233,94 @@ def _decoded(_: Context, value: Typed, to: SparkType) -> Typed:
 
 # --- dates and times ---
 
-_DATE = r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?"
+_DATE = r"([+-]?[0-9]{4,%s})(?:-([0-9]{1,2})(?:-([0-9]{1,2})%s)?)?"
+_HOUR, _SIXTY = "(?:[01]?[0-9]|2[0-3])", "[0-5]?[0-9]"
+# A distance from UTC of at most 18 hours, as Java reads it after Spark has filled up single digits.
+_FAR = r"[+-](?:H(?::[0-5]?[0-9]|:S:S)?|HHS(?:S)?|18(?::0?0|:00:00|00|0000)?)"
+_FAR = _FAR.replace("HH", "(?:0[0-9]|1[0-7])").replace("H", "(?:0?[0-9]|1[0-7])").replace("S", "[0-5][0-9]")
+_OFFSET = f"(Z|(?:UTC|GMT|UT)?{_FAR}|UTC|GMT|UT)"
+# Zones with rules of their own, which only Java knows.
+_WORDS = (
+    "[A-Z][A-Za-z_]+/[A-Z][A-Za-z0-9_/+-]*|CET|CST6CDT|Cuba|EET|EST5EDT|Egypt|Eire|GB|GB-Eire|GMT0|Greenwich|Hongkong|Iceland|"
+    "Iran|Israel|Jamaica|Japan|Kwajalein|Libya|MET|MST7MDT|NZ|NZ-CHAT|Navajo|PRC|PST8PDT|Poland|Portugal|ROK|Singapore|Turkey|"
+    "UCT|Universal|W-SU|WET|Zulu|ACT|AET|AGT|ART|AST|BET|BST|CAT|CNT|CST|CTT|EAT|ECT|EST|HST|IET|IST|JST|MIT|MST|NET|NST|PLT|"
+    "PNT|PRT|PST|SST|VST"
+)
 
 
-def _part(source: str, pattern: str, group: int, absent: str) -> str:
+def _clock(hour: str, zone: str) -> str:
+    return rf"({_HOUR}){hour}:({_SIXTY})(?::({_SIXTY})(?:\.([0-9]*))?(?:[\x00-\x20]*{zone})?)?"
+
+
+# Minutes and seconds may be missing, not what a point or colon announces.
+_FULL = rf"^([+-]?[0-9]{{4,6}})-([0-9]{{1,2}})-([0-9]{{1,2}})[ T]{_clock('(?:', _OFFSET)})?$"
+_FULL_IN_ZONE = rf"^[+-]?[0-9]{{4,6}}-[0-9]{{1,2}}-[0-9]{{1,2}}[ T]{_clock('', f'(?:{_WORDS})')}$"
+_NO_DAY = rf"^(?:T{_clock('(?:', f'(?:{_OFFSET}|{_WORDS})')})?|{_clock('', f'(?:{_OFFSET}|{_WORDS})')})$"
+
+
+def _part(pattern: str, group: int, absent: str = "0", source: str = "t") -> str:
     return f"CAST(coalesce(nullif(regexp_extract({source}, '{pattern}', {group}), ''), '{absent}') AS INTEGER)"
 
 
-def _day_of(source: str, pattern: str) -> str:
-    return f"make_date({_part(source, pattern, 1, '1')}, {_part(source, pattern, 2, '1')}, {_part(source, pattern, 3, '1')})"
+def _day_of(pattern: str) -> str:
+    return f"make_date({', '.join(_part(pattern, group, '1') for group in (1, 2, 3))})"
+
+
+def _over_text(value: Typed, body: str) -> str:
+    """`body` over the text without blanks around it as `t`, which is computed once."""
+    return f"list_transform([trim({value.sql}, {_BLANK})], lambda t: CASE WHEN t IS NOT NULL THEN {body} END)[1]"
+
+
+def _there(value: str, otherwise: str) -> str:
+    """A day or time of numbers that may be none."""
+    return f"coalesce(TRY({value}), {otherwise})"
 
 
 @_pair(("string",), ("date",))
 def _parsed_date(_: Context, value: Typed, to: SparkType) -> Typed:
-    trimmed = f"trim({value.sql}, {_BLANK})"
     # Whatever stands behind a whole day and a blank or T is ignored.
-    bad = f"NOT regexp_full_match({trimmed}, '(?s)[+-]?[0-9]{{4,7}}(-[0-9]{{1,2}}(-[0-9]{{1,2}}([ T].*)?)?)?')"
-    day = f"CASE WHEN {value.sql} IS NOT NULL THEN {_day_of(trimmed, '^' + _DATE)} END"
-    sql = guarded(bad, _INVALID, "the text isn't a date", day, DATE)
-    return made(to, sql, value, throws=True)
-
-
-_FULL = r"^([+-]?[0-9]{4,7})-([0-9]{1,2})-([0-9]{1,2})[ T]([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{0,9}))?"
-_OFFSET = r"(Z|UTC|[+-][0-9]{2}:[0-9]{2})?"
+    pattern = f"(?s)^{_DATE % (7, '(?:[ T].*)?')}$"
+    other = failing(_INVALID, "is no date", to, "t")
+    body = f"CASE WHEN regexp_matches(t, '{pattern}') THEN {_there(_day_of(pattern), other)} ELSE {other} END"
+    return made(to, _over_text(value, body), value, throws=True)
 
 
 @_pair(("string",), _TIMES)
 def _parsed_timestamp(context: Context, value: Typed, to: SparkType) -> Typed:
-    trimmed = f"trim({value.sql}, {_BLANK})"
-    full = _FULL + (_OFFSET if to == TIMESTAMP else "") + "$"
-    day = f"^{_DATE}[ T]?$"
-    midnight = f"CAST({_day_of(trimmed, day)} AS TIMESTAMP)"
-    clock = [_part(trimmed, full, group, "0") for group in (4, 5, 6)]
-    fraction = f"CAST(rpad(left(regexp_extract({trimmed}, '{full}', 7), 6), 6, '0') AS INTEGER)"
-    at = (
-        f"(CAST({_day_of(trimmed, full)} AS TIMESTAMP) + to_microseconds(({clock[0]} * 3600 + {clock[1]} * 60 + "
-        f"{clock[2]}) * CAST(1000000 AS BIGINT) + {fraction}))"
-    )
+    other = failing(_INVALID, f"is no {to}", to, "t")
+    day = f"^{_DATE % (6, '')}$"
+    midnight = f"CAST({_day_of(day)} AS TIMESTAMP)"
+    hour, minute, second = (_part(_FULL, group) for group in (4, 5, 6))
+    fraction = f"CAST(rpad(left(regexp_extract(t, '{_FULL}', 7), 6), 6, '0') AS INTEGER)"
+    us = f"(({hour} * 3600 + {minute} * 60 + {second}) * CAST(1000000 AS BIGINT) + {fraction})"
+    at = f"(CAST({_day_of(_FULL)} AS TIMESTAMP) + to_microseconds({us}))"
     if to == TIMESTAMP:
         midnight = context.shifted(midnight, to_local=False)
-        at = _at_offset(context, at, f"regexp_extract({trimmed}, '{full}', 8)")
-    late = f"{clock[0]} > 23 OR {clock[1]} > 59 OR {clock[2]} > 59"
-    other = failing(_INVALID, f"the text is not a {to}, or names a zone by its rules", to)
-    sql = (
-        f"CASE WHEN {value.sql} IS NULL THEN NULL WHEN regexp_matches({trimmed}, '{day}') THEN {midnight} "
-        f"WHEN regexp_matches({trimmed}, '{full}') THEN CASE WHEN {late} THEN {other} ELSE {at} END ELSE {other} END"
+        zone = f"regexp_extract(t, '{_FULL}', 8)"
+        away = f"({at} - to_microseconds({_away(zone)}))"
+        at = f"CASE WHEN {zone} = '' THEN {context.shifted(at, to_local=False)} ELSE {away} END"
+    no_day = failing(_UNSUPPORTED, "a time without a date", to)
+    body = (
+        f"CASE WHEN regexp_matches(t, '{day}') THEN {_there(midnight, other)} "
+        f"WHEN regexp_matches(t, '{_FULL}') THEN {_there(at, other)} "
+        f"WHEN regexp_matches(t, '{_FULL_IN_ZONE}') THEN {failing(_UNSUPPORTED, 'a time zone by its name', to)} "
+        f"WHEN regexp_matches(t, '{_NO_DAY}') THEN {no_day if to == TIMESTAMP else other} ELSE {other} END"
     )
-    return made(to, sql, value, throws=True, partial=True)
+    return made(to, _over_text(value, body), value, throws=True, partial=True)
 
 
-def _at_offset(context: Context, at: str, zone: str) -> str:
-    """A clock's time as an instant, by the zone written behind it, else by the session's."""
-    minutes = f"(CAST(substr({zone}, 2, 2) AS INTEGER) * 60 + CAST(substr({zone}, 5, 2) AS INTEGER))"
-    far = f"{minutes} > 1080 OR CAST(substr({zone}, 5, 2) AS INTEGER) > 59"
-    us = f"CASE WHEN starts_with({zone}, '-') THEN 60000000 ELSE -60000000 END * CAST({minutes} AS BIGINT)"
-    return (
-        f"CASE WHEN {zone} = '' THEN {context.shifted(at, to_local=False)} WHEN {zone} IN ('Z', 'UTC') THEN {at} "
-        f"WHEN {far} THEN {failing(_INVALID, 'the zone is too far from UTC', TIMESTAMP)} "
-        f"ELSE {at} + to_microseconds({us}) END"
+def _away(zone: str) -> str:
+    """How far a zone that is a distance lies before UTC, in microseconds."""
+    hours, minutes, seconds = (
+        _part(pattern, 1, source=zone)
+        for pattern in (
+            "[+-]([0-9]{1,2})",
+            "[+-](?:[0-9]{2}:?|[0-9]:)([0-9]{1,2})",
+            "[+-](?:[0-9]{2}:?[0-9]{2}:?|[0-9]:[0-9]{2}:)([0-9]{2})",
+        )
     )
+    sign = f"CASE WHEN contains({zone}, '-') THEN -1000000 ELSE 1000000 END"
+    return f"(({hours} * 3600 + {minutes} * 60 + {seconds}) * CAST({sign} AS BIGINT))"
 
 
 def in_calendar(sql: str, value: str, to: SparkType) -> str:
@@ -335,14 +383,15 @@ def _instant(_: Context, value: Typed, to: SparkType) -> Typed:
     digits, scale = (value.type.precision, value.type.scale) if value.type.name == "decimal" else (19, 0)
     if digits > 30:
         refuse(f"CAST({value.type} AS {to})")
-    us = f"CAST(trunc(CAST({value.sql} AS DECIMAL({digits},{scale})) * CAST(1000000 AS DECIMAL(7,0))) AS BIGINT)"
+    us = f"CAST(trunc(CAST({value.sql} AS DECIMAL({digits},{scale})) * CAST(1000000 AS DECIMAL(7,0))) AS HUGEINT)"
     return made(to, _in_years(us), value, partial=True)
 
 
 @_pair(("float", "double"), ("timestamp",))
 def _instant_inexact(_: Context, value: Typed, to: SparkType) -> Typed:
     us = f"CAST(trunc(CAST({value.sql} AS DOUBLE) * CAST(1000000 AS DOUBLE)) AS BIGINT)"
-    return made(to, _in_years(us), value, throws=True, partial=True)
+    sql = guarded(f"NOT isfinite({value.sql})", _INVALID, f"the number is no {to}", _in_years(us), to)
+    return made(to, sql, value, throws=True, partial=True)
 
 
 def _in_years(us: str) -> str:
@@ -351,6 +400,6 @@ def _in_years(us: str) -> str:
         f"{us} NOT BETWEEN -62135596800000000 AND 253402300799999999",
         _UNSUPPORTED,
         "a year outside of 1 to 9999",
-        f"make_timestamp({us})",
+        f"make_timestamp(CAST({us} AS BIGINT))",
         TIMESTAMP,
     )

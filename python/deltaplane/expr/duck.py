@@ -10,12 +10,91 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.plain import plain
+from deltaplane.expr.typed import END
 from deltaplane.expr.types import SparkType
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_RAISED = re.compile(r"!([A-Z_]+)! (.*?)(?:' to |\" to |'|$)", re.DOTALL)
+# What `failing` says stands in the first line, behind words of DuckDB's; a piece of the statement behind it may look alike.
+_RAISED = re.compile(rf"[^!\n]*!([A-Z_]+)! ([^{END}]*){END}")
+# Behind it DuckDB shows a piece of the statement, which is our own making.
+_STATEMENT = re.compile(r"\n\nLINE \d+:")
+# So do the names of columns.
+_COLUMN = re.compile(r" when casting from source column .*", re.DOTALL)
+_NAMES = {
+    "INT8": "byte",
+    "INT16": "short",
+    "INT32": "integer",
+    "INT64": "long",
+    "BOOL": "boolean",
+    "VARCHAR": "string",
+    **{name: name.lower() for name in ("FLOAT", "DOUBLE", "DATE", "TIMESTAMP")},
+}
+_KIND = re.compile(r"[A-Z][A-Za-z -]* Error: ")
+_INTEGER = re.compile(r"\bU?INT\d+\b")
+_TYPE = r"(?P<to>[A-Z]+\d*(?:\(\d+,\d+\))?)"
+# Of a value that is told: enough to find it.
+_SHOWN = 200
+_OF_NUMBER = "[NUMERIC_VALUE_OUT_OF_RANGE] the value {value} is out of range for {to}"
+_OVERFLOW = "[ARITHMETIC_OVERFLOW] Overflow in {value}{of}"
+# What DuckDB says of a row for which Spark fails too, and what is told then. `of` and `to` are types.
+_FAILURES = [
+    (re.compile(pattern, re.DOTALL), told)
+    for pattern, told in (
+        (
+            r"Overflow in \w+ of (?P<of>[A-Z]+\d*) \(0 - (?P<value>-\d+)\)",
+            "[ARITHMETIC_OVERFLOW] Overflow in -({value}){of}",
+        ),
+        (r"Overflow in \w+ of (?P<of>[A-Z]+\d*)(?:\(\d+\))? \((?P<value>[^)]*)\)", _OVERFLOW),
+        (r"Overflow in \w+ of (?P<value>\S+ . \S+)", _OVERFLOW),
+        (r"Overflow in (?P<of>[A-Z]+) \w+: (?P<value>.*)", _OVERFLOW),
+        (r"Overflow on (?P<value>abs\(.*\))", _OVERFLOW),
+        ("Overflow", "[ARITHMETIC_OVERFLOW] Overflow"),
+        # No column has the type: it is what is computed with on the way.
+        (
+            rf"Type INT128 with value (?P<value>.*) can't be cast because .* type {_TYPE}",
+            "[ARITHMETIC_OVERFLOW] Overflow: the value {value} is out of range for {to}",
+        ),
+        (
+            rf"Type (?P<of>[A-Z]+\d*) with value (?P<value>.*) can't be cast because .* type {_TYPE}",
+            "[CAST_OVERFLOW] the value {value}{of} is out of range for {to}",
+        ),
+        (
+            rf"Failed to cast decimal value (?P<value>\S+) to type {_TYPE}",
+            "[CAST_OVERFLOW] the value {value} is out of range for {to}",
+        ),
+        (rf'Casting value "(?P<value>.*)" to type {_TYPE} failed', _OF_NUMBER),
+        (rf"Could not cast value (?P<value>.*) to {_TYPE}", _OF_NUMBER),
+        (rf'Could not convert string "(?P<value>.*)" to {_TYPE}', _OF_NUMBER),
+        (
+            rf"Could not convert string '(?P<value>.*)' to {_TYPE}",
+            "[CAST_INVALID_INPUT] '{value}' is no {to}",
+        ),
+        ("Date out of range: (?P<value>.*)", "[DATETIME_FIELD_OUT_OF_BOUNDS] there is no date {value}"),
+        ("Date and time not in timestamp range", "[DATETIME_OVERFLOW] a time is out of range"),
+        ("Map keys must be unique", "[DUPLICATED_MAP_KEY] a map has a key twice"),
+        ("Map keys can not be NULL", "[NULL_MAP_KEY] a map has null as a key"),
+        (
+            "The map key list does not align",
+            "[INVALID_PARAMETER_VALUE] a map is made of lists of keys and values that aren't of one length",
+        ),
+        (
+            "More than one row returned by a subquery",
+            "[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row is what a subquery gives that stands for one value",
+        ),
+    )
+]
+# What it says where Spark has a value, or more room.
+_LIMITS = {
+    "convert blob to UTF8": "a row has bytes as text that aren't UTF-8, which only the Spark engine carries on",
+    "Date out of range": "a row has a date that is too far away for the embedded engine: use the Spark engine for it",
+    "expression depth limit": "the expression is nested too deeply for the embedded engine: compute parts of it in columns of "
+    "their own, or use the Spark engine for it",
+    "maximum total string size": "a result has more than 2 GiB of text at once, which is too much for the embedded engine: take "
+    "fewer rows or shorter texts, or use the Spark engine for it",
+}
 
 
 def connect(**config: str | bool | int | float | list[str]) -> Any:
@@ -61,6 +140,7 @@ def given(values: pa.Array, to: pa.DataType) -> pa.Array:
     """
     import pyarrow as pa
 
+    values = plain(values)
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         # The same instant whatever zone the data shows it in.
         values = values.cast(pa.timestamp(values.type.unit, "UTC"))
@@ -117,14 +197,31 @@ def returned(values: pa.Array, of: SparkType) -> pa.Array:
 
 
 def explained(e: Exception) -> Exception:
-    """DuckDB's error as the one that Spark would raise."""
-    raised = _RAISED.search(str(e))
+    """DuckDB's error as the one that Spark would raise. Says nothing of how an expression is written in DuckDB."""
+    raised = _RAISED.match(str(e))
     if raised and raised[1] == "UNSUPPORTED_VALUE":
         return UnsupportedExpressionError(f"a row has {raised[2]}, which only the Spark engine evaluates")
     if raised:
         return InvalidArgumentError(f"[{raised[1]}] {raised[2]}")
-    # The names of columns there are our own.
-    first = str(e).splitlines()[0].split(" when casting from source column")[0]
+    said = _COLUMN.sub("", _STATEMENT.split(str(e))[0])
+    reason = _KIND.sub("", said, count=1)
+    for pattern, told in _FAILURES:
+        if match := pattern.match(reason):
+            return InvalidArgumentError(_told(told, match.groupdict()))
+    for words, limit in _LIMITS.items():
+        if words in said:
+            return UnsupportedExpressionError(limit)
+    first = _INTEGER.sub(lambda match: _NAMES.get(match[0], "a number"), said.partition("\n")[0])
     if any(word in first for word in ("Out of Range", "Conversion Error", "Invalid Input")):
         return InvalidArgumentError(first)
     return UnsupportedExpressionError(f"the embedded engine can't run the expression: {first}")
+
+
+def _told(template: str, found: dict[str, str]) -> str:
+    of, to = found.get("of", ""), found.get("to", "")
+    return template.format(
+        value=found.get("value", "")[:_SHOWN],
+        of=f" of type {_NAMES[of]}" if of in _NAMES else "",
+        # A decimal's name is the same but for its case.
+        to=_NAMES.get(to, to.lower() if "(" in to else "a number"),
+    )

@@ -14,6 +14,10 @@ from deltaplane.expr.types import SparkType, text
 _ADVICE = "use the Spark engine for it"
 # A lowering names an argument more than once, so nesting multiplies: beyond this the text is no use to anyone.
 MAX_SQL = 1 << 20
+# Ends what `failing` says, since DuckDB puts words of its own behind it: a private-use character, as strings and lists have.
+END = "\ue002"
+# Of a value that is told: enough to find it.
+_SHOWN = 100
 
 
 @dataclass(frozen=True)
@@ -65,28 +69,39 @@ class Context:
 def refuse(what: str) -> NoReturn:
     """Raises the refusal of something that has no exact lowering."""
     raise UnsupportedExpressionError(
-        f"the expression uses {what}, which the embedded engine doesn't evaluate as Spark does: {_ADVICE}"
+        f"the expression uses {what.rstrip(',')}, which the embedded engine doesn't evaluate as Spark does: {_ADVICE}"
     )
 
 
 def mistyped(name: str, args: list[Typed]) -> NoReturn:
     """Raises the refusal of arguments that Spark's rules don't allow, or that aren't admitted here."""
     shown = ", ".join(str(a.type) for a in args)
-    raise InvalidArgumentError(f"`{name}` doesn't take ({shown}): cast the arguments")
+    if any(a.type.name in ("binary", "void") or a.type.interval for a in args):
+        # Spark takes or converts these in more places than are known here.
+        refuse(f"`{name}` of ({shown})")
+    raise InvalidArgumentError(
+        f"`{name}` doesn't take ({shown}) in the embedded engine: cast the arguments, or {_ADVICE} if Spark takes them"
+    )
 
 
-def failing(code: str, why: str, to: SparkType) -> str:
-    """DuckDB text that raises when it is evaluated. A failing cast, since `error()` is volatile: it can't be tried."""
-    message = text(f"!{code}! {why}")
+def failing(code: str, why: str, to: SparkType, shown: str = "") -> str:
+    """DuckDB text that raises when it is evaluated. A failing cast, since `error()` is volatile: it can't be tried.
+
+    `shown` is DuckDB text whose value is told before `why`.
+    """
+    message = text(f"!{code}! {why}{END}")
+    if shown:
+        begin, end = text(f"!{code}! '"), text(f"' {why}{END}")
+        message = f"({begin} || left({shown}, {_SHOWN}) || {end})"
     if to.name in ("string", "binary"):
         raised = f"CAST(CAST({message} AS INTEGER) AS VARCHAR)"
         return f"encode({raised})" if to.name == "binary" else raised
     return f"CAST({message} AS {to.duck})"
 
 
-def guarded(bad: str, code: str, why: str, value: str, to: SparkType) -> str:
+def guarded(bad: str, code: str, why: str, value: str, to: SparkType, shown: str = "") -> str:
     """`value`, but raises where `bad` is true."""
-    return f"CASE WHEN {bad} THEN {failing(code, why, to)} ELSE {value} END"
+    return f"CASE WHEN {bad} THEN {failing(code, why, to, shown)} ELSE {value} END"
 
 
 def made(to: SparkType, sql: str, *args: Typed, throws: bool = False, partial: bool = False) -> Typed:

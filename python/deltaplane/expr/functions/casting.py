@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deltaplane.expr.casts import cast
+from deltaplane.expr.functions.times import parsed
 from deltaplane.expr.registry import admit
 from deltaplane.expr.typed import Context, Typed, attempted, mistyped
 from deltaplane.expr.types import SparkType, named
@@ -13,9 +14,12 @@ _FAMILY = "conversions"
 def _conversion(name: str, to: SparkType, attempt: bool = False) -> None:
     @admit(_FAMILY, name)
     def lower(context: Context, args: list[Typed]) -> Typed:
-        if len(args) != 1:
+        if len(args) == 2 and "to_" in name:
+            value = parsed(context, name, args, to)
+        elif len(args) == 1:
+            value = cast(context, args[0], to)
+        else:
             mistyped(name, args)
-        value = cast(context, args[0], to)
         return attempted(value, *args) if attempt else value
 
 

@@ -8,7 +8,7 @@ from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import convert, takes, unified
 from deltaplane.expr.registry import admit
 from deltaplane.expr.typed import Context, Typed, failing, made, mistyped, refuse
-from deltaplane.expr.types import BOOLEAN, INT, LONG, STRING, SparkType, array, text
+from deltaplane.expr.types import BOOLEAN, INT, LONG, STRING, VOID, SparkType, array, text
 
 _FAMILY = "collections"
 
@@ -49,6 +49,8 @@ def _make(context: Context, args: list[Typed]) -> Typed:
     if not args:
         refuse("an empty array, which has no type")
     values = unified(context, "array", args)
+    if values[0].type == VOID:
+        refuse("an array of nothing but null, which has no type")
     to = array(values[0].type)
     return made(to, f"CAST([{', '.join(v.sql for v in values)}] AS {to.duck})", *values)
 
@@ -202,11 +204,20 @@ def _slice(_: Context, args: list[Typed]) -> Typed:
 
 @admit(_FAMILY, "array_join")
 def _join(context: Context, args: list[Typed]) -> Typed:
-    if len(args) != 2 or args[0].type != array(STRING) or args[1].literal is None:
-        refuse("`array_join` with another delimiter than a constant")
-    of, delimiter = args[0], cast(context, args[1], STRING)
-    joined = f"coalesce(array_to_string({of.sql}, {delimiter.sql}), '')"
-    return made(STRING, f"CASE WHEN {of.sql} IS NULL THEN NULL ELSE {joined} END", of, delimiter)
+    if len(args) not in (2, 3) or args[0].type.name != "array":
+        mistyped("array_join", args)
+    if args[0].type != array(STRING):
+        refuse(f"`array_join` of {args[0].type}")
+    if args[1].literal is None:
+        refuse("`array_join` with a delimiter that isn't a constant")
+    if not all(takes(STRING, a.type) for a in args[1:]):
+        mistyped("array_join", args)
+    of, delimiter, *instead = args[0], *(cast(context, a, STRING) for a in args[1:])
+    # A null is left out or stands as the third text, which mustn't be null itself.
+    items = f"list_transform({of.sql}, lambda x: coalesce(x, {instead[0].sql}))" if instead else of.sql
+    joined = f"coalesce(array_to_string({items}, {delimiter.sql}), '')"
+    nulls = " OR ".join(f"{x.sql} IS NULL" for x in (of, *instead))
+    return made(STRING, f"CASE WHEN {nulls} THEN NULL ELSE {joined} END", of, delimiter, *instead)
 
 
 @admit(_FAMILY, "map_keys")

@@ -6,7 +6,7 @@ from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import boolean, unified
 from deltaplane.expr.registry import ENTRIES, admit
 from deltaplane.expr.typed import Context, Typed, made, mistyped
-from deltaplane.expr.types import BOOLEAN, DOUBLE, FLOAT, INT, VOID
+from deltaplane.expr.types import BOOLEAN, DOUBLE, FLOAT, INT, STRING, VOID
 
 _FAMILY = "conditional"
 
@@ -91,8 +91,8 @@ def _isnan(context: Context, args: list[Typed]) -> Typed:
 
 @admit(_FAMILY, "nanvl")
 def _nanvl(context: Context, args: list[Typed]) -> Typed:
-    if len(args) != 2 or not all(a.type.fractional for a in args):
+    if len(args) != 2 or not all(a.type.numeric or a.type == STRING or (a is args[1] and a.type == VOID) for a in args):
         mistyped("nanvl", args)
-    to = FLOAT if all(a.type == FLOAT for a in args) else DOUBLE
+    to = FLOAT if args[0].type == FLOAT and args[1].type in (FLOAT, VOID) else DOUBLE
     a, b = (cast(context, x, to) for x in args)
     return made(to, f"CASE WHEN isnan({a.sql}) THEN {b.sql} ELSE {a.sql} END", a, b)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deltaplane.expr.casts import cast
+from deltaplane.expr.coerce import takes
 from deltaplane.expr.registry import Form, admit, forms
 from deltaplane.expr.typed import Context, Typed, made, mistyped, refuse
 from deltaplane.expr.types import BINARY, INT, LONG, STRING, VOID
@@ -11,13 +12,17 @@ _FAMILY = "hashes"
 
 forms(_FAMILY, "md5", Form([BINARY], STRING, "md5({0})"))
 forms(_FAMILY, "sha1 sha", Form([BINARY], STRING, "sha1({0})"))
-forms(
-    _FAMILY,
-    "hex",
-    Form([LONG], STRING, "hex({0})"),
-    Form([STRING], STRING, "hex({0})"),
-    Form([BINARY], STRING, "hex({0})"),
-)
+
+
+@admit(_FAMILY, "hex")
+def _hex(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 1 or not (args[0].type == BINARY or takes(STRING, args[0].type)):
+        mistyped("hex", args)
+    if args[0].type.numeric and not args[0].type.integral:
+        # Spark takes its whole part, not its text.
+        refuse(f"`hex` of {args[0].type}")
+    value = args[0] if args[0].type == BINARY else cast(context, args[0], LONG if args[0].type.integral else STRING)
+    return made(STRING, f"hex({value.sql})", value)
 
 
 @admit(_FAMILY, "sha2")

@@ -98,7 +98,7 @@ def _make_months(context: Context, args: list[Typed]) -> Typed:
     if len(args) > 2 or not all(takes(INT, a.type) for a in args):
         mistyped("make_ym_interval", args)
     counts = [cast(context, a, INT) for a in args]
-    terms = [f"CAST({c.sql} AS BIGINT) * {size}" for c, size in zip(counts, (12, 1), strict=False)]
+    terms = [f"CAST({c.sql} AS HUGEINT) * {size}" for c, size in zip(counts, (12, 1), strict=False)]
     return made(_MONTHS, f"CAST(({' + '.join(terms) or '0'}) AS INTEGER)", *counts, throws=True)
 
 

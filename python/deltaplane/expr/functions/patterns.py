@@ -50,13 +50,21 @@ def _check(pattern: str, escape: str) -> None:
 
 @admit(_FAMILY, "split")
 def _split(context: Context, args: list[Typed]) -> Typed:
-    if len(args) != 2 or not takes(STRING, args[0].type):
+    if len(args) not in (2, 3) or not takes(STRING, args[0].type) or not all(takes(INT, a.type) for a in args[2:]):
         mistyped("split", args)
     at = args[1].literal
     if not at or any(c in "\\^$.|?*+()[]{}" for c in at):
         refuse("`split` at a regular expression")
     subject = cast(context, args[0], STRING)
-    return made(array(STRING), f"string_split({subject.sql}, {args[1].sql})", subject)
+    parts = f"string_split({subject.sql}, {args[1].sql})"
+    if len(args) == 2:
+        return made(array(STRING), parts, subject)
+    most = cast(context, args[2], INT)
+    rest = f"array_to_string(list_slice(p, {most.sql}, len(p)), {args[1].sql})"
+    cut = f"list_concat(list_slice(p, 1, {most.sql} - 1), [{rest}])"
+    few = f"list_transform([{parts}], lambda p: CASE WHEN {most.sql} <= 0 OR len(p) <= {most.sql} THEN p ELSE {cut} END)[1]"
+    nulls = f"{subject.sql} IS NULL OR {most.sql} IS NULL"
+    return made(array(STRING), f"CASE WHEN {nulls} THEN NULL ELSE {few} END", subject, most)
 
 
 @admit(_FAMILY, "rlike", "regexp", "regexp_like")

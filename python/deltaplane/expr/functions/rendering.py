@@ -14,6 +14,8 @@ _FAMILY = "text"
 _SPECIFIER = re.compile(r"%(-)?(0)?([1-9]\d{0,2})?([sdx%n])")
 _WITHIN = r"[^\x{10000}-\x{10ffff}]"
 _SMALLEST = {8: "128", 16: "32768", 32: "2147483648", 64: "9223372036854775808"}
+# Java writes decimals with more digits behind the point with an exponent where they are small; a cast doesn't.
+_MOST_SCALE = 6
 
 # --- Java's Formatter ---
 
@@ -55,6 +57,8 @@ def _formatted(context: Context, match: re.Match[str], value: Typed) -> Typed:
         if value.type.parts or value.type.name in ("binary", "void", "date", "timestamp", "timestamp_ntz"):
             # Spark gives them to Java as what they are inside.
             refuse(f"`format_string` with %s for {value.type}")
+        if value.type.scale > _MOST_SCALE:
+            refuse(f"`format_string` with %s for {value.type}")
         shown = cast(context, value, STRING)
     elif not value.type.integral:
         mistyped("format_string", [value])
@@ -80,9 +84,6 @@ def _formatted(context: Context, match: re.Match[str], value: Typed) -> Typed:
 
 
 # --- JSON ---
-
-# Decimals with more digits behind the point have an exponent where they are small.
-_MOST_SCALE = 6
 
 
 @admit(_FAMILY, "to_json")

@@ -108,7 +108,18 @@ forms(_FAMILY, "translate", Form([STRING, STRING, STRING], STRING, "translate({0
 _FOUND = "CASE WHEN {1} = '' AND {0} IS NOT NULL THEN 1 ELSE CAST(strpos({0}, {1}) AS INTEGER) END"
 forms(_FAMILY, "instr", Form([STRING, STRING], INT, _FOUND))
 _FOUND_IN = _FOUND.replace("{0}", "{2}").replace("{1}", "{0}").replace("{2}", "{1}")
-forms(_FAMILY, "locate position", Form([STRING, STRING], INT, _FOUND_IN))
+# A place that is null finds nothing, an empty text is found at once.
+_FOUND_FROM = (
+    "CASE WHEN {2} IS NULL THEN 0 WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN {2} < 1 THEN 0 WHEN {0} = '' THEN 1 "
+    "WHEN contains(substring({1}, CAST({2} AS BIGINT)), {0}) "
+    "THEN CAST(strpos(substring({1}, CAST({2} AS BIGINT)), {0}) + {2} - 1 AS INTEGER) ELSE 0 END"
+)
+forms(
+    _FAMILY,
+    "locate position",
+    Form([STRING, STRING], INT, _FOUND_IN),
+    Form([STRING, STRING, INT], INT, _FOUND_FROM),
+)
 for _name, _duck in (("startswith", "starts_with"), ("endswith", "ends_with"), ("contains", "contains")):
     forms(_FAMILY, _name, Form([STRING, STRING], BOOLEAN, _duck + "({0}, {1})"))
 forms(_FAMILY, "ascii", Form([STRING], INT, "CASE WHEN {0} = '' THEN 0 ELSE CAST(unicode({0}) AS INTEGER) END"))
@@ -213,9 +224,9 @@ _cased("lower lcase", _ODD_UPPER, "lower({0})")
 def _initcap(context: Context, args: list[Typed]) -> Typed:
     (value,) = _strings(context, "initcap", args, 1)
     # Words are what blanks part; which letter begins one, and how it is written there, is known of ASCII's.
-    odd = f"NOT regexp_full_match({value.sql}, '[ -~]*')"
+    odd = rf"NOT regexp_full_match({value.sql}, '[\x00-\x7f]*')"
     words = f"list_transform(string_split(lower({value.sql}), ' '), lambda w: upper(left(w, 1)) || substring(w, 2))"
-    why = "a letter beyond ASCII in `initcap`"
+    why = "a character beyond ASCII in `initcap`"
     return made(
         STRING, guarded(odd, "UNSUPPORTED_VALUE", why, f"array_to_string({words}, ' ')", STRING), value, partial=True
     )

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from deltaplane.expr.casts import cast, in_calendar, seconds
 from deltaplane.expr.coerce import takes
 from deltaplane.expr.registry import ENTRIES, Form, admit, forms
-from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
-from deltaplane.expr.types import DATE, DOUBLE, INT, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, decimal, text
+from deltaplane.expr.typed import Context, Typed, failing, guarded, made, mistyped, refuse
+from deltaplane.expr.types import (
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    MAX_PRECISION,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    SparkType,
+    decimal,
+    text,
+)
 
 _FAMILY = "times"
 
@@ -85,21 +99,47 @@ def _unix_timestamp(context: Context, args: list[Typed]) -> Typed:
     return made(LONG, f"(epoch_us({at.sql}) // 1000000)", at)
 
 
-def _of_epoch(name: str, factor: int) -> None:
-    us = f"(CAST({{0}} AS HUGEINT) * {factor})"
-    sql = guarded(
-        f"{us} NOT BETWEEN -62135596800000000 AND 253402300799999999",
+def _in_years(us: str) -> str:
+    return guarded(
+        f"NOT ({us} >= -62135596800000000 AND {us} < 253402300800000000)",
         "UNSUPPORTED_VALUE",
         "a year outside of 1 to 9999",
         f"make_timestamp(CAST({us} AS BIGINT))",
         TIMESTAMP,
     )
-    forms(_FAMILY, name, Form([LONG], TIMESTAMP, sql, throws=True, partial=True))
 
 
-_of_epoch("timestamp_seconds", 1_000_000)
-_of_epoch("timestamp_millis", 1000)
-_of_epoch("timestamp_micros", 1)
+def _of_epoch(factor: int) -> Form:
+    return Form([LONG], TIMESTAMP, _in_years(f"(CAST({{0}} AS HUGEINT) * {factor})"), throws=True, partial=True)
+
+
+forms(_FAMILY, "timestamp_millis", _of_epoch(1000))
+forms(_FAMILY, "timestamp_micros", _of_epoch(1))
+
+
+@admit(_FAMILY, "timestamp_seconds")
+def _of_seconds(context: Context, args: list[Typed]) -> Typed:
+    if len(args) != 1 or not (args[0].type.numeric or args[0].type == VOID):
+        mistyped("timestamp_seconds", args)
+    (value,) = args
+    of = value.type
+    if of.fractional:
+        us = f"trunc(CAST({value.sql} AS DOUBLE) * CAST(1000000 AS DOUBLE))"
+        return made(
+            TIMESTAMP, f"CASE WHEN isfinite({value.sql}) THEN {_in_years(us)} END", value, throws=True, partial=True
+        )
+    if of.name != "decimal":
+        return _of_epoch(1_000_000).apply(context, args)
+    if of.precision > MAX_PRECISION - 7:
+        refuse(f"`timestamp_seconds` of {of}")
+    exact = f"({value.sql} * CAST(1000000 AS DECIMAL(7,0)))"
+    rounded = f"{exact} <> trunc({exact})"
+    whole = _in_years(f"CAST(trunc({exact}) AS HUGEINT)")
+    sql = guarded(
+        rounded, "INVALID_PARAMETER_VALUE", "the seconds have more than 6 digits behind the point", whole, TIMESTAMP
+    )
+    return made(TIMESTAMP, sql, value, throws=True, partial=True)
+
 
 _UNITS = {
     **dict.fromkeys(("year", "yyyy", "yy"), "year"),
@@ -149,28 +189,80 @@ _LETTERS = {
 _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
 
 
-def strftime(pattern: str) -> str:
-    """DuckDB's pattern of Spark's; refused where a letter isn't known to mean the same."""
-    made_of, position = [], 0
+def _pieces(pattern: str) -> Iterator[tuple[str, str]]:
+    """The letters that stand for something, or else the plain text, one after the other."""
+    position = 0
     while position < len(pattern):
         match = _PIECE.match(pattern, position)
         if match is None:
             refuse(f"the date pattern {pattern!r}")
         piece = match.group()
         if match.group(2):
-            if piece not in _LETTERS:
-                refuse(f"the letters {piece} in the date pattern {pattern!r}")
-            made_of.append(_LETTERS[piece])
+            yield piece, ""
         elif piece in "[]#{}":
             refuse(f"{piece} in the date pattern {pattern!r}")
         else:
-            plain = piece if match.group(1) is None else match.group(1).replace("''", "'") or "'"
-            made_of.append(plain.replace("%", "%%"))
+            yield "", piece if match.group(1) is None else match.group(1).replace("''", "'") or "'"
         position = match.end()
+
+
+def strftime(pattern: str) -> str:
+    """DuckDB's pattern of Spark's; refused where a letter isn't known to mean the same."""
+    made_of = []
+    for letters, plain in _pieces(pattern):
+        if letters and letters not in _LETTERS:
+            refuse(f"the letters {letters} in the date pattern {pattern!r}")
+        made_of.append(_LETTERS[letters] if letters else plain.replace("%", "%%"))
     return "".join(made_of)
 
 
+# What a text has where a pattern of these letters reads it; a year has a sign where it has more digits, or is below 0.
+_READ = {"yyyy": "([0-9]{4}|-[0-9]{4,6}|[+][0-9]{5,6})", "HH": "([01][0-9]|2[0-3])", "mm": "([0-5][0-9])"}
+_READ |= {"MM": "([0-9]{2})", "dd": "([0-9]{2})", "ss": _READ["mm"]}
+
+
+def parsed(context: Context, name: str, args: list[Typed], to: SparkType) -> Typed:
+    """A text by a pattern as a date or time; what is one already stays so."""
+    value, pattern = args
+    if VOID in (value.type, pattern.type):
+        return cast(context, Typed(VOID, "NULL", constant=True), to)
+    if pattern.literal is None or pattern.type != STRING:
+        refuse(f"`{name}` with a pattern that isn't a constant")
+    if value.type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        return cast(context, value, to)
+    if value.type != STRING:
+        mistyped(name, args)
+    found, form = [], ""
+    for letters, plain in _pieces(pattern.literal):
+        if letters in found or (letters and letters not in _READ) or not plain.isascii():
+            refuse(f"{letters or plain} in the pattern {pattern.literal!r} of `{name}`")
+        found += [letters] if letters else []
+        # Letters that stand for themselves may be small or large.
+        form += _READ[letters] if letters else f"(?i:{re.escape(plain)})"
+    if not found:
+        refuse(f"the pattern {pattern.literal!r} of `{name}`")
+
+    def part(letters: str, absent: int) -> str:
+        if letters not in found:
+            return str(absent)
+        return f"CAST(regexp_extract(t, {text(f'^{form}$')}, {found.index(letters) + 1}) AS INTEGER)"
+
+    day = f"make_date({part('yyyy', 1970)}, {part('MM', 1)}, {part('dd', 1)})"
+    clock = f"(({part('HH', 0)} * 3600 + {part('mm', 0)} * 60 + {part('ss', 0)}) * CAST(1000000 AS BIGINT))"
+    at = f"(CAST({day} AS TIMESTAMP) + to_microseconds({clock}))"
+    if "yyyy" in found:
+        year = f"regexp_extract(t, {text(f'^{form}$')}, {found.index('yyyy') + 1})"
+        at = f"CASE WHEN NOT regexp_full_match({year}, '-0+') THEN {at} END"
+    at = context.shifted(at, to_local=False) if to == TIMESTAMP else f"CAST({at} AS {to.duck})"
+    other = failing("CANNOT_PARSE_TIMESTAMP", f"isn't of the form {pattern.literal}", to, "t")
+    body = f"CASE WHEN regexp_full_match(t, {text(form)}) THEN coalesce(TRY({at}), {other}) ELSE {other} END"
+    sql = f"list_transform([{value.sql}], lambda t: CASE WHEN t IS NOT NULL THEN {body} END)[1]"
+    return made(to, sql, value, throws=True)
+
+
 def _formatted(at: Typed, pattern: str) -> Typed:
+    if not pattern:
+        refuse("an empty date pattern")
     sql = in_calendar(at.sql, f"strftime({at.sql}, {text(strftime(pattern))})", STRING)
     return made(STRING, sql, at, partial=True)
 
@@ -184,8 +276,10 @@ def _date_format(context: Context, args: list[Typed]) -> Typed:
 
 @admit(_FAMILY, "from_unixtime")
 def _from_unixtime(context: Context, args: list[Typed]) -> Typed:
-    if len(args) not in (1, 2) or not args[0].type.integral or (len(args) == 2 and args[1].literal is None):
+    if len(args) not in (1, 2):
         mistyped("from_unixtime", args)
+    if not args[0].type.integral or (len(args) == 2 and args[1].literal is None):
+        refuse(f"`from_unixtime` of {args[0].type}, or by a pattern that isn't a constant")
     at = ENTRIES["timestamp_seconds"].lower(context, args[:1])
     pattern = args[1].literal if len(args) == 2 else "yyyy-MM-dd HH:mm:ss"
     return _formatted(cast(context, at, TIMESTAMP_NTZ), pattern or "")
