@@ -384,20 +384,21 @@ def _instant(_: Context, value: Typed, to: SparkType) -> Typed:
     if digits > 30:
         refuse(f"CAST({value.type} AS {to})")
     us = f"CAST(trunc(CAST({value.sql} AS DECIMAL({digits},{scale})) * CAST(1000000 AS DECIMAL(7,0))) AS HUGEINT)"
-    return made(to, _in_years(us), value, partial=True)
+    return made(to, in_years(us), value, partial=True)
 
 
 @_pair(("float", "double"), ("timestamp",))
 def _instant_inexact(_: Context, value: Typed, to: SparkType) -> Typed:
     us = f"CAST(trunc(CAST({value.sql} AS DOUBLE) * CAST(1000000 AS DOUBLE)) AS BIGINT)"
-    sql = guarded(f"NOT isfinite({value.sql})", _INVALID, f"the number is no {to}", _in_years(us), to)
+    sql = guarded(f"NOT isfinite({value.sql})", _INVALID, f"the number is no {to}", in_years(us), to)
     return made(to, sql, value, throws=True, partial=True)
 
 
-def _in_years(us: str) -> str:
-    # Spark saturates or wraps far outside of any calendar; here such rows are refused.
+def in_years(us: str) -> str:
+    """The instant so many microseconds after the epoch, where that is in a calendar's years."""
+    # Spark saturates or wraps far outside of any calendar; here such rows are refused. The end is one that a double holds.
     return guarded(
-        f"{us} NOT BETWEEN -62135596800000000 AND 253402300799999999",
+        f"NOT ({us} >= -62135596800000000 AND {us} < 253402300800000000)",
         _UNSUPPORTED,
         "a year outside of 1 to 9999",
         f"make_timestamp(CAST({us} AS BIGINT))",

@@ -11,10 +11,10 @@ from deltaplane.expr.types import SparkType, named
 _FAMILY = "conversions"
 
 
-def _conversion(name: str, to: SparkType, attempt: bool = False) -> None:
+def _conversion(name: str, to: SparkType, *, attempt: bool = False, formats: bool = False) -> None:
     @admit(_FAMILY, name)
     def lower(context: Context, args: list[Typed]) -> Typed:
-        if len(args) == 2 and "to_" in name:
+        if len(args) == 2 and formats:
             value = parsed(context, name, args, to)
         elif len(args) == 1:
             value = cast(context, args[0], to)
@@ -29,7 +29,7 @@ for _word in ("tinyint", "smallint", "int", "bigint", "float", "double", "decima
         _conversion(_word, _to)
 for _word in ("date", "timestamp"):
     _conversion(_word, SparkType(_word))
-    _conversion("to_" + _word, SparkType(_word))
-_conversion("to_timestamp_ntz", SparkType("timestamp_ntz"))
-_conversion("to_timestamp_ltz", SparkType("timestamp"))
-_conversion("try_to_date", SparkType("date"), attempt=True)
+    _conversion("to_" + _word, SparkType(_word), formats=True)
+_conversion("to_timestamp_ntz", SparkType("timestamp_ntz"), formats=True)
+_conversion("to_timestamp_ltz", SparkType("timestamp"), formats=True)
+_conversion("try_to_date", SparkType("date"), attempt=True, formats=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import unified
 from deltaplane.expr.registry import ENTRIES, admit
@@ -37,8 +36,6 @@ _comparison("equal_null", "IS NOT DISTINCT FROM")
 
 @admit(_FAMILY, "in")
 def _in(context: Context, args: list[Typed]) -> Typed:
-    if len(args) < 2:
-        raise InvalidArgumentError("IN needs a value in its list")
     values = _operands(context, "in", args)
     if any(v.throws and not v.constant for v in values[1:]):
         refuse("IN with a list whose members can fail")

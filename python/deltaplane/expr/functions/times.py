@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from deltaplane.expr.casts import cast, in_calendar, seconds
+from deltaplane.expr.casts import cast, in_calendar, in_years, seconds
 from deltaplane.expr.coerce import takes
 from deltaplane.expr.registry import ENTRIES, Form, admit, forms
 from deltaplane.expr.typed import Context, Typed, failing, guarded, made, mistyped, refuse
@@ -99,18 +99,8 @@ def _unix_timestamp(context: Context, args: list[Typed]) -> Typed:
     return made(LONG, f"(epoch_us({at.sql}) // 1000000)", at)
 
 
-def _in_years(us: str) -> str:
-    return guarded(
-        f"NOT ({us} >= -62135596800000000 AND {us} < 253402300800000000)",
-        "UNSUPPORTED_VALUE",
-        "a year outside of 1 to 9999",
-        f"make_timestamp(CAST({us} AS BIGINT))",
-        TIMESTAMP,
-    )
-
-
 def _of_epoch(factor: int) -> Form:
-    return Form([LONG], TIMESTAMP, _in_years(f"(CAST({{0}} AS HUGEINT) * {factor})"), throws=True, partial=True)
+    return Form([LONG], TIMESTAMP, in_years(f"(CAST({{0}} AS HUGEINT) * {factor})"), throws=True, partial=True)
 
 
 forms(_FAMILY, "timestamp_millis", _of_epoch(1000))
@@ -126,7 +116,7 @@ def _of_seconds(context: Context, args: list[Typed]) -> Typed:
     if of.fractional:
         us = f"trunc(CAST({value.sql} AS DOUBLE) * CAST(1000000 AS DOUBLE))"
         return made(
-            TIMESTAMP, f"CASE WHEN isfinite({value.sql}) THEN {_in_years(us)} END", value, throws=True, partial=True
+            TIMESTAMP, f"CASE WHEN isfinite({value.sql}) THEN {in_years(us)} END", value, throws=True, partial=True
         )
     if of.name != "decimal":
         return _of_epoch(1_000_000).apply(context, args)
@@ -134,7 +124,7 @@ def _of_seconds(context: Context, args: list[Typed]) -> Typed:
         refuse(f"`timestamp_seconds` of {of}")
     exact = f"({value.sql} * CAST(1000000 AS DECIMAL(7,0)))"
     rounded = f"{exact} <> trunc({exact})"
-    whole = _in_years(f"CAST(trunc({exact}) AS HUGEINT)")
+    whole = in_years(f"CAST(trunc({exact}) AS HUGEINT)")
     sql = guarded(
         rounded, "INVALID_PARAMETER_VALUE", "the seconds have more than 6 digits behind the point", whole, TIMESTAMP
     )
