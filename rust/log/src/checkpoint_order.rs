@@ -52,7 +52,7 @@ impl Sorter {
             return Ok(false);
         }
         let sorted = sorted(&self.held, order)?;
-        match SpilledRun::write(sorted) {
+        match SpilledRun::write(sorted, self.spilled.len()) {
             Ok(run) => {
                 self.spilled_bytes += run.as_ref().map_or(0, SpilledRun::size_bytes);
                 self.spilled.extend(run);

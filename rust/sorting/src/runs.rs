@@ -17,8 +17,17 @@ use futures::{StreamExt, TryStreamExt};
 
 /// Rows of a merged slice.
 pub(crate) const SLICE_ROWS: usize = 16 * 1024;
-/// Rows of a batch in a temporary file: one of each run is in memory while runs are merged.
+/// Rows of a batch in a temporary file, and the fewest: one of each run is in memory while runs are merged.
 const SPILLED_ROWS: usize = 1_024;
+const FEWEST_ROWS: usize = 64;
+/// Runs with batches of so many rows. Those after them have smaller ones, so that a batch of each takes memory by the logarithm
+/// of their number.
+const FULL_RUNS: usize = 16;
+
+/// Rows of a batch of a run that stands beside so many others.
+fn spilled_rows(others: usize) -> usize {
+    (SPILLED_ROWS * FULL_RUNS / (others + 1)).clamp(FEWEST_ROWS, SPILLED_ROWS)
+}
 
 /// Some rows, and their keys in the same order.
 #[derive(Clone)]
@@ -65,8 +74,10 @@ pub struct SpilledRun {
 }
 
 impl SpilledRun {
-    /// Writes a run. Errors: what the system says, for who can go on without.
-    pub fn write(slices: impl Iterator<Item = Result<Keyed>>) -> Result<Option<SpilledRun>> {
+    /// Writes a run, which will be merged with so many that were written before. Errors: what the system says, for who can go
+    /// on without.
+    pub fn write(slices: impl Iterator<Item = Result<Keyed>>, others: usize) -> Result<Option<SpilledRun>> {
+        let most = spilled_rows(others);
         let mut writer: Option<StreamWriter<BufWriter<File>>> = None;
         for slice in slices {
             let Keyed { rows, keys } = slice?;
@@ -78,8 +89,8 @@ impl SpilledRun {
                     none.insert(StreamWriter::try_new_buffered(file, &batch.schema()).map_err(not_spilled)?)
                 }
             };
-            for at in (0..batch.num_rows()).step_by(SPILLED_ROWS) {
-                let some = batch.slice(at, SPILLED_ROWS.min(batch.num_rows() - at));
+            for at in (0..batch.num_rows()).step_by(most) {
+                let some = batch.slice(at, most.min(batch.num_rows() - at));
                 out.write(&some).map_err(not_spilled)?;
             }
         }
@@ -397,12 +408,14 @@ mod tests {
     #[test]
     fn a_run_comes_back_from_its_file() {
         let all: Vec<i64> = (0..3_000).collect();
-        let slices = [keyed(&all[..10]), keyed(&all[10..])];
-        let run = SpilledRun::write(slices.into_iter().map(Ok)).unwrap().unwrap();
-        assert!(run.size_bytes() > 24_000);
-        let back: Vec<Keyed> = block_on(run.read().unwrap().try_collect()).unwrap();
-        assert_eq!(ids(&back), all);
-        assert!(back.iter().all(|s| s.rows.len() <= SPILLED_ROWS));
-        assert!(SpilledRun::write(std::iter::empty()).unwrap().is_none());
+        for (others, most) in [(0, SPILLED_ROWS), (31, SPILLED_ROWS / 2), (100_000, FEWEST_ROWS)] {
+            let slices = [keyed(&all[..10]), keyed(&all[10..])];
+            let run = SpilledRun::write(slices.into_iter().map(Ok), others).unwrap().unwrap();
+            assert!(run.size_bytes() > 24_000);
+            let back: Vec<Keyed> = block_on(run.read().unwrap().try_collect()).unwrap();
+            assert_eq!(ids(&back), all);
+            assert_eq!(back.iter().map(|s| s.rows.len()).max(), Some(most));
+        }
+        assert!(SpilledRun::write(std::iter::empty(), 0).unwrap().is_none());
     }
 }

@@ -171,7 +171,7 @@ impl Levels {
                 .into_iter()
                 .map(SpilledRun::read)
                 .collect::<Result<_>>()?;
-            let merged = blocking(move || SpilledRun::write(block_on_stream(merge(full)))).await?;
+            let merged = blocking(move || SpilledRun::write(block_on_stream(merge(full)), 0)).await?;
             let Some(merged) = merged else { break };
             run = merged;
         }
@@ -214,7 +214,7 @@ impl Runs {
             return Ok(());
         }
         self.end_spilling().await?;
-        let spill = move || SpilledRun::write(Sorted::of(held)?);
+        let spill = move || SpilledRun::write(Sorted::of(held)?, 0);
         self.spilling = Some(tokio::task::spawn_blocking(spill));
         Ok(())
     }
