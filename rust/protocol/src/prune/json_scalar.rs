@@ -1,4 +1,4 @@
-//! Scalars of JSON by eight bytes at a time: where one ends, and what the plain ones among them mean. Whatever isn't
+//! Scalars of JSON by eight bytes or more at a time: where one ends, and what the plain ones among them mean. Whatever isn't
 //! plain is nobody's business here: the general parser and the general conversions say what it is, if anything. Called by
 //! `json_shape` and `json_stats`; knows neither.
 
@@ -12,6 +12,11 @@ const fn each(byte: u8) -> u64 {
 }
 
 const HIGHEST: u64 = each(0x80);
+
+/// A byte in each of sixteen places: texts are longer than numbers.
+const fn each_text(byte: u8) -> u128 {
+    u128::from_ne_bytes([byte; 16])
+}
 
 /// Powers of ten, as far as 64 bits hold them.
 const POWERS: [i64; 19] = [
@@ -62,10 +67,10 @@ fn no_digits(values: u64) -> u64 {
 }
 
 /// Marks the first byte that ends a plain string or makes it another one; later marks mean nothing.
-fn no_plain_text(eight: u64) -> u64 {
-    let zero = |v: u64| v.wrapping_sub(each(1)) & !v;
-    let control = eight.wrapping_sub(each(b' ')) & !eight;
-    (zero(eight ^ each(b'"')) | zero(eight ^ each(b'\\')) | control) & HIGHEST
+fn no_plain_text(sixteen: u128) -> u128 {
+    let zero = |v: u128| v.wrapping_sub(each_text(1)) & !v;
+    let control = sixteen.wrapping_sub(each_text(b' ')) & !sixteen;
+    (zero(sixteen ^ each_text(b'"')) | zero(sixteen ^ each_text(b'\\')) | control) & each_text(0x80)
 }
 
 /// Where the scalar ends that stands at a place of a text; `None` for other values and for strings with escapes.
@@ -83,22 +88,18 @@ pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
 
 fn string_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
-    loop {
-        let Some(eight) = eight(bytes, at) else {
-            let inside = bytes.get(at..)?.iter();
-            at += inside
-                .take_while(|b| **b != b'"' && **b != b'\\' && **b >= b' ')
-                .count();
-            break;
-        };
-        match no_plain_text(eight) {
-            0 => at += 8,
+    let rest = |at| bytes.get(at..).unwrap_or_default();
+    while let Some(sixteen) = rest(at).first_chunk() {
+        match no_plain_text(u128::from_le_bytes(*sixteen)) {
+            0 => at += 16,
             marked => {
-                at += first(marked);
-                break;
+                let end = at + marked.trailing_zeros() as usize / 8;
+                return (bytes.get(end) == Some(&b'"')).then_some(end + 1);
             }
         }
     }
+    let is_inside = |b: &&u8| **b != b'"' && **b != b'\\' && **b >= b' ';
+    at += rest(at).iter().take_while(is_inside).count();
     (bytes.get(at) == Some(&b'"')).then_some(at + 1)
 }
 
@@ -324,9 +325,16 @@ mod tests {
                 let marked = no_digits(with(b'7') ^ each(b'0'));
                 assert_eq!(marked == 0, byte.is_ascii_digit(), "{byte}");
                 assert!(marked == 0 || first(marked) == at, "{byte} at {at}");
-                let marked = no_plain_text(with(0xe4));
+            }
+            for at in 0..16 {
+                let mut bytes = [0xe4; 16];
+                bytes[at..].fill(byte);
+                let marked = no_plain_text(u128::from_le_bytes(bytes));
                 assert_eq!(marked == 0, byte >= b' ' && byte != b'"' && byte != b'\\', "{byte}");
-                assert!(marked == 0 || first(marked) == at, "{byte} at {at}");
+                assert!(
+                    marked == 0 || marked.trailing_zeros() as usize / 8 == at,
+                    "{byte} at {at}"
+                );
             }
         }
     }
