@@ -69,7 +69,7 @@ pub(crate) fn name_of(object: ObjectInfo) -> Option<LogName> {
 /// The object that a listing showed under this name.
 pub(crate) fn listed(name: &LogName) -> ObjectInfo {
     ObjectInfo {
-        key: format!("{LOG_DIR}/{}", name.name),
+        key: [LOG_DIR, "/", &name.name].concat(),
         size_bytes: name.size_bytes,
         modified_ms: name.modified_ms,
         etag: name.etag.as_deref().map(str::to_owned),

@@ -129,7 +129,7 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
     /// Several objects, each like `read_listed`'s, in their order.
-    async fn read_all_listed(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
+    async fn read_all_listed(&self, of: Arc<[ObjectInfo]>) -> Result<Vec<Result<Bytes>>> {
         let mut read = Vec::with_capacity(of.len());
         for some in of.chunks(READS_AT_ONCE) {
             read.extend(futures::future::join_all(some.iter().map(|one| self.read_listed(one))).await);
@@ -210,7 +210,7 @@ pub(crate) const LOG_DIR: &str = "_delta_log";
 pub(crate) fn join_key(dir: &str, name: &str) -> String {
     match dir.trim_matches('/') {
         "" => name.to_owned(),
-        dir => format!("{dir}/{name}"),
+        dir => [dir, "/", name].concat(),
     }
 }
 

@@ -194,11 +194,13 @@ impl Store {
 
     /// Several of them, each like [`read_text`](Self::read_text)'s, in their order: cheaper than one by one where a store is
     /// near. What follows one that is too large isn't read.
-    pub async fn read_texts(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
+    pub async fn read_texts(&self, of: Vec<ObjectInfo>) -> Result<Vec<Result<Bytes>>> {
         let refused = of.iter().map(|of| self.check_text(&of.key, of.size_bytes));
         let refused = refused.enumerate().find_map(|(at, checked)| Some((at, checked.err()?)));
-        let wanted = refused.as_ref().map_or(of, |(at, _)| of.get(..*at).unwrap_or_default());
-        let read = self.backend()?.read_all_listed(wanted).await?;
+        let mut wanted = of;
+        wanted.truncate(refused.as_ref().map_or(wanted.len(), |(at, _)| *at));
+        let wanted: Arc<[ObjectInfo]> = wanted.into();
+        let read = self.backend()?.read_all_listed(wanted.clone()).await?;
         let told = |(of, read): (&ObjectInfo, Result<Bytes>)| read.map_err(|e| self.at(&of.key, e));
         let read = wanted.iter().zip(read).map(told);
         Ok(read.chain(refused.map(|(_, e)| Err(e))).collect())

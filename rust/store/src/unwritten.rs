@@ -33,7 +33,7 @@ impl Backend for Unwritten {
     async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
         self.0.read_listed(of).await
     }
-    async fn read_all_listed(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
+    async fn read_all_listed(&self, of: Arc<[ObjectInfo]>) -> Result<Vec<Result<Bytes>>> {
         self.0.read_all_listed(of).await
     }
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {

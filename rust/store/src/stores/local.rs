@@ -2,7 +2,7 @@
 //! Written on the system's own calls, because object_store's local store escapes or refuses some
 //! legal file names. `local_objects` shows the same files to Parquet readers.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,10 @@ use object_store::ObjectStore;
 use super::Spec;
 use super::local_dirs::Dirs;
 use super::local_draft::{Draft, FileSink};
-use super::local_objects::{LocalObjects, read_at};
-use super::local_root::{Root, etag, modified_ms};
+use super::local_folder::Folder;
+use super::local_objects::LocalObjects;
+use super::local_read;
+use super::local_root::{About, Root};
 use crate::backend::{Backend, Level, Listing, Near, ObjectInfo, PutKept, PutOutcome, Sink, join_key};
 use crate::error::OUT_OF_RANGE;
 use crate::location::{Location, Scheme};
@@ -72,7 +74,7 @@ impl Local {
         let work = move || {
             let err = |e: io::Error| root.read_err(&e, "reading a part of a file");
             let file = File::open(path).map_err(err)?;
-            let found = info(key, &file.metadata().map_err(err)?);
+            let found = info(key, &About::of(&file.metadata().map_err(err)?));
             if let Some(of) = of {
                 of.expect(&found)?;
             }
@@ -84,7 +86,7 @@ impl Local {
                 if range.start >= end {
                     return Err(Error::invalid_argument(OUT_OF_RANGE));
                 }
-                read_at(&file, range.start..end).map_err(err)
+                local_read::part(&file, range.start..end).map_err(err)
             };
             ranges.into_iter().map(read).collect()
         };
@@ -95,19 +97,19 @@ impl Local {
     }
 }
 
-fn info(key: String, meta: &Metadata) -> ObjectInfo {
+fn info(key: String, about: &About) -> ObjectInfo {
     ObjectInfo {
         key,
-        size_bytes: meta.len(),
-        modified_ms: modified_ms(meta),
-        etag: Some(etag(meta)),
+        size_bytes: about.size_bytes,
+        modified_ms: about.modified_ms(),
+        etag: Some(about.etag()),
     }
 }
 
 /// `None` where it takes more than a moment.
 fn near(key: String, opened: io::Result<File>) -> io::Result<Option<Near>> {
     let mut file = opened?;
-    let info = info(key, &file.metadata()?);
+    let info = info(key, &About::of(&file.metadata()?));
     let Some(size) = usize::try_from(info.size_bytes).ok().filter(|n| *n <= NEAR_BYTES) else {
         return Ok(None);
     };
@@ -116,23 +118,30 @@ fn near(key: String, opened: io::Result<File>) -> io::Result<Option<Near>> {
     Ok(Some(Near::Found(info, Bytes::from(bytes))))
 }
 
-/// A file that a listing showed: where it has the size that it had then, three calls of the system.
-fn whole(root: &Root, of: &ObjectInfo) -> Result<Bytes> {
-    let err = |e: io::Error| root.read_err(&e, "reading a file");
-    let mut file = File::open(root.file(&of.key)?).map_err(err)?;
-    let listed = usize::try_from(of.size_bytes).unwrap_or(0);
-    let mut bytes = vec![0; listed.saturating_add(1)];
-    let read = loop {
-        match file.read(&mut bytes) {
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            read => break read.map_err(err)?,
-        }
-    };
-    bytes.truncate(read);
-    if read != listed {
-        file.read_to_end(&mut bytes).map_err(err)?;
+/// Files that a listing showed, all in one piece of memory.
+fn all_listed(root: &Root, of: &[ObjectInfo]) -> Vec<Result<Bytes>> {
+    let listed = |of: &ObjectInfo| usize::try_from(of.size_bytes).unwrap_or(0);
+    let mut read = Vec::with_capacity(of.iter().map(listed).fold(1, usize::saturating_add));
+    let mut ends = Vec::with_capacity(of.len());
+    let mut held: Option<(&str, Folder)> = None;
+    for one in of {
+        let err = |e: io::Error| root.read_err(&e, "reading a file");
+        let (dir, name) = one.key.rsplit_once('/').unwrap_or(("", &one.key));
+        let folder = match held.take().filter(|(at, _)| *at == dir) {
+            Some((_, folder)) => Ok(folder),
+            None => root.dir(dir).and_then(|path| Folder::open(&path).map_err(err)),
+        };
+        let whole = |folder: Folder| {
+            let from = read.len();
+            let done = folder.read(name, listed(one), &mut read).map_err(err);
+            held = Some((dir, folder));
+            done.map(|()| from..read.len())
+        };
+        ends.push(folder.and_then(whole));
     }
-    Ok(Bytes::from(bytes))
+    let read = Bytes::from(read);
+    let part = |range: Result<Range<usize>>| range.map(|range| read.slice(range));
+    ends.into_iter().map(part).collect()
 }
 
 /// Files of puts under way begin with a dot and are nobody's business.
@@ -174,14 +183,18 @@ fn level(root: &Root, dir: &str) -> Result<Level> {
 
 /// What the files of a directory are; those that vanished meanwhile are left out.
 fn infos(root: &Root, dir: &str, names: &[String]) -> Result<Vec<ObjectInfo>> {
-    let path = root.dir(dir)?;
     let mut found = Vec::with_capacity(names.len());
+    let failed = |e: io::Error| root.err(&e, "reading a file's metadata");
+    let folder = match Folder::open(&root.dir(dir)?) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
+        opened => opened.map_err(failed)?,
+    };
     for name in names {
-        match fs::metadata(path.join(name)) {
-            Ok(meta) if meta.is_file() => found.push(info(join_key(dir, name), &meta)),
+        match folder.about(name) {
+            Ok(about) if about.is_file => found.push(info(join_key(dir, name), &about)),
             Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(root.err(&e, "reading a file's metadata")),
+            Err(e) => return Err(failed(e)),
         }
     }
     Ok(found)
@@ -271,9 +284,9 @@ impl Backend for Local {
     }
 
     /// All by one thread: handing each to another one takes longer than reading it.
-    async fn read_all_listed(&self, of: &[ObjectInfo]) -> Result<Vec<Result<Bytes>>> {
-        let (root, of) = (self.root.clone(), of.to_vec());
-        quick(move || Ok(of.iter().map(|of| whole(&root, of)).collect())).await
+    async fn read_all_listed(&self, of: Arc<[ObjectInfo]>) -> Result<Vec<Result<Bytes>>> {
+        let root = self.root.clone();
+        quick(move || Ok(all_listed(&root, &of))).await
     }
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
@@ -296,7 +309,7 @@ impl Backend for Local {
             if meta.is_dir() {
                 return Err(err(ErrorKind::IsADirectory.into()));
             }
-            Ok(info(key, &meta))
+            Ok(info(key, &About::of(&meta)))
         })
         .await
     }

@@ -18,7 +18,8 @@ use object_store::{
 };
 use percent_encoding::percent_decode_str;
 
-use super::local_root::{Root, etag, modified_ms};
+use super::local_read;
+use super::local_root::{About, Root};
 use crate::runtime::blocking;
 
 #[derive(Debug)]
@@ -42,22 +43,6 @@ impl LocalObjects {
     }
 }
 
-/// Bytes of a file from a position, without moving a shared cursor.
-pub(super) fn read_at(file: &File, range: Range<u64>) -> io::Result<Bytes> {
-    let length = usize::try_from(range.end.saturating_sub(range.start)).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    let mut buffer = vec![0; length];
-    #[cfg(unix)]
-    std::os::unix::fs::FileExt::read_exact_at(file, &mut buffer, range.start)?;
-    #[cfg(not(unix))]
-    {
-        use std::io::{Read, Seek, SeekFrom};
-        let mut file = file;
-        file.seek(SeekFrom::Start(range.start))?;
-        file.read_exact(&mut buffer)?;
-    }
-    Ok(buffer.into())
-}
-
 fn generic(e: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::Generic {
         store: "local",
@@ -76,11 +61,12 @@ fn failed(e: io::Error, location: &Path) -> Error {
 }
 
 fn meta(location: &Path, meta: &fs::Metadata) -> ObjectMeta {
+    let about = About::of(meta);
     ObjectMeta {
         location: location.clone(),
-        last_modified: DateTime::from_timestamp_millis(modified_ms(meta)).unwrap_or_default(),
-        size: meta.len(),
-        e_tag: Some(etag(meta)),
+        last_modified: DateTime::from_timestamp_millis(about.modified_ms()).unwrap_or_default(),
+        size: about.size_bytes,
+        e_tag: Some(about.etag()),
         version: None,
     }
 }
@@ -134,7 +120,7 @@ impl ObjectStore for LocalObjects {
         let (path, location, ranges) = (self.file(location)?, location.clone(), ranges.to_vec());
         waiting(move || {
             let file = File::open(path).map_err(|e| failed(e, &location))?;
-            let read = |range| read_at(&file, range).map_err(|e| failed(e, &location));
+            let read = |range| local_read::part(&file, range).map_err(|e| failed(e, &location));
             ranges.into_iter().map(read).collect()
         })
         .await

@@ -76,26 +76,45 @@ impl Root {
     }
 }
 
-/// Milliseconds since 1970, negative before.
-pub(super) fn modified_ms(meta: &Metadata) -> i64 {
-    let ms = |d: std::time::Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
-    match meta.modified().map(|t| t.duration_since(UNIX_EPOCH)) {
-        Ok(Ok(after)) => ms(after),
-        Ok(Err(before)) => -ms(before.duration()),
-        Err(_) => 0,
-    }
+/// What the system tells of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct About {
+    pub is_file: bool,
+    pub size_bytes: u64,
+    /// When it was last written, in nanoseconds since 1970, negative before.
+    pub modified_ns: i128,
+    /// The file's number, where files have one.
+    pub number: u64,
 }
 
-/// Size, time in nanoseconds and, where there is one, the file's number: a rewritten file differs.
-pub(super) fn etag(meta: &Metadata) -> String {
-    let nanos = meta
-        .modified()
-        .ok()
-        .and_then(|t| t.duration_since(UNIX_EPOCH).ok())
-        .map_or(0, |d| d.as_nanos());
-    #[cfg(unix)]
-    let number = std::os::unix::fs::MetadataExt::ino(meta);
-    #[cfg(not(unix))]
-    let number = 0;
-    format!("{number:x}-{nanos:x}-{:x}", meta.len())
+impl About {
+    /// What the file's metadata says.
+    pub(super) fn of(meta: &Metadata) -> Self {
+        let ns = |d: std::time::Duration| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX);
+        let modified_ns = match meta.modified().map(|t| t.duration_since(UNIX_EPOCH)) {
+            Ok(Ok(after)) => ns(after),
+            Ok(Err(before)) => -ns(before.duration()),
+            Err(_) => 0,
+        };
+        About {
+            is_file: meta.is_file(),
+            size_bytes: meta.len(),
+            modified_ns,
+            #[cfg(unix)]
+            number: std::os::unix::fs::MetadataExt::ino(meta),
+            #[cfg(not(unix))]
+            number: 0,
+        }
+    }
+
+    /// Milliseconds since 1970, negative before.
+    pub(super) fn modified_ms(&self) -> i64 {
+        i64::try_from(self.modified_ns / 1_000_000).unwrap_or(i64::MAX)
+    }
+
+    /// Number, time and size: a rewritten file differs.
+    pub(super) fn etag(&self) -> String {
+        let modified_ns = u64::try_from(self.modified_ns.max(0)).unwrap_or(u64::MAX);
+        format!("{:x}-{modified_ns:x}-{:x}", self.number, self.size_bytes)
+    }
 }
