@@ -13,7 +13,7 @@ use deltaplane_protocol::segment::monotone_times;
 use deltaplane_store::Store;
 
 use crate::commit_reader::{self, Commit};
-use crate::history::{commits, info_of};
+use crate::history::commits;
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
 
@@ -168,7 +168,7 @@ fn as_metadata(action: &Action) -> Option<&Metadata> {
 fn time_of(commit: &Commit, metadata: &Metadata, file_time: i64) -> Result<i64> {
     let version = commit.version();
     match in_commit_timestamp::enabled_from(metadata) {
-        Some(from) if from <= version => in_commit_timestamp::time_of(&info_of(commit), version),
+        Some(from) if from <= version => in_commit_timestamp::time_of(&commit.info()?, version),
         _ => Ok(file_time),
     }
 }

@@ -5,22 +5,25 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::{Action, Metadata, Protocol, parse_line};
-use deltaplane_protocol::files::{adds_to_batch, removes_to_batch};
+use deltaplane_protocol::actions::{Action, CommitInfo, LineAction, Metadata, Protocol, parse_line};
+use deltaplane_protocol::file_lines::{AddLine, FileLine, RemoveLine, parse_file_line};
+use deltaplane_protocol::files::{AddRows, RemoveRows};
 use deltaplane_protocol::paths::{LOG_DIR, LogFile};
 use deltaplane_protocol::segment::{LogName, LogSegment};
-use deltaplane_store::{ObjectInfo, Store};
+use deltaplane_store::Store;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use tracing::warn;
 
 use crate::listing::listed;
 
-/// Runs of commits that are read and parsed at once, and the most commits of a run and bytes of several: enough to hide a
-/// store's latency, few enough to bound memory.
+/// Runs of commits that are read and parsed at once, and the bytes of several of a run: enough to hide a store's latency, few
+/// enough to bound memory.
 const CONCURRENT_RUNS: usize = 4;
-const RUN_COMMITS: u64 = 32;
 const RUN_BYTES: u64 = 8 << 20;
+/// The most commits of a run. Runs of a long tail are longer, for handing one to another thread takes as long as reading some.
+const RUN_COMMITS: usize = 32;
+const LONG_RUN_COMMITS: usize = 256;
 
 /// Whether commits keep the lines of their file actions, which are most of them, for whoever asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +36,10 @@ pub(crate) enum FileLines {
 /// One commit, its file actions as columns once somebody wants them.
 pub(crate) struct Commit {
     pub name: LogName,
-    /// Every action but adds, removes and change files.
+    /// Every action but adds, removes, change files and what it says of itself.
     pub state: Vec<Action>,
+    /// What it says of itself, as JSON: few ask, and all would pay for its parts.
+    info: Option<Bytes>,
     text: Option<Bytes>,
     files: OnceLock<CommitFiles>,
 }
@@ -53,12 +58,52 @@ impl CommitFiles {
         if let Some(none) = NONE.get() {
             return Ok(none);
         }
-        let none = CommitFiles {
-            adds: adds_to_batch(&[])?,
-            removes: removes_to_batch(&[])?,
-        };
+        let none = FileColumns::with_capacity(0).finish()?;
         Ok(NONE.get_or_init(|| none))
     }
+}
+
+/// The file actions of commits on their way into columns.
+pub(crate) struct FileColumns {
+    adds: AddRows,
+    removes: RemoveRows,
+}
+
+impl FileColumns {
+    /// With room for so many adds.
+    pub(crate) fn with_capacity(adds: usize) -> Self {
+        FileColumns {
+            adds: AddRows::with_capacity(adds),
+            removes: RemoveRows::with_capacity(0),
+        }
+    }
+
+    /// How many adds and removes there are.
+    pub(crate) fn len(&self) -> (usize, usize) {
+        (self.adds.len(), self.removes.len())
+    }
+
+    /// Takes those of a commit.
+    pub(crate) fn push(&mut self, commit: &Commit) -> Result<()> {
+        commit.each_file(|file| match file {
+            File::Add(add) => self.adds.push(&add),
+            File::Remove(remove) => self.removes.push(&remove),
+        })
+    }
+
+    /// All of them.
+    pub(crate) fn finish(self) -> Result<CommitFiles> {
+        Ok(CommitFiles {
+            adds: self.adds.finish()?,
+            removes: self.removes.finish()?,
+        })
+    }
+}
+
+/// A file action of a commit's text.
+pub(crate) enum File<'a> {
+    Add(AddLine<'a>),
+    Remove(RemoveLine<'a>),
 }
 
 /// Whether a line surely is a file action, told by its first bytes: these lines are parsed later.
@@ -68,18 +113,36 @@ fn is_file_line(line: &str) -> bool {
         .any(|p| line.starts_with(p))
 }
 
+/// Whether a line surely is none, so that it was parsed when the commit was read.
+fn is_state_line(line: &str) -> bool {
+    [
+        "{\"commitInfo\":",
+        "{\"txn\":",
+        "{\"metaData\":",
+        "{\"protocol\":",
+        "{\"domainMetadata\":",
+    ]
+    .iter()
+    .any(|p| line.starts_with(p))
+}
+
 impl Commit {
     pub(crate) fn parse(name: LogName, text: Bytes) -> Result<Self> {
-        let mut state = Vec::new();
+        let (mut state, mut info) = (Vec::new(), None);
         for line in as_text(&text, &name)?.lines().filter(|l| !is_file_line(l)) {
-            match in_commit(parse_line(line), &name)? {
-                Some(Action::Add(_) | Action::Remove(_) | Action::Cdc(_)) | None => {}
-                Some(a) => state.push(a),
+            match in_commit(parse_file_line(line), &name)? {
+                Some(LineAction::Add(_) | LineAction::Remove(_) | LineAction::Cdc(_)) | None => {}
+                Some(LineAction::CommitInfo(said)) => info = info.or(Some(text.slice_ref(said.get().as_bytes()))),
+                Some(LineAction::Metadata(m)) => state.push(Action::Metadata(m)),
+                Some(LineAction::Protocol(p)) => state.push(Action::Protocol(p)),
+                Some(LineAction::Txn(t)) => state.push(Action::Txn(t)),
+                Some(LineAction::DomainMetadata(d)) => state.push(Action::DomainMetadata(d)),
             }
         }
         let commit = Commit {
             name,
             state,
+            info,
             text: Some(text),
             files: OnceLock::new(),
         };
@@ -94,6 +157,8 @@ impl Commit {
         match lines {
             FileLines::Kept => self,
             FileLines::Dropped => Commit {
+                // Of its own, for a part of the text would keep all of it.
+                info: self.info.as_deref().map(Bytes::copy_from_slice),
                 text: None,
                 files: OnceLock::new(),
                 ..self
@@ -137,11 +202,26 @@ impl Commit {
             .collect()
     }
 
-    /// Each file action, parsed and let go: for sums over commits of any size.
-    pub(crate) fn each_file(&self, mut take: impl FnMut(Action)) -> Result<()> {
-        for line in self.lines()? {
-            if let Some(action @ (Action::Add(_) | Action::Remove(_))) = in_commit(parse_line(line), &self.name)? {
-                take(action);
+    /// What it says of itself; empty where it says nothing.
+    pub(crate) fn info(&self) -> Result<CommitInfo> {
+        let Some(info) = &self.info else {
+            return Ok(CommitInfo::new());
+        };
+        let damaged = |e| {
+            Error::corrupt_log(format!(
+                "what the commit says of itself isn't a JSON object ({e}): the file was damaged or written by a faulty program"
+            ))
+        };
+        in_commit(serde_json::from_slice(info).map_err(damaged), &self.name)
+    }
+
+    /// Each file action, parsed and let go.
+    pub(crate) fn each_file(&self, mut take: impl FnMut(File<'_>) -> Result<()>) -> Result<()> {
+        for line in self.lines()?.filter(|l| !is_state_line(l)) {
+            match in_commit(parse_file_line(line), &self.name)? {
+                Some(FileLine::Add(add)) => take(File::Add(add))?,
+                Some(FileLine::Remove(remove)) => take(File::Remove(remove))?,
+                _ => {}
             }
         }
         Ok(())
@@ -152,18 +232,9 @@ impl Commit {
         if let Some(f) = self.files.get() {
             return Ok(f);
         }
-        let (mut adds, mut removes) = (Vec::new(), Vec::new());
-        for line in self.lines()? {
-            match in_commit(parse_line(line), &self.name)? {
-                Some(Action::Add(a)) => adds.push(a),
-                Some(Action::Remove(r)) => removes.push(r),
-                _ => {}
-            }
-        }
-        let files = CommitFiles {
-            adds: adds_to_batch(&adds)?,
-            removes: removes_to_batch(&removes)?,
-        };
+        let mut columns = FileColumns::with_capacity(0);
+        columns.push(self)?;
+        let files = columns.finish()?;
         Ok(self.files.get_or_init(|| files))
     }
 }
@@ -256,9 +327,11 @@ pub(crate) fn stream(store: &Store, names: Vec<LogName>, lines: FileLines) -> Bo
 
 /// Commits that are read in one go, in their order.
 fn in_runs(names: Vec<LogName>) -> Vec<Vec<LogName>> {
+    let most = (names.len() / (4 * CONCURRENT_RUNS)).clamp(RUN_COMMITS, LONG_RUN_COMMITS);
     // The smallest commit takes its share, too, so that a run holds no more than so many.
+    let share = RUN_BYTES / u64::try_from(most).unwrap_or(1);
     let weighed = |name: LogName| {
-        let bytes = name.size_bytes.max(RUN_BYTES / RUN_COMMITS);
+        let bytes = name.size_bytes.max(share);
         (name, bytes)
     };
     packed(names.into_iter().map(weighed), RUN_BYTES)
@@ -282,8 +355,7 @@ pub(crate) fn packed<T>(things: impl IntoIterator<Item = (T, u64)>, target_bytes
 }
 
 async fn read_run(store: &Store, names: Vec<LogName>, lines: FileLines) -> Result<Vec<Result<Arc<Commit>>>> {
-    let all: Vec<ObjectInfo> = names.iter().map(listed).collect();
-    let read = store.read_texts(&all).await?;
+    let read = store.read_texts(names.iter().map(listed).collect()).await?;
     let parsed = |(name, bytes): (LogName, Result<Bytes>)| {
         let bytes = bytes.map_err(|e| unread(e, &name))?;
         Ok(Arc::new(Commit::parse(name, bytes)?.with(lines)))

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use deltaplane_error::Result;
-use deltaplane_protocol::actions::{Action, Add, Remove};
-use deltaplane_protocol::files::{adds_to_batch, removes_to_batch};
 use deltaplane_protocol::replay::Turn;
 
-use crate::commit_reader::{Commit, CommitFiles};
+use crate::commit_reader::{Commit, CommitFiles, FileColumns};
 
 /// Tails up to this length keep each commit's columns, so that the next version has them too.
 const SHORT_TAIL: usize = 64;
@@ -22,11 +20,16 @@ pub(crate) fn newest_first(
     commits: &[Arc<Commit>],
     mut take: impl FnMut(&CommitFiles, &[Turn]) -> Result<()>,
 ) -> Result<()> {
-    let mut run = Run::default();
+    // Most small commits add a file or none.
+    let room = commits.len().min(RUN_ACTIONS);
+    let mut run = Run::new(0);
     for commit in commits.iter().rev() {
         if commits.len() > SHORT_TAIL && commit.is_small(SMALL_COMMIT_BYTES) {
+            if run.turns.is_empty() {
+                run = Run::new(room);
+            }
             run.push(commit)?;
-            if run.adds.len() + run.removes.len() >= RUN_ACTIONS {
+            if run.is_full() {
                 run.give(&mut take)?;
             }
         } else {
@@ -38,38 +41,41 @@ pub(crate) fn newest_first(
     run.give(&mut take)
 }
 
-#[derive(Default)]
 struct Run {
-    adds: Vec<Add>,
-    removes: Vec<Remove>,
+    files: FileColumns,
     turns: Vec<Turn>,
 }
 
 impl Run {
+    fn new(adds: usize) -> Self {
+        Run {
+            files: FileColumns::with_capacity(adds),
+            turns: Vec::new(),
+        }
+    }
+
     fn push(&mut self, commit: &Commit) -> Result<()> {
-        let (adds, removes) = (self.adds.len(), self.removes.len());
-        commit.each_file(|action| match action {
-            Action::Add(add) => self.adds.push(add),
-            Action::Remove(remove) => self.removes.push(remove),
-            _ => {}
-        })?;
+        let before = self.files.len();
+        self.files.push(commit)?;
+        let (adds, removes) = self.files.len();
         self.turns.push(Turn {
             version: commit.version(),
-            adds: self.adds.len() - adds,
-            removes: self.removes.len() - removes,
+            adds: adds - before.0,
+            removes: removes - before.1,
         });
         Ok(())
     }
 
+    fn is_full(&self) -> bool {
+        let (adds, removes) = self.files.len();
+        adds + removes >= RUN_ACTIONS
+    }
+
     fn give(&mut self, take: &mut impl FnMut(&CommitFiles, &[Turn]) -> Result<()>) -> Result<()> {
-        let run = std::mem::take(self);
+        let run = std::mem::replace(self, Run::new(0));
         if run.turns.is_empty() {
             return Ok(());
         }
-        let files = CommitFiles {
-            adds: adds_to_batch(&run.adds)?,
-            removes: removes_to_batch(&run.removes)?,
-        };
-        take(&files, &run.turns)
+        take(&run.files.finish()?, &run.turns)
     }
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, SecondsFormat};
 use deltaplane_error::{Error, OtherCommit, Result};
-use deltaplane_protocol::actions::{Action, CommitInfo};
+use deltaplane_protocol::actions::CommitInfo;
 use deltaplane_protocol::features::in_commit_timestamp;
 use deltaplane_protocol::paths::LogFile;
 use deltaplane_protocol::segment::{LogName, complete_checkpoints, monotone_times};
@@ -28,22 +28,8 @@ pub struct HistoryEntry {
     pub info: CommitInfo,
 }
 
-/// What a commit says of itself; empty when it says nothing.
-pub(crate) fn info_of(c: &Commit) -> CommitInfo {
-    info_in(&c.state)
-}
-
-fn info_in(actions: &[Action]) -> CommitInfo {
-    let info = actions.iter().find_map(|a| match a {
-        Action::CommitInfo(i) => Some(i.clone()),
-        _ => None,
-    });
-    info.unwrap_or_default()
-}
-
 /// What a commit says of itself to those whom it is in the way of.
-pub(crate) fn as_other(c: &Commit) -> OtherCommit {
-    let info = info_of(c);
+pub(crate) fn as_other(c: &Commit, info: &CommitInfo) -> OtherCommit {
     let text = |k: &str| info.get(k).and_then(|v| v.as_str()).map(str::to_owned);
     OtherCommit {
         version: c.version(),
@@ -88,7 +74,7 @@ impl Snapshot {
         let read = commit_reader::read_states(self.store(), names.clone()).await?;
         let mut entries = Vec::with_capacity(read.len());
         for ((c, name), file_time) in read.iter().zip(&names).zip(times) {
-            let info = info_of(c);
+            let info = c.info()?;
             entries.push(HistoryEntry {
                 version: name.version,
                 timestamp_ms: self.commit_time(&info, name.version, file_time)?,
@@ -119,10 +105,10 @@ impl Snapshot {
     /// The time of this version's commit in ms, if its file is still there.
     pub async fn timestamp_ms(&self) -> Result<Option<i64>> {
         let own_from = in_commit_timestamp::enabled_from(self.state().metadata());
-        if let (Some(from), Some(actions)) = (own_from, self.commit_actions())
+        if let (Some(from), Some(commit)) = (own_from, self.commit_in_hand(self.version()))
             && from <= self.version()
         {
-            return in_commit_timestamp::time_of(&info_in(actions), self.version()).map(Some);
+            return in_commit_timestamp::time_of(&commit.info()?, self.version()).map(Some);
         }
         Ok(self
             .history(Some(1))
@@ -190,7 +176,7 @@ async fn newest_by_own_time(store: &Store, commits: &[LogName], timestamp_ms: i6
         let middle = low + (high - low) / 2;
         let Some(name) = commits.get(middle) else { break };
         let read = commit_reader::read(store, std::slice::from_ref(name)).await?;
-        let info = read.first().map(|c| info_of(c)).unwrap_or_default();
+        let info = read.first().map(|c| c.info()).transpose()?.unwrap_or_default();
         if in_commit_timestamp::time_of(&info, name.version)? <= timestamp_ms {
             low = middle + 1;
         } else {

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::Action;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::layout::{automatic_target, large_enough};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile, SIDECAR_DIR};
@@ -15,8 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::checkpoint_reader::PlanColumns;
-use crate::commit_reader::{self, Commit, FileLines};
-use crate::history::info_of;
+use crate::commit_reader::{self, Commit, File, FileLines};
 use crate::listing::list_from;
 use crate::vacuum::kept::hash;
 use crate::{Snapshot, now_ms};
@@ -208,7 +206,7 @@ impl Snapshot {
     }
 
     fn totals_of(&self, commit: &Commit, file_time: i64) -> Result<CommitTotals> {
-        let mut info = info_of(commit);
+        let mut info = commit.info()?;
         let mut out = CommitTotals {
             version: commit.version(),
             timestamp_ms: self.commit_time(&info, commit.version(), file_time)?,
@@ -222,19 +220,21 @@ impl Snapshot {
             info: Map::new(),
         };
         out.info.extend(TOLD.iter().filter_map(|k| info.remove_entry(*k)));
-        commit.each_file(|action| match action {
-            Action::Add(a) => {
-                out.added_files += 1;
-                out.added_bytes = out.added_bytes.saturating_add(a.size);
-                out.data_change |= a.data_change;
+        commit.each_file(|file| {
+            match file {
+                File::Add(a) => {
+                    out.added_files += 1;
+                    out.added_bytes = out.added_bytes.saturating_add(a.size);
+                    out.data_change |= a.data_change;
+                }
+                File::Remove(r) => {
+                    out.removed_files += 1;
+                    out.removed_bytes = out.removed_bytes.saturating_add(r.size.unwrap_or(0));
+                    out.removed_unsized += u64::from(r.size.is_none());
+                    out.data_change |= r.data_change;
+                }
             }
-            Action::Remove(r) => {
-                out.removed_files += 1;
-                out.removed_bytes = out.removed_bytes.saturating_add(r.size.unwrap_or(0));
-                out.removed_unsized += u64::from(r.size.is_none());
-                out.data_change |= r.data_change;
-            }
-            _ => {}
+            Ok(())
         })?;
         Ok(out)
     }

@@ -7,7 +7,7 @@ use deltaplane_protocol::segment::{LogName, LogSegment, complete_checkpoints};
 use deltaplane_store::Store;
 use tracing::debug;
 
-use crate::history::{HistoryEntry, commits, info_of, newest_dated, with_earlier};
+use crate::history::{HistoryEntry, commits, newest_dated, with_earlier};
 use crate::listing::list_from;
 use crate::replay_parts::LogHead;
 use crate::{commit_reader, last_checkpoint};
@@ -24,7 +24,7 @@ pub async fn log_history(store: &Store, limit: Option<usize>) -> Result<Vec<Hist
 async fn told_by_log(store: &Store, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
     let newest = newest_names(store, limit).await?;
     let read = commit_reader::read_states(store, newest.iter().map(|(n, _)| n.clone()).collect()).await?;
-    let infos: Vec<CommitInfo> = read.iter().map(|c| info_of(c)).collect();
+    let infos: Vec<CommitInfo> = read.iter().map(|c| c.info()).collect::<Result<_>>()?;
     if infos.iter().any(|info| in_commit_timestamp::stamp_of(info).is_some()) {
         // The metadata says whether that is their time (P082).
         return LogHead::open(store, None).await?.history(limit).await;

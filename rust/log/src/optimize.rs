@@ -249,7 +249,7 @@ impl LayoutPlan {
         let mut found = HashSet::new();
         for commit in base.update().await?.commits_after(Some(base.version())).await? {
             let files = commit.files()?;
-            let operation = as_other(&commit).operation.unwrap_or_default();
+            let operation = as_other(&commit, &commit.info()?).operation.unwrap_or_default();
             let marked = marked_files(&operation, &files.adds, &files.removes)?;
             let rows = FileRows::new(&files.removes);
             for row in 0..files.removes.num_rows() {

@@ -276,7 +276,7 @@ async fn touched(now: &Snapshot, then: &Snapshot) -> Result<(Replay, Unfinished)
         let files = commit.files()?;
         touched.remember(&files.adds)?;
         touched.remember(&files.removes)?;
-        vacuums.see(&commit);
+        vacuums.see(&commit)?;
     }
     Ok((touched, vacuums))
 }

@@ -400,11 +400,6 @@ impl Snapshot {
         self.inner.segment.commits.last().map(|c| c.modified_ms)
     }
 
-    /// The actions of this version's commit other than file actions, if its file is still there.
-    pub fn commit_actions(&self) -> Option<&[Action]> {
-        self.commit_in_hand(self.version()).map(|c| c.state.as_slice())
-    }
-
     pub(crate) fn commit_in_hand(&self, version: u64) -> Option<&Arc<Commit>> {
         let mut commits = self.inner.commits.iter().rev();
         commits.find(|c| c.is_single() && c.version() == version)

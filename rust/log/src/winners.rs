@@ -198,28 +198,25 @@ fn judge<'a>(
     };
     let (mut domains, mut app_ids) = (Vec::new(), Vec::new());
     let (mut protocol, mut metadata): (Option<&Protocol>, Option<&Metadata>) = (None, None);
-    let mut blind_append = false;
+    let info = c.info()?;
     for action in &c.state {
         match action {
             Action::DomainMetadata(d) => domains.push(d.domain.as_str()),
             Action::Txn(t) => app_ids.push(t.app_id.as_str()),
             Action::Protocol(p) => protocol = Some(p),
             Action::Metadata(m) => metadata = Some(m),
-            Action::CommitInfo(info) => {
-                blind_append = info.get("isBlindAppend").and_then(Value::as_bool).unwrap_or_default();
-            }
-            Action::Add(_) | Action::Remove(_) | Action::Cdc(_) => {}
+            Action::CommitInfo(_) | Action::Add(_) | Action::Remove(_) | Action::Cdc(_) => {}
         }
     }
     let winner = Winner {
-        commit: history::as_other(c),
+        commit: history::as_other(c, &info),
         protocol,
         metadata,
         app_ids: &app_ids,
         domains: &domains,
         adds: &files.adds,
         removes: &files.removes,
-        blind_append,
+        blind_append: info.get("isBlindAppend").and_then(Value::as_bool).unwrap_or_default(),
     };
     conflict::check(intent, before, &winner)?;
     followed.learn(intent, &winner)?;

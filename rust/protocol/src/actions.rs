@@ -239,14 +239,17 @@ pub struct AddCdcFile {
 /// Who wrote a commit, how and with what effect: free JSON (protocol section "Commit Provenance").
 pub type CommitInfo = Map<String, Value>;
 
-/// One line of a commit.
+/// One line of a commit, to keep.
+pub type Action = LineAction<Add, Remove, CommitInfo>;
+
+/// One line of a commit, with what adds, removes and the commit's own words are made into.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::large_enum_variant)]
-pub enum Action {
+pub enum LineAction<A, R, I> {
     /// Adds a file.
-    Add(Add),
+    Add(A),
     /// Removes a file.
-    Remove(Remove),
+    Remove(R),
     /// Replaces the metadata.
     Metadata(Metadata),
     /// Replaces the protocol.
@@ -258,41 +261,51 @@ pub enum Action {
     /// Adds a change file.
     Cdc(AddCdcFile),
     /// Describes the commit.
-    CommitInfo(CommitInfo),
+    CommitInfo(I),
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
-    add: Option<Add>,
-    remove: Option<Remove>,
+struct Line<A, R, I> {
+    add: Option<A>,
+    remove: Option<R>,
     meta_data: Option<Metadata>,
     protocol: Option<Protocol>,
     txn: Option<SetTransaction>,
     domain_metadata: Option<DomainMetadata>,
     cdc: Option<AddCdcFile>,
-    commit_info: Option<CommitInfo>,
+    commit_info: Option<I>,
 }
 
 /// Parses one line of a commit; `None` for a blank line or an action this version doesn't know (P020).
 pub fn parse_line(line: &str) -> Result<Option<Action>> {
+    parse(line)
+}
+
+/// The same, made into whatever is asked for.
+pub(crate) fn parse<'a, A, R, I>(line: &'a str) -> Result<Option<LineAction<A, R, I>>>
+where
+    A: Deserialize<'a>,
+    R: Deserialize<'a>,
+    I: Deserialize<'a>,
+{
     if line.trim().is_empty() {
         return Ok(None);
     }
-    let l: Line = serde_json::from_str(line).map_err(|e| {
+    let l: Line<A, R, I> = serde_json::from_str(line).map_err(|e| {
         Error::corrupt_log(format!(
             "a line of the commit isn't a valid action ({e}): the file was damaged or written by a faulty program"
         ))
     })?;
     let found = [
-        l.add.map(Action::Add),
-        l.remove.map(Action::Remove),
-        l.meta_data.map(Action::Metadata),
-        l.protocol.map(Action::Protocol),
-        l.txn.map(Action::Txn),
-        l.domain_metadata.map(Action::DomainMetadata),
-        l.cdc.map(Action::Cdc),
-        l.commit_info.map(Action::CommitInfo),
+        l.add.map(LineAction::Add),
+        l.remove.map(LineAction::Remove),
+        l.meta_data.map(LineAction::Metadata),
+        l.protocol.map(LineAction::Protocol),
+        l.txn.map(LineAction::Txn),
+        l.domain_metadata.map(LineAction::DomainMetadata),
+        l.cdc.map(LineAction::Cdc),
+        l.commit_info.map(LineAction::CommitInfo),
     ];
     let mut found = found.into_iter().flatten();
     let first = found.next();
@@ -342,7 +355,7 @@ impl Action {
     }
 }
 
-fn null_as_default<'de, D, T>(d: D) -> std::result::Result<T, D::Error>
+pub(crate) fn null_as_default<'de, D, T>(d: D) -> std::result::Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -4,14 +4,15 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanBuilder, Int32Builder, Int64Builder, MapArray, MapBuilder, MapFieldNames,
-    RecordBatch, StringBuilder, StructArray, new_null_array,
+    Array, ArrayBuilder, ArrayRef, AsArray, BooleanBuilder, Int32Builder, Int64Builder, MapArray, MapBuilder,
+    MapFieldNames, RecordBatch, StringBuilder, StructArray, new_null_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, Schema, SchemaRef};
 
 use crate::actions::{Add, DeletionVector, PartitionValues, Remove};
+use crate::file_lines::{AddLine, Pairs, RemoveLine};
 use crate::{Error, Result};
 
 type Tags = Option<std::collections::BTreeMap<String, Option<String>>>;
@@ -91,10 +92,10 @@ impl StringMaps {
         StringMaps(MapBuilder::with_capacity(Some(names), strings(0), strings(0), rows))
     }
 
-    fn append(&mut self, map: Option<&std::collections::BTreeMap<String, Option<String>>>) -> Result<()> {
-        for (k, v) in map.into_iter().flatten() {
+    fn append(&mut self, map: Option<&Pairs<'_>>) -> Result<()> {
+        for (k, v) in map.into_iter().flat_map(Pairs::iter) {
             self.0.keys().append_value(k);
-            self.0.values().append_option(v.as_ref());
+            self.0.values().append_option(v);
         }
         self.0.append(map.is_some()).map_err(arrow_error)
     }
@@ -149,74 +150,174 @@ impl Vectors {
     }
 }
 
+/// Adds on their way into a batch of [`ADD_SCHEMA`].
+pub struct AddRows {
+    path: StringBuilder,
+    values: StringMaps,
+    size: Int64Builder,
+    time: Int64Builder,
+    change: BooleanBuilder,
+    stats: StringBuilder,
+    tags: StringMaps,
+    vectors: Vectors,
+    row_id: Int64Builder,
+    row_version: Int64Builder,
+    provider: StringBuilder,
+}
+
+impl AddRows {
+    /// None yet, and room for so many.
+    pub fn with_capacity(rows: usize) -> Self {
+        let longs = || Int64Builder::with_capacity(rows);
+        AddRows {
+            path: strings(rows),
+            values: StringMaps::new(rows),
+            size: longs(),
+            time: longs(),
+            change: BooleanBuilder::with_capacity(rows),
+            stats: strings(rows),
+            tags: StringMaps::new(rows),
+            vectors: Vectors::new(),
+            row_id: longs(),
+            row_version: longs(),
+            provider: strings(rows),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.size.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes one more.
+    pub fn push(&mut self, add: &AddLine<'_>) -> Result<()> {
+        self.path.append_value(&add.path);
+        self.values.append(Some(&add.partition_values))?;
+        self.size.append_value(add.size);
+        self.time.append_value(add.modification_time);
+        self.change.append_value(add.data_change);
+        self.stats.append_option(add.stats.as_ref());
+        self.tags.append(add.tags.as_ref())?;
+        self.vectors.append(add.deletion_vector.as_deref());
+        self.row_id.append_option(add.base_row_id);
+        self.row_version.append_option(add.default_row_commit_version);
+        self.provider.append_option(add.clustering_provider.as_ref());
+        Ok(())
+    }
+
+    /// All of them.
+    pub fn finish(mut self) -> Result<RecordBatch> {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(self.path.finish()),
+            self.values.finish(),
+            Arc::new(self.size.finish()),
+            Arc::new(self.time.finish()),
+            Arc::new(self.change.finish()),
+            Arc::new(self.stats.finish()),
+            self.tags.finish(),
+            self.vectors.finish()?,
+            Arc::new(self.row_id.finish()),
+            Arc::new(self.row_version.finish()),
+            Arc::new(self.provider.finish()),
+        ];
+        RecordBatch::try_new(ADD_SCHEMA.clone(), columns).map_err(arrow_error)
+    }
+}
+
+/// Removes on their way into a batch of [`REMOVE_SCHEMA`].
+pub struct RemoveRows {
+    path: StringBuilder,
+    deleted: Int64Builder,
+    change: BooleanBuilder,
+    extended: BooleanBuilder,
+    values: StringMaps,
+    size: Int64Builder,
+    vectors: Vectors,
+    row_id: Int64Builder,
+    row_version: Int64Builder,
+}
+
+impl RemoveRows {
+    /// None yet, and room for so many.
+    pub fn with_capacity(rows: usize) -> Self {
+        let longs = || Int64Builder::with_capacity(rows);
+        RemoveRows {
+            path: strings(rows),
+            deleted: longs(),
+            change: BooleanBuilder::with_capacity(rows),
+            extended: BooleanBuilder::with_capacity(rows),
+            values: StringMaps::new(rows),
+            size: longs(),
+            vectors: Vectors::new(),
+            row_id: longs(),
+            row_version: longs(),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.size.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes one more.
+    pub fn push(&mut self, remove: &RemoveLine<'_>) -> Result<()> {
+        self.path.append_value(&remove.path);
+        self.deleted.append_option(remove.deletion_timestamp);
+        self.change.append_value(remove.data_change);
+        self.extended.append_option(remove.extended_file_metadata);
+        self.values.append(remove.partition_values.as_ref())?;
+        self.size.append_option(remove.size);
+        self.vectors.append(remove.deletion_vector.as_deref());
+        self.row_id.append_option(remove.base_row_id);
+        self.row_version.append_option(remove.default_row_commit_version);
+        Ok(())
+    }
+
+    /// All of them.
+    pub fn finish(mut self) -> Result<RecordBatch> {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(self.path.finish()),
+            Arc::new(self.deleted.finish()),
+            Arc::new(self.change.finish()),
+            Arc::new(self.extended.finish()),
+            self.values.finish(),
+            Arc::new(self.size.finish()),
+            self.vectors.finish()?,
+            Arc::new(self.row_id.finish()),
+            Arc::new(self.row_version.finish()),
+        ];
+        RecordBatch::try_new(REMOVE_SCHEMA.clone(), columns).map_err(arrow_error)
+    }
+}
+
 /// These adds as a batch of [`ADD_SCHEMA`].
 pub fn adds_to_batch<'a>(adds: impl IntoIterator<Item = &'a Add>) -> Result<RecordBatch> {
     let adds = adds.into_iter();
-    let n = adds.size_hint().0;
-    let (mut path, mut stats, mut provider) = (strings(n), strings(n), strings(n));
-    let (mut values, mut tags, mut vectors) = (StringMaps::new(n), StringMaps::new(n), Vectors::new());
-    let [mut size, mut time, mut row_id, mut row_version] = [(); 4].map(|()| Int64Builder::with_capacity(n));
-    let mut change = BooleanBuilder::with_capacity(n);
-    for a in adds {
-        path.append_value(&a.path);
-        values.append(Some(&a.partition_values))?;
-        size.append_value(a.size);
-        time.append_value(a.modification_time);
-        change.append_value(a.data_change);
-        stats.append_option(a.stats.as_ref());
-        tags.append(a.tags.as_ref())?;
-        vectors.append(a.deletion_vector.as_ref());
-        row_id.append_option(a.base_row_id);
-        row_version.append_option(a.default_row_commit_version);
-        provider.append_option(a.clustering_provider.as_ref());
+    let mut rows = AddRows::with_capacity(adds.size_hint().0);
+    for add in adds {
+        rows.push(&AddLine::from(add))?;
     }
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(path.finish()),
-        values.finish(),
-        Arc::new(size.finish()),
-        Arc::new(time.finish()),
-        Arc::new(change.finish()),
-        Arc::new(stats.finish()),
-        tags.finish(),
-        vectors.finish()?,
-        Arc::new(row_id.finish()),
-        Arc::new(row_version.finish()),
-        Arc::new(provider.finish()),
-    ];
-    RecordBatch::try_new(ADD_SCHEMA.clone(), columns).map_err(arrow_error)
+    rows.finish()
 }
 
 /// These removes as a batch of [`REMOVE_SCHEMA`].
 pub fn removes_to_batch<'a>(removes: impl IntoIterator<Item = &'a Remove>) -> Result<RecordBatch> {
     let removes = removes.into_iter();
-    let n = removes.size_hint().0;
-    let mut path = strings(n);
-    let (mut values, mut vectors) = (StringMaps::new(n), Vectors::new());
-    let [mut deleted, mut size, mut row_id, mut row_version] = [(); 4].map(|()| Int64Builder::with_capacity(n));
-    let [mut change, mut extended] = [(); 2].map(|()| BooleanBuilder::with_capacity(n));
-    for r in removes {
-        path.append_value(&r.path);
-        deleted.append_option(r.deletion_timestamp);
-        change.append_value(r.data_change);
-        extended.append_option(r.extended_file_metadata);
-        values.append(r.partition_values.as_ref())?;
-        size.append_option(r.size);
-        vectors.append(r.deletion_vector.as_ref());
-        row_id.append_option(r.base_row_id);
-        row_version.append_option(r.default_row_commit_version);
+    let mut rows = RemoveRows::with_capacity(removes.size_hint().0);
+    for remove in removes {
+        rows.push(&RemoveLine::from(remove))?;
     }
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(path.finish()),
-        Arc::new(deleted.finish()),
-        Arc::new(change.finish()),
-        Arc::new(extended.finish()),
-        values.finish(),
-        Arc::new(size.finish()),
-        vectors.finish()?,
-        Arc::new(row_id.finish()),
-        Arc::new(row_version.finish()),
-    ];
-    RecordBatch::try_new(REMOVE_SCHEMA.clone(), columns).map_err(arrow_error)
+    rows.finish()
 }
 
 /// A struct column of a checkpoint as a batch of `schema`: columns by name, cast where a writer

@@ -11,6 +11,7 @@ pub mod curves;
 pub mod deletion_vectors;
 pub mod expr;
 pub mod features;
+pub mod file_lines;
 pub mod file_order;
 pub mod files;
 pub mod hint;

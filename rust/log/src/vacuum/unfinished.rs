@@ -2,7 +2,6 @@
 //! can't be told, so nothing may be brought back meanwhile. Called by `restore`; `vacuum` keeps to the time that is given here.
 
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::Action;
 use serde_json::Value;
 
 use crate::commit_reader::Commit;
@@ -23,19 +22,15 @@ pub(crate) struct Unfinished(Vec<(u64, i64)>);
 
 impl Unfinished {
     /// Learns of the next commit.
-    pub(crate) fn see(&mut self, commit: &Commit) {
-        let infos = commit.state.iter().filter_map(|action| match action {
-            Action::CommitInfo(info) => Some(info),
-            _ => None,
-        });
-        for info in infos {
-            let number = |name: &str| info.get(name).and_then(Value::as_i64);
-            match info.get("operation").and_then(Value::as_str) {
-                Some(START) => self.0.push((commit.version(), number("timestamp").unwrap_or(i64::MAX))),
-                Some(END) => self.ended(number(START_VERSION).and_then(|v| u64::try_from(v).ok())),
-                _ => {}
-            }
+    pub(crate) fn see(&mut self, commit: &Commit) -> Result<()> {
+        let info = commit.info()?;
+        let number = |name: &str| info.get(name).and_then(Value::as_i64);
+        match info.get("operation").and_then(Value::as_str) {
+            Some(START) => self.0.push((commit.version(), number("timestamp").unwrap_or(i64::MAX))),
+            Some(END) => self.ended(number(START_VERSION).and_then(|v| u64::try_from(v).ok())),
+            _ => {}
         }
+        Ok(())
     }
 
     /// The end of one that began at that version, or of the oldest one.
