@@ -27,7 +27,7 @@ PROTOCOL = (
     ("error", "types", "z85"),
     ("arrow_types", "curves", "expr", "schema"),
     ("actions", "deletion_vectors", "hint", "mapping", "partition_values", "paths", "properties"),
-    ("schema_edit", "schema_merge", "stats"),
+    ("file_lines", "schema_edit", "schema_merge", "stats"),
     ("file_order", "files", "replay", "segment", "stats_columns"),
     ("features",),
     ("checksum", "state"),

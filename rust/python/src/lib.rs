@@ -24,6 +24,7 @@ mod scan;
 mod snapshot;
 mod spark_plan;
 mod tail;
+mod texts;
 mod vectors;
 mod write;
 

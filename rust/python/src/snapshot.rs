@@ -1,6 +1,5 @@
 //! The snapshot class: one version of a table.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
@@ -26,6 +25,7 @@ use crate::changes::Changes;
 use crate::chosen_files::{Others, sampled};
 use crate::errors::run;
 use crate::scan::{Scan, bind, members_of};
+use crate::texts::Texts;
 use crate::vectors::masks;
 
 /// One immutable version of a table.
@@ -226,16 +226,16 @@ impl Snapshot {
     }
 
     #[pyo3(signature = (predicate = None))]
-    fn file_paths(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Vec<String>> {
-        run(py, || self.paths(predicate, |p| p.into_owned()))
+    fn file_paths(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Texts> {
+        run(py, || self.paths(predicate, |to, path| to.push(&[path])))
     }
 
     #[pyo3(signature = (predicate = None))]
-    fn file_uris(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Vec<String>> {
+    fn file_uris(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Texts> {
         let root = self.location();
-        let absolute = |p: Cow<'_, str>| match p.starts_with('/') || p.contains("://") {
-            true => p.into_owned(),
-            false => [root.as_str(), "/", &p].concat(),
+        let absolute = |to: &mut Texts, path: &str| match path.starts_with('/') || path.contains("://") {
+            true => to.push(&[path]),
+            false => to.push(&[&root, "/", path]),
         };
         run(py, || self.paths(predicate, absolute))
     }
@@ -402,15 +402,15 @@ impl Snapshot {
         )
     }
 
-    fn paths(&self, predicate: Option<&str>, of: impl Fn(Cow<'_, str>) -> String) -> Result<Vec<String>> {
+    fn paths(&self, predicate: Option<&str>, push: impl Fn(&mut Texts, &str)) -> Result<Texts> {
         let pruner = bind(&self.inner, predicate)?.map(|(_, p)| p);
         let mut batches = self.inner.plan(pruner, PlanColumns::Files);
         block_on(async {
-            let mut out = Vec::new();
+            let mut out = Texts::default();
             while let Some(b) = batches.try_next().await? {
                 let rows = FileRows::new(&b);
                 for row in 0..b.num_rows() {
-                    out.push(of(paths::decoded(rows.path(row)?)?));
+                    push(&mut out, &paths::decoded(rows.path(row)?)?);
                 }
             }
             Ok(out)
