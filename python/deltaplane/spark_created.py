@@ -1,4 +1,5 @@
-"""Tables that statements make by a name: the rows are a table of ours at a location, the name is held by Spark's own catalog.
+"""Tables and temp views that statements make by a name. A table's rows are ours at a location, its name is held by Spark's own
+catalog; a view is a frame's.
 
 Called by `deltaplane.spark_names`.
 """
@@ -19,9 +20,9 @@ from deltaplane.statements.create import Create
 from deltaplane.statements.statement import Command
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CreatedTable", "is_path", "name_at"]
+__all__ = ["CreatedTable", "CreatedView", "is_path", "name_at"]
 
 _BEGINNINGS = (["create", "or", "replace", "table"], ["create", "table"], ["replace", "table"])
 _IF_NOT_EXISTS = ["if", "not", "exists"]
@@ -87,6 +88,51 @@ class CreatedTable:
             raise InvalidArgumentError(
                 f"the table {self.name} is at {held}, and the statement says {told}: leave LOCATION out, or drop the name first"
             )
+
+
+@dataclass(frozen=True)
+class CreatedView:
+    """A temp view that CREATE … VIEW makes of a query on Delta tables, which begins at a token."""
+
+    name: str
+    columns: tuple[str, ...]
+    query: int
+    replaces: bool
+    is_global: bool
+
+    @classmethod
+    def of(cls, cursor: Grammar) -> CreatedView | None:
+        """What a statement makes; None for other statements.
+
+        Raises:
+            UnsupportedFeatureError: a view that would outlive the session.
+            SqlSyntaxError: more in front of the query than names of columns.
+        """
+        cursor.at = 0
+        if not cursor.take("create"):
+            return None
+        replaces = cursor.take("or", "replace")
+        is_global = cursor.take("global")
+        if not (cursor.take("temp") or cursor.take("temporary")):
+            if cursor.take("view"):
+                raise UnsupportedFeatureError(
+                    "a view that the catalog keeps can't name a Delta table, which Spark itself couldn't read: make a TEMP VIEW"
+                )
+            return None
+        cursor.expect("view")
+        name = cursor.name("a view's name")
+        columns = tuple(cursor.listed(lambda: cursor.name("a column's name"))) if cursor.peek() == "(" else ()
+        cursor.expect("as")
+        return cls(name, columns, cursor.at, replaces, is_global)
+
+    def make(self, frame: DataFrame) -> None:
+        """Makes the view of the query's rows."""
+        named = frame.toDF(*self.columns) if self.columns else frame
+        if self.is_global:
+            make = named.createOrReplaceGlobalTempView if self.replaces else named.createGlobalTempView
+        else:
+            make = named.createOrReplaceTempView if self.replaces else named.createTempView
+        make(self.name)
 
 
 def _told(command: Command) -> str | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OpenTable",
     "WriteResult",
+    "about_partitions",
     "check_read_version",
     "command_result",
     "commit_files",
@@ -281,7 +282,7 @@ class _Replacing:
             metrics = replace_matching(target, rows, self.matching, self.settings, **told)
         else:
             assert isinstance(self.predicate, str)
-            if _about_partitions(self.predicate, snapshot):
+            if about_partitions(self.predicate, snapshot):
                 return None
             rows = as_reader(data)
             metrics = replace_where(target, rows, self.predicate, self.settings, **told)
@@ -348,7 +349,7 @@ def replaced_rows(
     return Matching.using(using) if using is not None else Matching.on(str(on), *aliases)
 
 
-def _about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
+def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
     """Whether the core replaces whole partitions by a condition."""
     from deltaplane.expr.joined import names, parsed
 

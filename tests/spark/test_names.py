@@ -278,9 +278,9 @@ def test_the_rest_is_sparks(spark: SparkSession, enabled: SparkSession, path: st
 
 def test_refusals(enabled: SparkSession, path: str) -> None:
     writer = enabled.range(1).write.format("delta").mode("overwrite")
-    with pytest.raises(exceptions.UnsupportedFeatureError, match="targetFileSize"):
-        enabled.range(1).write.format("delta").option("maxRecordsPerFile", "1").save(path)
-    with pytest.raises(exceptions.InvalidArgumentError, match="needs a path"):
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="executeCompaction"):
+        enabled.range(1).write.format("delta").option("dataChange", "false").save(path)
+    with pytest.raises(exceptions.InvalidArgumentError, match="needs one path"):
         writer.save()
     with pytest.raises(exceptions.InvalidArgumentError, match="knows its columns"):
         enabled.read.format("delta").schema("id long")

@@ -96,6 +96,52 @@ def test_exceptions_are_sparks_too(spark: SparkSession, path: str) -> None:
         spark.sql(f"SELECT * FROM delta.`{path}/nowhere`")
 
 
+def test_clauses_are_judged_whatever_rows_they_meet(spark: SparkSession, path: str) -> None:
+    table = written(spark, path, [("a", 1)]).alias("t")
+    merge = table.merge(spark.createDataFrame([("z", 1)], ["key", "value"]).alias("s"), "t.key = s.key")
+    for wrong in (
+        merge.whenMatchedUpdate(set={"nothing": "1"}),
+        merge.whenMatchedUpdate(set={"s.value": "1"}),
+        merge.whenMatchedUpdate(set={"value": "1", "VALUE": "2"}),
+        merge.whenMatchedUpdate("t.value = 7", {"value": "s.nothing"}),
+        merge.whenNotMatchedInsert("s.value = 7", {"key": "t.key"}),
+    ):
+        with pytest.raises(AnalysisException):
+            wrong.execute()
+    assert rows(table.toDF()) == [("a", 1)]
+
+
+def test_fields_that_a_source_lacks_stay(spark: SparkSession, path: str) -> None:
+    rows_of = "id int, s struct<a: int, b: string, n: struct<x: int, y: int>>"
+    old = spark.createDataFrame([(1, (1, "b", (1, 2))), (2, None), (3, (3, "c", None)), (4, (4, "d", (5, 6)))], rows_of)
+    old.coalesce(1).write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path).alias("t")
+    new = [(1, (99, (9,))), (2, (98, (8,))), (3, None), (4, (96, None))]
+    source = spark.createDataFrame(new, "id int, s struct<A: int, n: struct<x: int>>").alias("s")
+    merge = table.merge(source, "t.id = s.id").withSchemaEvolution()
+    merge.whenMatchedUpdateAll().execute()
+    # As delta-spark 4.4 does.
+    assert rows(table.toDF().selectExpr("id", "to_json(s) AS s")) == [
+        (1, '{"a":99,"b":"b","n":{"x":9,"y":2}}'),
+        (2, '{"a":98,"n":{"x":8}}'),
+        (3, '{"b":"c","n":{}}'),
+        (4, '{"a":96,"b":"d","n":{"y":6}}'),
+    ]
+
+
+def test_a_shallow_clone_is_read(spark: SparkSession, path: str) -> None:
+    clone = written(spark, path, [("a", 1)]).clone(f"{path} clone", isShallow=True)
+    clone.update(set={"value": "value + 1"})
+    assert rows(clone.toDF()) == [("a", 2)]
+    assert rows(DeltaTable.forPath(spark, path).cloneAtVersion(0, f"{path} old", True).toDF()) == [("a", 1)]
+
+
+def test_a_table_is_converted_once(spark: SparkSession, path: str) -> None:
+    spark.range(2).write.parquet(path)
+    for _ in range(2):
+        assert DeltaTable.convertToDelta(spark, f"parquet.`{path}`").toDF().count() == 2
+
+
 def dp_errors() -> Any:
     from deltaplane import exceptions
 

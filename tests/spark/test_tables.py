@@ -11,6 +11,7 @@ import pytest
 
 from deltaplane import DeltaTable
 from deltaplane.exceptions import (
+    ConstraintViolationError,
     InvalidArgumentError,
     TableAlreadyExistsError,
     TableNotFoundError,
@@ -59,6 +60,26 @@ def test_a_table_is_built_as_delta_spark_builds_it(spark: SparkSession, path: st
         SparkTable.create(spark).location(path).addColumn("x", "int").execute()
     SparkTable.createIfNotExists(spark).location(path).addColumn("x", "int").execute()
     assert DeltaTable(path).version() == 0
+
+
+def test_texts_of_a_given_length(spark: SparkSession, path: str) -> None:
+    from pyspark.sql.types import StructType, VarcharType
+
+    from deltaplane import spark as dp
+
+    builder = (
+        SparkTable.create(spark)
+        .location(path)
+        .addColumn("c", "char(3)")
+        .addColumns(StructType().add("v", VarcharType(2)))
+    )
+    table = builder.addColumn("s", "array<char(2)>").execute()
+    assert table.toDF().dtypes == [("c", "string"), ("v", "string"), ("s", "array<string>")]
+    lengths = [f.metadata["__CHAR_VARCHAR_TYPE_STRING"] for f in DeltaTable(path).schema().fields]
+    assert lengths == ["char(3)", "varchar(2)", "array<char(2)>"]
+    dp.write(spark.sql("SELECT 'a' AS c, 'ok' AS v"), path)
+    with pytest.raises(ConstraintViolationError, match="exceeds"):
+        dp.write(spark.sql("SELECT 'a' AS c, 'too long' AS v"), path)
 
 
 def test_tables_are_replaced(spark: SparkSession, path: str) -> None:

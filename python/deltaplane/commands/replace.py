@@ -24,7 +24,7 @@ from deltaplane.row_rules import BatchRules, RowRules
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Matching", "replace_matching", "replace_where"]
+__all__ = ["Matching", "replace_matching", "replace_where", "write_metrics"]
 
 # Metrics of rewritten files as they are called in a write.
 _WRITE = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes"}
@@ -56,10 +56,15 @@ def replace_where(
         check = compile_boolean(condition, json.loads(job.native.spec)["schema"], now_us=time.time_ns() // 1000)
         with job.phase("insert"):
             new = sum(job.insert(batch, "insert" if recorded else None) for batch in _ruled(job, rows, check))
-        summary = {_WRITE.get(name, name): value for name, value in job.finish().items()}
-        return job.commit({**summary, "numDeletedRows": deleted, "numOutputRows": new + summary["numCopiedRows"]})
+        return job.commit(write_metrics(job.finish(), deleted, new))
 
     return rewriting(target, operation, settings, run)
+
+
+def write_metrics(summary: Mapping[str, int], deleted: int | None, new: int) -> dict[str, int | None]:
+    """The metrics of such a write under delta-spark's names: of files (`Rewriting.finish`), and of rows."""
+    files = {_WRITE.get(name, name): value for name, value in summary.items()}
+    return {**files, "numDeletedRows": deleted, "numOutputRows": new + summary["numCopiedRows"]}
 
 
 def _ruled(job: Rewriting, rows: pa.RecordBatchReader, check: Check) -> Iterator[pa.RecordBatch]:

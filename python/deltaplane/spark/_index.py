@@ -123,8 +123,8 @@ class LiveSnapshots:
             newest = _native.Snapshot.open(last.location, self._options)
             if json.loads(newest.metadata_json())["id"] != json.loads(last.metadata_json())["id"]:
                 raise TableNotFoundError(
-                    "the view's table was deleted and another one made in its place: call create_or_replace_temp_view "
-                    "again to see that one",
+                    "the view's table was deleted and another one made in its place: read it again, or call "
+                    "create_or_replace_temp_view again, to see that one",
                     table=newest.uri,
                 )
         if newest.version != last.version or self._commit is None:
@@ -150,7 +150,8 @@ class LiveSnapshots:
         if differences:
             raise SchemaMismatchError(
                 f"the view shows version {self.first.version} and later of a table whose columns changed by version "
-                f"{newest.version}: {'; '.join(differences)}. Call create_or_replace_temp_view again to see the new ones",
+                f"{newest.version}: {'; '.join(differences)}. Read it again, or call create_or_replace_temp_view again, to "
+                "see the new ones",
                 table=newest.uri,
                 version=newest.version,
             )

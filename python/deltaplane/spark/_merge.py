@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.merge_clauses import Clause, said
-from deltaplane.commands.merge_columns import MergeColumns, is_default
+from deltaplane.commands.merge_columns import MergeColumns, field_of, is_default
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
 from deltaplane.exceptions import InvalidArgumentError
@@ -151,7 +151,9 @@ class _Run:
         job.reads(self.reads)
         # One frame for all: expressions find its columns by what they are, not by their names alone.
         self._table = self._target.frame(work.stored_ids)
-        pairs = self._pairs().persist()
+        pairs = self._pairs()
+        self._check_values(work, pairs)
+        pairs.persist()
         try:
             counts = self._change(work, pairs) if self._changing else {}
             inserted = self._insert(work, pairs, bool(counts)) if self._sources else 0
@@ -162,6 +164,14 @@ class _Run:
             return None
         rows = changed_rows(self._changing, counts)
         return job.commit(merge_metrics(job.finish(), rows, self._sources, inserted))
+
+    def _check_values(self, work: Work, pairs: DataFrame) -> None:
+        """Has Spark analyse what every clause gives to columns, also of those that no row will meet."""
+        for number, clause in enumerate(self._changing):
+            if clause.action == "update":
+                self._updated(work, pairs, number)
+        for clause in self._inserts:
+            work.inserted(self._source, *self._new_row(clause, work.fields))
 
     # --- which rows ---------------------------------------------------------------------------------------------------
 
@@ -237,7 +247,16 @@ class _Run:
         """The columns that a clause gives values to: name, path and value."""
         if clause.values is None:
             found = self._columns.starred(clause, fields)
-            return [(name, [name], self._source[quoted(name)]) for name in found]
+            if clause.action == "insert" or not self._what.merge_schema:
+                return [(name, [name], self._source[quoted(name)]) for name in found]
+            source = json.loads(delta_schema_json(self._what.source.schema))["fields"]
+            return [
+                (".".join(path), path, value)
+                for name in found
+                for path, value in _fields_given(
+                    [name], _type_of(fields, name), _type_of(source, name), self._source[quoted(name)]
+                )
+            ]
         if not clause.values:
             raise InvalidArgumentError(f"a clause to {clause.action} rows gives no column a value")
         values = []
@@ -246,6 +265,32 @@ class _Run:
             value = self._columns.default(name, fields) if of_default else given
             values.append((name, self._columns.path(name), column(value)))
         return values
+
+
+def _type_of(fields: Sequence[Mapping[str, Any]], name: str) -> Any:
+    found = field_of(fields, name)
+    assert found is not None
+    return found["type"]
+
+
+def _fields_given(path: list[str], to: Any, given: Any, value: Column) -> Iterator[tuple[list[str], Column]]:
+    """What `*` gives to a column where the schema evolves: fields that the source's structs lack keep what they have."""
+    both = not isinstance(to, str) and not isinstance(given, str) and to["type"] == given["type"] == "struct"
+    if not both or not _lacks(to, given):
+        yield path, value
+        return
+    for field in given["fields"]:
+        own = field_of(to["fields"], field["name"])
+        if own is not None:
+            yield from _fields_given([*path, own["name"]], own["type"], field["type"], value.getField(field["name"]))
+
+
+def _lacks(to: Any, given: Any) -> bool:
+    """Whether a struct lacks a field of another one, at any depth."""
+    if isinstance(to, str) or isinstance(given, str) or not to["type"] == given["type"] == "struct":
+        return False
+    found = [(own, field_of(given["fields"], own["name"])) for own in to["fields"]]
+    return any(other is None or _lacks(own["type"], other["type"]) for own, other in found)
 
 
 def _first(clauses: Sequence[Clause], number: int) -> Column:

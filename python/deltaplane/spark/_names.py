@@ -23,7 +23,7 @@ from deltaplane.spark._schema import shown
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FORMATS", "default_location", "held_location", "location_of", "path_of", "register_name"]
+__all__ = ["FORMATS", "default_location", "held_location", "located", "location_of", "path_of", "register_name"]
 
 _PATH = re.compile(r"\s*(?:delta|deltaplane)\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
 # What Delta tables are called as a format.
@@ -65,6 +65,11 @@ def held_location(spark: SparkSession, name: str) -> str | None:
     """Where the Delta table is that the session's catalog holds under this name; None where it holds none."""
     held = held_table(spark, name)
     return _path(held[1]) if held is not None and held[0].lower() in FORMATS else None
+
+
+def located(spark: SparkSession, name: str) -> str | None:
+    """Where the Delta table of a name is, by its path or as the session's catalog holds it; None where it is none."""
+    return path_of(name) or held_location(spark, name)
 
 
 def default_location(spark: SparkSession, name: str) -> str:

@@ -1,19 +1,24 @@
 """What OPTIMIZE came to, as the frame that delta-spark gives: a path and the struct of its metrics.
 
-Called by `deltaplane.spark.tables`.
+Called by `deltaplane.spark.tables` and `deltaplane.spark_names`.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.described import clustering_columns
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Optimized", "optimized_frame"]
+    from deltaplane.table import DeltaTable
+
+__all__ = ["Optimized", "now_ms", "optimized_frame"]
 
 _SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
 _NUMBERS = "struct<num: bigint, size: bigint>"
@@ -62,6 +67,15 @@ class Optimized:
     columns: int
     columns_with_statistics: int
 
+    @classmethod
+    def of(cls, metrics: Mapping[str, Any], table: DeltaTable, *, ordered: bool, started_ms: int) -> Optimized:
+        """What has just been done with a table."""
+        count = len(table.schema().fields)
+        indexed = int(table.metadata().configuration.get("delta.dataSkippingNumIndexedCols", 32))
+        statistics = count if indexed < 0 else min(indexed, count)
+        clustered = not ordered and bool(clustering_columns(table))
+        return cls(metrics, ordered, clustered, started_ms, now_ms(), count, statistics)
+
 
 def optimized_frame(spark: SparkSession, location: str, done: Optimized) -> DataFrame:
     """One row; what nobody counts is zero, or null where delta-spark leaves it out."""
@@ -91,6 +105,11 @@ def optimized_frame(spark: SparkSession, location: str, done: Optimized) -> Data
     kinds = ", ".join(f"{name}: {_TYPES.get(name, 'bigint')}" for name in _METRICS)
     row = (location, tuple(given.get(name) for name in _METRICS))
     return spark.createDataFrame([row], f"path string, metrics struct<{kinds}>")
+
+
+def now_ms() -> int:
+    """The time of now, as the metrics have it."""
+    return time.time_ns() // 1_000_000
 
 
 def _sizes(said: str) -> tuple[Any, ...]:

@@ -31,6 +31,7 @@ __all__ = [
     "data_frame",
     "jvm_of_commands",
     "live_frame",
+    "newest_frame",
     "read",
     "read_changes",
     "read_with_places",
@@ -194,6 +195,16 @@ def live_frame(
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
     frame: DataFrame = data_frame(spark, jvm, LiveSnapshots(snapshot, store_options), jobs, spark_options)
     return frame
+
+
+def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str] | None = None) -> DataFrame:
+    """A frame as delta-spark's users know it, which shows the newest version at each query; where the session can't take
+    the native scan it stays with the version of now."""
+    try:
+        _internals.Jvm.of(spark)
+    except _internals.NativeScanUnavailable:
+        return read(spark, path, options=options)
+    return live_frame(spark, path, options)
 
 
 def data_frame(

@@ -1,4 +1,5 @@
-"""Overwrites of the rows that match new ones, by Spark's tasks: a merge that deletes what matches and adds all new rows.
+"""Overwrites of some rows by Spark's tasks: of those that match new ones, by a merge that deletes what matches and adds all
+new rows; or of those that meet a condition, which new rows must meet too.
 
 Called by `_write`.
 """
@@ -8,22 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from deltaplane import _native
 from deltaplane.commands.merge_clauses import Clause
-from deltaplane.commands.replace import Matching
-from deltaplane.commands.rewriting import Settings
-from deltaplane.exceptions import TableNotFoundError
+from deltaplane.commands.replace import Matching, write_metrics
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewriting
+from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, TableNotFoundError
+from deltaplane.spark._conditions import SparkCondition
 from deltaplane.spark._location import split_options
 from deltaplane.spark._merge import SparkMerge, merge
-from deltaplane.spark._rewriting import SparkTarget
-from deltaplane.write import WriteResult, command_result
+from deltaplane.spark._places import FILE, ROW
+from deltaplane.spark._rewriting import ACT, SparkTarget, Work
+from deltaplane.spark._row_rules import shown_row
+from deltaplane.spark._schema import delta_schema_json, quoted
+from deltaplane.write import WriteResult, about_partitions, command_result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from deltaplane.dry_run import DryRun
 
-__all__ = ["replace_matching"]
+__all__ = ["replace_matching", "replace_rows"]
 
 
 def replace_matching(
@@ -55,3 +62,59 @@ def replace_matching(
     )
     target = SparkTarget(location, snapshot, df.sparkSession, options, matching.target_alias)
     return command_result(snapshot, merge(target, what, settings), "nothing")
+
+
+def replace_rows(
+    df: DataFrame,
+    location: str,
+    options: Mapping[str, str] | None,
+    condition: str,
+    settings: Settings,
+    *,
+    merge_schema: bool,
+    read_version: int | None,
+) -> WriteResult | DryRun | None:
+    """Replaces the rows that meet a condition, in one commit; None where no table is, or where whole partitions are
+    replaced: that needs no row of the old ones.
+
+    Raises:
+        InvalidArgumentError: a new row that doesn't meet it.
+    """
+    try:
+        snapshot = _native.Snapshot.open(location, split_options(options)[0], read_version)
+    except TableNotFoundError:
+        return None
+    if about_partitions(condition, snapshot):
+        return None
+    target = SparkTarget(location, snapshot, df.sparkSession, options)
+    which = SparkCondition(target, condition)
+    incoming = {"schema_json": delta_schema_json(df.schema, nullable=True), "merge_schema": merge_schema}
+    parameters = {"mode": "Overwrite", **which.parameters}
+    others = which.reads_others or read_version is not None
+    operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)
+    refusal = (
+        f"the data has rows that `{condition}` doesn't select: nothing was committed; filter the data, or widen the "
+        "predicate. The first one:"
+    )
+
+    def run(job: Rewriting) -> dict[str, int] | None:
+        job.reads(which.tree)
+        work = Work(job, target)
+        old = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
+        try:
+            deleted = work.take_out(old, [0], always_recorded=True).get(0, 0)
+        finally:
+            old.unpersist()
+        given = {name.lower(): name for name in df.columns}
+        columns = [field["name"] for field in work.fields if field["name"].lower() in given]
+        new = work.inserted(df, columns, [df[quoted(given[name.lower()])] for name in columns])
+        broken = F.when(~F.coalesce(F.expr(condition), F.lit(False)), shown_row(refusal, condition, columns))
+        written = work.write([new], "insert" if deleted else None, inserts=True, broken=broken)
+        return job.commit(write_metrics(job.finish(), deleted, written))
+
+    try:
+        return command_result(snapshot, rewriting(target, operation, settings, run), "txn")
+    except ConstraintViolationError as e:
+        if refusal not in str(e):
+            raise
+        raise InvalidArgumentError(str(e)) from None

@@ -203,8 +203,10 @@ class Work:
                 f"a value doesn't fit its column, cast it: {e}", table=self._target.location
             ) from e
 
-    def write(self, frames: Sequence[DataFrame], change: str | None, *, inserts: bool = False) -> int:
-        """Writes rows in one job, recorded as this change; returns how many.
+    def write(
+        self, frames: Sequence[DataFrame], change: str | None, *, inserts: bool = False, broken: Column | None = None
+    ) -> int:
+        """Writes rows in one job, recorded as this change; returns how many. `broken` tells what else is wrong with a row.
 
         Raises:
             ConstraintViolationError: a row that breaks a rule of the table.
@@ -213,7 +215,10 @@ class Work:
             return 0
         told = [ruled(frame, self._spec, self._target.location, [_ID]) for frame in frames]
         nothing = F.lit(None).cast("string")
-        judged = [frame.withColumn(_BROKEN, nothing if broken is None else broken) for frame, broken in told]
+        judged = [
+            frame.withColumn(_BROKEN, F.coalesce(*(one for one in (of_rules, broken) if one is not None), nothing))
+            for frame, of_rules in told
+        ]
         rows = reduce(lambda a, b: a.unionByName(b), judged)
         names = [name for name in rows.columns if name != _BROKEN]
         rows = rebalanced(rows, json.loads(self._spec)["partition_columns"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from deltaplane.spark._schema import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["relaxed", "ruled"]
+__all__ = ["relaxed", "ruled", "shown_row"]
 
 _STRING = re.compile(r"""[rRxX]?'(?:[^'\\]|\\.)*'|[rR]?"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _WORD = re.compile(r"`((?:[^`]|``)*)`|([^\W\d]\w*)")
@@ -68,15 +68,20 @@ def _first(told: Column | None, of: Column) -> Column:
 
 def _broken(rule: tuple[str, str, str], fields: Mapping[str, Any]) -> Column:
     """What is said of a row for which the condition is false or null."""
-    said = violation(*rule, "")
+    said = shown_row(violation(*rule, ""), rule[2], fields)
+    return F.when(~F.coalesce(F.expr(rule[2]), F.lit(False)), said)
+
+
+def shown_row(said: str, condition: str, columns: Iterable[str]) -> Column:
+    """A text, and behind it a row's values in the columns that a condition mentions."""
     values = [
         F.concat(F.lit(f"\n - {name} : "), F.coalesce(F.col(quoted(name)).cast("string"), F.lit("null")))
-        for name in _mentioned(rule[2], fields)
+        for name in _mentioned(condition, columns)
     ]
-    return F.when(~F.coalesce(F.expr(rule[2]), F.lit(False)), F.concat(F.lit(said), *values))
+    return F.concat(F.lit(said), *values)
 
 
-def _mentioned(sql: str, fields: Mapping[str, Any]) -> list[str]:
+def _mentioned(sql: str, fields: Iterable[str]) -> list[str]:
     """The columns whose names stand in an expression, for people to read."""
     known = {name.lower(): name for name in fields}
     words = (m[1].replace("``", "`") if m[1] is not None else m[2] for m in _WORD.finditer(_STRING.sub(" ", sql)))

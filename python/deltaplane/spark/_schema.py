@@ -21,9 +21,12 @@ _MAPPING_PREFIX = "delta.columnMapping."
 _INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
 
 
-def delta_schema_json(schema: StructType) -> str:
-    """The Delta schema of a frame's columns, nullability and comments kept, as JSON text."""
-    return json.dumps(_clean(json.loads(schema.json())))
+def delta_schema_json(schema: StructType, *, nullable: bool = False) -> str:
+    """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be `nullable`, as JSON text."""
+    found = _clean(json.loads(schema.json()))
+    if nullable:
+        found["fields"] = [{**field, "nullable": True} for field in found["fields"]]
+    return json.dumps(found)
 
 
 def quoted(name: str) -> str:

@@ -31,8 +31,11 @@ _PLAIN = {"boolean", "byte", "short", "integer", "long", "string", "date"}
 _SIMPLE = _PLAIN | {"float", "double", "binary", "timestamp", "timestamp_ntz"}
 
 
-def files_by_spark(df: DataFrame, location: str, options: Mapping[str, str] | None, spec: str) -> list[str] | None:
-    """The adds of new files with the frame's rows; None where the rows need our own writer.
+def files_by_spark(
+    df: DataFrame, location: str, options: Mapping[str, str] | None, spec: str, max_rows: int | None = None
+) -> list[str] | None:
+    """The adds of new files with the frame's rows, of which each has at most `max_rows`; None where the rows need our own
+    writer.
 
     That is where a row may break a rule that is judged while it is written, gets a value or a place on the way, or where
     files have names, sizes or types that Spark's writer doesn't give them; and on object stores, where Spark moves a file by
@@ -51,6 +54,8 @@ def files_by_spark(df: DataFrame, location: str, options: Mapping[str, str] | No
     folder = f"{_FOLDER}{uuid.uuid4()}"
     codec = _CODECS[parsed["compression"]]
     writer = jvm.parquet_writer(df.select(*[quoted(field["name"]) for field in columns]), codec)
+    if max_rows is not None:
+        writer = writer.option("maxRecordsPerFile", max_rows)
     store = _native.RawStore.open(location, None)
     try:
         writer.partitionBy(jvm.strings(partition_columns)).parquet(f"{root}/{folder}")

@@ -36,6 +36,8 @@ def write_stream(
     query_name: str | None = None,
     options: Mapping[str, str] | None = None,
     user_metadata: str | None = None,
+    *,
+    each: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
     """Starts a query that writes a streaming frame's rows to a table, exactly once over restarts and crashes.
 
@@ -54,6 +56,7 @@ def write_stream(
         query_name: the query's name in Spark.
         options: how to reach the store; keys as in deltalake and object_store.
         user_metadata: free text for the history of each commit.
+        each: more arguments of `write` for each batch, such as `optimize_write`; a Spark Connect session knows none.
 
     Raises:
         InvalidArgumentError: a frame that isn't streaming, or another output mode.
@@ -74,6 +77,8 @@ def write_stream(
         )
     location = absolute_location(path)
     if is_connect(df.sparkSession):
+        if each:
+            raise InvalidArgumentError(f"on Spark Connect a stream is written without {', '.join(sorted(each))}")
         register(df.sparkSession)
         columns = [partition_by] if isinstance(partition_by, str) else partition_by
         given = {
@@ -85,20 +90,22 @@ def write_stream(
         writer = _writer(df, checkpoint, output_mode, trigger, query_name).format("deltaplane").options(**given)
         return writer.start(location)
 
-    def each(batch: DataFrame, txn: tuple[str, int]) -> None:
+    how: dict[str, Any] = {"schema_mode": "merge" if merge_schema else None, **(each or {})}
+
+    def written(batch: DataFrame, txn: tuple[str, int]) -> None:
         write(
             batch,
             location,
             mode="overwrite" if output_mode == "complete" else "append",
             partition_by=partition_by,
-            schema_mode="merge" if merge_schema else None,
             txn=txn,
             options=options,
             user_metadata=user_metadata,
             empty_commit=False,
+            **how,
         )
 
-    return foreach_batch(df, each, checkpoint, output_mode, trigger, query_name)
+    return foreach_batch(df, written, checkpoint, output_mode, trigger, query_name)
 
 
 def foreach_batch(

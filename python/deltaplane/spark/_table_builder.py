@@ -6,6 +6,7 @@ Called by `deltaplane.spark.tables`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +16,7 @@ from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.replacing import check_kept
 from deltaplane.schema import Schema
 from deltaplane.spark._errors import told_as_spark
+from deltaplane.spark._familiar import default_properties
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._names import default_location, path_of, register_name
 
@@ -30,6 +32,8 @@ Replaces = Literal["error", "ignore", "overwrite"]
 
 _GENERATED = "delta.generationExpression"
 _IDENTITY = "delta.identity."
+_LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
+_LENGTH = re.compile(r"(?:var)?char\(\d+\)")
 
 
 @dataclass
@@ -120,8 +124,9 @@ class DeltaTableBuilder:
         if comment is not None:
             _check(comment, str, "Column comment must be str.")
             metadata["comment"] = comment
-        of = json.loads(_data_type(dataType).json())
-        self._columns.append({"name": colName, "type": of, "nullable": nullable, "metadata": metadata})
+        of = _data_type(dataType)
+        self._columns.append(_measured({"name": colName, "type": json.loads(of.json()), "metadata": metadata}, of))
+        self._columns[-1]["nullable"] = nullable
         return self
 
     def addColumns(self, cols: StructType | list[StructField]) -> DeltaTableBuilder:
@@ -133,7 +138,7 @@ class DeltaTableBuilder:
                 _check(one, StructField, "Column in existing schema must be StructField.")
             cols = StructType(cols)
         _check(cols, StructType, "Schema must be StructType or a list of StructField.")
-        self._columns += json.loads(cols.json())["fields"]
+        self._columns += [_measured(json.loads(field.json()), field.dataType) for field in cols.fields]
         return self
 
     def partitionedBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
@@ -166,8 +171,9 @@ class DeltaTableBuilder:
         there = deltaplane.DeltaTable.is_deltatable(location)
         if self._must_exist and not there:
             raise TableNotFoundError("there is no table to be replaced: use createOrReplace", table=location)
+        properties = {**default_properties(self._spark), **self._properties}
         if there and self._replaces == "overwrite":
-            check_kept(deltaplane.DeltaTable(location), self._properties, self._comment, self._clusters)
+            check_kept(deltaplane.DeltaTable(location), properties, self._comment, self._clusters)
         if not (there and self._replaces == "ignore"):
             # A table that is replaced keeps its partitions unless it is told that it has none.
             partitions = [] if self._partitions is None and self._replaces == "overwrite" else self._partitions
@@ -177,7 +183,7 @@ class DeltaTableBuilder:
                 self._replaces,
                 partitions,
                 description=self._comment,
-                configuration=self._properties,
+                configuration=properties,
                 cluster_by=self._clusters,
             )
         if self._name is not None and path_of(self._name) is None:
@@ -201,6 +207,22 @@ def _identity(given: Any, says: str, *, explicit: bool) -> dict[str, Any]:
         raise ValueError("Column identity generation requires step to be non-zero.")
     values = {"start": given.start, "step": given.step, "allowExplicitInsert": explicit}
     return {_IDENTITY + name: value for name, value in values.items()}
+
+
+def _measured(field: dict[str, Any], of: DataType) -> dict[str, Any]:
+    """A column whose texts of a given length are texts, and how long they are stands beside its type, as Spark has it."""
+    plain = _unmeasured(field["type"])
+    if plain == field["type"]:
+        return field
+    return {**field, "type": plain, "metadata": {**field["metadata"], _LENGTHS: of.simpleString()}}
+
+
+def _unmeasured(of: Any) -> Any:
+    if isinstance(of, list):
+        return [_unmeasured(one) for one in of]
+    if isinstance(of, dict):
+        return {key: value if key == "name" else _unmeasured(value) for key, value in of.items()}
+    return "string" if isinstance(of, str) and _LENGTH.fullmatch(of) else of
 
 
 def _data_type(given: Any) -> DataType:

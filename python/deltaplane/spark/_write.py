@@ -17,7 +17,7 @@ from deltaplane.options import TableUri, storage_options_text
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
 from deltaplane.spark._jobs import judged, run_tasks
 from deltaplane.spark._location import absolute_location
-from deltaplane.spark._replace import replace_matching
+from deltaplane.spark._replace import replace_matching, replace_rows
 from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json
 from deltaplane.spark._shuffles import has_few_tasks, in_bins, rebalanced
@@ -73,6 +73,8 @@ def write(
     source_alias: str | None = None,
     target_alias: str | None = None,
     read_version: int | None = None,
+    max_records_per_file: int | None = None,
+    all_nullable: bool = False,
     dry_run: Literal[False] = False,
 ) -> WriteResult: ...
 @overload
@@ -103,6 +105,8 @@ def write(
     source_alias: str | None = None,
     target_alias: str | None = None,
     read_version: int | None = None,
+    max_records_per_file: int | None = None,
+    all_nullable: bool = False,
     dry_run: Literal[True],
 ) -> DryRun: ...
 def write(
@@ -132,6 +136,8 @@ def write(
     source_alias: str | None = None,
     target_alias: str | None = None,
     read_version: int | None = None,
+    max_records_per_file: int | None = None,
+    all_nullable: bool = False,
     dry_run: bool = False,
 ) -> WriteResult | DryRun:
     """Writes the frame's rows to a table in one commit, creating the table if there is none.
@@ -144,8 +150,8 @@ def write(
         partition_by: columns to partition a new table by.
         schema_mode: `merge` adds the frame's new columns to the table, `overwrite` (with mode overwrite) replaces its
             columns.
-        replace_where: with mode overwrite, the rows to replace, as Spark SQL over partition columns. Every row of the
-            frame must match it.
+        replace_where: with mode overwrite, the rows to replace, as Spark SQL. Every row of the frame must match it. Over
+            partition columns alone whole files make room; else the rows are looked for as in a DELETE.
         txn: application id and version. A version that this application committed before is skipped, so a job that runs
             again writes once.
         options: how to reach the store; keys as in deltalake and object_store.
@@ -171,6 +177,9 @@ def write(
         read_version: the version that the frame reads, if its rows are made of this table's (with mode append or
             overwrite): the write fails with ConcurrentAppendException or ConcurrentDeleteReadException where other writers
             changed rows since; `delta.isolationLevel` says whether rows count that they added without reading the table.
+        max_records_per_file: how many rows a file has at most, where Spark's own Parquet writer makes it: on a local disk or
+            HDFS, with nothing to judge or to convert. Elsewhere files are as large as without it.
+        all_nullable: whether columns that the write makes may be null, whatever the frame's schema says.
         empty_commit: whether a frame without rows makes a version of a table that is there.
         dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The frame is evaluated for it: tasks
             make files as the write's do, and store them nowhere.
@@ -200,7 +209,7 @@ def write(
     """
     location = absolute_location(path)
     store_options = storage_options_text(options)
-    schema_json = delta_schema_json(df.schema)
+    schema_json = delta_schema_json(df.schema, nullable=all_nullable)
     check_read_version(read_version, mode)
     if partition_overwrite_mode not in ("static", "dynamic"):
         raise InvalidArgumentError(f"partition_overwrite_mode is static or dynamic, not {partition_overwrite_mode!r}")
@@ -215,6 +224,19 @@ def write(
         settings = Settings(writer_properties, commit, target_file_size=target_file_size, dry_run=dry_run)
         merges = schema_mode == "merge"
         replaced = replace_matching(df, location, options, by, settings, merge_schema=merges, read_version=read_version)
+        if replaced is not None:
+            return replaced
+    if (
+        mode == "overwrite"
+        and replace_where is not None
+        and partition_overwrite_mode == "static"
+        and schema_mode != "overwrite"
+    ):
+        settings = Settings(writer_properties, commit, target_file_size=target_file_size, dry_run=dry_run)
+        merges = schema_mode == "merge"
+        replaced = replace_rows(
+            df, location, options, replace_where, settings, merge_schema=merges, read_version=read_version
+        )
         if replaced is not None:
             return replaced
     request = write_request(
@@ -244,7 +266,7 @@ def write(
         df = in_bins(df, partition_columns)
     elif rebalance and partition_columns and not has_few_tasks(df):
         df = rebalanced(df, partition_columns)
-    adds, refusals = _run(df, broken, location, store_options, job.spec, keep=not dry_run)
+    adds, refusals = _run(df, broken, location, store_options, job.spec, keep=not dry_run, rows=max_records_per_file)
     if refusals:
         if not dry_run:
             job.abort(adds)
@@ -267,12 +289,19 @@ def _optimizes(df: DataFrame, job: _native.WriteJob, asked: bool | None) -> bool
 
 
 def _run(
-    df: DataFrame, broken: Column | None, location: str, options: dict[str, str] | None, spec: str, *, keep: bool
+    df: DataFrame,
+    broken: Column | None,
+    location: str,
+    options: dict[str, str] | None,
+    spec: str,
+    *,
+    keep: bool,
+    rows: int | None,
 ) -> tuple[list[str], list[str]]:
     """Runs the writing tasks; their adds, and the reasons of those that refused their rows. Without `keep` their files
-    are stored nowhere."""
+    are stored nowhere. `rows`: how many a file of Spark's own has at most."""
     if keep and broken is None:
-        adds = files_by_spark(df, location, options, spec)
+        adds = files_by_spark(df, location, options, spec, rows)
         if adds is not None:
             return adds, []
     plain, names = judged(df, broken)

@@ -11,15 +11,16 @@ from pyspark.sql import Column, DataFrameWriterV2
 
 from deltaplane import _native
 from deltaplane.exceptions import (
-    InvalidArgumentError,
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedExpressionError,
 )
 from deltaplane.spark._errors import told_as_spark
+from deltaplane.spark._familiar import default_properties, merges_schema, number, transaction, user_metadata
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
+from deltaplane.spark._stream_options import flag
 from deltaplane.spark._write import write
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["WriterV2"]
 
 # Options of ours; others are the store's.
-_OWN = frozenset("txnappid txnversion usermetadata mergeschema optimizewrite targetfilesize".split())
+_OWN = frozenset("txnappid txnversion usermetadata mergeschema optimizewrite targetfilesize maxrecordsperfile".split())
 
 
 @told_as_spark
@@ -158,9 +159,8 @@ class WriterV2(DataFrameWriterV2):
         self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: bool = False
     ) -> None:
         own = {key.lower(): value for key, value in self._given.items() if key.lower() in _OWN}
-        if ("txnappid" in own) != ("txnversion" in own):
-            raise InvalidArgumentError("txnAppId and txnVersion go together")
-        merges = own.get("mergeschema") == "true"
+        spark = self._frame.sparkSession
+        merges = merges_schema(spark, own)
         write(
             self._frame,
             location,
@@ -168,14 +168,16 @@ class WriterV2(DataFrameWriterV2):
             self._by if makes else None,
             "overwrite" if makes and mode == "overwrite" else "merge" if merges else None,
             where,
-            (own["txnappid"], int(own["txnversion"])) if "txnappid" in own else None,
+            transaction(own),
             self._store(),
-            own.get("usermetadata"),
-            configuration=self._properties if makes else None,
-            target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
-            optimize_write=own["optimizewrite"] == "true" if "optimizewrite" in own else None,
+            user_metadata(spark, own),
+            configuration={**default_properties(spark), **self._properties} if makes else None,
+            target_file_size=number(own, "targetFileSize") if "targetfilesize" in own else None,
+            max_records_per_file=number(own, "maxRecordsPerFile") if "maxrecordsperfile" in own else None,
+            optimize_write=flag(own, "optimizewrite") if "optimizewrite" in own else None,
             partition_overwrite_mode="dynamic" if dynamic else "static",
             cluster_by=self._clusters if makes else None,
+            all_nullable=True,
         )
 
 

@@ -7,8 +7,8 @@ change their import alone.
 from __future__ import annotations
 
 import json
+import logging
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -24,20 +24,21 @@ from deltaplane.commands.optimize import Layout
 from deltaplane.commands.rewriting import Done, Settings
 from deltaplane.commands.vacuum import Vacuum
 from deltaplane.convert import Conversion
-from deltaplane.described import RESTORED, clustering_columns, detail_row, history_rows
+from deltaplane.described import RESTORED, detail_row, history_rows
 from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
-from deltaplane.properties import CommitProperties
 from deltaplane.schema import Schema
 from deltaplane.spark._delete import delete
 from deltaplane.spark._errors import told_as_spark
+from deltaplane.spark._familiar import commit_properties, merges_schema
+from deltaplane.spark._history import history_frame
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._layout import clone_by_tasks, convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._merge import SparkMerge, merge
 from deltaplane.spark._moments import moment
 from deltaplane.spark._names import location_of
-from deltaplane.spark._optimized import Optimized, optimized_frame
+from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
 from deltaplane.spark._read import live_frame
 from deltaplane.spark._rewriting import Expression, SparkTarget
 from deltaplane.spark._table_builder import DeltaTableBuilder, IdentityGenerator, Replaces, names_of
@@ -49,17 +50,12 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
 
-# Settings of the session that delta-spark's users know.
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+_log = logging.getLogger(__name__)
+
+# The storage option by which files outside of a table are read.
+_EXTERNAL = "allow_external_files"
 
 _PARQUET = re.compile(r"\s*parquet\s*\.\s*`([^`]+)`\s*", re.IGNORECASE)
-
-# Columns of the history that are structs in delta-spark; nobody but Databricks fills them.
-_JOB = (
-    "struct<jobId: string, jobName: string, jobRunId: string, runId: string, jobOwnerId: string, triggerType: string>"
-)
-_STRUCTS = {"job": _JOB, "notebook": "struct<notebookId: string>"}
 
 
 @told_as_spark
@@ -147,7 +143,8 @@ class DeltaTable:
         identifier: str,
         partitionSchema: str | StructType | None = None,
     ) -> DeltaTable:
-        """Makes a Delta table of Parquet files where they are; `identifier` is ``parquet.`path` `` or a path.
+        """Makes a Delta table of Parquet files where they are; `identifier` is ``parquet.`path` `` or a path. One that is there
+        already stays as it is.
 
         Raises:
             InvalidArgumentError: files that no table could hold so; says which.
@@ -156,6 +153,9 @@ class DeltaTable:
         location = absolute_location(found[1] if found else identifier)
         schema = StructType.fromDDL(partitionSchema) if isinstance(partitionSchema, str) else partitionSchema
         columns = None if schema is None else Schema.from_json(schema.json())
+        if _native.is_table(location, None):
+            _log.warning("%s is a Delta table already: nothing was converted", location)
+            return cls(sparkSession, location)
         convert_by_tasks(
             sparkSession,
             Conversion(location, None, partition_by=columns, partition_strategy=None if columns is None else "hive"),
@@ -233,11 +233,7 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> DataFrame:
         """What each of the newest commits said of itself, newest first."""
-        from pyspark.sql import functions as F
-
-        rows = self._frame(history_rows(self._table(), limit))
-        given = [F.lit(None).cast(_STRUCTS[name]).alias(name) if name in _STRUCTS else name for name in rows.columns]
-        return rows.select(*given)
+        return history_frame(self._spark, history_rows(self._table(), limit))
 
     def detail(self) -> DataFrame:
         """Format, name, size, properties and protocol of the table, in one row."""
@@ -348,7 +344,11 @@ class DeltaTable:
         location = absolute_location(target)
         what = Clone(shallow, replaces, properties or {})
         clone_by_tasks(self._spark, of, location, what, of.storage_options)
-        return DeltaTable(self._spark, location, self._options)
+        options = self._options
+        if shallow:
+            # Its files are this table's, which whoever clones it trusts.
+            options = {**(options or {}), _EXTERNAL: self._location}
+        return DeltaTable(self._spark, location, options)
 
     def _target(self, expressions: Iterable[Expression | None] = ()) -> SparkTarget:
         store_options, _ = split_options(self._options)
@@ -367,9 +367,7 @@ class DeltaTable:
         return next((frame for frame in frames if any(jvm.mentions(one, frame) for one in columns)), None)
 
     def _settings(self, dry_run: bool = False) -> Settings:
-        text = self._spark.conf.get(_USER_METADATA, None)
-        custom = None if text is None else CommitProperties(custom_metadata={"userMetadata": text})
-        return Settings(commit=custom, dry_run=dry_run)
+        return Settings(commit=commit_properties(self._spark), dry_run=dry_run)
 
     def _frame(self, rows: pa.Table) -> DataFrame:
         return self._spark.createDataFrame(rows)
@@ -457,7 +455,7 @@ class DeltaMergeBuilder:
         """
         check(self._what.clauses)
         session, table = self._table._spark, self._table
-        evolves = self._what.merge_schema or session.conf.get(_AUTO_MERGE, "false") == "true"
+        evolves = self._what.merge_schema or merges_schema(session)
         expressions = [self._what.condition]
         for clause in self._what.clauses:
             expressions += [clause.condition, *(clause.values or {}).values()]
@@ -513,14 +511,9 @@ class DeltaOptimizeBuilder:
         metadata = json.loads(target.snapshot.metadata_json())
         self._check(target, metadata["partition_columns"], columns)
         what = Layout(self._filter, columns, "zorder" if columns else None)
-        began = _now_ms()
+        began = now_ms()
         metrics = optimize_by_tasks(target, what, settings)
-        count = len(json.loads(target.snapshot.schema_json())["fields"])
-        indexed = int(metadata["configuration"].get("delta.dataSkippingNumIndexedCols", 32))
-        clustered = not columns and bool(clustering_columns(table._table()))
-        done = Optimized(
-            metrics, bool(columns), clustered, began, _now_ms(), count, count if indexed < 0 else min(indexed, count)
-        )
+        done = Optimized.of(metrics, table._table(), ordered=bool(columns), started_ms=began)
         return optimized_frame(table._spark, table._location, done)
 
     def _check(self, target: SparkTarget, partitions: Sequence[str], columns: Sequence[str]) -> None:
@@ -546,10 +539,6 @@ class DeltaOptimizeBuilder:
 def _rehearsed(done: Done) -> DryRun | None:
     """What a command would do; delta-spark's commands return nothing."""
     return done if isinstance(done, DryRun) else None
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _builder(session: SparkSession | None, replaces: Replaces, *, must_exist: bool) -> DeltaTableBuilder:

@@ -19,7 +19,7 @@ from deltaplane.schema import Schema
 from deltaplane.statements.clone import Clone, is_clone, read_clone
 from deltaplane.statements.columns import Declaration, check, declaration, properties
 from deltaplane.statements.on_spark import new_rows_on_spark
-from deltaplane.statements.statement import Session, Statement, one_row
+from deltaplane.statements.statement import Session, Statement, one_row, runs_tasks
 from deltaplane.table import DeltaTable
 from deltaplane.write import write_deltalake
 
@@ -65,7 +65,7 @@ class Create:
         with self.cursor.located(self.table.token):
             replaced = DeltaTable(location, storage_options=options) if there and self.mode == "overwrite" else None
             if replaced is not None:
-                check_kept(replaced, self.properties, self.comment, self.cluster_by)
+                check_kept(replaced, self._properties(session), self.comment, self.cluster_by)
             if self.rows is not None:
                 version = self._filled(session, location, self.rows, replaced)
             else:
@@ -76,11 +76,19 @@ class Create:
                     self._partitions(),
                     None,
                     self.comment,
-                    self.properties,
+                    self._properties(session),
                     options,
                     cluster_by=self.cluster_by,
                 ).version()
         return one_row(operation=operation, version=version)
+
+    def _properties(self, session: Session) -> dict[str, str]:
+        """The statement's, and those that a session gives to new tables."""
+        if session.spark is None or not runs_tasks(session.spark):
+            return self.properties
+        from deltaplane.spark._familiar import default_properties
+
+        return {**default_properties(session.spark), **self.properties}
 
     def _partitions(self) -> list[str] | None:
         # A table that is replaced keeps its partitions unless it is told that it has none.
@@ -90,7 +98,7 @@ class Create:
         """The version with the rows of the query, which may read the table that they replace."""
         catalog = session.catalog
         if session.spark is not None:
-            return self._filled_by_spark(session.spark, catalog, location, replaced)
+            return self._filled_by_spark(session, session.spark, location, replaced)
         if replaced is not None:
             catalog.hold(replaced)
         query = prepared(rows, self.cursor, catalog)
@@ -113,10 +121,11 @@ class Create:
         return result.version
 
     def _filled_by_spark(
-        self, spark: SparkSession, catalog: Catalog, location: str, replaced: DeltaTable | None
+        self, session: Session, spark: SparkSession, location: str, replaced: DeltaTable | None
     ) -> int | None:
         from deltaplane.spark import write
 
+        catalog = session.catalog
         with new_rows_on_spark(spark, self.cursor, self.rows_token, catalog, replaced) as (frame, read):
             _check_names(frame.columns)
             result = write(
@@ -127,9 +136,11 @@ class Create:
                 "overwrite" if self.mode == "overwrite" else None,
                 options=catalog.storage_options,
                 description=self.comment,
-                configuration=self.properties,
+                configuration=self._properties(session),
                 cluster_by=self.cluster_by,
                 read_version=read,
+                # As of the embedded engine's: that a query gives no nulls says nothing of the rows to come.
+                all_nullable=True,
             )
         return result.version
 

@@ -14,7 +14,7 @@ from deltaplane.statements.types import type_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STATEMENTS"]
+__all__ = ["STATEMENTS", "History"]
 
 
 @dataclass(frozen=True)

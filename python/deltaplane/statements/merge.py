@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from deltaplane.arrow_io import as_reader
+from deltaplane.commands.merge_clauses import Action, Kind
+from deltaplane.commands.merge_clauses import Clause as MergeClause
+from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.finding import may_be_same, may_read
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
-from deltaplane.queries.syntax import Nested, TableName
-from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
+from deltaplane.queries.syntax import Nested, Query, Relation, TableName
+from deltaplane.statements.on_spark import frame_of, new_rows_on_spark
+from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named, runs_tasks
 from deltaplane.statements.update import Assignment, assignment, column_below
 from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
-    from deltaplane.dry_run import DryRun
     from deltaplane.merging import TableMerger
 
 __all__ = ["STATEMENT", "Merge", "read"]
 
 # What a clause is about, in the words of its messages.
 _MATCHED, _MISSING, _SURPLUS = "WHEN MATCHED", "WHEN NOT MATCHED", "WHEN NOT MATCHED BY SOURCE"
+_KINDS: dict[str, Kind] = {_MATCHED: "matched", _MISSING: "not_matched", _SURPLUS: "not_matched_by_source"}
 _NUMBERS = {
     "num_updated_rows": "num_target_rows_updated",
     "num_deleted_rows": "num_target_rows_deleted",
@@ -56,14 +62,16 @@ class Merge:
     clauses: list[When]
     evolves: bool
     cursor: Grammar
+    # Where a query as the source begins and ends.
+    source_token: int = 0
+    source_end: int = 0
 
     def run(self, session: Session) -> pa.Table:
         """Merges in one commit."""
         table = session.catalog.target(self.table)
         before = table.version()
-        merging = self._merging(session, table)
-        with self.cursor.located(self.on.token):
-            metrics = merging.execute()
+        metrics = self._on(session, table, dry_run=False)
+        assert isinstance(metrics, dict)
         version = table.version() if table.version() != before else None
         numbers = {name: metrics.get(theirs) for name, theirs in _NUMBERS.items()}
         counts = [n for n in numbers.values() if n is not None]
@@ -72,9 +80,77 @@ class Merge:
 
     def rehearse(self, session: Session) -> DryRun:
         """What that would do."""
-        merging = self._merging(session, session.catalog.target(self.table))
+        told = self._on(session, session.catalog.target(self.table), dry_run=True)
+        assert isinstance(told, DryRun)
+        return told
+
+    def _on(self, session: Session, table: DeltaTable, *, dry_run: bool) -> dict[str, Any] | DryRun:
+        """What it did or would do; by the session's tasks where it has some."""
+        if session.spark is not None and runs_tasks(session.spark):
+            return self._by_tasks(session, session.spark, table, dry_run=dry_run)
+        merging = self._merging(session, table)
         with self.cursor.located(self.on.token):
-            return merging.execute(dry_run=True)
+            return merging.execute(dry_run=True) if dry_run else merging.execute()
+
+    def _by_tasks(
+        self, session: Session, spark: SparkSession, table: DeltaTable, *, dry_run: bool
+    ) -> dict[str, Any] | DryRun:
+        """The same where the source, conditions and values are Spark's to evaluate."""
+        from deltaplane.commands.rewriting import Done, Settings, Target
+        from deltaplane.spark._familiar import commit_properties, merges_schema
+        from deltaplane.spark._merge import SparkMerge, merge
+        from deltaplane.spark._rewriting import SparkTarget
+
+        settings = Settings(commit=commit_properties(spark), dry_run=dry_run)
+        with self._frame(session, spark, table) as (frame, of_itself):
+            evolves = self.evolves or merges_schema(spark)
+            clauses = []
+            for clause in self.clauses:
+                with self.cursor.located(clause.token):
+                    self._check_star(clause, table, frame.columns, evolves)
+                    clauses.append(self._given(clause, table))
+            what = SparkMerge(frame, self.on.text, clauses, evolves, reads_others=of_itself)
+
+            def run(target: Target) -> Done:
+                of = SparkTarget(target.location, target.snapshot, spark, table.storage_options, _alias(self.table))
+                return merge(of, what, settings)
+
+            with self.cursor.located(self.on.token):
+                return table.run_command(run, list(_NUMBERS.values()))
+
+    @contextmanager
+    def _frame(self, session: Session, spark: SparkSession, table: DeltaTable) -> Iterator[tuple[DataFrame, bool]]:
+        """The source's rows, to be used inside of the block, and whether they may be made of the table's own."""
+        session.catalog.hold(table)
+        alias = _alias(self.source)
+        if isinstance(self.source, Nested):
+            with new_rows_on_spark(spark, self.cursor, self.source_token, session.catalog, table, self.source_end) as (
+                frame,
+                read,
+            ):
+                names = self.source.columns
+                if names and len(names) != len(frame.columns):
+                    self.cursor.wrong(f"expected {len(frame.columns)} names of columns, found {len(names)}")
+                named = frame.toDF(*names) if names else frame
+                yield named if alias is None else named.alias(alias), read is not None
+            return
+        known = self.source.path is not None or session.catalog.knows(self.source.parts)
+        if not known:
+            # A view or a table of Spark's own, which may be made of this table.
+            frame, of_itself = spark.table(".".join(map(quoted, self.source.parts))), True
+        else:
+            frame = frame_of(spark, self.source, session.catalog)
+            of_itself = session.catalog.data(self.source) is None and may_be_same(
+                session.catalog.table(self.source), table
+            )
+        yield frame if alias is None else frame.alias(alias), of_itself
+
+    def _given(self, clause: When, table: DeltaTable) -> MergeClause:
+        """A clause as the command takes it."""
+        kind, action = _KINDS[clause.rows], clause.action.removesuffix("_all")
+        condition = None if clause.condition is None else clause.condition.text
+        values = self._values(clause, table) if clause.action in ("update", "insert") else None
+        return MergeClause(kind, cast("Action", action), condition, values, clause.but)
 
     def _merging(self, session: Session, table: DeltaTable) -> TableMerger:
         session.catalog.hold(table)
@@ -92,7 +168,7 @@ class Merge:
             merging = merging.with_source_of_itself()
         for clause in self.clauses:
             with self.cursor.located(clause.token):
-                self._check_star(clause, table, source.schema.names)
+                self._check_star(clause, table, source.schema.names, self.evolves)
                 merging = self._add(merging, clause, table)
         return merging
 
@@ -111,9 +187,9 @@ class Merge:
         read_from = session.catalog.table(self.source)
         return read_from.scan(), may_be_same(read_from, table)
 
-    def _check_star(self, clause: When, table: DeltaTable, names: Sequence[str]) -> None:
+    def _check_star(self, clause: When, table: DeltaTable, names: Sequence[str], evolves: bool) -> None:
         """In Spark `*` stands for the table's columns, all of which the source must have unless the schema evolves."""
-        if self.evolves or not clause.action.endswith("_all"):
+        if evolves or not clause.action.endswith("_all"):
             return
         there = {name.lower() for name in (*names, *clause.but)}
         lacking = [f.name for f in table.schema().fields if f.name.lower() not in there]
@@ -171,7 +247,7 @@ def read(cursor: Grammar) -> Merge:
     cursor.expect("into")
     table = cursor.table(version=False)
     cursor.expect("using")
-    source = cursor.relation()
+    source, begin, end = _source(cursor)
     if not isinstance(source, (TableName, Nested)):
         cursor.wrong("expected one source: write a join as a query in parentheses")
     cursor.expect("on")
@@ -187,7 +263,22 @@ def read(cursor: Grammar) -> Merge:
             )
     if not clauses:
         cursor.expected("WHEN")
-    return Merge(table, source, on, clauses, evolves, cursor)
+    return Merge(table, source, on, clauses, evolves, cursor, begin, end)
+
+
+def _source(cursor: Grammar) -> tuple[Relation, int, int]:
+    """The source, and where its query begins and ends if it is one; another engine's is passed over."""
+    token = cursor.at
+    if cursor.own_queries or cursor.peek() not in ("(", "values"):
+        return cursor.relation(), token, token
+    if cursor.take("("):
+        query = cursor.passed_query()
+        end = cursor.at
+        cursor.expect(")")
+        return cursor.nested(query, token), token + 1, end
+    rows = Query(cursor.values())
+    end = cursor.at
+    return cursor.nested(rows, token), token, end
 
 
 def _clause(cursor: Grammar) -> When:

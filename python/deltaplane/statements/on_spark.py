@@ -1,7 +1,7 @@
 """A query's text on a Spark session: tables at locations and of the caller's become temp views, the rest is Spark's.
 
 Finds the places where relations stand by the words before them and changes nothing else of the text. Called by `select`,
-`insert`, `create`, `delete` and `update`.
+`insert`, `create`, `delete`, `update` and `merge`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.relations import GOES_ON
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
+from deltaplane.queries.versions import version_of_path
 from deltaplane.statements.statement import Clause, unqualified_names
 from deltaplane.table import DeltaTable
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from deltaplane.spark._conditions import Subqueried
 
-__all__ = ["condition_on_spark", "new_rows_on_spark", "on_spark"]
+__all__ = ["condition_on_spark", "frame_of", "new_rows_on_spark", "on_spark"]
 
 # Words behind which no relation stands until the next FROM or JOIN.
 _NO_RELATIONS = frozenset("select where group having order limit on using window values lateral sort cluster".split())
@@ -54,16 +55,21 @@ class _Relation:
 
 
 @contextmanager
-def on_spark(spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog) -> Iterator[DataFrame]:
+def on_spark(
+    spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog, *, follows: bool = False
+) -> Iterator[DataFrame]:
     """The rows of a query, whose text begins at a token and ends with the statement, as a frame.
 
-    The frame is to be used inside of the block: the views behind it are dropped at its end.
+    The frame is to be used inside of the block: the views behind it are dropped at its end. If it `follows` its tables,
+    their newest versions are what it shows each time.
 
     Raises:
         InvalidArgumentError: a table that nobody said where it is, or a name that is a query's and a table's.
     """
-    with new_rows_on_spark(spark, cursor, start, catalog, None) as (frame, _):
-        yield frame
+    span = start, len(cursor.tokens)
+    relations = list(_relations(cursor, *span, catalog))
+    with _with_views(spark, cursor, span, relations, catalog, follows=follows) as text:
+        yield spark.sql(text)
 
 
 @contextmanager
@@ -118,7 +124,13 @@ def _may_be(one: _Relation, catalog: Catalog, table: DeltaTable) -> bool:
 
 @contextmanager
 def _with_views(
-    spark: SparkSession, cursor: Grammar, span: tuple[int, int], relations: list[_Relation], catalog: Catalog
+    spark: SparkSession,
+    cursor: Grammar,
+    span: tuple[int, int],
+    relations: list[_Relation],
+    catalog: Catalog,
+    *,
+    follows: bool = False,
 ) -> Iterator[str]:
     """The text of some tokens with views for the relations that are known; they are dropped at the block's end."""
     tokens, views = cursor.tokens[slice(*span)], list[str]()
@@ -130,7 +142,7 @@ def _with_views(
                 continue
             view = f"deltaplane_{uuid.uuid4().hex}"
             with cursor.located(one.name.token):
-                _frame(spark, one.name, catalog).createOrReplaceTempView(view)
+                frame_of(spark, one.name, catalog, follows=follows).createOrReplaceTempView(view)
             views.append(view)
             text += cursor.sql[at : one.begin] + view + _alias(cursor, one.name, one.end)
             at = one.end
@@ -140,8 +152,14 @@ def _with_views(
             spark.catalog.dropTempView(view)
 
 
-def _frame(spark: SparkSession, name: TableName, catalog: Catalog) -> Any:
-    from deltaplane.spark import read
+def frame_of(spark: SparkSession, name: TableName, catalog: Catalog, *, follows: bool = False) -> Any:
+    """The rows of a table or of the caller's data, by a name that the catalog knows; if it `follows` the table, those of its
+    newest version at each query.
+
+    Raises:
+        InvalidArgumentError: a version of data.
+    """
+    from deltaplane.spark._read import newest_frame, read
 
     data = catalog.data(name)
     if data is not None:
@@ -149,6 +167,8 @@ def _frame(spark: SparkSession, name: TableName, catalog: Catalog) -> Any:
             raise InvalidArgumentError(f"`{name.shown}` is data in memory, which has no versions")
         return spark.createDataFrame(data)
     table = catalog.table(name)
+    if follows and name.version is None and (name.path is None or version_of_path(name.path)[1] is None):
+        return newest_frame(spark, table.location, table.storage_options)
     return read(spark, table.location, table.version(), options=table.storage_options)
 
 
@@ -168,7 +188,8 @@ def _alias(cursor: Grammar, name: TableName, end: int) -> str:
 def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Iterator[_Relation]:
     """The relations that some tokens name, but for the text's own queries."""
     named = _named_queries(cursor, start)
-    levels = [_Level()]
+    # A query may begin with FROM.
+    levels = [_Level(query=start < end and cursor.tokens[start].text.lower() == "from")]
     cursor.at = start
     while cursor.at < end:
         level, token = levels[-1], cursor.tokens[cursor.at]

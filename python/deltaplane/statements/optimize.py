@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaplane.commands.optimize import Layout
 from deltaplane.queries.grammar import Grammar
@@ -14,7 +14,7 @@ from deltaplane.table import DeltaTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STATEMENT"]
+__all__ = ["STATEMENT", "Optimize"]
 
 
 @dataclass(frozen=True)
@@ -28,30 +28,38 @@ class Optimize:
 
     def run(self, session: Session) -> pa.Table:
         """Writes files anew; no row changes."""
+        _, done = self.carried_out(session)
+        return one_row(**self.counts(done))
+
+    def carried_out(self, session: Session) -> tuple[DeltaTable, dict[str, Any]]:
+        """The same, for whoever wants all metrics: the table and these."""
         table = session.catalog.target(self.table)
         if self.where is None:
-            return self._on(session, table, None)
+            return table, self._on(session, table, None)
         with self.where.cursor.located(self.where.token):
-            return self._on(session, table, self.where.over(table, self.table))
+            return table, self._on(session, table, self.where.over(table, self.table))
 
-    def _on(self, session: Session, table: DeltaTable, where: str | None) -> pa.Table:
+    @staticmethod
+    def counts(done: dict[str, Any]) -> dict[str, int | None]:
+        """The columns of what the statement gives."""
+        return {
+            "num_added_files": done["numFilesAdded"],
+            "num_removed_files": done["numFilesRemoved"],
+            "num_partitions_optimized": done["partitionsOptimized"],
+            "num_considered_files": done["totalConsideredFiles"],
+            "num_skipped_files": done["totalFilesSkipped"],
+            "version": max(done["versions"], default=None),
+        }
+
+    def _on(self, session: Session, table: DeltaTable, where: str | None) -> dict[str, Any]:
         if session.spark is not None and runs_tasks(session.spark):
             from deltaplane.spark._layout import optimize_table
 
             what = Layout(where, self.columns, "zorder" if self.columns else None, self.full)
-            done = optimize_table(session.spark, table, what)
-        elif self.columns:
-            done = table.optimize.z_order(self.columns, where, full=self.full)
-        else:
-            done = table.optimize.compact(where, full=self.full)
-        return one_row(
-            num_added_files=done["numFilesAdded"],
-            num_removed_files=done["numFilesRemoved"],
-            num_partitions_optimized=done["partitionsOptimized"],
-            num_considered_files=done["totalConsideredFiles"],
-            num_skipped_files=done["totalFilesSkipped"],
-            version=max(done["versions"], default=None),
-        )
+            return optimize_table(session.spark, table, what)
+        if self.columns:
+            return table.optimize.z_order(self.columns, where, full=self.full)
+        return table.optimize.compact(where, full=self.full)
 
 
 def _read(cursor: Grammar) -> Optimize:

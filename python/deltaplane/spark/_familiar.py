@@ -1,0 +1,169 @@
+"""Options and settings that delta-spark's users know: what they give to readers and writers becomes our arguments.
+
+Called by the names that scripts share with delta-spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.properties import CommitProperties
+from deltaplane.spark._internals import is_connect
+from deltaplane.spark._location import absolute_location
+from deltaplane.spark._names import FORMATS
+from deltaplane.spark._stream_options import flag
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "Options",
+    "commit_properties",
+    "default_properties",
+    "merges_schema",
+    "number",
+    "schema_mode",
+    "transaction",
+    "user_metadata",
+    "versioned_path",
+]
+
+_log = logging.getLogger(__name__)
+
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+_DEFAULTS = "spark.databricks.delta.properties.defaults."
+# What scripts say whatever the format is, and a Delta table's log answers by itself.
+_MEANINGLESS = frozenset("header inferschema mergeschema sep delimiter multiline quote escape encoding charset".split())
+# A version or a moment behind a path.
+_AT = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<moment>\d{17}))", re.DOTALL)
+
+
+class Options:
+    """Format and options as a user gives them; Spark is told too, in case that the format isn't ours."""
+
+    _format: str | None
+    _given: dict[str, str]
+
+    def format(self, source: str) -> Any:
+        self._format = source.lower()
+        return super().format(source)  # type: ignore[misc]
+
+    def option(self, key: str, value: Any) -> Any:
+        if value is not None:
+            self._given[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        return super().option(key, value)  # type: ignore[misc]
+
+    def options(self, **options: Any) -> Any:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def _is_ours(self) -> bool:
+        return self._format in FORMATS
+
+    def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
+        """The options of ours, in lower case, and those for the store."""
+        mine = {key.lower(): value for key, value in self._given.items() if key.lower() in own}
+        others = {key: value for key, value in self._given.items() if key.lower() not in own}
+        if left_out := [key for key in others if key.lower() in _MEANINGLESS]:
+            _log.info("of a Delta table these options mean nothing: %s", ", ".join(left_out))
+        return mine, {key: value for key, value in others.items() if key not in left_out} or None
+
+    def _path(self, path: Any, own: Mapping[str, str]) -> str:
+        found = path if path is not None else own.get("path")
+        if isinstance(found, (list, tuple)) and len(found) == 1:
+            (found,) = found
+        if found is None or isinstance(found, (list, tuple)):
+            raise InvalidArgumentError('the format "delta" needs one path, or the name of a table')
+        return str(found)
+
+
+def user_metadata(spark: SparkSession, own: Mapping[str, str] | None = None) -> str | None:
+    """The text for a commit's history: a write's own, else the session's."""
+    told: str | None = (own or {}).get("usermetadata", spark.conf.get(_USER_METADATA, None))
+    return told
+
+
+def commit_properties(spark: SparkSession) -> CommitProperties | None:
+    """What the session says of each commit."""
+    text = user_metadata(spark)
+    return None if text is None else CommitProperties(custom_metadata={"userMetadata": text})
+
+
+def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> bool:
+    """Whether a table takes new columns of what is written to it: a write's option says it, else the session.
+
+    Raises:
+        InvalidArgumentError: neither true nor false.
+    """
+    return flag(own or {}, "mergeschema", spark.conf.get(_AUTO_MERGE, None) or "false")
+
+
+def default_properties(spark: SparkSession) -> dict[str, str]:
+    """The properties that the session gives to new tables."""
+    if is_connect(spark):
+        every: Any = spark.conf.getAll
+        settings = dict(every)
+    else:
+        # One call: PySpark's own way takes two for each setting.
+        told = str(spark._jsparkSession.conf().getAll().mkString("\0"))
+        settings = dict(pair.split(" -> ", 1) for pair in told.split("\0"))
+    return {f"delta.{key[len(_DEFAULTS) :]}": value for key, value in settings.items() if key.startswith(_DEFAULTS)}
+
+
+def schema_mode(spark: SparkSession, own: Mapping[str, str], mode: str) -> Any:
+    """How a write changes the table's columns, by options whose names are in lower case.
+
+    Raises:
+        InvalidArgumentError: an option that is neither true nor false.
+    """
+    merges = merges_schema(spark, own)
+    # Where only some rows are replaced the columns stay, in delta-spark too.
+    if flag(own, "overwriteschema") and mode == "overwrite" and "replacewhere" not in own:
+        return "overwrite"
+    return "merge" if merges else None
+
+
+def transaction(own: Mapping[str, str]) -> tuple[str, int] | None:
+    """The application and its version that make a write happen once.
+
+    Raises:
+        InvalidArgumentError: one without the other, or a version that is no number.
+    """
+    if ("txnappid" in own) != ("txnversion" in own):
+        raise InvalidArgumentError("txnAppId and txnVersion go together")
+    return (own["txnappid"], number(own, "txnVersion")) if "txnappid" in own else None
+
+
+def number(own: Mapping[str, str], name: str) -> int:
+    """An option's number.
+
+    Raises:
+        InvalidArgumentError: another text.
+    """
+    text = own[name.lower()]
+    if not (text.isascii() and text.isdecimal()):
+        raise InvalidArgumentError(f"the option {name} is a number from 0 on, not {text!r}")
+    return int(text)
+
+
+def versioned_path(path: str) -> tuple[str, int | None, str | None]:
+    """A path, and the version or the moment that stands behind it; a table may be called so, too.
+
+    >>> versioned_path("/data/t@v3"), versioned_path("/data/t@20240131120000000"), versioned_path("/data/t")
+    (('/data/t', 3, None), ('/data/t', None, '2024-01-31 12:00:00.000'), ('/data/t', None, None))
+    """
+    found = _AT.fullmatch(path)
+    if found is None or _native.is_table(absolute_location(path), None):
+        return path, None, None
+    if found["version"] is not None:
+        return found["path"], int(found["version"]), None
+    at = found["moment"]
+    day, time = f"{at[:4]}-{at[4:6]}-{at[6:8]}", f"{at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:]}"
+    return found["path"], None, f"{day} {time}"

@@ -1,0 +1,283 @@
+"""`df.write` and `df.writeStream` of a session that knows Delta tables by their familiar names.
+
+Called by `deltaplane.spark_names`, for sessions that are enabled.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrameWriter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from deltaplane import DeltaTable, WriterProperties
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.spark._errors import told_as_spark
+from deltaplane.spark._familiar import Options, default_properties, number, schema_mode, transaction, user_metadata
+from deltaplane.spark._names import default_location, located, register_name
+from deltaplane.spark._read import read
+from deltaplane.spark._stream_options import flag
+from deltaplane.spark._stream_write import write_stream
+from deltaplane.spark._write import write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+__all__ = ["StreamWriter", "Writer"]
+
+# What batches and streams take alike; other options are the store's.
+_FILES = frozenset(
+    "path mergeschema overwriteschema usermetadata compression targetfilesize maxrecordsperfile optimizewrite".split()
+)
+_WRITE_OPTIONS = _FILES | frozenset("replacewhere txnappid txnversion partitionoverwritemode datachange".split())
+# A stream has its own application and versions, and knows what is new by itself.
+_STREAM_OPTIONS = _FILES | frozenset("checkpointlocation txnappid txnversion queryname".split())
+
+
+@told_as_spark
+class Writer(Options, DataFrameWriter):
+    """`df.write`."""
+
+    def __init__(self, df: DataFrame) -> None:
+        super().__init__(df)
+        self._frame, self._format, self._given = df, None, {}
+        self._how: str | None = None
+        self._by: list[str] | None = None
+        self._clusters: list[str] | None = None
+
+    def mode(self, saveMode: str | None) -> Any:
+        self._how = saveMode
+        return super().mode(saveMode)
+
+    def partitionBy(self, *cols: Any) -> Any:
+        self._by = [*cols[0]] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
+        return super().partitionBy(*cols)
+
+    def clusterBy(self, *cols: Any) -> Any:
+        self._clusters = [*cols[0]] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
+        return super().clusterBy(*cols)
+
+    def save(
+        self,
+        path: Any = None,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: Any = None,
+        **options: Any,
+    ) -> None:
+        self._take(format, mode, partitionBy, options)
+        if not self._is_ours():
+            super().save(path)
+            return
+        own, _ = self._split(_WRITE_OPTIONS)
+        self._write(self._path(path, own), self._how or "error")
+
+    def saveAsTable(
+        self, name: str, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any
+    ) -> None:
+        self._take(format, mode, partitionBy, options)
+        spark = self._frame.sparkSession
+        known = located(spark, name)
+        if known is None and not self._is_ours():
+            super().saveAsTable(name)
+            return
+        own, _, store = self._taken(_WRITE_OPTIONS)
+        location = known or own.get("path") or default_location(spark, name)
+        self._write(location, self._how or "error")
+        if known is None:
+            register_name(spark, name, location, store)
+
+    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
+        location = located(self._frame.sparkSession, tableName)
+        if location is None:
+            super().insertInto(tableName, overwrite)
+            return
+        table = read(self._frame.sparkSession, location)
+        if len(table.columns) != len(self._frame.columns):
+            raise InvalidArgumentError(
+                f"insertInto takes columns by their places: the table has {len(table.columns)}, the frame "
+                f"{len(self._frame.columns)}",
+                table=location,
+            )
+        replaces = self._how == "overwrite" if overwrite is None else overwrite
+        self._frame = self._frame.toDF(*table.columns)
+        self._write(location, "overwrite" if replaces else "append")
+
+    def _take(self, format: str | None, mode: str | None, by: Any, options: Mapping[str, Any]) -> None:
+        if format is not None:
+            self.format(format)
+        if mode is not None:
+            self.mode(mode)
+        if by is not None:
+            self.partitionBy(by)
+        self.options(**options)
+
+    def _write(self, location: str, mode: str) -> None:
+        own, configuration, store = self._taken(_WRITE_OPTIONS)
+        if not flag(own, "datachange", "true"):
+            raise UnsupportedFeatureError(
+                "a write can't leave dataChange out: DeltaTable.optimize().executeCompaction() makes larger files of the "
+                "rows that are there",
+                table=location,
+            )
+        spark = self._frame.sparkSession
+        how: Any = {"errorifexists": "error", "default": "error"}.get(mode.lower(), mode.lower())
+        columns = schema_mode(spark, own, how)
+        if columns == "overwrite" and self._by is None:
+            # A table whose columns are replaced keeps its partitions unless it is told that it has none.
+            self._by = []
+        if defaults := default_properties(spark):
+            configuration = {**defaults, **configuration}
+        write(
+            self._frame,
+            location,
+            mode=how,
+            partition_by=self._by,
+            schema_mode=columns,
+            replace_where=own.get("replacewhere"),
+            txn=transaction(own),
+            options=store,
+            configuration=configuration,
+            partition_overwrite_mode=self._dynamic(own, how),
+            cluster_by=self._clusters,
+            # An application's version counts without rows too.
+            empty_commit="txnappid" in own,
+            user_metadata=user_metadata(spark, own),
+            **_of_files(own),
+        )
+
+    def _taken(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str], dict[str, str] | None]:
+        """Options of ours, properties of a new table, and what the store is told."""
+        own, others = self._split(names)
+        properties = {key: value for key, value in (others or {}).items() if key.lower().startswith("delta.")}
+        return own, properties, {key: v for key, v in (others or {}).items() if key not in properties} or None
+
+    def _dynamic(self, own: Mapping[str, str], mode: str) -> Any:
+        """Whether only partitions that rows are written to are replaced: the option says it, else the session."""
+        if mode != "overwrite":
+            return "static"
+        if "partitionoverwritemode" in own:
+            return own["partitionoverwritemode"].lower()
+        told = self._frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
+        replaces_all = "replacewhere" in own or flag(own, "overwriteschema")
+        return "static" if replaces_all else told.lower()
+
+
+@told_as_spark
+class StreamWriter(Options, DataStreamWriter):
+    """`df.writeStream`."""
+
+    def __init__(self, df: DataFrame) -> None:
+        super().__init__(df)
+        self._frame, self._format, self._given = df, None, {}
+        self._mode: Any = "append"
+        self._name: str | None = None
+        self._by: list[str] | None = None
+        self._when: dict[str, Any] | None = None
+
+    def outputMode(self, outputMode: str) -> Any:
+        self._mode = outputMode.lower()
+        return super().outputMode(outputMode)
+
+    def queryName(self, queryName: str) -> Any:
+        self._name = queryName
+        return super().queryName(queryName)
+
+    def partitionBy(self, *cols: Any) -> Any:
+        self._by = [*cols[0]] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
+        return super().partitionBy(*cols)
+
+    def trigger(self, **trigger: Any) -> Any:
+        self._when = trigger
+        return super().trigger(**trigger)
+
+    def start(
+        self,
+        path: Any = None,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: Any = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> Any:
+        self._take(format, outputMode, partitionBy, queryName, options)
+        if not self._is_ours():
+            return super().start(path)
+        return self._start(self._path(path, self._split(frozenset({"path"}))[0]))
+
+    def toTable(
+        self,
+        tableName: str,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: Any = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> Any:
+        self._take(format, outputMode, partitionBy, queryName, options)
+        spark = self._frame.sparkSession
+        known = located(spark, tableName)
+        if known is None and not self._is_ours():
+            return super().toTable(tableName)
+        location = known or self._given.get("path") or default_location(spark, tableName)
+        if known is None:
+            if not DeltaTable.is_deltatable(location):
+                # The catalog is told its columns.
+                empty = spark.createDataFrame([], self._frame.schema)
+                write(empty, location, partition_by=self._by, all_nullable=True)
+            register_name(spark, tableName, location)
+        return self._start(location)
+
+    def _take(
+        self, format: str | None, mode: str | None, by: Any, name: str | None, options: Mapping[str, Any]
+    ) -> None:
+        if format is not None:
+            self.format(format)
+        if mode is not None:
+            self.outputMode(mode)
+        if by is not None:
+            self.partitionBy(by)
+        if name is not None:
+            self.queryName(name)
+        self.options(**options)
+
+    def _start(self, location: str) -> Any:
+        own, store = self._split(_STREAM_OPTIONS)
+        spark = self._frame.sparkSession
+        checkpoint = own.get("checkpointlocation") or self._default_checkpoint()
+        if checkpoint is None:
+            raise InvalidArgumentError('a stream needs .option("checkpointLocation", …), its own alone', table=location)
+        columns = schema_mode(spark, own, "overwrite" if self._mode == "complete" else "append")
+        return write_stream(
+            self._frame,
+            location,
+            checkpoint,
+            self._mode,
+            self._by,
+            columns == "merge",
+            self._when,
+            self._name,
+            store,
+            user_metadata(spark, own),
+            each={**_of_files(own), **({"schema_mode": columns} if columns == "overwrite" else {})},
+        )
+
+    def _default_checkpoint(self) -> str | None:
+        """Where the session has its queries' checkpoints."""
+        root = self._frame.sparkSession.conf.get("spark.sql.streaming.checkpointLocation", None)
+        return None if root is None else f"{root.rstrip('/')}/{self._name or uuid.uuid4()}"
+
+
+def _of_files(own: Mapping[str, str]) -> dict[str, Any]:
+    """What options say of files and of a new table's columns, as arguments of `write`."""
+    return {
+        # As in delta-spark: that a frame has no nulls says nothing of the rows to come.
+        "all_nullable": True,
+        "target_file_size": number(own, "targetFileSize") if "targetfilesize" in own else None,
+        "max_records_per_file": number(own, "maxRecordsPerFile") if "maxrecordsperfile" in own else None,
+        "writer_properties": WriterProperties(compression=own.get("compression")),
+        "optimize_write": flag(own, "optimizewrite") if "optimizewrite" in own else None,
+    }

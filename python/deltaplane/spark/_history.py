@@ -1,0 +1,31 @@
+"""A table's history as the frame that delta-spark gives.
+
+Called by `deltaplane.spark.tables` and `deltaplane.spark_names`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["history_frame"]
+
+# Columns that are structs in delta-spark; nobody but Databricks fills them.
+_STRUCTS = {
+    "job": "struct<jobId: string, jobName: string, jobRunId: string, runId: string, jobOwnerId: string, triggerType: string>",
+    "notebook": "struct<notebookId: string>",
+}
+
+
+def history_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """The rows of `deltaplane.described.history_rows`."""
+    frame = spark.createDataFrame(rows)
+    given = [
+        F.lit(None).cast(_STRUCTS[name]).alias(name) if name in _STRUCTS else F.col(name) for name in frame.columns
+    ]
+    return frame.select(*given)

@@ -1,0 +1,161 @@
+"""`spark.sql` and `spark.read` of an enabled session: statements, views, versions and frames as delta-spark's users know them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from deltaplane import DeltaTable, exceptions
+from deltaplane import spark as dp
+from following import needs_data_source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def enabled(spark: SparkSession) -> Iterator[SparkSession]:
+    dp.enable(spark)
+    yield spark
+    dp.disable(spark)
+
+
+@pytest.fixture
+def name(spark: SparkSession) -> Iterator[str]:
+    """A table's name that nobody holds before and after."""
+    name = f"familiar_{uuid.uuid4().hex}"
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS default.{name}")
+
+
+@pytest.fixture
+def at(enabled: SparkSession, path: str) -> str:
+    """A table of three rows, as statements name it."""
+    rows = enabled.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id int, v string").coalesce(1)
+    rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(path)
+    return f"delta.`{path}`"
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_sources_of_a_merge_are_sparks(enabled: SparkSession, at: str, name: str) -> None:
+    enabled.createDataFrame([(1, "A"), (4, "D")], "id int, v string").createOrReplaceTempView("updates_of_a_merge")
+    enabled.udf.register("shouted", lambda text: f"{text}!", "string")
+    merge = f"MERGE INTO {at} AS t USING updates_of_a_merge AS s ON t.id = s.id"
+    (done,) = enabled.sql(
+        f"{merge} WHEN MATCHED THEN UPDATE SET v = shouted(s.v) WHEN NOT MATCHED THEN INSERT *"
+    ).collect()
+    assert (done.num_affected_rows, done.num_updated_rows, done.num_inserted_rows, done.version) == (2, 1, 1, 1)
+    assert rows(enabled.table(at)) == [(1, "A!"), (2, "b"), (3, "c"), (4, "D")]
+    enabled.sql(
+        f"MERGE INTO {at} t USING (FROM updates_of_a_merge SELECT max(id) AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE "
+        "WHEN NOT MATCHED BY SOURCE AND t.id > 2 THEN UPDATE SET t.v = DEFAULT"
+    )
+    enabled.sql(f"MERGE INTO {at} t USING VALUES (2, 'two') AS s(id, v) ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
+    assert rows(enabled.table(at)) == [(1, "A!"), (2, "two"), (3, None)]
+    enabled.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id, 'x' AS v, 7 AS more")
+    enabled.sql(
+        f"MERGE WITH SCHEMA EVOLUTION INTO {at} t USING {name} ON t.id = {name}.id WHEN MATCHED THEN UPDATE SET *"
+    )
+    assert rows(enabled.table(at).where("id = 1")) == [(1, "x", 7)]
+    with pytest.raises(AnalysisException, match="nowhere_to_be_found"):
+        enabled.sql(f"MERGE INTO {at} t USING nowhere_to_be_found s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    with pytest.raises(AnalysisException, match="the source has no column `v`"):
+        enabled.sql(f"MERGE INTO {at} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
+
+
+def test_frames_and_views_show_the_newest_version(enabled: SparkSession, at: str, path: str) -> None:
+    frame = enabled.read.format("delta").load(path)
+    frame.createOrReplaceTempView("view_of_a_frame")
+    enabled.sql(f"CREATE OR REPLACE TEMP VIEW view_of_a_query (a, b) AS SELECT * FROM {at} WHERE id > 1")
+    enabled.sql(f"CREATE TEMPORARY VIEW view_of_the_past AS SELECT * FROM {at} VERSION AS OF 0")
+    queried = enabled.sql(f"SELECT id FROM {at}")
+    assert frame.count() == 3
+    enabled.sql(f"INSERT INTO {at} VALUES (4, 'd')")
+    try:
+        assert frame.count() == queried.count() == enabled.table("view_of_a_frame").count() == 4
+        assert rows(enabled.sql("SELECT a, b FROM view_of_a_query")) == [(2, "b"), (3, "c"), (4, "d")]
+        assert enabled.table("view_of_the_past").count() == 3
+        with pytest.raises(AnalysisException, match="already exists"):
+            enabled.sql(f"CREATE TEMP VIEW view_of_a_query AS SELECT * FROM {at}")
+    finally:
+        for view in ("view_of_a_frame", "view_of_a_query", "view_of_the_past"):
+            enabled.catalog.dropTempView(view)
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="make a TEMP VIEW"):
+        enabled.sql(f"CREATE VIEW kept AS SELECT * FROM {at}")
+
+
+@needs_data_source
+def test_changes_are_a_function(enabled: SparkSession, at: str, path: str, name: str) -> None:
+    enabled.sql(f"DELETE FROM {at} WHERE id = 2")
+    of_path = f"table_changes_by_path('{path}', 1)"
+    assert rows(enabled.sql(f"SELECT id, _change_type FROM {of_path} WHERE id < (1 + 2)")) == [(2, "delete")]
+    enabled.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
+    joined = f"SELECT count(*) AS n FROM TABLE_CHANGES('{name}', 0, 1) AS c JOIN {name} AS t ON c.id = t.id"
+    assert rows(enabled.sql(joined)) == [(2,)]
+    assert enabled.sql(f"SELECT * FROM table_changes('{name}', '2020-01-01', current_timestamp())").count() == 4
+    since = enabled.sql(f"SELECT * FROM table_changes_by_path('{path}', :since)", args={"since": 1})
+    assert since.count() == 1
+    enabled.sql(f"CREATE OR REPLACE TEMP VIEW view_of_changes AS SELECT id FROM {of_path}")
+    assert rows(enabled.table("view_of_changes")) == [(2,)]
+    enabled.catalog.dropTempView("view_of_changes")
+    assert not [table.name for table in enabled.catalog.listTables() if table.name.startswith("deltaplane_")]
+    assert enabled.sql("SELECT 'table_changes(1)' AS said").collect()[0].said == "table_changes(1)"
+    with pytest.raises(exceptions.InvalidArgumentError, match="takes a table"):
+        enabled.sql(f"SELECT * FROM table_changes('{name}')")
+
+
+def test_statements_in_sparks_words(enabled: SparkSession, at: str, path: str, name: str) -> None:
+    assert enabled.sql(f"DESCRIBE HISTORY '{path}' LIMIT 1").count() == 1
+    assert enabled.sql(f"DESC DETAIL '{path}'").collect()[0].numFiles == 1
+    enabled.sql(f"VACUUM '{path}'")
+    (done,) = (
+        enabled.sql(f"OPTIMIZE '{path}' ZORDER BY (id)").select("path", "metrics.numFilesAdded", "version").collect()
+    )
+    assert (done.path, done.numFilesAdded, done.version) == (DeltaTable(path).location, 1, 1)
+    assert enabled.sql(f"FROM {at} SELECT max(id) AS m").collect()[0].m == 3
+    assert "FileScan parquet" in enabled.sql(f"EXPLAIN SELECT * FROM {at}").collect()[0].plan
+    enabled.sql(f"CREATE TABLE {name} (id INT) USING delta TBLPROPERTIES (own = '1')")
+    enabled.sql(f"INSERT OVERWRITE {name} SELECT id FROM {at}")
+    enabled.sql(f"REFRESH TABLE {name}")
+    enabled.sql(f"ALTER TABLE {name} ADD COLUMN more STRING")
+    assert [row.col_name for row in enabled.sql(f"SHOW COLUMNS IN {name}").collect()] == ["id", "more"]
+    assert rows(enabled.sql(f"SHOW TBLPROPERTIES {name}")) == [("own", "1")]
+    enabled.sql(f"TRUNCATE TABLE {name}")
+    assert enabled.table(name).count() == 0
+
+
+def test_versions_behind_paths(enabled: SparkSession, at: str, path: str) -> None:
+    enabled.sql(f"DELETE FROM {at} WHERE id = 2")
+    reader = enabled.read.format("delta")
+    assert reader.load(f"{path}@v0").count() == 3
+    assert enabled.table(f"delta.`{path}@v0`").count() == 3
+    assert reader.load([path]).count() == 2
+    with pytest.raises(exceptions.VersionNotFoundError):
+        reader.load(f"{path}@19990101000000000")
+    with pytest.raises(exceptions.InvalidArgumentError, match="give it once"):
+        reader.option("versionAsOf", 1).load(f"{path}@v0")
+    with pytest.raises(exceptions.InvalidArgumentError, match="one path"):
+        enabled.read.format("delta").load([path, path])
+    # A table may be called so.
+    enabled.range(1).write.format("delta").save(f"{path}@v0")
+    assert enabled.read.format("delta").load(f"{path}@v0").columns == ["id"]
+
+
+@needs_data_source
+def test_options_of_readers(enabled: SparkSession, at: str, path: str) -> None:
+    plain = enabled.read.format("delta").options(header=True, inferSchema="true", mergeSchema="true")
+    assert plain.load(path).count() == 3
+    for option in ("readChangeData", "readChangeFeed"):
+        feed = enabled.read.format("delta").option(option, "True").option("startingVersion", 0).load(path)
+        assert "_change_type" in feed.columns
+    stream = enabled.readStream.format("delta").option("readChangeData", "true").load(path)
+    assert "_change_type" in stream.columns

@@ -1,0 +1,201 @@
+"""Options and settings of delta-spark's writers: what they do to a table's columns, partitions, files and history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from deltaplane import DeltaTable, exceptions
+from deltaplane import spark as dp
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def enabled(spark: SparkSession) -> Iterator[SparkSession]:
+    dp.enable(spark)
+    yield spark
+    dp.disable(spark)
+
+
+def written(frame: DataFrame, path: str, mode: str = "append", by: str | None = None, **options: Any) -> None:
+    writer = frame.write.format("delta").mode(mode).options(**options)
+    (writer if by is None else writer.partitionBy(by)).save(path)
+
+
+def ids(spark: SparkSession, path: str) -> list[int]:
+    return sorted(row.id for row in spark.read.format("delta").load(path).collect())
+
+
+def newest(path: str) -> dict[str, Any]:
+    return DeltaTable(path).history(1)[0]
+
+
+def test_columns_of_new_tables_take_nulls(enabled: SparkSession, path: str) -> None:
+    written(enabled.range(1), path)
+    written(enabled.createDataFrame([(None,)], "id long"), path)
+    assert enabled.read.format("delta").load(path).where("id IS NULL").count() == 1
+    enabled.range(1).writeTo(f"delta.`{path} v2`").using("delta").create()
+    enabled.sql(f"CREATE TABLE delta.`{path} ctas` AS SELECT 1 AS id")
+    stream = enabled.readStream.format("delta").load(path).selectExpr("1 AS id").writeStream.format("delta")
+    query = stream.option("checkpointLocation", f"{path} query").trigger(availableNow=True).start(f"{path} stream")
+    assert query.awaitTermination(120)
+    for made in ("v2", "ctas", "stream"):
+        assert [f.nullable for f in DeltaTable(f"{path} {made}").schema().fields] == [True]
+
+
+def test_new_columns_come_without_the_old_partitions(enabled: SparkSession, path: str) -> None:
+    rows = enabled.range(4).selectExpr("id", "id % 2 AS p")
+    written(rows, path, by="p")
+    written(rows.selectExpr("id", "p", "1 AS x"), path, "overwrite", overwriteSchema="True")
+    assert DeltaTable(path).metadata().partition_columns == []
+    # Where some rows are replaced the columns stay.
+    written(
+        rows.where("id = 3").selectExpr("id", "p", "2 AS x"),
+        path,
+        "overwrite",
+        replaceWhere="id = 3",
+        overwriteSchema="true",
+    )
+    assert ids(enabled, path) == [0, 1, 2, 3]
+    written(rows.selectExpr("id", "p", "1 AS x", "2 AS y"), path, mergeSchema="TRUE")
+    assert DeltaTable(path).schema().fields[-1].name == "y"
+
+
+def test_rows_are_replaced_by_any_condition(enabled: SparkSession, path: str) -> None:
+    rows = enabled.range(10).selectExpr("id", "id % 2 AS p", "'old' AS v")
+    written(rows.coalesce(1), path, by="p", **{"delta.enableChangeDataFeed": "true"})
+    new = enabled.createDataFrame([(4, "new"), (5, "new")], "ID long, v string").selectExpr("v", "ID", "ID % 2 AS p")
+    written(new, path, "overwrite", replaceWhere="id > 3 AND id <= 6")
+    found = enabled.read.format("delta").load(path)
+    assert sorted((row.id, row.v) for row in found.where("id BETWEEN 3 AND 7").collect()) == [
+        *((3, "old"), (4, "new"), (5, "new"), (7, "old"))
+    ]
+    assert newest(path)["operationParameters"]["predicate"] == '["id > 3 AND id <= 6"]'
+    feed = enabled.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path)
+    assert sorted((row._change_type, row.id) for row in feed.collect()) == [
+        *(("delete", 4), ("delete", 5), ("delete", 6), ("insert", 4), ("insert", 5))
+    ]
+    with pytest.raises(AnalysisException, match=r"doesn't select: nothing was committed(.|\n)* id : 7"):
+        written(rows.where("id = 7"), path, "overwrite", replaceWhere="id > 8 AND v = 'old'")
+    with pytest.raises(AnalysisException, match="`nothing`"):
+        written(rows, path, "overwrite", replaceWhere="nothing = 8 AND id = 1")
+    written(rows.where("false"), path, "overwrite", replaceWhere="v = 'old'")
+    assert ids(enabled, path) == [4, 5]
+    assert DeltaTable(path).version() == 2
+
+
+def test_rows_that_are_replaced_keep_their_file(enabled: SparkSession, path: str) -> None:
+    rows = enabled.range(10).coalesce(1)
+    written(rows, path, **{"delta.enableDeletionVectors": "true"})
+    written(rows.where("id = 1"), path, "overwrite", replaceWhere="id IN (1, 2)", txnAppId="a", txnVersion=1)
+    written(rows.where("id = 1"), path, "overwrite", replaceWhere="id IN (1, 2)", txnAppId="a", txnVersion=1)
+    assert ids(enabled, path) == [0, 1, 3, 4, 5, 6, 7, 8, 9]
+    assert DeltaTable(path).version() == 1
+    assert newest(path)["operationMetrics"]["numDeletionVectorsAdded"] == "1"
+
+
+def test_settings_of_the_session(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
+    conf["spark.databricks.delta.properties.defaults.enableChangeDataFeed"] = "true"
+    conf["spark.databricks.delta.commitInfo.userMetadata"] = "the session's"
+    written(enabled.range(1), path)
+    dp.DeltaTable.create(enabled).location(f"{path} built").addColumn("id", "long").execute()
+    enabled.sql(f"CREATE TABLE delta.`{path} sql` (id BIGINT)")
+    enabled.range(1).writeTo(f"delta.`{path} v2`").using("delta").create()
+    for made in (path, f"{path} built", f"{path} sql", f"{path} v2"):
+        assert DeltaTable(made).metadata().configuration == {"delta.enableChangeDataFeed": "true"}
+    assert newest(path)["userMetadata"] == newest(f"{path} v2")["userMetadata"] == "the session's"
+    written(enabled.range(1), path, userMetadata="the write's")
+    assert newest(path)["userMetadata"] == "the write's"
+    with pytest.raises(exceptions.SchemaMismatchError):
+        written(enabled.range(1).selectExpr("id", "1 AS x"), path)
+    conf["spark.databricks.delta.schema.autoMerge.enabled"] = "true"
+    written(enabled.range(1).selectExpr("id", "1 AS x"), path)
+    assert [f.name for f in DeltaTable(path).schema().fields] == ["id", "x"]
+
+
+def test_options_that_an_append_has_no_use_for(enabled: SparkSession, path: str) -> None:
+    written(enabled.range(2), path)
+    written(enabled.range(2, 3), path, partitionOverwriteMode="dynamic", dataChange="true", header="true")
+    written(enabled.range(0), path)
+    assert ids(enabled, path) == [0, 1, 2]
+    # A frame without rows is no version, unless it is an application's.
+    assert DeltaTable(path).version() == 1
+    written(enabled.range(0), path, txnAppId="a", txnVersion=1)
+    assert DeltaTable(path).version() == 2
+
+
+def test_files_have_no_more_rows_than_asked_for(enabled: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    written(enabled.range(10).coalesce(1), path, maxRecordsPerFile=4)
+    assert DeltaTable(path).count() == 10
+    assert len(DeltaTable(path).file_uris()) == 3
+
+
+def test_wrong_options_are_told_by_name(enabled: SparkSession, path: str) -> None:
+    for options in ({"txnAppId": "a", "txnVersion": "x"}, {"mergeSchema": "maybe"}, {"maxRecordsPerFile": "many"}):
+        with pytest.raises(exceptions.InvalidArgumentError, match="the option"):
+            written(enabled.range(1), path, **options)
+    for option in ("startingVersion", "endingVersion"):
+        reader = enabled.read.format("delta").option("readChangeFeed", "true").option(option, "latest")
+        with pytest.raises(exceptions.InvalidArgumentError, match=f"the option {option} is a number"):
+            reader.load(path)
+
+
+def test_names_of_tables_with_properties(enabled: SparkSession, path: str) -> None:
+    writer = enabled.range(2).write.format("delta").option("delta.appendOnly", "true").option("path", path)
+    try:
+        writer.saveAsTable("held_with_properties")
+        assert enabled.table("held_with_properties").count() == 2
+        assert DeltaTable(path).metadata().configuration == {"delta.appendOnly": "true"}
+    finally:
+        enabled.sql("DROP TABLE IF EXISTS held_with_properties")
+
+
+def test_options_of_a_streams_sink(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
+    written(enabled.range(6).coalesce(1), path)
+    conf["spark.sql.streaming.checkpointLocation"] = f"{path} queries"
+
+    def copied(to: str, frame: DataFrame, mode: str = "append", **options: Any) -> None:
+        writer = frame.writeStream.format("delta").outputMode(mode).options(**options).trigger(availableNow=True)
+        query = writer.queryName(f"q{len(options)}{mode}").start(f"{path} {to}")
+        assert query.awaitTermination(120)
+        assert query.exception() is None
+
+    source = enabled.readStream.format("delta").load(path)
+    copied("small", source, maxRecordsPerFile=2, compression="gzip", optimizeWrite="true", txnAppId="its own")
+    assert len(DeltaTable(f"{path} small").file_uris()) == 3
+    copied("counts", source.groupBy("id").count(), "complete")
+    more = source.groupBy("id").count().selectExpr("id", "count", "1 AS x")
+    copied("counts", more, "complete", overwriteSchema="true")
+    assert [f.name for f in DeltaTable(f"{path} counts").schema().fields] == ["id", "count", "x"]
+
+
+def test_batches_of_a_stream_know_the_names(enabled: SparkSession, path: str) -> None:
+    written(enabled.range(3), path)
+    written(enabled.range(1), f"{path} merged")
+
+    def each(batch: DataFrame, batch_id: int) -> None:
+        written(batch, f"{path} copy", txnAppId="copy", txnVersion=batch_id)
+        batch.createOrReplaceTempView("batch_of_a_stream")
+        batch.sparkSession.sql(
+            f"MERGE INTO delta.`{path} merged` t USING batch_of_a_stream s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    source = enabled.readStream.format("delta").load(path)
+    query = (
+        source.writeStream.foreachBatch(each)
+        .option("checkpointLocation", f"{path} q")
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+    assert ids(enabled, f"{path} copy") == ids(enabled, f"{path} merged") == [0, 1, 2]
