@@ -14,7 +14,7 @@ from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.properties import CommitProperties
 from deltaplane.spark._internals import is_connect
-from deltaplane.spark._location import absolute_location
+from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._names import FORMATS
 from deltaplane.spark._stream_options import flag
 
@@ -153,14 +153,14 @@ def number(own: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def versioned_path(path: str) -> tuple[str, int | None, str | None]:
-    """A path, and the version or the moment that stands behind it; a table may be called so, too.
+def versioned_path(path: str, options: Mapping[str, str] | None = None) -> tuple[str, int | None, str | None]:
+    """A path, and the version or the moment that stands behind it; a table may be called so, too. `options` are the store's.
 
     >>> versioned_path("/data/t@v3"), versioned_path("/data/t@20240131120000000"), versioned_path("/data/t")
     (('/data/t', 3, None), ('/data/t', None, '2024-01-31 12:00:00.000'), ('/data/t', None, None))
     """
     found = _AT.fullmatch(path)
-    if found is None or _native.is_table(absolute_location(path), None):
+    if found is None or _native.is_table(absolute_location(path), split_options(options)[0]):
         return path, None, None
     if found["version"] is not None:
         return found["path"], int(found["version"]), None

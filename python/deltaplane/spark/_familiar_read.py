@@ -67,8 +67,8 @@ class Reader(_Loading, DataFrameReader):
     """`spark.read`."""
 
     def _loaded(self, path: Any) -> DataFrame:
-        own = self._split(frozenset({"path"}))[0]
-        return self._read(*versioned_path(self._path(path, own)))
+        own, store = self._split(_READ_OPTIONS)
+        return self._read(*versioned_path(self._path(path, own), store))
 
     def schema(self, schema: Any) -> Any:
         if self._is_ours():
@@ -77,7 +77,9 @@ class Reader(_Loading, DataFrameReader):
 
     def table(self, tableName: str) -> DataFrame:
         location = located(self._session, tableName)
-        return super().table(tableName) if location is None else self._read(*versioned_path(location))
+        if location is None:
+            return super().table(tableName)
+        return self._read(*versioned_path(location, self._split(_READ_OPTIONS)[1]))
 
     def _read(self, location: str, version: int | None, timestamp: str | None) -> DataFrame:
         own, store = self._split(_READ_OPTIONS)
