@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,3 +41,21 @@ def conf(spark: SparkSession) -> Iterator[dict[str, str]]:
     yield Settings()
     for key in given:
         spark.conf.unset(key)
+
+
+@pytest.fixture
+def enabled(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, which knows the familiar names meanwhile."""
+    from deltaplane import spark as dp
+
+    dp.enable(spark)
+    yield spark
+    dp.disable(spark)
+
+
+@pytest.fixture
+def name(spark: SparkSession) -> Iterator[str]:
+    """A table's name that nobody holds before and after; dropping the table leaves its files."""
+    name = f"familiar_{uuid.uuid4().hex}"
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS default.{name}")

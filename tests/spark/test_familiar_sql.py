@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException
 
 from deltaplane import DeltaTable, exceptions
-from deltaplane import spark as dp
 from following import needs_data_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def enabled(spark: SparkSession) -> Iterator[SparkSession]:
-    dp.enable(spark)
-    yield spark
-    dp.disable(spark)
-
-
-@pytest.fixture
-def name(spark: SparkSession) -> Iterator[str]:
-    """A table's name that nobody holds before and after."""
-    name = f"familiar_{uuid.uuid4().hex}"
-    yield name
-    spark.sql(f"DROP TABLE IF EXISTS default.{name}")
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,21 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def enabled(spark: SparkSession) -> Iterator[SparkSession]:
-    dp.enable(spark)
-    yield spark
-    dp.disable(spark)
-
-
-@pytest.fixture
-def name(spark: SparkSession) -> Iterator[str]:
-    """A table's name that nobody holds before and after; dropping the table leaves its files."""
-    name = f"familiar_{uuid.uuid4().hex}"
-    yield name
-    spark.sql(f"DROP TABLE IF EXISTS default.{name}")
 
 
 def is_native(df: DataFrame) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Options",
+    "column_names",
     "commit_properties",
     "default_properties",
     "merges_schema",
@@ -64,6 +65,13 @@ class Options:
             self.option(key, value)
         return self
 
+    def _take(self, options: Mapping[str, Any], **told: Any) -> None:
+        """What a last call says besides: each of `told` as the method of its name would, None as if it weren't there."""
+        for method, value in told.items():
+            if value is not None:
+                getattr(self, method)(value)
+        self.options(**options)
+
     def _is_ours(self) -> bool:
         return self._format in FORMATS
 
@@ -82,6 +90,11 @@ class Options:
         if found is None or isinstance(found, (list, tuple)):
             raise InvalidArgumentError('the format "delta" needs one path, or the name of a table')
         return str(found)
+
+
+def column_names(given: tuple[Any, ...]) -> list[str]:
+    """Columns that a method takes one by one or as one list."""
+    return [*given[0]] if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
 
 
 def user_metadata(spark: SparkSession, own: Mapping[str, str] | None = None) -> str | None:

@@ -47,11 +47,7 @@ class _Loading(Options):
         self._session, self._format, self._given = spark, None, {}
 
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
-        if format is not None:
-            self.format(format)
-        if schema is not None:
-            self.schema(schema)  # type: ignore[attr-defined]
-        self.options(**options)
+        self._take(options, format=format, schema=schema)
         if self._is_ours():
             return self._loaded(path)
         frame: DataFrame = super().load(path)  # type: ignore[misc]

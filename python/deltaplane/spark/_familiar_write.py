@@ -14,7 +14,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from deltaplane import DeltaTable, WriterProperties
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.spark._errors import told_as_spark
-from deltaplane.spark._familiar import Options, default_properties, number, schema_mode, transaction, user_metadata
+from deltaplane.spark._familiar import (
+    Options,
+    column_names,
+    default_properties,
+    number,
+    schema_mode,
+    transaction,
+    user_metadata,
+)
 from deltaplane.spark._names import default_location, located, register_name
 from deltaplane.spark._read import read
 from deltaplane.spark._stream_options import flag
@@ -53,11 +61,11 @@ class Writer(Options, DataFrameWriter):
         return super().mode(saveMode)
 
     def partitionBy(self, *cols: Any) -> Any:
-        self._by = [*cols[0]] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
+        self._by = column_names(cols)
         return super().partitionBy(*cols)
 
     def clusterBy(self, *cols: Any) -> Any:
-        self._clusters = [*cols[0]] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
+        self._clusters = column_names(cols)
         return super().clusterBy(*cols)
 
     def save(
@@ -68,7 +76,7 @@ class Writer(Options, DataFrameWriter):
         partitionBy: Any = None,
         **options: Any,
     ) -> None:
-        self._take(format, mode, partitionBy, options)
+        self._take(options, format=format, mode=mode, partitionBy=partitionBy)
         if not self._is_ours():
             super().save(path)
             return
@@ -78,7 +86,7 @@ class Writer(Options, DataFrameWriter):
     def saveAsTable(
         self, name: str, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any
     ) -> None:
-        self._take(format, mode, partitionBy, options)
+        self._take(options, format=format, mode=mode, partitionBy=partitionBy)
         spark = self._frame.sparkSession
         known = located(spark, name)
         if known is None and not self._is_ours():
@@ -105,15 +113,6 @@ class Writer(Options, DataFrameWriter):
         replaces = self._how == "overwrite" if overwrite is None else overwrite
         self._frame = self._frame.toDF(*table.columns)
         self._write(location, "overwrite" if replaces else "append")
-
-    def _take(self, format: str | None, mode: str | None, by: Any, options: Mapping[str, Any]) -> None:
-        if format is not None:
-            self.format(format)
-        if mode is not None:
-            self.mode(mode)
-        if by is not None:
-            self.partitionBy(by)
-        self.options(**options)
 
     def _write(self, location: str, mode: str) -> None:
         own, configuration, store = self._taken(_WRITE_OPTIONS)
@@ -187,7 +186,7 @@ class StreamWriter(Options, DataStreamWriter):
         return super().queryName(queryName)
 
     def partitionBy(self, *cols: Any) -> Any:
-        self._by = [*cols[0]] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else list(cols)
+        self._by = column_names(cols)
         return super().partitionBy(*cols)
 
     def trigger(self, **trigger: Any) -> Any:
@@ -203,7 +202,7 @@ class StreamWriter(Options, DataStreamWriter):
         queryName: str | None = None,
         **options: Any,
     ) -> Any:
-        self._take(format, outputMode, partitionBy, queryName, options)
+        self._take(options, format=format, outputMode=outputMode, partitionBy=partitionBy, queryName=queryName)
         if not self._is_ours():
             return super().start(path)
         return self._start(self._path(path, self._split(frozenset({"path"}))[0]))
@@ -217,7 +216,7 @@ class StreamWriter(Options, DataStreamWriter):
         queryName: str | None = None,
         **options: Any,
     ) -> Any:
-        self._take(format, outputMode, partitionBy, queryName, options)
+        self._take(options, format=format, outputMode=outputMode, partitionBy=partitionBy, queryName=queryName)
         spark = self._frame.sparkSession
         known = located(spark, tableName)
         if known is None and not self._is_ours():
@@ -230,19 +229,6 @@ class StreamWriter(Options, DataStreamWriter):
                 write(empty, location, partition_by=self._by, all_nullable=True)
             register_name(spark, tableName, location)
         return self._start(location)
-
-    def _take(
-        self, format: str | None, mode: str | None, by: Any, name: str | None, options: Mapping[str, Any]
-    ) -> None:
-        if format is not None:
-            self.format(format)
-        if mode is not None:
-            self.outputMode(mode)
-        if by is not None:
-            self.partitionBy(by)
-        if name is not None:
-            self.queryName(name)
-        self.options(**options)
 
     def _start(self, location: str) -> Any:
         own, store = self._split(_STREAM_OPTIONS)

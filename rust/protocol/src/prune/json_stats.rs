@@ -9,7 +9,6 @@ use std::fmt;
 use arrow::array::{ArrayRef, AsArray, Int64Array, Int64Builder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType as ArrowType;
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -20,6 +19,7 @@ use super::json_shape::{Shape, Slot};
 use crate::Result;
 use crate::expr::scalar::{Scalar, ScalarBuilder, exact_range};
 use crate::expr::text::{DAY_US, Fit, Number, parse_date, parse_instant, parse_timestamp};
+use crate::file_lines::Text;
 use crate::schema::Primitive;
 
 /// Texts whose shapes are made: where more come, each has its own.
@@ -252,7 +252,7 @@ impl<'a> Visitor<'a> for Whole<'_, '_, 'a> {
 
     fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
         let Whole { wanted, of } = self;
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(key) = map.next_key::<Text<'_>>()? {
             let out = match key.as_ref() {
                 "numRecords" => {
                     of.num_records = Some(map.next_value::<&RawValue>()?.get());
@@ -302,7 +302,7 @@ impl<'a> Visitor<'a> for Seed<'_, '_, 'a> {
     }
 
     fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(key) = map.next_key::<Text<'_>>()? {
             let Some(wanted) = self.wanted.children.get(key.as_ref()) else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
@@ -316,28 +316,6 @@ impl<'a> Visitor<'a> for Seed<'_, '_, 'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// An object's key without a copy where it has no escapes.
-struct Key<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
-        impl<'de> Visitor<'de> for KeyVisitor {
-            type Value = Key<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a column's name")
-            }
-            fn visit_borrowed_str<E>(self, v: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(v)))
-            }
-            fn visit_str<E>(self, v: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(v.to_owned())))
-            }
-        }
-        d.deserialize_str(KeyVisitor)
     }
 }
 
