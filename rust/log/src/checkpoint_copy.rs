@@ -55,9 +55,13 @@ impl Snapshot {
     }
 
     async fn find_or_make(&self) -> Result<Option<Copied>> {
-        let Some((files, _)) = self.base_checkpoint().filter(|(_, c)| !c.is_own()) else {
+        let Some((files, checkpoint)) = self.base_checkpoint() else {
             return Ok(None);
         };
+        checkpoint.open_all().await?;
+        if checkpoint.is_own() {
+            return Ok(None);
+        }
         let bytes = self.whole_checkpoint_bytes();
         let Some(key) = self.copy_key(files).filter(|_| bytes >= LEAST_BYTES) else {
             return Ok(None);

@@ -39,6 +39,9 @@ const ROW_BYTES: i64 = 16 << 10;
 /// A sample of a file's rows is so many runs of so many.
 const SAMPLED_RUNS: usize = 128;
 const SAMPLED_ROWS: usize = 64;
+/// Actions that every checkpoint has.
+pub(crate) const STATE: [&str; 2] = ["protocol", "metaData"];
+
 /// Which file actions to stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileActions {
@@ -74,6 +77,8 @@ pub(crate) struct Part {
     range: OnceLock<Option<SidecarRange>>,
     /// The very file and its row groups that are wanted, where that isn't all of whatever has the key.
     wanted: Option<(ObjectInfo, Vec<usize>)>,
+    /// Whether it alone is a checkpoint.
+    is_whole: bool,
 }
 
 #[derive(Clone)]
@@ -92,12 +97,22 @@ impl Part {
             sidecar,
             range: OnceLock::new(),
             wanted: None,
+            is_whole: false,
         }
     }
 
-    /// The same, which a listing showed like this.
-    pub(crate) fn listed(self, listed: Option<ObjectInfo>) -> Self {
-        Part { listed, ..self }
+    /// A file that a listing showed like this.
+    pub(crate) fn listed(store: &Store, shown: ObjectInfo) -> Self {
+        let listed = Some(shown.clone()).filter(|s| s.etag.is_some());
+        Part {
+            listed,
+            ..Part::new(store, shown.key, None)
+        }
+    }
+
+    /// The same, which has to have all that a checkpoint has.
+    pub(crate) fn whole(self) -> Self {
+        Part { is_whole: true, ..self }
     }
 
     /// A file that somebody has seen, for some of its row groups.
@@ -212,7 +227,15 @@ impl Part {
     }
 
     async fn opened(&self) -> Result<&Opened> {
-        self.opened.get_or_try_init(|| self.open_anew()).await
+        self.opened.get_or_try_init(|| self.open_sound()).await
+    }
+
+    async fn open_sound(&self) -> Result<Opened> {
+        let opened = self.open_anew().await?;
+        if self.is_whole {
+            check_whole(&opened.footer).map_err(|e| e.with_path(&self.key))?;
+        }
+        Ok(opened)
     }
 
     async fn open_anew(&self) -> Result<Opened> {
@@ -240,12 +263,7 @@ impl Part {
 
     /// Whether an action of this name may stand in the file, which was opened.
     pub(crate) fn may_hold(&self, name: &str) -> bool {
-        let Some(Opened { footer, .. }) = self.opened.get() else {
-            return false;
-        };
-        let column = footer.schema().field_with_name(name);
-        let is_action = column.is_ok_and(|f| matches!(f.data_type(), DataType::Struct(_)));
-        is_action && !groups_with(footer.metadata(), name).is_empty()
+        self.opened.get().is_some_and(|opened| holds(&opened.footer, name))
     }
 
     /// Rows of the file.
@@ -253,6 +271,33 @@ impl Part {
         let footer = &self.opened().await?.footer;
         Ok(usize::try_from(footer.metadata().file_metadata().num_rows()).unwrap_or(0))
     }
+}
+
+/// Whether an action of this name may stand in a file.
+fn holds(footer: &ArrowReaderMetadata, name: &str) -> bool {
+    let column = footer.schema().field_with_name(name);
+    let is_action = column.is_ok_and(|f| matches!(f.data_type(), DataType::Struct(_)));
+    is_action && !groups_with(footer.metadata(), name).is_empty()
+}
+
+/// Whether a file is a checkpoint, and has nothing in other files.
+fn check_whole(footer: &ArrowReaderMetadata) -> Result<()> {
+    if let Some(name) = STATE.iter().find(|name| !holds(footer, name)) {
+        return Err(no_checkpoint(name));
+    }
+    if holds(footer, "sidecar") {
+        return Err(Error::corrupt_file(
+            "the checkpoint names sidecars, and the table doesn't have the feature v2Checkpoint: delete it if the commits before it still exist",
+        ));
+    }
+    Ok(())
+}
+
+/// A file without this action, which every checkpoint has (P050).
+pub(crate) fn no_checkpoint(name: &str) -> Error {
+    Error::corrupt_file(format!(
+        "the file has a checkpoint's name and no {name} action: it isn't a checkpoint; restore it, or delete it if the commits before it still exist"
+    ))
 }
 
 /// Which rows of a file's column are wanted.

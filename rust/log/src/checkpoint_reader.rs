@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 
 use crate::checkpoint_file::ORDER_KEY;
 use crate::checkpoint_filter::Skipping;
-use crate::checkpoint_part::{FileActions, Part, Rows, Texts, part_column};
+use crate::checkpoint_part::{FileActions, Part, Rows, STATE, Texts, no_checkpoint, part_column};
 use crate::checkpoint_runs::BOUNDS_KEY;
 use crate::listing::listed;
 use crate::live_groups::LiveGroups;
@@ -87,6 +87,28 @@ impl CheckpointReader {
         Ok(reader)
     }
 
+    /// A checkpoint of one file that names no sidecars: it is opened when something is read of it, and damage shows then.
+    /// `None` where it is none.
+    pub(crate) fn of_one_file(store: &Store, files: &CheckpointFiles) -> Option<Self> {
+        let [file] = files.files.as_slice() else { return None };
+        if file.kind != LogFile::ClassicCheckpoint {
+            return None;
+        }
+        Some(CheckpointReader {
+            parts: vec![Part::listed(store, listed(file)).whole()],
+            manifest: Vec::new(),
+            runs: OnceCell::new(),
+        })
+    }
+
+    /// Opens what isn't opened yet, but for sidecars.
+    pub(crate) async fn open_all(&self) -> Result<()> {
+        for part in self.parts.iter().filter(|p| p.sidecar.is_none()) {
+            part.open().await?;
+        }
+        Ok(())
+    }
+
     /// The file of a copy that holds a checkpoint's adds alone.
     pub(crate) async fn copy(made: &Store, key: &str) -> Result<Self> {
         let part = Part::new(made, key.to_owned(), None);
@@ -119,8 +141,7 @@ impl CheckpointReader {
                 manifest.extend(actions);
                 sidecars.extend(named);
             } else {
-                let etag = Some(shown.clone()).filter(|s| s.etag.is_some());
-                let part = Part::new(store, shown.key, None).listed(etag);
+                let part = Part::listed(store, shown);
                 part.open().await?;
                 parts.push(part);
             }
@@ -143,14 +164,11 @@ impl CheckpointReader {
             Action::Metadata(_) => Some("metaData"),
             _ => None,
         };
-        for name in ["protocol", "metaData"] {
+        for name in STATE {
             let in_parts = self.parts.iter().any(|p| p.may_hold(name));
             if !in_parts && !self.manifest.iter().filter_map(by_manifest).any(|n| n == name) {
                 let first = files.files.first().map_or("", |f| &*f.name);
-                return Err(Error::corrupt_file(format!(
-                    "the file has a checkpoint's name and no {name} action: it isn't a checkpoint; restore it, or delete it if the commits before it still exist"
-                ))
-                .with_path(format!("{LOG_DIR}/{first}")));
+                return Err(no_checkpoint(name).with_path(format!("{LOG_DIR}/{first}")));
             }
         }
         Ok(())

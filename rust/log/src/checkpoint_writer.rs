@@ -93,8 +93,8 @@ impl Snapshot {
     ///
     /// Memory: a few batches of adds, and the unexpired tombstones.
     pub async fn checkpoint(&self) -> Result<CheckpointReport> {
-        let written = self.write_checkpoint().await;
-        written.map_err(|e| {
+        let written = async { self.with_open_checkpoint().await?.write_checkpoint().await };
+        written.await.map_err(|e| {
             e.with_table(self.store().location().as_str())
                 .with_version(self.version())
         })

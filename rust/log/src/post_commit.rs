@@ -7,6 +7,8 @@ use deltaplane_protocol::actions::{Action, Add};
 use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_protocol::files::FileRows;
 use deltaplane_protocol::paths;
+use deltaplane_protocol::properties::Properties;
+use deltaplane_store::PutKept;
 use futures::TryStreamExt;
 use tracing::warn;
 
@@ -23,12 +25,43 @@ pub(crate) struct Hooks {
     pub among_many: bool,
 }
 
+/// The checksum of a version that is being committed, where the one before it is in hand: its file is begun while the commit
+/// becomes durable.
+pub(crate) struct Ahead {
+    sum: VersionChecksum,
+    text: Bytes,
+    begun: PutKept,
+}
+
+impl Ahead {
+    /// `None` where it isn't told in a moment, or where it wouldn't be written.
+    pub(crate) fn begin(base: Option<&Snapshot>, actions: &[Action]) -> Option<Self> {
+        let base = base.filter(|b| !b.is_among_many())?;
+        // Which applications count depends on the reader's clock where metadata says so: theirs may be new.
+        if actions.iter().any(|a| matches!(a, Action::Metadata(_))) {
+            return None;
+        }
+        let sum = base.known_checksum()?.as_ref().clone().after(actions)?;
+        let (sum, text) = written(sum, base.state().properties()).ok()?;
+        let begun = base
+            .store()
+            .begin_expendable(&paths::checksum(base.version() + 1), &text);
+        Some(Ahead { sum, text, begun })
+    }
+}
+
 /// Does what follows a commit of these actions; tells whether a checkpoint was written.
-pub(crate) async fn run(base: Option<&Snapshot>, new: &Snapshot, actions: &[Action], hooks: Hooks) -> bool {
+pub(crate) async fn run(
+    base: Option<&Snapshot>,
+    new: &Snapshot,
+    actions: &[Action],
+    ahead: Option<Ahead>,
+    hooks: Hooks,
+) -> bool {
     let due = checkpoint_writer::is_due(new, hooks.among_many).await;
     // Among many writers the next version has come before anybody could use the checksum of this one.
     if (due || !hooks.among_many)
-        && let Err(e) = write_checksum(base, new, actions, due).await
+        && let Err(e) = write_checksum(base, new, actions, ahead, due).await
     {
         warn!(version = new.version(), error = %e, "the commit is safe, but its checksum couldn't be written");
     }
@@ -42,9 +75,48 @@ pub(crate) async fn run(base: Option<&Snapshot>, new: &Snapshot, actions: &[Acti
     written
 }
 
+/// Writes the checksum of the new version, if it can be told.
+async fn write_checksum(
+    base: Option<&Snapshot>,
+    new: &Snapshot,
+    actions: &[Action],
+    ahead: Option<Ahead>,
+    due: bool,
+) -> Result<()> {
+    let ahead = match ahead {
+        Some(ahead) => ahead,
+        None => match told(base, new, actions, due).await? {
+            Some(sum) => {
+                let (sum, text) = written(sum, new.state().properties())?;
+                let begun = PutKept::default();
+                Ahead { sum, text, begun }
+            }
+            None => return Ok(()),
+        },
+    };
+    new.keep_checksum(ahead.sum);
+    let key = paths::checksum(new.version());
+    new.store().put_expendable(&key, ahead.text, ahead.begun).await
+}
+
+/// A checksum as its file tells it.
+fn written(mut sum: VersionChecksum, properties: &Properties) -> Result<(VersionChecksum, Bytes)> {
+    if properties.transaction_retention_ms.is_some() {
+        // Which applications count depends on the reader's clock.
+        sum.set_transactions = None;
+    }
+    let text = Bytes::from(sum.to_json()?);
+    Ok((sum, text))
+}
+
 /// From the checksum before where there is one. Otherwise summed up anew where no checkpoint has to be read for it, or
 /// where one is due anyway: between checkpoints a table may be without.
-async fn write_checksum(base: Option<&Snapshot>, new: &Snapshot, actions: &[Action], due: bool) -> Result<()> {
+async fn told(
+    base: Option<&Snapshot>,
+    new: &Snapshot,
+    actions: &[Action],
+    due: bool,
+) -> Result<Option<VersionChecksum>> {
     let state = new.state();
     let before = match base {
         None => Some(VersionChecksum::empty(
@@ -53,21 +125,11 @@ async fn write_checksum(base: Option<&Snapshot>, new: &Snapshot, actions: &[Acti
         )),
         Some(b) => b.version_checksum().await?,
     };
-    let mut sum = match before.and_then(|b| b.after(actions)) {
-        Some(sum) => sum,
-        None if due || new.checkpoint_reader().is_none() => match sum_up(new, actions).await? {
-            Some(sum) => sum,
-            None => return Ok(()),
-        },
-        None => return Ok(()),
-    };
-    if state.properties().transaction_retention_ms.is_some() {
-        // Which applications count depends on the reader's clock.
-        sum.set_transactions = None;
+    match before.and_then(|b| b.after(actions)) {
+        Some(sum) => Ok(Some(sum)),
+        None if due || new.checkpoint_reader().is_none() => sum_up(new, actions).await,
+        None => Ok(None),
     }
-    let text = Bytes::from(sum.to_json()?);
-    new.keep_checksum(sum);
-    new.store().put_expendable(&paths::checksum(new.version()), text).await
 }
 
 /// `None` where the files claim sizes that no number holds together.

@@ -126,14 +126,18 @@ impl LogHead {
     }
 
     /// This version's parts, as [`Snapshot::replay_parts`].
-    pub fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
-        self.0.replay_parts(target_bytes)
+    pub async fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
+        self.0.replay_parts(target_bytes).await
     }
 }
 
 impl Snapshot {
     /// This version's parts, each of about so many bytes, or of one thing that is larger.
-    pub fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
+    pub async fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
+        self.with_open_checkpoint().await?.parts_of_open(target_bytes)
+    }
+
+    fn parts_of_open(&self, target_bytes: u64) -> Result<ReplayParts> {
         let commits: Vec<(String, u64)> = self
             .commit_files()
             .map(|n| (n.name.to_string(), n.size_bytes))

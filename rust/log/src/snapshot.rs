@@ -8,8 +8,9 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::{Action, DomainMetadata, SetTransaction};
+use deltaplane_protocol::actions::{Action, DomainMetadata, Metadata, Protocol, SetTransaction};
 use deltaplane_protocol::checksum::VersionChecksum;
+use deltaplane_protocol::features;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::replay::{Replay, Tombstones};
 use deltaplane_protocol::schema::StructType;
@@ -105,8 +106,8 @@ pub struct LogSize {
 impl Snapshot {
     /// Opens a version, or the newest one.
     ///
-    /// Costs one listing, one read for each commit after the checkpoint, and the checkpoint's
-    /// footer with its few state rows.
+    /// Costs one listing, one read for each commit after the checkpoint, and one of the version's checksum; where there is
+    /// none, or none that agrees, the checkpoint's footer with its few state rows.
     pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
         let opened = Self::load(store, version, FileLines::Kept).await;
         opened.map_err(|e| e.with_table(store.location().as_str()))
@@ -145,11 +146,11 @@ impl Snapshot {
         let candidates = complete_checkpoints(&names, version);
         match Self::from_best(store, &names, candidates, version, lines).await? {
             Some(best) => Ok(best),
-            None => Self::from_parts(store, &names, None, version, lines).await,
+            None => Self::from_commits(store, &names, version, lines).await,
         }
     }
 
-    /// From the first of these checkpoints that can be opened and gives the state.
+    /// From the first of these checkpoints that can be used.
     async fn from_best(
         store: &Store,
         names: &[LogName],
@@ -157,33 +158,58 @@ impl Snapshot {
         version: Option<u64>,
         lines: FileLines,
     ) -> Result<Option<Self>> {
-        let mut candidates = candidates.into_iter();
-        while let Some(usable) = first_usable(store, &mut candidates).await? {
-            let found = usable.0.version;
-            match Self::from_parts(store, names, Some(usable), version, lines).await {
-                Err(e) if e.kind() == Kind::CorruptFile => {
-                    warn!(version = found, error = %e, "a checkpoint can't be used, trying an older one");
-                }
-                done => return done.map(Some),
+        for files in candidates {
+            let found = files.version;
+            match Self::from_checkpoint(store, names, files, version, lines).await? {
+                Ok(from) => return Ok(Some(from)),
+                Err(e) => warn!(version = found, error = %e, "a checkpoint can't be used, trying an older one"),
             }
         }
         Ok(None)
     }
 
-    async fn from_parts(
+    /// From this checkpoint; what keeps it from being used.
+    async fn from_checkpoint(
         store: &Store,
         names: &[LogName],
-        checkpoint: Option<(CheckpointFiles, Arc<CheckpointReader>)>,
+        files: CheckpointFiles,
         version: Option<u64>,
         lines: FileLines,
-    ) -> Result<Self> {
-        let (files, reader) = checkpoint.unzip();
-        let segment = LogSegment::build(names, files, version)?;
+    ) -> Result<Result<Self, Error>> {
+        let segment = LogSegment::build(names, Some(files.clone()), version)?;
         let commits = commit_reader::read_segment(store, &segment, lines).await?;
-        let state = state_of(store, &segment, reader.as_deref(), &commits)
-            .await
-            .map_err(|e| e.with_version(segment.version))?;
-        Ok(Self::assemble(store, segment, reader, commits, state))
+        let told = told_state(store, &segment, &commits).await;
+        let told = told.map_err(|e| e.with_version(segment.version))?;
+        let is_told = told.as_ref().filter(|s| !may_have_sidecars(s, &commits)).is_some();
+        let reader = match CheckpointReader::of_one_file(store, &files).filter(|_| is_told) {
+            Some(reader) => reader,
+            None => match CheckpointReader::open(store, &files).await {
+                Err(e) if is_damage(&e) => return Ok(Err(e)),
+                reader => reader?,
+            },
+        };
+        let state = match told {
+            Some(state) => Ok(state),
+            None => read_state(&reader, &commits).await,
+        };
+        match state.map_err(|e| e.with_version(segment.version)) {
+            Err(e) if e.kind() == Kind::CorruptFile => Ok(Err(e)),
+            state => Ok(Ok(Self::assemble(
+                store,
+                segment,
+                Some(Arc::new(reader)),
+                commits,
+                Arc::new(state?),
+            ))),
+        }
+    }
+
+    /// From its commits alone.
+    async fn from_commits(store: &Store, names: &[LogName], version: Option<u64>, lines: FileLines) -> Result<Self> {
+        let segment = LogSegment::build(names, None, version)?;
+        let commits = commit_reader::read_segment(store, &segment, lines).await?;
+        let state = state_of(newest_state(&commits), Vec::new()).map_err(|e| e.with_version(segment.version))?;
+        Ok(Self::assemble(store, segment, None, commits, Arc::new(state)))
     }
 
     fn assemble(
@@ -501,7 +527,7 @@ impl Snapshot {
         let (store, version, lines) = (&self.inner.store, Some(self.version()), FileLines::Kept);
         match Self::from_best(store, &names, candidates, version, lines).await? {
             Some(best) => Ok(best),
-            None => Self::from_parts(store, &names, None, version, lines).await,
+            None => Self::from_commits(store, &names, version, lines).await,
         }
     }
 
@@ -631,6 +657,18 @@ impl Snapshot {
         self.inner.commits.iter().map(|c| &c.name)
     }
 
+    /// The same version with its checkpoint opened, or from another one where it turns out damaged: for who asks what its
+    /// files say of themselves.
+    pub(crate) async fn with_open_checkpoint(&self) -> Result<Self> {
+        match self.checkpoint_reader() {
+            Some(checkpoint) => match checkpoint.open_all().await {
+                Err(e) if is_damage(&e) => self.beside_checkpoint(e).await,
+                opened => opened.map(|()| self.clone()),
+            },
+            None => Ok(self.clone()),
+        }
+    }
+
     /// The checkpoint that this version starts from.
     pub(crate) fn checkpoint_reader(&self) -> Option<&CheckpointReader> {
         self.inner.checkpoint.as_deref()
@@ -646,10 +684,15 @@ impl Snapshot {
         let _ = self.inner.checksum.set(Arc::new(sum));
     }
 
+    /// What was kept of it.
+    pub(crate) fn known_checksum(&self) -> Option<&Arc<VersionChecksum>> {
+        self.inner.checksum.get()
+    }
+
     /// The checksum of this very version, if there is a sound one.
     pub(crate) async fn version_checksum(&self) -> Result<Option<VersionChecksum>> {
         let inner = &self.inner;
-        if let Some(sum) = inner.checksum.get() {
+        if let Some(sum) = self.known_checksum() {
             return Ok(Some(sum.as_ref().clone()));
         }
         match &inner.segment.checksum {
@@ -664,48 +707,47 @@ impl Snapshot {
     }
 }
 
-async fn first_usable(
-    store: &Store,
-    candidates: &mut impl Iterator<Item = CheckpointFiles>,
-) -> Result<Option<(CheckpointFiles, Arc<CheckpointReader>)>> {
-    for files in candidates {
-        match CheckpointReader::open(store, &files).await {
-            Ok(reader) => return Ok(Some((files, Arc::new(reader)))),
-            Err(e) if is_damage(&e) => {
-                warn!(version = files.version, error = %e, "a checkpoint can't be used, trying an older one");
-            }
-            Err(e) => return Err(e),
+/// Protocol and metadata of a version, where its checkpoint needn't be asked: the newest in the commits, else the checksum's.
+async fn told_state(store: &Store, segment: &LogSegment, commits: &[Arc<Commit>]) -> Result<Option<TableState>> {
+    let (protocol, metadata) = newest_state(commits);
+    if protocol.is_some() && metadata.is_some() {
+        return state_of((protocol, metadata), Vec::new()).map(Some);
+    }
+    let Some(sum) = checksum::read_sound(store, segment, commits).await? else {
+        return Ok(None);
+    };
+    let (p, m) = (
+        protocol.cloned().unwrap_or(sum.protocol),
+        metadata.cloned().unwrap_or(sum.metadata),
+    );
+    match TableState::new(p, m) {
+        Ok(state) => Ok(Some(state)),
+        Err(e) => {
+            warn!(error = %e, "a version checksum gives no state, asking the checkpoint");
+            Ok(None)
         }
     }
-    Ok(None)
 }
 
-/// Protocol and metadata of the version: the newest in the commits, else the checksum's, else the checkpoint's.
-async fn state_of(
-    store: &Store,
-    segment: &LogSegment,
-    checkpoint: Option<&CheckpointReader>,
-    commits: &[Arc<Commit>],
-) -> Result<Arc<TableState>> {
-    let (protocol, metadata) = newest_state(commits);
-    let (mut protocol, mut metadata) = (protocol.cloned(), metadata.cloned());
-    if let (Some(c), true) = (checkpoint, protocol.is_none() || metadata.is_none()) {
-        if let Some(sum) = checksum::read_sound(store, segment, commits).await? {
-            let (p, m) = (
-                protocol.clone().unwrap_or(sum.protocol),
-                metadata.clone().unwrap_or(sum.metadata),
-            );
-            match TableState::new(p, m) {
-                Ok(state) => return Ok(Arc::new(state)),
-                Err(e) => warn!(error = %e, "a version checksum gives no state, asking the checkpoint"),
-            }
-        }
-        for a in c.state_actions().await? {
-            match a {
-                Action::Protocol(p) => protocol = protocol.or(Some(p)),
-                Action::Metadata(m) => metadata = metadata.or(Some(m)),
-                _ => {}
-            }
+/// The same with the checkpoint's.
+async fn read_state(checkpoint: &CheckpointReader, commits: &[Arc<Commit>]) -> Result<TableState> {
+    state_of(newest_state(commits), checkpoint.state_actions().await?)
+}
+
+/// Whether the checkpoint before these commits may have sidecars, by the protocol that it was written under (P056).
+fn may_have_sidecars(state: &TableState, commits: &[Arc<Commit>]) -> bool {
+    let (since, _) = newest_state(commits);
+    since.is_some() || features::allows_v2_checkpoints(state.protocol())
+}
+
+/// Protocol and metadata: the newest in the commits, else those of the checkpoint.
+fn state_of(newest: (Option<&Protocol>, Option<&Metadata>), checkpoint: Vec<Action>) -> Result<TableState> {
+    let (mut protocol, mut metadata) = (newest.0.cloned(), newest.1.cloned());
+    for a in checkpoint {
+        match a {
+            Action::Protocol(p) => protocol = protocol.or(Some(p)),
+            Action::Metadata(m) => metadata = metadata.or(Some(m)),
+            _ => {}
         }
     }
     let missing = |what: &str| {
@@ -715,10 +757,7 @@ async fn state_of(
     };
     // The protocol comes first: it says whether the rest can be understood (P047, P048).
     let protocol = protocol.ok_or_else(|| missing("protocol"))?;
-    Ok(Arc::new(TableState::new(
-        protocol,
-        metadata.ok_or_else(|| missing("metaData"))?,
-    )?))
+    TableState::new(protocol, metadata.ok_or_else(|| missing("metaData"))?)
 }
 
 pub(crate) fn filter(batch: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch> {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::listing::is_table;
-use crate::post_commit::{self, Hooks};
+use crate::post_commit::{self, Ahead, Hooks};
 use crate::surroundings::{new_id, sleep_up_to};
 use crate::winners::{Followed, follow};
 use crate::{Snapshot, now_ms};
@@ -410,10 +410,11 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
         };
         if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
             let (put_ms, text) = (now_ms(), made.text.clone());
+            let ahead = Ahead::begin(base.as_ref(), &made.actions);
             if put(store, version, text.clone(), &txn_id, &mut kept).await? == Put::Won {
                 let snapshot = reload(store, base.as_ref(), version, text).await;
                 let snapshot = snapshot.map_err(|e| unread(version, e))?.own(base.as_ref(), put_ms);
-                return Ok(won(base.as_ref(), &staged, &made.actions, snapshot, attempt).await);
+                return Ok(won(base.as_ref(), &staged, &made.actions, ahead, snapshot, attempt).await);
             }
             wait(attempt).await;
             attempt += 1;
@@ -439,6 +440,7 @@ async fn won(
     base: Option<&Snapshot>,
     staged: &Staged,
     actions: &[Action],
+    ahead: Option<Ahead>,
     snapshot: Snapshot,
     attempts: usize,
 ) -> Committed {
@@ -449,7 +451,7 @@ async fn won(
         cleanup: staged.cleanup,
         among_many: snapshot.is_among_many(),
     };
-    let checkpointed = post_commit::run(base, &snapshot, actions, hooks).await;
+    let checkpointed = post_commit::run(base, &snapshot, actions, ahead, hooks).await;
     Committed {
         // The next checkpoint of this kind writes what changed since the one before.
         begins_anew: checkpointed && snapshot.writes_v2(),

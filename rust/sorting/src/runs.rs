@@ -22,7 +22,7 @@ const SPILLED_ROWS: usize = 1_024;
 const FEWEST_ROWS: usize = 64;
 /// Runs with batches of so many rows. Those after them have smaller ones, so that a batch of each takes memory by the logarithm
 /// of their number.
-const FULL_RUNS: usize = 16;
+const FULL_RUNS: usize = 8;
 
 /// Rows of a batch of a run that stands beside so many others.
 fn spilled_rows(others: usize) -> usize {
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn a_run_comes_back_from_its_file() {
         let all: Vec<i64> = (0..3_000).collect();
-        for (others, most) in [(0, SPILLED_ROWS), (31, SPILLED_ROWS / 2), (100_000, FEWEST_ROWS)] {
+        for (others, most) in [(0, SPILLED_ROWS), (31, SPILLED_ROWS / 4), (100_000, FEWEST_ROWS)] {
             let slices = [keyed(&all[..10]), keyed(&all[10..])];
             let run = SpilledRun::write(slices.into_iter().map(Ok), others).unwrap().unwrap();
             assert!(run.size_bytes() > 24_000);

@@ -84,7 +84,7 @@ pub enum Near {
     Absent,
 }
 
-/// What a store keeps of bytes that it was given to put, from one name to the next. Dropping it gives it up.
+/// What a store keeps of bytes that it was given to put, from one call to the next. Dropping it gives it up.
 #[derive(Default)]
 pub struct PutKept(pub(crate) Option<Box<dyn Any + Send + Sync>>);
 
@@ -165,9 +165,14 @@ pub trait Backend: Send + Sync {
     async fn put_if_absent_again(&self, key: &str, bytes: Bytes, _kept: &mut PutKept) -> Result<PutOutcome> {
         self.put_if_absent(key, bytes).await
     }
-    /// The same as `put_if_absent` of an object that others can do without: a failure of the power may leave it cut off, or without bytes.
-    async fn put_expendable(&self, key: &str, bytes: Bytes) -> Result<()> {
+    /// The same as `put_if_absent` of an object that others can do without: a failure of the power may leave it cut off, or
+    /// without bytes. `begun` is what `begin_expendable` made of it, or nothing.
+    async fn put_expendable(&self, key: &str, bytes: Bytes, _begun: PutKept) -> Result<()> {
         self.put_if_absent(key, bytes).await.map(drop)
+    }
+    /// Begins such an object beside what its caller does next, where a store can without anybody's seeing it.
+    fn begin_expendable(&self, _key: &str, _bytes: &Bytes) -> PutKept {
+        PutKept::default()
     }
     /// Deletes an object; it may be absent.
     async fn delete(&self, key: &str) -> Result<()>;

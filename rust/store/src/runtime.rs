@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use deltaplane_error::{Error, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::{JoinError, JoinHandle};
 
 /// A runtime with the process it belongs to: threads don't survive a fork.
 struct Owned {
@@ -100,13 +101,17 @@ pub fn handle() -> Handle {
 
 /// Runs file-system work off the async workers: on the caller's runtime, or on ours.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let handle = Handle::try_current().unwrap_or_else(|_| handle());
-    match handle.spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(e) => Err(Error::internal(format!(
-            "a file operation was cut short ({e}); please report this"
-        ))),
-    }
+    spawn(work).await.map_err(cut_short)?
+}
+
+/// Begins it, beside what the caller does next.
+pub(crate) fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Handle::try_current().unwrap_or_else(|_| handle()).spawn_blocking(work)
+}
+
+/// Work whose thread didn't get to its end.
+pub(crate) fn cut_short(e: JoinError) -> Error {
+    Error::internal(format!("a file operation was cut short ({e}); please report this"))
 }
 
 /// The same of a few calls that are over before another thread would have begun with them: done by the thread that waits

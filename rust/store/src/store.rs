@@ -269,10 +269,17 @@ impl Store {
     }
 
     /// Writes an object that nobody misses, if its name is free. Whoever sees it sees it whole, but it isn't waited for:
-    /// after a failure of the power it may be cut off, or without bytes, so that its readers have to tell.
-    pub async fn put_expendable(&self, key: &str, bytes: Bytes) -> Result<()> {
-        let put = self.backend()?.put_expendable(key, bytes).await;
+    /// after a failure of the power it may be cut off, or without bytes, so that its readers have to tell. `begun` is what
+    /// [`begin_expendable`](Self::begin_expendable) made of the same bytes for this name, or nothing.
+    pub async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutKept) -> Result<()> {
+        let put = self.backend()?.put_expendable(key, bytes, begun).await;
         put.map_err(|e| self.at(key, e))
+    }
+
+    /// Begins such an object beside what its caller does next, where the store can: nobody sees it before it is put.
+    pub fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutKept {
+        let backend = self.backend();
+        backend.map_or_else(|_| PutKept::default(), |backend| backend.begin_expendable(key, bytes))
     }
 
     /// Deletes an object; it may be absent.

@@ -14,7 +14,7 @@ async fn paths(batches: Vec<RecordBatch>) -> Vec<String> {
 }
 
 async fn reconciled(s: &Snapshot, target_bytes: u64) -> Vec<String> {
-    let parts = s.replay_parts(target_bytes).unwrap();
+    let parts = s.replay_parts(target_bytes).await.unwrap();
     let mut commits: Vec<CommitActions> = Vec::new();
     for part in parts.commits {
         commits.extend(commit_actions(s.store(), part).try_collect::<Vec<_>>().await.unwrap());
@@ -49,7 +49,7 @@ fn parts_hold_what_a_plan_holds() {
                 append(&store, path).await;
             }
             let before = Snapshot::open(&store, None).await.unwrap();
-            assert_eq!(before.replay_parts(1).unwrap().commits.len(), 4);
+            assert_eq!(before.replay_parts(1).await.unwrap().commits.len(), 4);
             assert_eq!(reconciled(&before, 1).await, ["a", "b", "c"]);
             before.checkpoint().await.unwrap();
             append(&store, "d").await;
@@ -61,15 +61,18 @@ fn parts_hold_what_a_plan_holds() {
                 for bytes in [1, u64::MAX] {
                     assert_eq!(reconciled(&s, bytes).await, left, "{policy} {mode} {bytes}");
                 }
-                let parts = s.replay_parts(1).unwrap();
+                let parts = s.replay_parts(1).await.unwrap();
                 assert_eq!(
-                    (parts.checkpoint.len(), s.replay_parts(u64::MAX).unwrap().commits.len()),
+                    (
+                        parts.checkpoint.len(),
+                        s.replay_parts(u64::MAX).await.unwrap().commits.len()
+                    ),
                     (1, 1)
                 );
                 assert!(parts.commit_bytes > 0 && s.replay_bytes() > parts.commit_bytes);
                 let head = LogHead::open(&store, None).await.unwrap();
                 assert_eq!(
-                    (head.version(), head.replay_parts(1).unwrap()),
+                    (head.version(), head.replay_parts(1).await.unwrap()),
                     (s.version(), parts.clone())
                 );
                 assert_eq!(head.state().metadata(), s.state().metadata());
@@ -86,7 +89,7 @@ fn a_checkpoint_that_was_replaced_is_not_read_for_the_one_that_was_opened() {
         append(&store, "a").await;
         Snapshot::open(&store, None).await.unwrap().checkpoint().await.unwrap();
         let s = Snapshot::open(&store, None).await.unwrap();
-        let part = s.replay_parts(1).unwrap().checkpoint.remove(0);
+        let part = s.replay_parts(1).await.unwrap().checkpoint.remove(0);
         let text = serde_json::to_string(&part).unwrap();
         let read = async || {
             let part: ReplayPart = serde_json::from_str(&text).unwrap();

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use deltaplane_data::ReadSpec;
-use deltaplane_error::Result;
+use deltaplane_error::{Error, Result};
 use deltaplane_log::LogHead;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::mapping::Mapping;
@@ -238,7 +238,7 @@ fn replay_json(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResu
         Ok(replay::described(
             of.version(),
             of.state(),
-            &of.replay_parts(target_bytes)?,
+            &block_on(of.replay_parts(target_bytes))?,
         ))
     })
 }
@@ -257,17 +257,15 @@ fn replay_json_of(
         let store = store(location, options)?;
         // Refuses what other processes can't see.
         plan::spark_uri(store.location())?;
-        let head = block_on(async {
-            match timestamp_ms {
-                Some(at) => LogHead::open_at(&store, at).await,
-                None => LogHead::open(&store, version).await,
-            }
+        let (head, parts) = block_on(async {
+            let head = match timestamp_ms {
+                Some(at) => LogHead::open_at(&store, at).await?,
+                None => LogHead::open(&store, version).await?,
+            };
+            let parts = head.replay_parts(target_bytes).await?;
+            Ok::<_, Error>((head, parts))
         })?;
-        Ok(replay::described(
-            head.version(),
-            head.state(),
-            &head.replay_parts(target_bytes)?,
-        ))
+        Ok(replay::described(head.version(), head.state(), &parts))
     })
 }
 

@@ -70,6 +70,7 @@ pub fn run(open: &dyn Fn(&str) -> Store, traits: &Traits) -> Figures {
     block(read_after_write(open("basics")));
     block(overwrite(open("overwrite")));
     block(puts_again(open("again")));
+    block(expendable(open("expendable")));
     block(ranges(open("ranges"), traits.keeps));
     block(errors(open("errors")));
     block(listing(open("listing")));
@@ -209,6 +210,20 @@ async fn puts_again(store: Store) {
         assert_eq!(found, Near::Found(store.head("log/3").await.unwrap(), text("mine")));
         assert_eq!(store.read_near_text("none/1").await.unwrap(), Some(Near::Absent));
     }
+}
+
+/// Objects that others can do without, begun beside other work.
+async fn expendable(store: Store) {
+    store.put("log/0", text("there")).await.unwrap();
+    let begun = store.begin_expendable("log/1", &text("sum"));
+    store.put_expendable("log/1", text("sum"), begun).await.unwrap();
+    assert_eq!(store.read("log/1").await.unwrap(), "sum");
+    // A name that is taken keeps what it has, and nothing is left of what was begun in vain.
+    let begun = store.begin_expendable("log/1", &text("late"));
+    store.put_expendable("log/1", text("late"), begun).await.unwrap();
+    assert_eq!(store.read("log/1").await.unwrap(), "sum");
+    drop(store.begin_expendable("log/2", &text("given up")));
+    assert_eq!(all_keys(&store, "").await, ["log/0", "log/1"]);
 }
 
 async fn ranges(store: Store, keeps: bool) {
