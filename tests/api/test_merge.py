@@ -286,9 +286,9 @@ def test_the_history_says_what_was_merged(tmp_path: Path) -> None:
     said = table.history(1)[0]
     assert said["operation"] == "MERGE"
     assert said["operationParameters"] == {
-        "predicate": "t.id = s.id",
-        "matchedPredicates": '[{"predicate": "s.n > 1", "actionType": "update"}, {"actionType": "delete"}]',
-        "notMatchedPredicates": '[{"actionType": "insert"}]',
+        "predicate": '["t.id = s.id"]',
+        "matchedPredicates": '[{"predicate":"s.n > 1","actionType":"update"},{"actionType":"delete"}]',
+        "notMatchedPredicates": '[{"actionType":"insert"}]',
         "notMatchedBySourcePredicates": "[]",
     }
     counted = {

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from deltaplane import DeltaTable, WriterProperties
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.properties import ToldAs
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import (
     Options,
@@ -94,7 +95,12 @@ class Writer(Options, DataFrameWriter):
             return
         own, _, store = self._taken(_WRITE_OPTIONS)
         location = known or own.get("path") or default_location(spark, name)
-        self._write(location, self._how or "error")
+        mode = (self._how or "error").lower()
+        there = DeltaTable.is_deltatable(location, store)
+        told_as = None
+        if not there or mode == "overwrite":
+            told_as = ToldAs.definition("CREATE OR REPLACE TABLE" if there else "CREATE TABLE", fills=True)
+        self._write(location, mode, told_as)
         if known is None:
             register_name(spark, name, location, store)
 
@@ -114,7 +120,7 @@ class Writer(Options, DataFrameWriter):
         self._frame = self._frame.toDF(*table.columns)
         self._write(location, "overwrite" if replaces else "append")
 
-    def _write(self, location: str, mode: str) -> None:
+    def _write(self, location: str, mode: str, told_as: ToldAs | None = None) -> None:
         own, configuration, store = self._taken(_WRITE_OPTIONS)
         if not flag(own, "datachange", "true"):
             raise UnsupportedFeatureError(
@@ -145,6 +151,7 @@ class Writer(Options, DataFrameWriter):
             # An application's version counts without rows too.
             empty_commit="txnappid" in own,
             user_metadata=user_metadata(spark, own),
+            told_as=told_as,
             **_of_files(own),
         )
 
