@@ -106,6 +106,9 @@ def test_settings_of_the_session(enabled: SparkSession, path: str, conf: dict[st
     assert newest(path)["userMetadata"] == newest(f"{path} v2")["userMetadata"] == "the session's"
     written(enabled.range(1), path, userMetadata="the write's")
     assert newest(path)["userMetadata"] == "the write's"
+    for statement in (f"UPDATE delta.`{path}` SET id = 2", f"DELETE FROM delta.`{path}`"):
+        enabled.sql(statement)
+        assert newest(path)["userMetadata"] == "the session's"
     with pytest.raises(exceptions.SchemaMismatchError):
         written(enabled.range(1).selectExpr("id", "1 AS x"), path)
     conf["spark.databricks.delta.schema.autoMerge.enabled"] = "true"
@@ -211,3 +214,18 @@ def test_what_makes_a_table_is_told_as_such(enabled: SparkSession, path: str, na
     assert newest(path)["operation"] == "CREATE OR REPLACE TABLE AS SELECT"
     rows.select("id").write.insertInto(name)
     assert newest(path)["operationParameters"] == {"mode": "Append", "partitionBy": "[]"}
+
+
+def test_values_are_cast_where_columns_are_a_tables(enabled: SparkSession, path: str, name: str) -> None:
+    """As in delta-spark: by all writers but `save`, structs by the names of their fields or, where columns are, by places."""
+    enabled.sql(f"CREATE TABLE {name} (id BIGINT, s STRUCT<a: INT, b: INT>) USING delta LOCATION '{path}'")
+    swapped = enabled.sql("SELECT '7' AS id, named_struct('b', '1', 'a', 2L) AS s")
+    swapped.writeTo(name).append()
+    swapped.write.format("delta").mode("append").saveAsTable(name)
+    swapped.write.insertInto(name)
+    found = enabled.table(name).selectExpr("id", "s.a", "s.b").collect()
+    assert sorted(map(tuple, found)) == [(7, 1, 2), (7, 2, 1), (7, 2, 1)]
+    with pytest.raises(AnalysisException):
+        swapped.write.format("delta").mode("append").save(path)
+    with pytest.raises(AnalysisException, match="field `x`"):
+        enabled.sql("SELECT 7 AS id, named_struct('x', 1, 'a', 2) AS s").writeTo(name).append()

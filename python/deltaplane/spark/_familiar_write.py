@@ -26,6 +26,8 @@ from deltaplane.spark._familiar import (
 )
 from deltaplane.spark._names import default_location, located, register_name
 from deltaplane.spark._read import read
+from deltaplane.spark._row_rules import relaxed
+from deltaplane.spark._stored import as_table_takes, stored_by_position
 from deltaplane.spark._stream_options import flag
 from deltaplane.spark._stream_write import write_stream
 from deltaplane.spark._write import write
@@ -100,6 +102,8 @@ class Writer(Options, DataFrameWriter):
         told_as = None
         if not there or mode == "overwrite":
             told_as = ToldAs.definition("CREATE OR REPLACE TABLE" if there else "CREATE TABLE", fills=True)
+        if there and mode == "append" and schema_mode(spark, own, mode) is None:
+            self._frame = as_table_takes(self._frame, location, store)
         self._write(location, mode, told_as)
         if known is None:
             register_name(spark, name, location, store)
@@ -117,7 +121,7 @@ class Writer(Options, DataFrameWriter):
                 table=location,
             )
         replaces = self._how == "overwrite" if overwrite is None else overwrite
-        self._frame = self._frame.toDF(*table.columns)
+        self._frame = stored_by_position(self._frame, relaxed(table.schema.json()))
         self._write(location, "overwrite" if replaces else "append")
 
     def _write(self, location: str, mode: str, told_as: ToldAs | None = None) -> None:

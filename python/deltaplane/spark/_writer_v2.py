@@ -21,6 +21,7 @@ from deltaplane.spark._familiar import default_properties, merges_schema, number
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
+from deltaplane.spark._stored import as_table_takes
 from deltaplane.spark._stream_options import flag
 from deltaplane.spark._write import write
 
@@ -163,7 +164,8 @@ class WriterV2(DataFrameWriterV2):
         spark = self._frame.sparkSession
         merges = merges_schema(spark, own)
         write(
-            self._frame,
+            # As in delta-spark, a table takes what a cast makes of values of other types, where it doesn't grow by them.
+            self._frame if makes or merges else as_table_takes(self._frame, location, self._store()),
             location,
             mode,
             self._by if makes else None,
