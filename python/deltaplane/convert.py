@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError
 from deltaplane.options import StorageOptions, location_text, storage_options_text
-from deltaplane.properties import CommitProperties, PostCommitHookProperties
+from deltaplane.properties import CommitProperties, PostCommitHookProperties, ToldAs
 from deltaplane.schema import Schema
 from deltaplane.write import write_request
 
@@ -165,22 +165,20 @@ class Conversion:
         found = json.loads(reader.schema(files))["fields"]
         fields = [field for field in found if field["name"].lower() not in names]
         schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields + partitions}))
-        request = json.loads(
-            write_request(
-                mode="error",
-                partition_by=[field["name"] for field in partitions],
-                schema_json=schema.to_json(),
-                **said,
-            )
-        )
-        request["operation"] = "CONVERT"
-        request["operation_parameters"] = {
-            "numFiles": str(len(files)),
+        parameters = {
+            "numFiles": len(files),
             "partitionedBy": json.dumps([field["name"] for field in partitions]),
-            "collectStats": json.dumps(self.collect_stats),
+            "collectStats": self.collect_stats,
             "sourceFormat": "parquet",
         }
-        job = _native.WriteJob.begin(self.location, self.options, schema, json.dumps(request))
+        request = write_request(
+            mode="error",
+            partition_by=[field["name"] for field in partitions],
+            schema_json=schema.to_json(),
+            told_as=ToldAs.conversion(parameters),
+            **said,
+        )
+        job = _native.WriteJob.begin(self.location, self.options, schema, request)
         if dry_run:
             return WouldConvert(len(files), schema, tuple(field["name"] for field in partitions))
         adds = reader.adopt(job.spec, described(files, directories), len(files))

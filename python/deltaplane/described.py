@@ -100,9 +100,9 @@ def clustering_columns_of(snapshot: _native.Snapshot) -> list[str]:
     return clustering_of(domains, snapshot.schema_json())
 
 
-def _texts(given: Any) -> dict[str, str]:
+def _texts(given: Any) -> dict[str, str | None]:
     """Values as text; what isn't is shown as JSON."""
-    return {str(k): v if isinstance(v, str) else json.dumps(v) for k, v in (given or {}).items()}
+    return {str(k): v if v is None or isinstance(v, str) else json.dumps(v) for k, v in (given or {}).items()}
 
 
 def _told(entry: dict[str, Any], name: str, types: dict[str, Any]) -> Any:

@@ -15,6 +15,7 @@ from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 __all__ = [
     "CommitProperties",
     "PostCommitHookProperties",
+    "ToldAs",
     "Transaction",
     "WriterProperties",
     "commit_request",
@@ -104,6 +105,33 @@ class PostCommitHookProperties:
     def to_request(self) -> dict[str, Any]:
         """These settings as a part of a write request."""
         return {"checkpoint": self.create_checkpoint, "cleanup": self.cleanup_expired_logs}
+
+
+@dataclass(frozen=True)
+class ToldAs:
+    """What the history says that a write was, where it isn't a WRITE by itself but a part of something larger.
+
+    >>> ToldAs.definition("CREATE TABLE", fills=True).request
+    {'definition': {'statement': 'CREATE TABLE', 'fills': True}}
+    """
+
+    request: Mapping[str, Any]
+
+    @classmethod
+    def definition(cls, statement: str, *, fills: bool) -> ToldAs:
+        """`CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`; with `fills` it is one `AS SELECT`."""
+        return cls({"definition": {"statement": statement, "fills": fills}})
+
+    @classmethod
+    def streaming_update(cls, query_id: str, epoch_id: int, output_mode: str) -> ToldAs:
+        """A batch of a stream: the query's id, the batch's number, and what a batch of the query holds."""
+        says = {"query_id": query_id, "epoch_id": epoch_id, "output_mode": output_mode.capitalize()}
+        return cls({"streaming_update": says})
+
+    @classmethod
+    def conversion(cls, parameters: Mapping[str, Any]) -> ToldAs:
+        """Files that become a table as they are, and what the command was given."""
+        return cls({"conversion": {"parameters": dict(parameters)}})
 
 
 @dataclass(frozen=True)

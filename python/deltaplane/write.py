@@ -18,6 +18,7 @@ from deltaplane.options import StorageOptions, location_text, storage_options_te
 from deltaplane.properties import (
     CommitProperties,
     PostCommitHookProperties,
+    ToldAs,
     WriterProperties,
     commit_request,
     file_request,
@@ -101,6 +102,7 @@ def write_deltalake(
     source_alias: str | None = None,
     target_alias: str | None = None,
     read_version: int | None = None,
+    told_as: ToldAs | None = None,
     dry_run: Literal[False] = False,
 ) -> WriteResult: ...
 @overload
@@ -127,6 +129,7 @@ def write_deltalake(
     source_alias: str | None = None,
     target_alias: str | None = None,
     read_version: int | None = None,
+    told_as: ToldAs | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
 def write_deltalake(
@@ -152,6 +155,7 @@ def write_deltalake(
     source_alias: str | None = None,
     target_alias: str | None = None,
     read_version: int | None = None,
+    told_as: ToldAs | None = None,
     dry_run: bool = False,
 ) -> WriteResult | DryRun:
     """Writes rows to a table in one commit, creating the table if there is none.
@@ -182,6 +186,7 @@ def write_deltalake(
         read_version: the version that the data was read from, if it was made of this table's rows (with mode append or
             overwrite): the write fails with ConcurrentAppendException or ConcurrentDeleteReadException where other writers
             changed rows since; `delta.isolationLevel` says whether rows count that they added without reading the table.
+        told_as: what the history says that the write was, where it is a part of something larger.
         dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The data is read for it: a stream
             can't be read again afterwards.
 
@@ -244,6 +249,7 @@ def write_deltalake(
         applies_row_rules=True,
         dynamic_partitions=partition_overwrite_mode == "dynamic",
         read_version=read_version,
+        told_as=told_as,
     )
     if dry_run:
         return _rehearsed(location, options or None, data, request)
@@ -462,6 +468,7 @@ def write_request(
     applies_row_rules: bool = False,
     dynamic_partitions: bool = False,
     read_version: int | None = None,
+    told_as: ToldAs | None = None,
 ) -> str:
     """The request text that the Rust core takes, from checked arguments.
 
@@ -500,5 +507,6 @@ def write_request(
             "applies_row_rules": applies_row_rules,
             "files": file_request(writer_properties, target_file_size),
             "commit": commit_request(commit_properties, post_commithook_properties),
+            **({} if told_as is None else {"told_as": told_as.request}),
         }
     )

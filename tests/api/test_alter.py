@@ -93,7 +93,7 @@ def test_history_says_it_as_delta_spark_does(table: DeltaTable) -> None:
     table.alter.set_comment("id", "key")
     assert last(table)["operation"] == "CHANGE COLUMN"
     assert json.loads(last(table)["operationParameters"]["column"])["metadata"] == {"comment": "key"}
-    assert last(table)["isBlindAppend"] is False
+    assert last(table)["isBlindAppend"] is True
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_plain_files(tmp_path: Path) -> None:
         {"path": "two.parquet", "num_records": 1, "min.x": 3, "max.x": 3},
     ]
     (entry,) = table.history()
-    assert (entry["operation"], entry["operationParameters"]["numFiles"]) == ("CONVERT", "2")
+    assert (entry["operation"], entry["operationParameters"]["numFiles"]) == ("CONVERT", 2)
     assert (table.check(deep=True), contents(tmp_path)) == ([], before)
 
 

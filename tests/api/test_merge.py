@@ -286,9 +286,9 @@ def test_the_history_says_what_was_merged(tmp_path: Path) -> None:
     said = table.history(1)[0]
     assert said["operation"] == "MERGE"
     assert said["operationParameters"] == {
-        "predicate": "t.id = s.id",
-        "matchedPredicates": '[{"predicate": "s.n > 1", "actionType": "update"}, {"actionType": "delete"}]',
-        "notMatchedPredicates": '[{"actionType": "insert"}]',
+        "predicate": '["t.id = s.id"]',
+        "matchedPredicates": '[{"predicate":"s.n > 1","actionType":"update"},{"actionType":"delete"}]',
+        "notMatchedPredicates": '[{"actionType":"insert"}]',
         "notMatchedBySourcePredicates": "[]",
     }
     counted = {
@@ -571,7 +571,8 @@ def test_a_small_memory_limit_goes_to_disk(tmp_path: Path) -> None:
         (lambda m: m.when_matched_update({"zz": "1"}), InvalidArgumentError, "`zz`"),
         (lambda m: m.when_matched_update({"n": "1", "t.N": "2"}), InvalidArgumentError, "assigned twice"),
         (lambda m: m.when_matched_update({}), InvalidArgumentError, "no column a value"),
-        (lambda m: m.when_matched_update({"n": "'x'"}), SchemaMismatchError, "cast it"),
+        (lambda m: m.when_matched_update({"n": "'x'"}), InvalidArgumentError, "CAST_INVALID_INPUT"),
+        (lambda m: m.when_matched_update({"n": "date'2024-01-01'"}), SchemaMismatchError, "cast it"),
         (lambda m: m.when_matched_delete("t.n"), InvalidArgumentError, "no condition"),
         (lambda m: m.when_matched_delete("rand() > 0"), UnsupportedExpressionError, "rand"),
         (lambda m: m.when_matched_delete("t.n >"), InvalidArgumentError, "t.n >"),

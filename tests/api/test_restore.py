@@ -48,7 +48,7 @@ def test_files_and_metrics(tmp_path: Path) -> None:
     assert (rows(table), table.version(), kept in table.files()) == ([{"x": 0}, {"x": 1}], 4, True)
     (entry,) = table.history(1)
     assert (entry["operation"], entry["who"]) == ("RESTORE", "me")
-    assert entry["operationParameters"] == {"version": "1", "timestamp": None}
+    assert entry["operationParameters"] == {"version": 1, "timestamp": None}
     assert entry["operationMetrics"] == {name: str(value) for name, value in metrics.items()}
     # Nothing to do is no commit.
     assert (table.restore(4)["numRestoredFiles"], table.restore(1)["numRemovedFiles"], table.version()) == (0, 0, 4)

@@ -58,9 +58,9 @@ def test_it_deletes_what_was_removed_and_tells_of_it(tmp_path: Path, full: bool)
     end, start = table.history(2)
     assert (start["operation"], end["operation"], end["version"]) == ("VACUUM START", "VACUUM END", table.version())
     assert start["operationParameters"] == {
-        "retentionCheckEnabled": "false",
-        "specifiedRetentionMillis": "0",
-        "defaultRetentionMillis": "604800000",
+        "retentionCheckEnabled": False,
+        "specifiedRetentionMillis": 0,
+        "defaultRetentionMillis": 604800000,
     }
     assert start["operationMetrics"] == {"numFilesToDelete": "2", "sizeOfDataToDelete": str(size)}
     assert end["operationParameters"] == {"status": "COMPLETED"}

@@ -95,7 +95,7 @@ def test_a_predicate_replaces_rows(tmp_table: Callable[[], str], properties: dic
     assert sorted(changes) == [(2, "delete"), (3, "delete"), (8, "insert"), (9, "insert")]
     said = table.history(1)[0]
     assert said["operation"] == "WRITE"
-    assert said["operationParameters"] == {"mode": "Overwrite", "predicate": f'["{predicate}"]'}
+    assert said["operationParameters"] == {"mode": "Overwrite", "partitionBy": "[]", "predicate": predicate}
     with pytest.raises(InvalidArgumentError, match="doesn't select"):
         write_deltalake(path, pa.table({"p": ["a"], "x": [0]}), mode="overwrite", predicate=predicate)
     assert pairs(path) == [("a", 1), ("b", 9), ("c", 8)]

@@ -296,6 +296,33 @@ def test_parameters_are_spelled_as_delta_spark_does(delta_spark: DeltaSpark, tmp
         assert ours["isBlindAppend"] == theirs["isBlindAppend"]
 
 
+def test_a_write_tells_what_it_was_asked_for(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
+    """The partition columns, the condition and the leave to change columns are the writer's words, not the table's state."""
+    from deltaplane import write_deltalake
+
+    given: list[tuple[str, list[str], dict[str, str], dict[str, Any]]] = [
+        ("append", ["day"], {}, {}),
+        ("append", [], {}, {}),
+        ("append", [], {"mergeSchema": "true"}, {"schema_mode": "merge"}),
+        ("overwrite", [], {"replaceWhere": "day > '2000-01-01'"}, {"predicate": "day > '2000-01-01'"}),
+        ("overwrite", [], {"partitionOverwriteMode": "dynamic"}, {"partition_overwrite_mode": "dynamic"}),
+        ("overwrite", [], {"replaceWhere": "id >= 0"}, {"predicate": "id >= 0"}),
+        ("overwrite", ["day"], {"overwriteSchema": "true"}, {"schema_mode": "overwrite"}),
+    ]
+    ours, theirs = tmp_table(), tmp_table()
+    for version, (mode, partition_by, options, arguments) in enumerate(given):
+        write_deltalake(ours, numbered(0, 3), mode=mode, partition_by=partition_by or None, **arguments)  # type: ignore[call-overload]
+        delta_spark.write(theirs, numbered(0, 3), mode, partition_by, **options)
+        said, expected = (commit_info(table, version) for table in (ours, theirs))
+        assert said["operationParameters"] == expected["operationParameters"]
+        assert said["operationMetrics"].keys() >= expected["operationMetrics"].keys()
+        assert said["operationMetrics"].get("numDeletedRows") == expected["operationMetrics"].get("numDeletedRows")
+        assert (said["isBlindAppend"], said["isolationLevel"]) == (
+            expected["isBlindAppend"],
+            expected["isolationLevel"],
+        )
+
+
 def test_properties_and_description(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
     from deltaplane import DeltaTable
 

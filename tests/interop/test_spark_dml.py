@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 from deltaplane import DeltaTable, write_deltalake
+from deltaplane import sql as deltaplane_sql
+from deltaplane.exceptions import DeltaError
 from deltaplane.spark import DeltaTable as SparkTable
-from interop.delta_spark import DeltaSpark
+from interop.delta_spark import DeltaSpark, DeltaSparkError
 from interop.same import assert_same
 from interop.test_merge import CASES, TABLES, source, target
 from interop.verifier import verify
@@ -88,6 +91,37 @@ def test_merges_leave_what_delta_sparks_do(
     whens = "\n".join(clause.sql for clause in clauses)
     delta_spark.sql(f"MERGE INTO delta.`{theirs}` t USING delta.`{given}` s ON {on}\n{whens}")
     same(delta_spark, ours, theirs)
+
+
+# What is stored into a column: whether a statement casts it, and fails for a value that can't be, is delta-spark's rule.
+CASTS = [
+    *(("int", "' 12 '"), ("int", "'x'"), ("int", "5000000000L"), ("int", "true"), ("int", "date'2024-01-31'")),
+    *(("string", "array(1)"), ("array<int>", "array('1', '2')"), ("struct<a: int>", "named_struct('a', '5')")),
+]
+
+
+@pytest.mark.parametrize(("of", "value"), CASTS)
+def test_values_are_cast_as_delta_spark_casts_them(
+    spark: SparkSession, delta_spark: DeltaSpark, tmp_table: Callable[[], str], of: str, value: str
+) -> None:
+    statements = (
+        "UPDATE {} SET c = {} WHERE id = 1",
+        "INSERT INTO {} SELECT 2L AS id, {} AS c FROM range(1)",
+        "MERGE INTO {} t USING (SELECT 3L AS id, {} AS c) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+    )
+    ours, theirs = (f"delta.`{tmp_table()}`" for _ in range(2))
+    deltaplane_sql(f"CREATE TABLE {ours} (id BIGINT, c {of}) USING delta")
+    delta_spark.execute(f"CREATE TABLE {theirs} (id BIGINT, c {of}) USING delta")
+    for statement in ("INSERT INTO {} VALUES (1, {})", *statements):
+        done = []
+        for run, table in ((lambda text: deltaplane_sql(text, spark), ours), (delta_spark.execute, theirs)):
+            try:
+                run(statement.format(table, "NULL" if "VALUES" in statement else value))
+                done.append(True)
+            except (DeltaError, PySparkException, DeltaSparkError):
+                done.append(False)
+        assert done[0] == done[1], statement
+    assert_same(delta_spark.sql(f"SELECT * FROM {ours}"), delta_spark.sql(f"SELECT * FROM {theirs}"))
 
 
 def test_history_and_details_have_delta_sparks_columns(

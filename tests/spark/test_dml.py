@@ -273,6 +273,8 @@ def test_rules_of_the_table_apply(spark: SparkSession, path: str, properties: di
     with pytest.raises(InvalidArgumentError, match="identity"):
         table.update(None, {"i": "7"})
     with pytest.raises(SchemaMismatchError, match="doesn't fit"):
+        table.update(None, {"n": "date'2024-01-01'"})
+    with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
         table.update(None, {"n": "'seven'"})
     assert rows(path) == found
 

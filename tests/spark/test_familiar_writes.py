@@ -70,7 +70,7 @@ def test_rows_are_replaced_by_any_condition(enabled: SparkSession, path: str) ->
     assert sorted((row.id, row.v) for row in found.where("id BETWEEN 3 AND 7").collect()) == [
         *((3, "old"), (4, "new"), (5, "new"), (7, "old"))
     ]
-    assert newest(path)["operationParameters"]["predicate"] == '["id > 3 AND id <= 6"]'
+    assert newest(path)["operationParameters"]["predicate"] == "id > 3 AND id <= 6"
     feed = enabled.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path)
     assert sorted((row._change_type, row.id) for row in feed.collect()) == [
         *(("delete", 4), ("delete", 5), ("delete", 6), ("insert", 4), ("insert", 5))
@@ -106,6 +106,9 @@ def test_settings_of_the_session(enabled: SparkSession, path: str, conf: dict[st
     assert newest(path)["userMetadata"] == newest(f"{path} v2")["userMetadata"] == "the session's"
     written(enabled.range(1), path, userMetadata="the write's")
     assert newest(path)["userMetadata"] == "the write's"
+    for statement in (f"UPDATE delta.`{path}` SET id = 2", f"DELETE FROM delta.`{path}`"):
+        enabled.sql(statement)
+        assert newest(path)["userMetadata"] == "the session's"
     with pytest.raises(exceptions.SchemaMismatchError):
         written(enabled.range(1).selectExpr("id", "1 AS x"), path)
     conf["spark.databricks.delta.schema.autoMerge.enabled"] = "true"
@@ -191,3 +194,38 @@ def test_batches_of_a_stream_know_the_names(enabled: SparkSession, path: str) ->
     assert query.awaitTermination(120)
     assert query.exception() is None
     assert ids(enabled, f"{path} copy") == ids(enabled, f"{path} merged") == [0, 1, 2]
+
+
+def test_what_makes_a_table_is_told_as_such(enabled: SparkSession, path: str, name: str) -> None:
+    rows, table = enabled.range(2).selectExpr("id", "id AS p"), f"delta.`{path}`"
+    says = {"partitionBy": "[]", "clusterBy": "[]", "description": None, "isManaged": "false", "properties": "{}"}
+
+    def told(operation: str, **parameters: str) -> None:
+        said = newest(path)
+        assert (said["operation"], said["operationParameters"]) == (operation, {**says, **parameters})
+
+    rows.writeTo(table).using("delta").partitionedBy("p").create()
+    told("CREATE TABLE AS SELECT", partitionBy='["p"]')
+    rows.writeTo(table).using("delta").tableProperty("a", "b").createOrReplace()
+    told("CREATE OR REPLACE TABLE AS SELECT", properties='{"a":"b"}')
+    enabled.sql(f"REPLACE TABLE {table} USING delta TBLPROPERTIES ('a' = 'c') COMMENT 'c' AS SELECT 1L AS id")
+    told("REPLACE TABLE AS SELECT", properties='{"a":"c"}', description="c")
+    rows.select("id").write.format("delta").mode("overwrite").option("path", path).saveAsTable(name)
+    assert newest(path)["operation"] == "CREATE OR REPLACE TABLE AS SELECT"
+    rows.select("id").write.insertInto(name)
+    assert newest(path)["operationParameters"] == {"mode": "Append", "partitionBy": "[]"}
+
+
+def test_values_are_cast_where_columns_are_a_tables(enabled: SparkSession, path: str, name: str) -> None:
+    """As in delta-spark: by all writers but `save`, structs by the names of their fields or, where columns are, by places."""
+    enabled.sql(f"CREATE TABLE {name} (id BIGINT, s STRUCT<a: INT, b: INT>) USING delta LOCATION '{path}'")
+    swapped = enabled.sql("SELECT '7' AS id, named_struct('b', '1', 'a', 2L) AS s")
+    swapped.writeTo(name).append()
+    swapped.write.format("delta").mode("append").saveAsTable(name)
+    swapped.write.insertInto(name)
+    found = enabled.table(name).selectExpr("id", "s.a", "s.b").collect()
+    assert sorted(map(tuple, found)) == [(7, 1, 2), (7, 2, 1), (7, 2, 1)]
+    with pytest.raises(AnalysisException):
+        swapped.write.format("delta").mode("append").save(path)
+    with pytest.raises(AnalysisException, match="field `x`"):
+        enabled.sql("SELECT 7 AS id, named_struct('x', 1, 'a', 2) AS s").writeTo(name).append()

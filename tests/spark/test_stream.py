@@ -244,6 +244,23 @@ def test_a_complete_result_replaces_all_rows(spark: SparkSession, native: Reads,
         assert len(rows) == 3
 
 
+def test_the_history_tells_of_batches(spark: SparkSession, native: Reads, path: str) -> None:
+    """In delta-spark's words: the query and its batch, and not the writer's mode."""
+    appends(spark, path, 1)
+    for sink, to in ((native_sink, f"{path} native"), (portable_sink, f"{path} portable")):
+        for batch in range(2):
+            sink(native(path), to)
+            said = DeltaTable(to).history(1)[0]
+            query = json.loads((Path(f"{to}-query") / "metadata").read_text())["id"]
+            assert said["operation"] == "STREAMING UPDATE"
+            assert said["operationParameters"] == {"outputMode": "Append", "queryId": query, "epochId": str(batch)}
+            assert said["operationMetrics"].keys() >= {"numAddedFiles", "numRemovedFiles", "numOutputRows"}
+            assert (said["isBlindAppend"], said["operationMetrics"]["numOutputRows"]) == (True, "10")
+            appends(spark, path, 1)
+        shutil.rmtree(path)
+        appends(spark, path, 1)
+
+
 def test_an_upsert_of_each_batch_happens_once(spark: SparkSession, native: Reads, path: str) -> None:
     # P076
     from deltaplane import CommitProperties, Transaction

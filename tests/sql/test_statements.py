@@ -170,7 +170,8 @@ def test_insert(path: str, run: Run, text: str, new: list[tuple[Any, ...]]) -> N
     ("text", "error", "said"),
     [
         ("INSERT INTO t VALUES (1)", InvalidArgumentError, "1 values are given for 2 columns"),
-        ("INSERT INTO t VALUES ('a', 'b')", SchemaMismatchError, "of type string, which the column `x`"),
+        ("INSERT INTO t VALUES ('a', 'b')", InvalidArgumentError, "CAST_INVALID_INPUT"),
+        ("INSERT INTO t VALUES ('a', date'2024-01-01')", SchemaMismatchError, "of type date, which the column `x`"),
         ("INSERT INTO t VALUES ('a', 2147483648)", InvalidArgumentError, "out of range"),
         ("INSERT INTO t (k, K) VALUES (1, 2)", InvalidArgumentError, "each column once"),
         ("INSERT INTO t (nope) VALUES (1)", InvalidArgumentError, "no column `nope`"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
+from deltaplane.expr.casts import CASTS
 from deltaplane.expr.program import Program, compile_expressions
 from deltaplane.expr.types import SparkType, of_json
 
@@ -21,24 +22,18 @@ if TYPE_CHECKING:
 
 __all__ = ["AssignedColumns", "Assignments", "Node", "stores"]
 
+_MOMENTS = ("date", "timestamp", "timestamp_ntz")
+
 
 def stores(given: SparkType, to: SparkType) -> bool:
-    """Whether Spark puts values of a type into a column of another one by itself (store assignment, ANSI).
+    """Whether a statement puts values of a type into a column of another one by itself: delta-spark does where Spark's ANSI
+    mode has a cast, which fails for values that don't fit.
 
-    Source: https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html#store-assignment
-
-    >>> from deltaplane.expr.types import INT, LONG, STRING
-    >>> stores(INT, STRING), stores(LONG, INT), stores(STRING, INT)
+    >>> from deltaplane.expr.types import DATE, INT, STRING
+    >>> stores(INT, STRING), stores(STRING, INT), stores(DATE, INT)
     (True, True, False)
     """
-    if given == to or given.name == "void":
-        return True
-    if given.numeric and to.numeric:
-        return True
-    moments = ("date", "timestamp", "timestamp_ntz")
-    if given.name in moments and to.name in moments:
-        return True
-    return given.atomic and to.name == "string" and given.name != "binary"
+    return given == to or given.name == "void" or (given.name, to.name) in CASTS
 
 
 @dataclass
@@ -218,7 +213,8 @@ def _constant(name: str, value: Any, schema: pa.Schema, path: list[str]) -> pa.S
             return pa.scalar(value, of.type)
         if not stores(given, to):
             raise TypeError(f"it is of type {given}")
-        if given != to and (to.name == "string" or (given.integral and to.name == "decimal")):
+        plainly = (given.numeric and to.numeric) or (given.name in _MOMENTS and to.name in _MOMENTS)
+        if given != to and (not plainly or (given.integral and to.name == "decimal")):
             return _as_spark(plain, to)
         # Unlike `scalar`, a cast doesn't cut values off.
         return plain.cast(of.type)
@@ -227,7 +223,7 @@ def _constant(name: str, value: Any, schema: pa.Schema, path: list[str]) -> pa.S
 
 
 def _as_spark(value: pa.Scalar, to: SparkType) -> pa.Scalar:
-    """A value as Spark writes it as text, or takes it as a decimal."""
+    """A value as Spark casts it."""
     import pyarrow as pa
 
     one = pa.record_batch([pa.repeat(value, 1)], ["v"])

@@ -6,17 +6,30 @@ Whole files go without being read; of others the rows are marked in a deletion v
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 from deltaplane.commands.condition import Which, condition_on
-from deltaplane.commands.rewriting import Done, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
-__all__ = ["delete", "delete_rows"]
+__all__ = ["delete", "delete_rows", "delete_says"]
 
 
 def delete(target: Target, predicate: Predicate | Which | None, settings: Settings) -> Done:
     """Deletes rows in one commit."""
     condition = condition_on(target.snapshot, predicate)
-    return rewriting(target, condition.operation("DELETE"), settings, lambda job: delete_rows(job, condition))
+    return rewriting(target, _operation(condition), settings, lambda job: delete_rows(job, condition))
+
+
+def _operation(condition: Which) -> Operation:
+    """The command as the log knows it."""
+    return replace(condition.operation("DELETE"), parameters=delete_says(condition.sql))
+
+
+def delete_says(condition: str | None) -> dict[str, str]:
+    """What the history says of a DELETE: all rows meet `true`, as delta-spark has it."""
+    return {"predicate": json.dumps(["true" if condition is None else condition])}
 
 
 def delete_rows(job: Rewriting, condition: Which) -> dict[str, int] | None:

@@ -56,7 +56,7 @@ class Merge:
     merge_schema: bool = False
     memory: Memory | None = None
     operation: str = "MERGE"
-    parameters: Mapping[str, str] | None = None
+    parameters: Mapping[str, Any] | None = None
     reads_others: bool = False
 
 
@@ -93,10 +93,10 @@ def merge(target: Target, what: Merge, settings: Settings) -> Done:
 
 def _said(what: Merge) -> dict[str, str]:
     return {
-        "predicate": what.predicate,
-        "matchedPredicates": json.dumps(said(what.clauses, "matched")),
-        "notMatchedPredicates": json.dumps(said(what.clauses, "not_matched")),
-        "notMatchedBySourcePredicates": json.dumps(said(what.clauses, "not_matched_by_source")),
+        "predicate": json.dumps([what.predicate]),
+        "matchedPredicates": said(what.clauses, "matched"),
+        "notMatchedPredicates": said(what.clauses, "not_matched"),
+        "notMatchedBySourcePredicates": said(what.clauses, "not_matched_by_source"),
     }
 
 

@@ -5,6 +5,7 @@ Knows no table and no engine. Called by the builder (`deltaplane.merging`) and b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -68,14 +69,14 @@ def check(clauses: Sequence[Clause]) -> None:
                 )
 
 
-def said(clauses: Sequence[Clause], kind: Kind) -> list[dict[str, str]]:
+def said(clauses: Sequence[Clause], kind: Kind) -> str:
     """What the history says of the clauses of a kind, as delta-spark does."""
     shown = []
     for clause in clauses:
         if clause.kind == kind:
             condition = {} if clause.condition is None else {"predicate": clause.condition}
             shown.append({**condition, "actionType": clause.action})
-    return shown
+    return json.dumps(shown, separators=(",", ":"))
 
 
 def several_matches(rows: int) -> InvalidArgumentError:

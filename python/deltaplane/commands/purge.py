@@ -29,7 +29,7 @@ def purge(target: Target, partitions: Predicate | None, settings: Settings) -> D
         job.copy_others()
         return job.commit(job.finish())
 
-    parameters = {**condition.parameters, "applyPurge": "true"}
+    parameters = {**condition.parameters, "applyPurge": True}
     return rewriting(
         target,
         Operation("REORG", parameters, condition.tree, data_change=False, condition=condition.sql),

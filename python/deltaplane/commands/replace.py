@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.commands.condition import Condition
@@ -24,7 +24,7 @@ from deltaplane.row_rules import BatchRules, RowRules
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Matching", "replace_matching", "replace_where", "write_metrics"]
+__all__ = ["Matching", "overwrite_says", "replace_matching", "replace_where", "write_metrics"]
 
 # Metrics of rewritten files as they are called in a write.
 _WRITE = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes"}
@@ -43,7 +43,7 @@ def replace_where(
     made of any of the table's rows."""
     chosen = Condition(target.snapshot, condition)
     incoming = {"schema_json": _native.schema_from_arrow(rows.schema), "merge_schema": merge_schema}
-    parameters = {"mode": "Overwrite", **chosen.parameters}
+    parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
     operation = Operation("WRITE", parameters, chosen.tree, incoming, condition=chosen.sql, reads_others=reads_others)
 
     def run(job: Rewriting) -> dict[str, int]:
@@ -59,6 +59,12 @@ def replace_where(
         return job.commit(write_metrics(job.finish(), deleted, new))
 
     return rewriting(target, operation, settings, run)
+
+
+def overwrite_says(which: Mapping[str, str], *, merge_schema: bool) -> dict[str, Any]:
+    """What the history says of such an overwrite, as it does of one that replaces whole files."""
+    grows = {"canMergeSchema": True} if merge_schema else {}
+    return {"mode": "Overwrite", "partitionBy": "[]", **which, **grows}
 
 
 def write_metrics(summary: Mapping[str, int], deleted: int | None, new: int) -> dict[str, int | None]:
@@ -125,7 +131,7 @@ def replace_matching(
         target_alias=matching.target_alias,
         merge_schema=merge_schema,
         operation="WRITE",
-        parameters={"mode": "Overwrite", **matching.says},
+        parameters=overwrite_says(matching.says, merge_schema=merge_schema),
         reads_others=reads_others,
     )
     return merge(target, what, settings)

@@ -78,7 +78,7 @@ class Operation:
     """
 
     name: str
-    parameters: Mapping[str, str]
+    parameters: Mapping[str, Any]
     reads: str | None = None
     incoming: Mapping[str, Any] | None = None
     data_change: bool = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from deltaplane.commands.condition import Condition
-from deltaplane.commands.delete import delete_rows
+from deltaplane.commands.delete import delete_rows, delete_says
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
 from deltaplane.spark._conditions import SparkCondition, Subqueried
 from deltaplane.spark._places import FILE, ROW
@@ -34,5 +34,7 @@ def delete(target: SparkTarget, condition: Expression | Subqueried | None, setti
             return None
         return job.commit({**job.finish(), "numDeletedRows": counts[0]})
 
-    operation = Operation("DELETE", which.parameters, which.tree, condition=which.text, reads_others=which.reads_others)
+    operation = Operation(
+        "DELETE", delete_says(which.text), which.tree, condition=which.text, reads_others=which.reads_others
+    )
     return rewriting(target, operation, settings, run)

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from deltaplane import DeltaTable, WriterProperties
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.properties import ToldAs
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import (
     Options,
@@ -25,6 +26,8 @@ from deltaplane.spark._familiar import (
 )
 from deltaplane.spark._names import default_location, located, register_name
 from deltaplane.spark._read import read
+from deltaplane.spark._row_rules import relaxed
+from deltaplane.spark._stored import as_table_takes, stored_by_position
 from deltaplane.spark._stream_options import flag
 from deltaplane.spark._stream_write import write_stream
 from deltaplane.spark._write import write
@@ -94,7 +97,14 @@ class Writer(Options, DataFrameWriter):
             return
         own, _, store = self._taken(_WRITE_OPTIONS)
         location = known or own.get("path") or default_location(spark, name)
-        self._write(location, self._how or "error")
+        mode = (self._how or "error").lower()
+        there = DeltaTable.is_deltatable(location, store)
+        told_as = None
+        if not there or mode == "overwrite":
+            told_as = ToldAs.definition("CREATE OR REPLACE TABLE" if there else "CREATE TABLE", fills=True)
+        if there and mode == "append" and schema_mode(spark, own, mode) is None:
+            self._frame = as_table_takes(self._frame, location, store)
+        self._write(location, mode, told_as)
         if known is None:
             register_name(spark, name, location, store)
 
@@ -111,10 +121,10 @@ class Writer(Options, DataFrameWriter):
                 table=location,
             )
         replaces = self._how == "overwrite" if overwrite is None else overwrite
-        self._frame = self._frame.toDF(*table.columns)
+        self._frame = stored_by_position(self._frame, relaxed(table.schema.json()))
         self._write(location, "overwrite" if replaces else "append")
 
-    def _write(self, location: str, mode: str) -> None:
+    def _write(self, location: str, mode: str, told_as: ToldAs | None = None) -> None:
         own, configuration, store = self._taken(_WRITE_OPTIONS)
         if not flag(own, "datachange", "true"):
             raise UnsupportedFeatureError(
@@ -145,6 +155,7 @@ class Writer(Options, DataFrameWriter):
             # An application's version counts without rows too.
             empty_commit="txnappid" in own,
             user_metadata=user_metadata(spark, own),
+            told_as=told_as,
             **_of_files(own),
         )
 

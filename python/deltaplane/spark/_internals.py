@@ -44,6 +44,7 @@ _CLASSES = {
     "alias": _EXPRESSIONS + "Alias",
     "array_list": "java.util.ArrayList",
     "bit_set": "org.apache.spark.unsafe.bitset.BitSetMethods",
+    "cast": _EXPRESSIONS + "Cast",
     "data_type": "org.apache.spark.sql.types.DataType",
     "data_types": "org.apache.spark.sql.types.DataTypes",
     "object": "java.lang.Object",
@@ -57,6 +58,7 @@ _CLASSES = {
 _OBJECTS = {
     "expression_utils": "org.apache.spark.sql.classic.ExpressionUtils",
     "dataset": "org.apache.spark.sql.classic.Dataset",
+    "eval_mode": _EXPRESSIONS + "EvalMode",
     "node_converter": "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter",
     "subqueries": _EXPRESSIONS + "SubqueryExpression",
 }
@@ -445,6 +447,13 @@ class Jvm:
                 attribute = self.alias(attribute, name, ids[name], nothing, self.none(), nothing)
             columns.append(Column(self.expression_utils.column(attribute)))
         return frame.select(*columns)
+
+    def strict_cast(self, column: Any, to: Any) -> Any:
+        """The column as another type, by a cast that fails where a value doesn't fit, whatever the session's casts do."""
+        from pyspark.sql import Column
+
+        of, utils = self.data_type.fromJson(to.json()), self.expression_utils
+        return Column(utils.column(self.cast(utils.expression(column._jc), of, self.none(), self.eval_mode.ANSI())))
 
     def _output(self, frame: Any) -> list[Any]:
         return list(_items(frame._jdf.queryExecution().analyzed().output()))

@@ -58,7 +58,7 @@ class SparkMerge:
     clauses: Sequence[Clause]
     merge_schema: bool = False
     operation: str = "MERGE"
-    parameters: Mapping[str, str] | None = None
+    parameters: Mapping[str, Any] | None = None
     reads_others: bool = False
 
 
@@ -109,10 +109,10 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
 def _said(jvm: Jvm, what: SparkMerge, text: str) -> dict[str, str]:
     clauses = [Clause(c.kind, c.action, None if c.condition is None else _text(jvm, c.condition)) for c in what.clauses]
     return {
-        "predicate": text,
-        "matchedPredicates": json.dumps(said(clauses, "matched")),
-        "notMatchedPredicates": json.dumps(said(clauses, "not_matched")),
-        "notMatchedBySourcePredicates": json.dumps(said(clauses, "not_matched_by_source")),
+        "predicate": json.dumps([text]),
+        "matchedPredicates": said(clauses, "matched"),
+        "notMatchedPredicates": said(clauses, "not_matched"),
+        "notMatchedBySourcePredicates": said(clauses, "not_matched_by_source"),
     }
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from deltaplane import _native
 from deltaplane.commands.merge_clauses import Clause
-from deltaplane.commands.replace import Matching, write_metrics
+from deltaplane.commands.replace import Matching, overwrite_says, write_metrics
 from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewriting
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, TableNotFoundError
 from deltaplane.spark._conditions import SparkCondition
@@ -57,7 +57,7 @@ def replace_matching(
         clauses=[Clause("matched", "delete"), Clause("source", "insert")],
         merge_schema=merge_schema,
         operation="WRITE",
-        parameters={"mode": "Overwrite", **matching.says},
+        parameters=overwrite_says(matching.says, merge_schema=merge_schema),
         reads_others=read_version is not None,
     )
     target = SparkTarget(location, snapshot, df.sparkSession, options, matching.target_alias)
@@ -89,7 +89,7 @@ def replace_rows(
     target = SparkTarget(location, snapshot, df.sparkSession, options)
     which = SparkCondition(target, condition)
     incoming = {"schema_json": delta_schema_json(df.schema, nullable=True), "merge_schema": merge_schema}
-    parameters = {"mode": "Overwrite", **which.parameters}
+    parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
     others = which.reads_others or read_version is not None
     operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)
     refusal = (

@@ -29,6 +29,7 @@ from deltaplane.spark._read import jvm_of_commands, read_with_places
 from deltaplane.spark._row_rules import relaxed, ruled
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._shuffles import rebalanced
+from deltaplane.spark._stored import stored
 from deltaplane.spark._tasks import raise_refusal
 
 if TYPE_CHECKING:
@@ -195,9 +196,9 @@ class Work:
         return self._stored(new, StructType([f for f in self.schema.fields if f.name in columns]))
 
     def _stored(self, rows: DataFrame, schema: StructType) -> DataFrame:
-        """Rows as Spark stores them into columns of these types (ANSI store assignment)."""
+        """Rows as they are stored into columns of these types."""
         try:
-            return rows.to(schema)
+            return stored(rows, schema)
         except AnalysisException as e:
             raise SchemaMismatchError(
                 f"a value doesn't fit its column, cast it: {e}", table=self._target.location

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from deltaplane import _native
 from deltaplane.declarations import check_declared
 from deltaplane.exceptions import MetadataChangedException
+from deltaplane.properties import ToldAs
 from deltaplane.row_rules import RuledRows
 from deltaplane.spark._tasks import raise_refusal, write_unjudged
 
@@ -132,6 +133,8 @@ class StreamWriter(_Files, DataSourceStreamArrowWriter):
     def _numbered(self, batch_id: int) -> str:
         request: dict[str, Any] = json.loads(self._request)
         request["commit"]["txn"] = [{"app_id": self._app_id, "version": batch_id}]
+        mode = "complete" if self._overwrite else "append"
+        request["told_as"] = ToldAs.streaming_update(self._app_id, batch_id, mode).request
         return json.dumps(request)
 
 

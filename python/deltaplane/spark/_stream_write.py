@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import TableUri, storage_options_text
+from deltaplane.properties import ToldAs
 from deltaplane.spark._internals import is_connect
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._session import register
@@ -102,6 +103,7 @@ def write_stream(
             options=options,
             user_metadata=user_metadata,
             empty_commit=False,
+            told_as=ToldAs.streaming_update(*txn, output_mode),
             **how,
         )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import deltaplane
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.properties import ToldAs
 from deltaplane.replacing import check_kept
 from deltaplane.schema import Schema
 from deltaplane.spark._errors import told_as_spark
@@ -185,6 +186,7 @@ class DeltaTableBuilder:
                 description=self._comment,
                 configuration=properties,
                 cluster_by=self._clusters,
+                told_as=ToldAs.definition("REPLACE TABLE", fills=False) if self._must_exist else None,
             )
         if self._name is not None and path_of(self._name) is None:
             register_name(self._spark, self._name, location)

@@ -14,7 +14,7 @@ from deltaplane.commands.rewriting import Settings
 from deltaplane.declarations import check_declared
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.options import TableUri, storage_options_text
-from deltaplane.properties import CommitProperties, Transaction, WriterProperties
+from deltaplane.properties import CommitProperties, ToldAs, Transaction, WriterProperties
 from deltaplane.spark._jobs import judged, run_tasks
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._replace import replace_matching, replace_rows
@@ -75,6 +75,7 @@ def write(
     read_version: int | None = None,
     max_records_per_file: int | None = None,
     all_nullable: bool = False,
+    told_as: ToldAs | None = None,
     dry_run: Literal[False] = False,
 ) -> WriteResult: ...
 @overload
@@ -107,6 +108,7 @@ def write(
     read_version: int | None = None,
     max_records_per_file: int | None = None,
     all_nullable: bool = False,
+    told_as: ToldAs | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
 def write(
@@ -138,6 +140,7 @@ def write(
     read_version: int | None = None,
     max_records_per_file: int | None = None,
     all_nullable: bool = False,
+    told_as: ToldAs | None = None,
     dry_run: bool = False,
 ) -> WriteResult | DryRun:
     """Writes the frame's rows to a table in one commit, creating the table if there is none.
@@ -181,6 +184,7 @@ def write(
             HDFS, with nothing to judge or to convert. Elsewhere files are as large as without it.
         all_nullable: whether columns that the write makes may be null, whatever the frame's schema says.
         empty_commit: whether a frame without rows makes a version of a table that is there.
+        told_as: what the history says that the write was, where it is a part of something larger.
         dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The frame is evaluated for it: tasks
             make files as the write's do, and store them nowhere.
 
@@ -255,6 +259,7 @@ def write(
         commit_properties=commit,
         applies_row_rules=True,
         read_version=read_version,
+        told_as=told_as,
     )
     job = _native.WriteJob.begin(location, store_options, _native.schema_to_arrow(schema_json), request)
     if job.skip is not None:

@@ -15,11 +15,13 @@ from deltaplane.exceptions import (
     TableNotFoundError,
     UnsupportedExpressionError,
 )
+from deltaplane.properties import ToldAs
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import default_properties, merges_schema, number, transaction, user_metadata
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
+from deltaplane.spark._stored import as_table_takes
 from deltaplane.spark._stream_options import flag
 from deltaplane.spark._write import write
 
@@ -82,19 +84,19 @@ class WriterV2(DataFrameWriterV2):
         if not self._is_ours():
             super().create()
             return
-        self._make(replaces=False, must_exist=False)
+        self._make("CREATE TABLE")
 
     def replace(self) -> None:
         if not self._is_ours():
             super().replace()
             return
-        self._make(replaces=True, must_exist=True)
+        self._make("REPLACE TABLE")
 
     def createOrReplace(self) -> None:
         if not self._is_ours():
             super().createOrReplace()
             return
-        self._make(replaces=True, must_exist=False)
+        self._make("CREATE OR REPLACE TABLE")
 
     def append(self) -> None:
         if not self._is_ours():
@@ -139,16 +141,16 @@ class WriterV2(DataFrameWriterV2):
             )
         return location
 
-    def _make(self, *, replaces: bool, must_exist: bool) -> None:
+    def _make(self, statement: str) -> None:
         location = self._known()
         there = location is not None and _native.is_table(location, self._store())
-        if there and not replaces:
+        if there and statement == "CREATE TABLE":
             raise TableAlreadyExistsError("a table is here already: append, or createOrReplace", table=location)
-        if must_exist and not there:
+        if statement == "REPLACE TABLE" and not there:
             raise TableNotFoundError(f"there is no Delta table `{self._name}` to be replaced: use createOrReplace")
         spark = self._frame.sparkSession
         place = location or default_location(spark, self._name)
-        self._write(place, "overwrite" if there else "error", makes=True)
+        self._write(place, "overwrite" if there else "error", makes=statement)
         if path_of(self._name) is None:
             register_name(spark, self._name, place, self._store())
 
@@ -156,13 +158,14 @@ class WriterV2(DataFrameWriterV2):
         return {key: value for key, value in self._given.items() if key.lower() not in _OWN} or None
 
     def _write(
-        self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: bool = False
+        self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: str | None = None
     ) -> None:
         own = {key.lower(): value for key, value in self._given.items() if key.lower() in _OWN}
         spark = self._frame.sparkSession
         merges = merges_schema(spark, own)
         write(
-            self._frame,
+            # As in delta-spark, a table takes what a cast makes of values of other types, where it doesn't grow by them.
+            self._frame if makes or merges else as_table_takes(self._frame, location, self._store()),
             location,
             mode,
             self._by if makes else None,
@@ -178,6 +181,7 @@ class WriterV2(DataFrameWriterV2):
             partition_overwrite_mode="dynamic" if dynamic else "static",
             cluster_by=self._clusters if makes else None,
             all_nullable=True,
+            told_as=ToldAs.definition(makes, fills=True) if makes else None,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.properties import ToldAs
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.finding import may_read
 from deltaplane.queries.grammar import Grammar
@@ -79,6 +80,7 @@ class Create:
                     self._properties(session),
                     options,
                     cluster_by=self.cluster_by,
+                    told_as=self._told_as,
                 ).version()
         return one_row(operation=operation, version=version)
 
@@ -89,6 +91,11 @@ class Create:
         from deltaplane.spark._familiar import default_properties
 
         return {**default_properties(session.spark), **self.properties}
+
+    @property
+    def _told_as(self) -> ToldAs:
+        replaces = "REPLACE TABLE" if self.must_exist else "CREATE OR REPLACE TABLE"
+        return ToldAs.definition(replaces if self.mode == "overwrite" else "CREATE TABLE", fills=self.rows is not None)
 
     def _partitions(self) -> list[str] | None:
         # A table that is replaced keeps its partitions unless it is told that it has none.
@@ -117,6 +124,7 @@ class Create:
             storage_options=catalog.storage_options,
             cluster_by=self.cluster_by,
             read_version=replaced.version() if replaced is not None and is_read else None,
+            told_as=self._told_as,
         )
         return result.version
 
@@ -141,6 +149,7 @@ class Create:
                 read_version=read,
                 # As of the embedded engine's: that a query gives no nulls says nothing of the rows to come.
                 all_nullable=True,
+                told_as=self._told_as,
             )
         return result.version
 

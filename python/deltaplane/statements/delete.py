@@ -13,7 +13,7 @@ from deltaplane.dml import COMMON_METRICS
 from deltaplane.dry_run import DryRun
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Clause, Session, Statement, counted
+from deltaplane.statements.statement import Clause, Session, Statement, counted, settings_of
 from deltaplane.statements.subqueries import run_where
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Delete:
         return told
 
     def _on(self, table: DeltaTable, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
-        where, settings = self.where, Settings(dry_run=dry_run)
+        where, settings = self.where, settings_of(session, dry_run=dry_run)
         if where is None:
             return table.run_command(lambda target: delete(target, None, settings), _ALWAYS)
         with where.cursor.located(where.token):

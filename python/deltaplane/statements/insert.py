@@ -21,7 +21,6 @@ from deltaplane.queries.syntax import Query, TableName, Values
 from deltaplane.schema import Field
 from deltaplane.statements.on_spark import new_rows_on_spark
 from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
-from deltaplane.statements.types import type_text
 from deltaplane.table import DeltaTable
 from deltaplane.write import write_deltalake
 
@@ -149,31 +148,19 @@ class Insert:
             with self.cursor.located(self.token):
                 names = frame.columns
                 fields = self._fields_of(names, table, fields)
-                given = [of_json(f["type"]) for f in json.loads(frame.schema.json())["fields"]]
-                _types(names, given, fields)
-                stored = _stored_by_spark(spark, frame, given, fields)
-            yield stored, read
+                if len(names) != len(fields):
+                    raise InvalidArgumentError(_arity(len(names), fields))
+                rows = _stored_by_spark(frame, fields, by_name=self.by_name)
+            yield rows, read
 
 
-def _stored_by_spark(
-    spark: SparkSession, frame: Any, given: Sequence[SparkType | None], fields: Sequence[Field]
-) -> Any:
-    """The frame with the columns' names and types."""
-    from pyspark.sql import functions as F
+def _stored_by_spark(frame: DataFrame, fields: Sequence[Field], *, by_name: bool) -> DataFrame:
+    """The frame with the columns' names and types. As in delta-spark, fields of structs are found as its columns are."""
+    from deltaplane.spark._row_rules import relaxed
+    from deltaplane.spark._stored import stored_by_name, stored_by_position
 
-    plain = frame.toDF(*[f"c{i}" for i in range(len(fields))])
-    columns = []
-    for i, (of, field) in enumerate(zip(given, fields, strict=True)):
-        column = F.col(f"c{i}")
-        if of != of_json(json.loads(field.type.to_json())):
-            if spark.conf.get("spark.sql.ansi.enabled") != "true":
-                raise InvalidArgumentError(
-                    f"storing {of} in `{field.name}` needs spark.sql.ansi.enabled: without it values that don't fit "
-                    "would be cut off"
-                )
-            column = column.cast(type_text(field.type))
-        columns.append(column.alias(field.name))
-    return plain.select(*columns)
+    columns = {"type": "struct", "fields": [json.loads(f.to_json()) for f in fields]}
+    return (stored_by_name if by_name else stored_by_position)(frame, relaxed(json.dumps(columns)))
 
 
 def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:

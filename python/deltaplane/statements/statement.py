@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from deltaplane.commands.rewriting import Settings
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Name, Syntax, Token
 from deltaplane.queries.cursor import unqualified
@@ -41,6 +42,7 @@ __all__ = [
     "one_row",
     "rows",
     "runs_tasks",
+    "settings_of",
     "unqualified_names",
 ]
 
@@ -56,6 +58,15 @@ class Session:
 def runs_tasks(spark: SparkSession) -> bool:
     """Whether a session's tasks can do a command's work; those of Spark Connect are out of this process's reach."""
     return hasattr(spark, "_jsparkSession")
+
+
+def settings_of(session: Session, *, dry_run: bool) -> Settings:
+    """How a command on rows runs, with what a session of Spark says of each commit."""
+    if session.spark is None:
+        return Settings(dry_run=dry_run)
+    from deltaplane.spark._familiar import commit_properties
+
+    return Settings(commit=commit_properties(session.spark), dry_run=dry_run)
 
 
 class Command(Protocol):

@@ -11,15 +11,26 @@ from deltaplane.commands.rewriting import Done, Settings, Target
 from deltaplane.commands.update import update
 from deltaplane.dml import COMMON_METRICS
 from deltaplane.dry_run import DryRun
+from deltaplane.exceptions import SchemaMismatchError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
+from deltaplane.statements.statement import (
+    Clause,
+    Session,
+    Statement,
+    counted,
+    default_of,
+    field_named,
+    runs_tasks,
+    settings_of,
+)
 from deltaplane.statements.subqueries import run_where
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from deltaplane.spark._conditions import Subqueried
     from deltaplane.spark._rewriting import SparkTarget
@@ -90,10 +101,21 @@ class Update:
         return told
 
     def _on(self, table: DeltaTable, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
-        updates, settings, where = self._updates(table), Settings(dry_run=dry_run), self.where
+        updates, where = self._updates(table), self.where
+        settings = settings_of(session, dry_run=dry_run)
         first = self.assignments[0]
         with first.cursor.located(first.token):
-            assigned = Assignments(table.schema().to_json(), updates, {})
+            try:
+                assigned = Assignments(table.schema().to_json(), updates, {})
+            except (SchemaMismatchError, UnsupportedExpressionError):
+                # What DuckDB isn't asked for, Spark may do.
+                if (
+                    session.spark is None
+                    or not runs_tasks(session.spark)
+                    or (where is not None and where.has_subqueries)
+                ):
+                    raise
+                return self._on_spark(table, session.spark, updates, settings)
 
             def here(target: Target, which: Predicate | Which | None) -> Done:
                 return update(target, assigned, which, settings)
@@ -109,6 +131,21 @@ class Update:
 
         with where.cursor.located(where.token):
             return run_where(session, where, self.table, table, (here, by_tasks), _ALWAYS)
+
+    def _on_spark(
+        self, table: DeltaTable, spark: SparkSession, updates: dict[str, str], settings: Settings
+    ) -> dict[str, Any] | DryRun:
+        """By Spark's tasks, as it is without a subquery."""
+        from deltaplane.spark import _update
+        from deltaplane.spark._rewriting import SparkTarget
+
+        condition = None if self.where is None else self.where.over(table, self.table)
+
+        def run(target: Target) -> Done:
+            of = SparkTarget(target.location, target.snapshot, spark, table.storage_options)
+            return _update.update(of, updates, condition, settings)
+
+        return table.run_command(run, _ALWAYS)
 
     def _updates(self, table: DeltaTable) -> dict[str, str]:
         """The new values' texts by column."""

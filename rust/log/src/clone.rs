@@ -131,8 +131,11 @@ async fn run(
     let operation = Operation {
         name: "CLONE".to_owned(),
         parameters: BTreeMap::from([
-            ("source".to_owned(), json!(source.store().location().to_uri())),
-            ("sourceVersion".to_owned(), json!(source.version().to_string())),
+            (
+                "source".to_owned(),
+                json!(format!("delta.`{}`", source.store().location().to_uri())),
+            ),
+            ("sourceVersion".to_owned(), json!(source.version())),
             ("isShallow".to_owned(), json!(request.shallow.to_string())),
         ]),
         metrics: metrics.iter().map(|(k, v)| (k.clone(), json!(v.to_string()))).collect(),

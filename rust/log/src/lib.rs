@@ -58,6 +58,7 @@ mod tail;
 mod tail_columns;
 mod tail_offset;
 mod tail_snapshot;
+mod told;
 mod traces;
 mod transaction;
 mod unmapped;

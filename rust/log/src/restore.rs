@@ -118,10 +118,7 @@ async fn stage(
     let schema = StructType::from_json(metadata.schema_string.as_deref().unwrap_or_default())?;
     let (before, older) = (now.state().protocol(), then.state().protocol());
     let protocol = restored::protocol(before, older, &metadata, &schema, request.protocol_downgrade_allowed)?;
-    let version = request
-        .timestamp_ms
-        .is_none()
-        .then(|| json!(then.version().to_string()));
+    let version = request.timestamp_ms.is_none().then(|| json!(then.version()));
     let parameters = [
         ("version", version.unwrap_or(Value::Null)),
         ("timestamp", json!(request.timestamp)),

@@ -181,8 +181,8 @@ impl Staged {
     }
 
     fn is_blind_append(&self) -> bool {
-        let only_adds = self.removes.is_empty() && !self.adds.is_empty();
-        only_adds && matches!(self.read, ReadSet::Nothing) && !self.is_backfill()
+        // As in delta-spark, a commit without files is one, too.
+        self.removes.is_empty() && matches!(self.read, ReadSet::Nothing) && !self.is_backfill()
     }
 
     /// The same with rows marked in these files instead of what they were before.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::actions::{Add, DomainMetadata, Metadata, Protocol, Remove, claimed_sum};
+use deltaplane_protocol::actions::{Add, DomainMetadata, Metadata, Protocol};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
@@ -21,7 +21,6 @@ use deltaplane_protocol::schema_merge;
 use deltaplane_protocol::zorder;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
-use serde_json::json;
 
 use crate::mapped_schema::{incoming_schema, mapped};
 use crate::rehearsal::{Rehearsal, rehearse};
@@ -30,9 +29,10 @@ use crate::schema_checks::{
     canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
 };
 use crate::surroundings::new_id;
-use crate::transaction::{Committed, Operation, Staged, commit};
+use crate::told::{self, Gone};
+use crate::transaction::{Committed, Staged, commit};
 use crate::write_clustering::clustered_by;
-use crate::write_request::{FileRequest, IncomingRequest, SchemaMode, WriteMode, WriteRequest};
+use crate::write_request::{FileRequest, IncomingRequest, SchemaMode, ToldAs, WriteMode, WriteRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// Whether there is something to write.
@@ -542,7 +542,7 @@ impl PlannedWrite {
     async fn stage(&self, mut adds: Vec<Add>) -> Result<Staged> {
         let now = now_ms();
         let marks = identity_columns::take_marks(&mut adds);
-        let (removes, read) = match (&self.base, &self.replace) {
+        let (gone, read) = match (&self.base, &self.replace) {
             (Some(base), Replace::All) => (removes(base, None, now).await?, ReadSet::Table),
             (Some(base), Replace::Partitions(p)) => {
                 let pruner = Arc::new(Pruner::new(
@@ -563,10 +563,10 @@ impl PlannedWrite {
             }
             (Some(base), Replace::Written) if !adds.is_empty() => {
                 let pruner = Arc::new(written_partitions(base, &adds)?);
-                let removes = removes(base, Some(pruner.clone()), now).await?;
-                (removes, ReadSet::Rows(Some(pruner)))
+                let gone = removes(base, Some(pruner.clone()), now).await?;
+                (gone, ReadSet::Rows(Some(pruner)))
             }
-            _ => (Vec::new(), ReadSet::Nothing),
+            _ => (Gone::default(), ReadSet::Nothing),
         };
         let read = match read {
             // A whole table with its files is the most that can be read.
@@ -579,12 +579,12 @@ impl PlannedWrite {
             staged.extra_info.insert("tags".to_owned(), tags);
         }
         Ok(Staged {
-            operation: self.operation(&adds, &removes)?,
+            operation: told::operation(&self.request, &self.partition_columns, &adds, &gone),
             metadata: self.metadata_after(&marks),
             protocol: self.protocol.clone(),
             domains: self.domains.clone(),
             adds,
-            removes,
+            removes: gone.files,
             read,
             ..staged
         })
@@ -607,60 +607,29 @@ impl PlannedWrite {
             ..m.clone()
         })
     }
-
-    /// The user's fields, and what tells others that the metadata is only about identity columns.
-    fn operation(&self, adds: &[Add], removed: &[Remove]) -> Result<Operation> {
-        let mode = match self.request.mode {
-            WriteMode::Error => "ErrorIfExists",
-            WriteMode::Append => "Append",
-            WriteMode::Overwrite => "Overwrite",
-            WriteMode::Ignore => "Ignore",
-        };
-        let mut parameters = self.request.operation_parameters.clone();
-        parameters.insert("mode".into(), json!(mode));
-        parameters.insert("partitionBy".into(), json!(json!(self.partition_columns).to_string()));
-        if self.base.is_none()
-            && let Some(columns) = &self.request.cluster_by
-        {
-            parameters.insert("clusterBy".into(), json!(json!(columns).to_string()));
-        }
-        if let Some(sql) = &self.request.predicate_sql {
-            parameters.insert("predicate".into(), json!(json!([sql]).to_string()));
-        }
-        let mut metrics = BTreeMap::new();
-        let mut metric = |k: &str, v: i64| metrics.insert(k.to_owned(), json!(v.to_string()));
-        metric("numFiles", count(adds.len()));
-        metric(
-            "numOutputRows",
-            claimed_sum(adds.iter().filter_map(|a| num_records(a.stats.as_deref()?))),
-        );
-        metric("numOutputBytes", claimed_sum(adds.iter().map(|a| a.size)));
-        if self.request.mode == WriteMode::Overwrite {
-            metric("numRemovedFiles", count(removed.len()));
-            metric("numRemovedBytes", claimed_sum(removed.iter().filter_map(|r| r.size)));
-        }
-        Ok(Operation {
-            name: self.request.operation.clone().unwrap_or_else(|| "WRITE".to_owned()),
-            parameters,
-            metrics,
-        })
-    }
 }
 
-fn count(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-async fn removes(base: &Snapshot, pruner: Option<Arc<Pruner>>, now: i64) -> Result<Vec<Remove>> {
-    let mut out = Vec::new();
+async fn removes(base: &Snapshot, pruner: Option<Arc<Pruner>>, now: i64) -> Result<Gone> {
+    let mut gone = Gone {
+        files: Vec::new(),
+        rows: Some(0),
+    };
     let mut batches = base.plan(pruner, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {
         let rows = FileRows::new(&batch);
         for row in 0..batch.num_rows() {
-            out.push(rows.add(row)?.to_remove(now, true));
+            let add = rows.add(row)?;
+            gone.rows = gone.rows.zip(live_rows(&add)).map(|(a, b)| a.saturating_add(b));
+            gone.files.push(add.to_remove(now, true));
         }
     }
-    Ok(out)
+    Ok(gone)
+}
+
+/// How many rows of a file aren't deleted.
+fn live_rows(add: &Add) -> Option<i64> {
+    let deleted = add.deletion_vector.as_ref().map_or(0, |v| v.cardinality);
+    Some(num_records(add.stats.as_deref()?)?.saturating_sub(deleted))
 }
 
 /// What selects the partitions that files are in.
@@ -726,7 +695,17 @@ pub async fn create_table(store: &Store, schema: StructType, request: WriteReque
         schema_mode: (request.mode == WriteMode::Overwrite).then_some(SchemaMode::Overwrite),
         // There are no rows.
         applies_row_rules: true,
-        operation: Some(request.operation.unwrap_or_else(|| "CREATE TABLE".to_owned())),
+        told_as: match request.told_as {
+            ToldAs::Write => ToldAs::Definition {
+                statement: match request.mode {
+                    WriteMode::Overwrite => "CREATE OR REPLACE TABLE",
+                    _ => "CREATE TABLE",
+                }
+                .to_owned(),
+                fills: false,
+            },
+            told => told,
+        },
         ..request
     };
     if request.mode == WriteMode::Append {

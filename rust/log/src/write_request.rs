@@ -123,6 +123,37 @@ pub struct IncomingRequest {
     pub merge_schema: bool,
 }
 
+/// What a write is to the history.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ToldAs {
+    /// Rows written to a table.
+    #[default]
+    Write,
+    /// A statement that makes or replaces a table, with rows or without.
+    Definition {
+        /// `CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`.
+        statement: String,
+        /// Whether it has rows for the table.
+        #[serde(default)]
+        fills: bool,
+    },
+    /// A batch of a stream.
+    StreamingUpdate {
+        /// The stream's id, for good.
+        query_id: String,
+        /// The batch's number.
+        epoch_id: u64,
+        /// What a batch holds, as Spark calls it.
+        output_mode: String,
+    },
+    /// Files that become a table as they are.
+    Conversion {
+        /// What the command was given.
+        parameters: BTreeMap<String, Value>,
+    },
+}
+
 /// A write as the caller asks for it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -175,12 +206,9 @@ pub struct WriteRequest {
     /// table that has some is refused.
     #[serde(default)]
     pub applies_row_rules: bool,
-    /// Name of the operation in the history, `WRITE` when absent.
+    /// What the write is to the history.
     #[serde(default)]
-    pub operation: Option<String>,
-    /// Parameters of the operation in the history, beside the write's own.
-    #[serde(default)]
-    pub operation_parameters: BTreeMap<String, Value>,
+    pub told_as: ToldAs,
 }
 
 impl WriteRequest {
@@ -203,8 +231,7 @@ impl WriteRequest {
             files: FileRequest::default(),
             commit: CommitRequest::default(),
             applies_row_rules: false,
-            operation: None,
-            operation_parameters: BTreeMap::new(),
+            told_as: ToldAs::Write,
         }
     }
 }

@@ -737,9 +737,10 @@ fn summary(state: &State) -> Value {
         "numAddedFiles": state.written.adds.len(),
         "numAddedBytes": bytes(&state.written.adds),
         "numAddedChangeFiles": state.written.cdc.len(),
-        "numDeletionVectorsAdded": marked.len() - updated,
+        // As in delta-spark, one that takes another one's place counts as all three.
+        "numDeletionVectorsAdded": marked.len(),
         "numDeletionVectorsUpdated": updated,
-        "numDeletionVectorsRemoved": with_vector(&gone),
+        "numDeletionVectorsRemoved": with_vector(&gone) + updated,
         "numCopiedRows": state.copied_rows,
     })
 }

@@ -295,11 +295,11 @@ async fn delete(
     let store = base.store();
     let promised = base.state().properties().deleted_file_retention_ms;
     let mut parameters = vec![
-        ("retentionCheckEnabled", json!(request.enforce_retention.to_string())),
-        ("defaultRetentionMillis", json!(promised.to_string())),
+        ("retentionCheckEnabled", json!(request.enforce_retention)),
+        ("defaultRetentionMillis", json!(promised)),
     ];
     if let Some(ms) = request.retention_ms {
-        parameters.push(("specifiedRetentionMillis", json!(ms.to_string())));
+        parameters.push(("specifiedRetentionMillis", json!(ms)));
     }
     let metrics = vec![
         ("numFilesToDelete", json!(garbage.files.len().to_string())),
