@@ -58,7 +58,7 @@ BEGINNINGS = "ALTER, COMMENT, CONVERT, COPY, CREATE, DELETE, DESC, DESCRIBE, FSC
         ("INSERT INTO t VALUES 1 2", 1, 24, "expected the end, found `2`"),
         ("INSERT INTO t VALUES (1, 2), (3)", 1, 15, "expected 2 values in each row, found 1"),
         ("INSERT INTO t (x)", 1, 18, "expected SELECT, VALUES, TABLE or a query in parentheses, found the end"),
-        ("INSERT INTO t PARTITION (x = 1) SELECT 1", 1, 15, "REPLACE WHERE"),
+        ("INSERT INTO t PARTITION (x = 1) IF NOT EXISTS SELECT 1", 1, 33, "IF NOT EXISTS"),
         ("INSERT INTO t a VALUES (1)", 1, 15, "expected SELECT, VALUES"),
         ("INSERT INTO t AS a SELECT 1", 1, 20, "only REPLACE ON has a use for one"),
         ("INSERT INTO t REPLACE x = 1 SELECT 1", 1, 23, "expected WHERE, USING or ON, found `x`"),
@@ -322,6 +322,7 @@ def test_every_statement_has_words_of_its_own() -> None:
 # --- mutations --------------------------------------------------------------------------------------------------------
 
 VALID = [
+    "INSERT OVERWRITE t PARTITION (k = 'a') SELECT x FROM t",
     "SELECT k, count(*) AS n, sum(x) FROM t WHERE x > 1 AND k LIKE 'a%' GROUP BY k HAVING count(*) > 0 ORDER BY n DESC LIMIT 5",
     "SELECT k AS a, a || 'x' AS b, count(*) FROM t, LATERAL (SELECT t.x + 1 AS y) l WHERE y > 1 GROUP BY ALL ORDER BY ALL DESC",
     "SELECT * FROM (SELECT k, x FROM t) PIVOT (max(x) AS m, count(*) AS n FOR k IN ('a' AS one, 'b'))",

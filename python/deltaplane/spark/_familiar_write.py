@@ -205,7 +205,7 @@ class StreamWriter(Options, DataStreamWriter):
         self._take(options, format=format, outputMode=outputMode, partitionBy=partitionBy, queryName=queryName)
         if not self._is_ours():
             return super().start(path)
-        return self._start(self._path(path, self._split(frozenset({"path"}))[0]))
+        return self._start(self._path(path, self._split(_STREAM_OPTIONS)[0]))
 
     def toTable(
         self,

@@ -16,7 +16,7 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
 )
 from deltaplane.spark._errors import told_as_spark
-from deltaplane.spark._familiar import default_properties, merges_schema, number, transaction, user_metadata
+from deltaplane.spark._familiar import default_properties, for_store, merges_schema, number, transaction, user_metadata
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
@@ -153,7 +153,7 @@ class WriterV2(DataFrameWriterV2):
             register_name(spark, self._name, place, self._store())
 
     def _store(self) -> dict[str, str] | None:
-        return {key: value for key, value in self._given.items() if key.lower() not in _OWN} or None
+        return for_store({key: value for key, value in self._given.items() if key.lower() not in _OWN}, _OWN)
 
     def _write(
         self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: bool = False
