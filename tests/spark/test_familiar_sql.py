@@ -111,6 +111,9 @@ def test_statements_in_sparks_words(enabled: SparkSession, at: str, path: str, n
     enabled.sql(f"ALTER TABLE {name} ADD COLUMN more STRING")
     assert [row.col_name for row in enabled.sql(f"SHOW COLUMNS IN {name}").collect()] == ["id", "more"]
     assert rows(enabled.sql(f"SHOW TBLPROPERTIES {name}")) == [("own", "1")]
+    assert rows(enabled.sql(f"TABLE {name} UNION ALL (TABLE {name})")) == sorted(rows(enabled.table(name)) * 2)
+    assert enabled.sql("SELECT id, 'IDENTIFIER(''x'')' FROM IDENTIFIER(:t)", {"t": name}).count() == 3
+    assert "Location" in [row.col_name for row in enabled.sql(f"DESCRIBE EXTENDED {name}").collect()]
     enabled.sql(f"TRUNCATE TABLE {name}")
     assert enabled.table(name).count() == 0
 

@@ -103,8 +103,8 @@ BEGINNINGS = "ALTER, COMMENT, CONVERT, COPY, CREATE, DELETE, DESC, DESCRIBE, FSC
         ("ALTER TABLE t SET TBLPROPERTIES ('comment' = 'x')", 1, 33, "COMMENT ON TABLE"),
         ("DESCRIBE HISTORY", 1, 17, "expected a table"),
         ("DESCRIBE HISTORY t LIMIT x", 1, 26, "expected a number of commits, found `x`"),
-        ("DESCRIBE EXTENDED t", 1, 10, "DESCRIBE DETAIL"),
-        ("SHOW t", 1, 6, "expected COLUMNS or TBLPROPERTIES, found `t`"),
+        ("DESCRIBE EXTENDED t 1", 1, 21, "expected the end"),
+        ("SHOW t", 1, 6, "expected COLUMNS or PARTITIONS or TBLPROPERTIES, found `t`"),
         ("SELECT 1 IN ()", 1, 14, "IN needs a value"),
         ("DELETE FROM t WHERE x IN ()", 1, 27, "IN needs a value"),
         ("SELECT like('a')", 1, 17, "`like` takes a text, a pattern and an escape, not 1 arguments"),
@@ -174,8 +174,8 @@ def test_place_and_expectation(text: str, line: int, column: int, said: str) -> 
         ("ANALYZE TABLE t", UnsupportedFeatureError, "line 1, column 1: ANALYZE isn't a statement"),
         (" analyze t", UnsupportedFeatureError, "line 1, column 2: ANALYZE isn't a statement"),
         ("TRUNCATE TABLE t", UnsupportedFeatureError, "use DELETE FROM"),
-        (" SHOW TABLES", UnsupportedFeatureError, "line 1, column 2: SHOW TABLES isn't a statement of this version of deltaplane: there are SHOW COLUMNS and SHOW TBLPROPERTIES"),
-        ("SHOW PARTITIONS t", UnsupportedFeatureError, "SHOW PARTITIONS isn't a statement"),
+        (" SHOW TABLES", UnsupportedFeatureError, "line 1, column 2: SHOW TABLES isn't a statement of this version of deltaplane: there are SHOW COLUMNS and SHOW PARTITIONS and SHOW TBLPROPERTIES"),
+        ("MSCK REPAIR TABLE t", UnsupportedFeatureError, "FSCK REPAIR TABLE"),
         ("SHOW CREATE TABLE t", UnsupportedFeatureError, "SHOW CREATE TABLE isn't a statement"),
         ("FROM t SELECT x", UnsupportedFeatureError, "line 1, column 1: FROM isn't a statement of this version of deltaplane: begin the query with SELECT"),
         ("SELECT * FROM (FROM t SELECT x)", UnsupportedExpressionError, "line 1, column 15: a query that begins with FROM"),
@@ -322,6 +322,8 @@ def test_every_statement_has_words_of_its_own() -> None:
 # --- mutations --------------------------------------------------------------------------------------------------------
 
 VALID = [
+    "SHOW PARTITIONS t PARTITION (k = 'a')",
+    "DESCRIBE TABLE EXTENDED t",
     "INSERT OVERWRITE t PARTITION (k = 'a') SELECT x FROM t",
     "SELECT k, count(*) AS n, sum(x) FROM t WHERE x > 1 AND k LIKE 'a%' GROUP BY k HAVING count(*) > 0 ORDER BY n DESC LIMIT 5",
     "SELECT k AS a, a || 'x' AS b, count(*) FROM t, LATERAL (SELECT t.x + 1 AS y) l WHERE y > 1 GROUP BY ALL ORDER BY ALL DESC",

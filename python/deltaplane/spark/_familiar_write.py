@@ -96,7 +96,7 @@ class Writer(Options, DataFrameWriter):
         location = known or own.get("path") or default_location(spark, name)
         self._write(location, self._how or "error")
         if known is None:
-            register_name(spark, name, location, store)
+            register_name(spark, name, location, store, managed="path" not in own)
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
         location = located(self._frame.sparkSession, tableName)
@@ -221,13 +221,14 @@ class StreamWriter(Options, DataStreamWriter):
         known = located(spark, tableName)
         if known is None and not self._is_ours():
             return super().toTable(tableName)
-        location = known or self._given.get("path") or default_location(spark, tableName)
+        path = self._given.get("path")
+        location = known or path or default_location(spark, tableName)
         if known is None:
             if not DeltaTable.is_deltatable(location):
                 # The catalog is told its columns.
                 empty = spark.createDataFrame([], self._frame.schema)
                 write(empty, location, partition_by=self._by, all_nullable=True)
-            register_name(spark, tableName, location)
+            register_name(spark, tableName, location, managed=path is None)
         return self._start(location)
 
     def _start(self, location: str) -> Any:

@@ -187,7 +187,7 @@ class DeltaTableBuilder:
                 cluster_by=self._clusters,
             )
         if self._name is not None and path_of(self._name) is None:
-            register_name(self._spark, self._name, location)
+            register_name(self._spark, self._name, location, managed=self._location is None)
         return self._made(location)
 
     def _where(self) -> str:

@@ -150,7 +150,7 @@ class WriterV2(DataFrameWriterV2):
         place = location or default_location(spark, self._name)
         self._write(place, "overwrite" if there else "error", makes=True)
         if path_of(self._name) is None:
-            register_name(spark, self._name, place, self._store())
+            register_name(spark, self._name, place, self._store(), managed=location is None)
 
     def _store(self) -> dict[str, str] | None:
         return for_store({key: value for key, value in self._given.items() if key.lower() not in _OWN}, _OWN)
