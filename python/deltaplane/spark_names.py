@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.catalog import Catalog as Catalogs
 from pyspark.sql.types import StructType
 
 from deltaplane import spark as dp
@@ -24,6 +25,7 @@ from deltaplane.spark._familiar_read import Reader, StreamReader
 from deltaplane.spark._familiar_write import StreamWriter, Writer
 from deltaplane.spark._history import history_frame
 from deltaplane.spark._internals import delta_jar, is_connect
+from deltaplane.spark._listed import listed_columns
 from deltaplane.spark._names import drop_name, held_location
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
 from deltaplane.spark._schema import quoted
@@ -310,11 +312,18 @@ def _patch() -> None:
 
     instead(SparkSession, "read", Reader, lambda spark: spark)
     instead(SparkSession, "readStream", StreamReader, lambda spark: spark)
+    instead(Catalogs, "listColumns", _list_columns, lambda catalog: catalog._sparkSession)
     instead(SparkSession, "sql", _sql, lambda spark: spark)
     instead(SparkSession, "table", lambda spark, name: Reader(spark).table(name), lambda spark: spark)
     instead(Frames, "write", Writer, lambda frame: frame.sparkSession)
     instead(Frames, "writeTo", WriterV2, lambda frame: frame.sparkSession)
     instead(Frames, "writeStream", StreamWriter, lambda frame: frame.sparkSession)
+
+
+def _list_columns(catalog: Any, tableName: str, dbName: str | None = None) -> Any:
+    name = tableName if dbName is None else f"{dbName}.{tableName}"
+    found = listed_columns(catalog._sparkSession, name)
+    return _originals[Catalogs, "listColumns"](catalog, tableName, dbName) if found is None else found
 
 
 def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:

@@ -110,6 +110,12 @@ def test_statements_in_sparks_words(enabled: SparkSession, at: str, path: str, n
     enabled.sql(f"REFRESH TABLE {name}")
     enabled.sql(f"ALTER TABLE {name} ADD COLUMN more STRING")
     assert [row.col_name for row in enabled.sql(f"SHOW COLUMNS IN {name}").collect()] == ["id", "more"]
+    assert [(c.name, c.dataType) for c in enabled.catalog.listColumns(f"default.{name}")] == [
+        ("id", "int"),
+        ("more", "string"),
+    ]
+    assert enabled.catalog.tableExists(name)
+    enabled.catalog.refreshTable(name)
     assert rows(enabled.sql(f"SHOW TBLPROPERTIES {name}")) == [("own", "1")]
     assert rows(enabled.sql(f"TABLE {name} UNION ALL (TABLE {name})")) == sorted(rows(enabled.table(name)) * 2)
     assert enabled.sql("SELECT id, 'IDENTIFIER(''x'')' FROM IDENTIFIER(:t)", {"t": name}).count() == 3
