@@ -276,6 +276,7 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
     for at in range(1, len(tokens)):
         named = words[at - 1] in _BEFORE_NAMES or (words[at - 1] in (",", "(") and at > begins)
         named = named or (words[:2] == ["show", "columns"] and words[at - 1] == "in") or words[:at] == ["refresh"]
+        named = named or (words[:2] == ["create", "table"] and words[at - 1] == "like")
         if not named or tokens[at].kind not in ("name", "quoted"):
             continue
         parts = name_at(cursor, at)
