@@ -22,7 +22,7 @@ from deltaplane.statements.statement import Command
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CreatedTable", "CreatedView", "is_path", "name_at"]
+__all__ = ["CreatedTable", "CreatedView", "dropped_table", "is_path", "name_at"]
 
 _BEGINNINGS = (["create", "or", "replace", "table"], ["create", "table"], ["replace", "table"])
 _IF_NOT_EXISTS = ["if", "not", "exists"]
@@ -74,7 +74,8 @@ class CreatedTable:
 
     def hold(self, spark: SparkSession, command: Command) -> None:
         """Has Spark's catalog hold the name, once the statement has run."""
-        register_name(spark, self.name, absolute_location(_told(command) or self.location))
+        told = _told(command)
+        register_name(spark, self.name, absolute_location(told or self.location), managed=told is None)
 
     def check(self, spark: SparkSession, command: Command) -> None:
         """Before the statement runs.
@@ -88,6 +89,17 @@ class CreatedTable:
             raise InvalidArgumentError(
                 f"the table {self.name} is at {held}, and the statement says {told}: leave LOCATION out, or drop the name first"
             )
+
+
+def dropped_table(spark: SparkSession, cursor: Grammar) -> str | None:
+    """The name of the catalog's Delta table that DROP TABLE takes away; None for other statements."""
+    cursor.at = 0
+    if not cursor.take("drop", "table"):
+        return None
+    cursor.take("if", "exists")
+    parts = name_at(cursor, cursor.at)
+    name = ".".join(parts)
+    return name if parts and not is_path(parts) and held_location(spark, name) is not None else None
 
 
 @dataclass(frozen=True)

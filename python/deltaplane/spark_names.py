@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.catalog import Catalog as Catalogs
 from pyspark.sql.types import StructType
 
 from deltaplane import spark as dp
@@ -24,12 +25,13 @@ from deltaplane.spark._familiar_read import Reader, StreamReader
 from deltaplane.spark._familiar_write import StreamWriter, Writer
 from deltaplane.spark._history import history_frame
 from deltaplane.spark._internals import delta_jar, is_connect
-from deltaplane.spark._names import held_location
+from deltaplane.spark._listed import listed_columns
+from deltaplane.spark._names import drop_name, held_location
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._table_changes import calls_changes, changes_in_views
 from deltaplane.spark._writer_v2 import WriterV2
-from deltaplane.spark_created import CreatedTable, CreatedView, is_path, name_at
+from deltaplane.spark_created import CreatedTable, CreatedView, dropped_table, is_path, name_at
 from deltaplane.statements import command_of
 from deltaplane.statements.describe import History
 from deltaplane.statements.on_spark import on_spark
@@ -49,14 +51,19 @@ _PARAMETER = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?<![\w`:]):(?P<name>[A-Za-z_]\w*)|\?""",
     re.DOTALL,
 )
+# What isn't looked into, and the name of a table that is a text.
+_IDENTIFIER = re.compile(
+    r"""\bidentifier\s*\(\s*(?:'(?P<name>[^'\\]+)'|"(?P<other>[^"\\]+)")\s*\)|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/""",
+    re.DOTALL | re.IGNORECASE,
+)
 # A frame by keyword.
 _FRAME = re.compile(r"\{\w+\}")
 
 # Words of a statement behind which the name of a table stands.
 _BEFORE_NAMES = frozenset(
     (
-        "from join into overwrite update table using describe desc detail history optimize full vacuum restore clone "
-        "tblproperties"
+        "from join into overwrite update table using describe desc extended formatted detail history optimize full vacuum "
+        "restore clone tblproperties partitions"
     ).split()
 )
 # Statements whose table may be a path in quotes: their words before it.
@@ -78,7 +85,8 @@ def enable(spark: SparkSession) -> None:
 
     These do: `spark.read` and `spark.readStream` with `format("delta")` (or `"deltaplane"`), `df.write` and
     `df.writeStream` with it, `df.writeTo`, `saveAsTable` and `toTable`, `spark.table`, and `spark.sql` as of `sql`. Names of tables stand
-    in Spark's own catalog, as tables of the format `deltaplane` at a location; dropping one leaves its files.
+    in Spark's own catalog, as tables of the format `deltaplane` at a location; dropping one leaves its files, unless they are
+    where Spark puts tables of its database.
 
     Without a plug-in in the JVM these can't: SQL that doesn't go through `spark.sql` of this session (JDBC, `%sql` of some
     notebooks, `F.expr` on names), and programs in Scala.
@@ -147,14 +155,15 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
         raise UnsupportedFeatureError(
             "deltaplane.spark.sql needs a classic session: deltaplane.sql(text, spark=spark) brings the rows here"
         )
-    with changes_in_views(spark, text) as shown:
+    with changes_in_views(spark, _identified(text)) as shown:
         return _ran(spark, _said_otherwise(shown), changes=shown != text)
 
 
 def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
     names = _tables_in(spark, text)
     if names is None and not changes:
-        return _of_spark(spark, text)
+        dropped = _dropped(spark, text)
+        return _of_spark(spark, text) if dropped is None else drop_name(spark, dropped, text)
     catalog = Catalog(names or {})
     cursor = Grammar(text, own_queries=False)
     words = [token.text.lower() for token in cursor.tokens]
@@ -189,6 +198,13 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
     return spark.createDataFrame(done)
 
 
+def _dropped(spark: SparkSession, text: str) -> str | None:
+    try:
+        return dropped_table(spark, Grammar(text, own_queries=False))
+    except SqlSyntaxError:
+        return None
+
+
 def _optimized(spark: SparkSession, command: Optimize, session: Session) -> DataFrame:
     """What OPTIMIZE gives in delta-spark, and behind it what it gives in `deltaplane.sql`."""
     began = now_ms()
@@ -212,6 +228,11 @@ def _said_otherwise(text: str) -> str:
         if words[:at] == before and at < len(tokens) and tokens[at].kind == "string":
             return f"{text[: tokens[at].start]}delta.{_quoted_path(tokens[at])}{text[tokens[at].end :]}"
     return text
+
+
+def _identified(text: str) -> str:
+    """A statement with the names that IDENTIFIER makes of texts."""
+    return _IDENTIFIER.sub(lambda found: found["name"] or found["other"] or found[0], text)
 
 
 def _quoted_path(token: Token) -> str:
@@ -255,6 +276,7 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
     for at in range(1, len(tokens)):
         named = words[at - 1] in _BEFORE_NAMES or (words[at - 1] in (",", "(") and at > begins)
         named = named or (words[:2] == ["show", "columns"] and words[at - 1] == "in") or words[:at] == ["refresh"]
+        named = named or (words[:2] == ["create", "table"] and words[at - 1] == "like")
         if not named or tokens[at].kind not in ("name", "quoted"):
             continue
         parts = name_at(cursor, at)
@@ -263,7 +285,7 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
         elif (location := held_location(spark, ".".join(parts))) is not None:
             found[".".join(part.strip("`") for part in parts)] = location
     if words[:1] == ["drop"] and not by_path:
-        # The name is the catalog's; the table stays.
+        # The name is the catalog's.
         return None
     if (made := CreatedTable.of(spark, cursor)) is not None:
         found[made.key] = made.location
@@ -291,6 +313,7 @@ def _patch() -> None:
 
     instead(SparkSession, "read", Reader, lambda spark: spark)
     instead(SparkSession, "readStream", StreamReader, lambda spark: spark)
+    instead(Catalogs, "listColumns", _list_columns, lambda catalog: catalog._sparkSession)
     instead(SparkSession, "sql", _sql, lambda spark: spark)
     instead(SparkSession, "table", lambda spark, name: Reader(spark).table(name), lambda spark: spark)
     instead(Frames, "write", Writer, lambda frame: frame.sparkSession)
@@ -298,11 +321,17 @@ def _patch() -> None:
     instead(Frames, "writeStream", StreamWriter, lambda frame: frame.sparkSession)
 
 
+def _list_columns(catalog: Any, tableName: str, dbName: str | None = None) -> Any:
+    name = tableName if dbName is None else f"{dbName}.{tableName}"
+    found = listed_columns(catalog._sparkSession, name)
+    return _originals[Catalogs, "listColumns"](catalog, tableName, dbName) if found is None else found
+
+
 def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
     try:
         if not args and not kwargs:
             return sql(spark, sqlQuery)
-        text = _with_values(sqlQuery, args or {})
+        text = _identified(_with_values(sqlQuery, args or {}))
         if not calls_changes(text) and _tables_in(spark, _FRAME.sub("frame", text)) is None:
             return _of_spark(spark, sqlQuery, args, **kwargs)
         if kwargs:

@@ -428,6 +428,10 @@ def test_schema_evolution_inside_of_structs(tmp_path: Path) -> None:
     lacking = pa.Table.from_pylist([{"id": 1, "s": {"a": 9}}])
     with pytest.raises(SchemaMismatchError, match="no field `b`"):
         merged(table, lacking).when_matched_update_all().execute()
+    more = pa.Table.from_pylist([{"id": 1, "s": {"a": 9, "b": "z", "c": 1}}])
+    for clauses in (merged(table, more).when_matched_update_all(), merged(table, more).when_not_matched_insert_all()):
+        with pytest.raises(SchemaMismatchError, match=r"`c`.*lost"):
+            clauses.execute()
     merged(table, lacking).when_matched_update({"s.a": "s.s.a + t.s.a"}).execute()
     assert rows(table)[0]["s"] == {"a": 11, "b": "x"}
 

@@ -110,7 +110,16 @@ def test_statements_in_sparks_words(enabled: SparkSession, at: str, path: str, n
     enabled.sql(f"REFRESH TABLE {name}")
     enabled.sql(f"ALTER TABLE {name} ADD COLUMN more STRING")
     assert [row.col_name for row in enabled.sql(f"SHOW COLUMNS IN {name}").collect()] == ["id", "more"]
+    assert [(c.name, c.dataType) for c in enabled.catalog.listColumns(f"default.{name}")] == [
+        ("id", "int"),
+        ("more", "string"),
+    ]
+    assert enabled.catalog.tableExists(name)
+    enabled.catalog.refreshTable(name)
     assert rows(enabled.sql(f"SHOW TBLPROPERTIES {name}")) == [("own", "1")]
+    assert rows(enabled.sql(f"TABLE {name} UNION ALL (TABLE {name})")) == sorted(rows(enabled.table(name)) * 2)
+    assert enabled.sql("SELECT id, 'IDENTIFIER(''x'')' FROM IDENTIFIER(:t)", {"t": name}).count() == 3
+    assert "Location" in [row.col_name for row in enabled.sql(f"DESCRIBE EXTENDED {name}").collect()]
     enabled.sql(f"TRUNCATE TABLE {name}")
     assert enabled.table(name).count() == 0
 
@@ -133,6 +142,54 @@ def test_versions_behind_paths(enabled: SparkSession, at: str, path: str) -> Non
 
 
 @needs_data_source
+def test_unknown_options_are_told_and_ignored(
+    enabled: SparkSession, at: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert enabled.read.format("delta").options(foo=1, versionAsOff="0").load(path).count() == 3
+    assert "foo, versionAsOff (did you mean versionasof?)" in caplog.text
+    enabled.range(1).selectExpr("CAST(id AS INT) AS id").write.format("delta").option("batchSize", 9).mode(
+        "append"
+    ).save(path)
+    stream = enabled.readStream.format("delta").option("foo", 1).load(path).writeStream.format("delta")
+    query = (
+        stream.options(foo=1, checkpointLocation=f"{path} checkpoint").trigger(availableNow=True).start(f"{path} copy")
+    )
+    query.awaitTermination()
+    assert enabled.read.format("delta").load(f"{path} copy").count() == 4
+    # A slip in a store's name would be an error of the store that nobody understands.
+    with pytest.raises(exceptions.InvalidArgumentError, match="unknown storage option aws_regoin"):
+        enabled.read.format("delta").option("AWS_REGOIN", "eu-north-1").load(path)
+
+
+def test_partitions_are_named_by_an_insert(enabled: SparkSession, path: str) -> None:
+    to = f"delta.`{path}`"
+    enabled.sql(f"CREATE TABLE {to} (a INT, p INT, q STRING) USING delta PARTITIONED BY (p, q)")
+    enabled.sql(f"INSERT INTO {to} PARTITION (p = '1', q) VALUES (1, 'k'), (2, 'l')")
+    enabled.sql(f"INSERT INTO {to} PARTITION (q = 'it''s', p = NULL) SELECT 3")
+    assert {(row.a, row.p, row.q) for row in enabled.table(to).collect()} == {
+        (1, 1, "k"),
+        (2, 1, "l"),
+        (3, None, "it's"),
+    }
+    enabled.sql(f"INSERT OVERWRITE {to} PARTITION (p = 1, q) SELECT 4, 'm'")
+    enabled.sql(f"INSERT OVERWRITE {to} PARTITION (p = NULL, q = 'it''s') (a) VALUES (5)")
+    assert {(row.a, row.p, row.q) for row in enabled.table(to).collect()} == {(4, 1, "m"), (5, None, "it's")}
+    enabled.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        enabled.sql(f"INSERT OVERWRITE {to} PARTITION (p = 1, q) VALUES (6, 'n')")
+        enabled.sql(f"INSERT OVERWRITE {to} SELECT 7, 1, 'm'")
+    finally:
+        enabled.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert sorted(row.a for row in enabled.table(to).collect()) == [5, 6, 7]
+    for wrong in (
+        "PARTITION (a = 1) VALUES (1, 'q')",
+        "PARTITION (p = 'x', q) VALUES (1, 'q')",
+        "PARTITION (p = 1) (p) VALUES (1)",
+    ):
+        with pytest.raises(AnalysisException):
+            enabled.sql(f"INSERT INTO {to} {wrong}")
+
+
 def test_options_of_readers(enabled: SparkSession, at: str, path: str) -> None:
     plain = enabled.read.format("delta").options(header=True, inferSchema="true", mergeSchema="true")
     assert plain.load(path).count() == 3

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
+from deltaplane.spark import DeltaTable as SparkTable
 from deltaplane.spark import _internals
 from following import needs_data_source
 
@@ -162,6 +164,25 @@ def test_names_in_sparks_catalog(enabled: SparkSession, name: str) -> None:
         enabled.range(1).selectExpr("id", "id AS b").write.insertInto(name)
     with pytest.raises(exceptions.TableAlreadyExistsError):
         enabled.range(3).write.format("delta").saveAsTable(name)
+
+
+def test_files_of_managed_tables_go_with_the_name(enabled: SparkSession, name: str, path: str) -> None:
+    made = [
+        lambda: enabled.sql(f"CREATE TABLE {name} (id BIGINT) USING delta"),
+        lambda: enabled.range(3).write.format("delta").saveAsTable(name),
+        lambda: enabled.range(3).writeTo(name).using("delta").create(),
+        lambda: SparkTable.create(enabled).tableName(name).addColumn("id", "long").execute(),
+    ]
+    for make in made:
+        make()
+        (where,) = enabled.sql(f"DESCRIBE DETAIL {name}").select("location").first() or ("",)
+        enabled.sql(f"DROP TABLE IF EXISTS default.{name}")
+        assert not Path(where).exists()
+    enabled.sql(f"CREATE TABLE {name} (id BIGINT) USING delta LOCATION '{path}'")
+    enabled.sql(f"DROP TABLE {name}")
+    enabled.range(3).write.format("delta").mode("append").option("path", path).saveAsTable(name)
+    enabled.sql(f"DROP TABLE {name}")
+    assert DeltaTable(path).count() == 3
 
 
 @pytest.mark.parametrize("enables", [True, False])

@@ -458,6 +458,25 @@ def test_show(path: str, run: Run) -> None:
         run("SHOW TBLPROPERTIES t ('c')")
 
 
+def test_partitions_and_details_are_shown(tmp_table: Table) -> None:
+    path = tmp_table()
+    data = pa.table({"x": [1, 2, 3], "p": pa.array([1, 2, None], pa.int32()), "q": ["a", "b", "c"]})
+    write_deltalake(path, data, partition_by=["p", "q"], description="said")
+
+    def run(text: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = sql(text, tables={"t": path}).to_pylist()
+        return rows
+
+    assert run("SHOW PARTITIONS t") == [{"p": 1, "q": "a"}, {"p": 2, "q": "b"}, {"p": None, "q": "c"}]
+    assert run("SHOW PARTITIONS t PARTITION (p = 2)") == [{"p": 2, "q": "b"}]
+    assert run("SHOW PARTITIONS t PARTITION (p = NULL, q)") == [{"p": None, "q": "c"}]
+    told = {row["col_name"]: row["data_type"] for row in run("DESCRIBE EXTENDED t")}
+    assert (told["x"], told["Comment"], told["Provider"]) == ("bigint", "said", "delta")
+    assert run("DESCRIBE t P")[1] == {"info_name": "data_type", "info_value": "int"}
+    run("INSERT OVERWRITE t PARTITION (p = NULL, q) SELECT 4, 'd'")
+    assert run("SELECT x FROM t ORDER BY x") == [{"x": 1}, {"x": 2}, {"x": 4}]
+
+
 def test_reorg(path: str, run: Run) -> None:
     run("ALTER TABLE t SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     run("DELETE FROM t WHERE x = 2")

@@ -16,9 +16,12 @@ from deltaplane.expr.joined import parsed
 from deltaplane.expr.syntax import Name
 from deltaplane.expr.types import of_json
 
-__all__ = ["Field", "MergeColumns", "check_whole", "field_of", "is_default"]
+__all__ = ["Field", "MergeColumns", "check_star", "check_whole", "field_of", "is_default"]
 
 Field = Mapping[str, Any]
+
+# What errors call the parts of arrays and maps.
+_PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
 
 
 @dataclass(kw_only=True)
@@ -107,6 +110,11 @@ class MergeColumns:
             raise InvalidArgumentError("the source has no column of the table: name the columns and their values")
         return found
 
+    def check_star(self, clause: Clause) -> None:
+        """As the function, unless the schema evolves or rows are taken as they are."""
+        if clause.takes_all and not self.merge_schema and clause.kind != "source":
+            check_star(self.target_columns, [f["name"] for f in self._source_fields], clause.excepted)
+
     def inserted_column(self, name: str, path: Sequence[str], fields: Sequence[Field], before: Sequence[str]) -> str:
         """The column that a clause gives to new rows by this name, after those `before` it.
 
@@ -167,17 +175,57 @@ def _is_wider(own: Any, brought: Any) -> bool:
     return (a.name, b.name) == ("float", "double")
 
 
-def check_whole(column: str, to: Any, given: Any, updates: bool) -> None:
-    """An update by a struct that lacks fields would empty them."""
-    if not updates or isinstance(to, str) or isinstance(given, str) or "struct" not in (to["type"], given["type"]):
+def check_star(columns: Sequence[str], source: Sequence[str], excepted: Sequence[str]) -> None:
+    """Refuses a `*` that gives no value to a column of the table: in Spark it stands for the table's columns.
+
+    Raises:
+        InvalidArgumentError: names the column.
+    """
+    there = {name.lower() for name in (*source, *excepted)}
+    lacking = [name for name in columns if name.lower() not in there]
+    if lacking:
+        raise InvalidArgumentError(
+            f"DELTA_MERGE_UNRESOLVED_EXPRESSION: the source has no column `{lacking[0]}`, which `*` takes from it: name the "
+            "columns and their values, leave it out by EXCEPT, or evolve the schema (withSchemaEvolution(), MERGE WITH SCHEMA "
+            "EVOLUTION)"
+        )
+
+
+def check_whole(column: str, to: Any, given: Any, *, lacks: bool, inside: bool = True) -> None:
+    """Refuses a value whose fields aren't those of its column, at any depth: more than there are would be lost without a word,
+    fewer leave null what a row had.
+
+    Args:
+        column: its path, as errors show it.
+        to, given: the types, as JSON.
+        lacks: whether fields may be missing.
+        inside: whether that holds within arrays and maps too, where `lacks` says no.
+
+    Raises:
+        SchemaMismatchError: names the field.
+    """
+    if isinstance(to, str) or isinstance(given, str):
         return
     if to["type"] != given["type"]:
         raise SchemaMismatchError(f"`{column}` of type {to['type']} doesn't take a {given['type']}")
+    if to["type"] != "struct":
+        for part in ("elementType", "keyType", "valueType"):
+            if part in to:
+                check_whole(f"{column}.{_PARTS[part]}", to[part], given[part], lacks=lacks or not inside, inside=inside)
+        return
     for f in to["fields"]:
         brought = field_of(given["fields"], f["name"])
-        if brought is None:
+        if brought is not None:
+            check_whole(f"{column}.{f['name']}", f["type"], brought["type"], lacks=lacks, inside=inside)
+        elif not lacks:
             raise SchemaMismatchError(
-                f"the value for `{column}` has no field `{f['name']}`, which the update would empty: assign the other "
-                f"fields one by one, as in `{column}.{to['fields'][0]['name']}`"
+                f"DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION: the value for `{column}` has no field `{f['name']}`, which would be "
+                f"empty: give it one, or update the other fields one by one, as in `{column}.{to['fields'][0]['name']}`, or "
+                "evolve the schema, where `*` leaves it as it is"
             )
-        check_whole(f"{column}.{f['name']}", f["type"], brought["type"], updates)
+    for f in given["fields"]:
+        if field_of(to["fields"], f["name"]) is None:
+            raise SchemaMismatchError(
+                f"DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION: the value for `{column}` has a field `{f['name']}`, which the column "
+                "lacks and which would be lost: leave it out, or add it to the table, in a merge by evolving the schema"
+            )

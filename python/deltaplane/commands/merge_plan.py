@@ -283,7 +283,7 @@ class MergePlan(MergeColumns):
             given = of_json(given_json)
             simple = target is not None and given is not None and target.atomic and given.atomic
             if not below and (given_json == to or not simple):
-                check_whole(column, to, given_json, updates)
+                check_whole(column, to, given_json, lacks=not updates, inside=not self.merge_schema)
                 return Value(side.sql_of(number), given_json)
         try:
             typed = new.binder.bind(new.node)

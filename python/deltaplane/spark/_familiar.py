@@ -5,13 +5,15 @@ Called by the names that scripts share with delta-spark.
 
 from __future__ import annotations
 
+import difflib
+import functools
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.properties import CommitProperties
 from deltaplane.spark._internals import is_connect
 from deltaplane.spark._location import absolute_location, split_options
@@ -26,6 +28,7 @@ __all__ = [
     "column_names",
     "commit_properties",
     "default_properties",
+    "for_store",
     "merges_schema",
     "number",
     "schema_mode",
@@ -41,6 +44,10 @@ _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 # What scripts say whatever the format is, and a Delta table's log answers by itself.
 _MEANINGLESS = frozenset("header inferschema mergeschema sep delimiter multiline quote escape encoding charset".split())
+# Settings of Spark's file systems, and properties of tables.
+_OF_OTHERS = ("fs.", "delta.")
+# How alike two names are, one of which is a slip.
+_NEARLY = 0.85
 # A version or a moment behind a path.
 _AT = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<moment>\d{17}))", re.DOTALL)
 
@@ -79,9 +86,7 @@ class Options:
         """The options of ours, in lower case, and those for the store."""
         mine = {key.lower(): value for key, value in self._given.items() if key.lower() in own}
         others = {key: value for key, value in self._given.items() if key.lower() not in own}
-        if left_out := [key for key in others if key.lower() in _MEANINGLESS]:
-            _log.info("of a Delta table these options mean nothing: %s", ", ".join(left_out))
-        return mine, {key: value for key, value in others.items() if key not in left_out} or None
+        return mine, for_store(others, own)
 
     def _path(self, path: Any, own: Mapping[str, str]) -> str:
         found = path if path is not None else own.get("path")
@@ -90,6 +95,45 @@ class Options:
         if found is None or isinstance(found, (list, tuple)):
             raise InvalidArgumentError('the format "delta" needs one path, or the name of a table')
         return str(found)
+
+
+def for_store(options: Mapping[str, str], own: Iterable[str]) -> dict[str, str] | None:
+    """What of options that aren't `own` the store is told; those that nobody knows are logged and left out, as delta-spark
+    ignores them."""
+    if left_out := [key for key in options if key.lower() in _MEANINGLESS]:
+        _log.info("of a Delta table these options mean nothing: %s", ", ".join(left_out))
+    kept = {key: value for key, value in options.items() if key not in left_out}
+    unknown = [key for key in kept if not (key.lower().startswith(_OF_OTHERS) or _is_for_store(key.lower()))]
+    if unknown:
+        told = ", ".join(key + _meant(key.lower(), own) for key in unknown)
+        _log.warning("of a Delta table these options are unknown, and ignored: %s", told)
+    return {key: value for key, value in kept.items() if key not in unknown} or None
+
+
+@functools.cache
+def _is_for_store(key: str) -> bool:
+    """Whether an option is a store's, or meant to be: of one whose name is nearly that the store itself says so."""
+    if "unknown storage option" not in _refusal("memory://options/t", key):
+        return True
+    for location in ("s3://options/t", "az://options/t", "gs://options/t"):
+        found = re.search(r"did you mean (\w+)\?", _refusal(location, key))
+        if found is not None and difflib.SequenceMatcher(None, key, found[1]).ratio() >= _NEARLY:
+            return True
+    return False
+
+
+def _refusal(location: str, key: str) -> str:
+    """What a store says to an option before it is reached."""
+    try:
+        _native.is_table(location, {key: "1"})
+    except DeltaError as e:
+        return str(e)
+    return ""
+
+
+def _meant(key: str, own: Iterable[str]) -> str:
+    near = difflib.get_close_matches(key, own, 1, _NEARLY)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def column_names(given: tuple[Any, ...]) -> list[str]:

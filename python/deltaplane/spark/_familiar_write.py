@@ -106,7 +106,7 @@ class Writer(Options, DataFrameWriter):
             self._frame = as_table_takes(self._frame, location, store)
         self._write(location, mode, told_as)
         if known is None:
-            register_name(spark, name, location, store)
+            register_name(spark, name, location, store, managed="path" not in own)
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
         location = located(self._frame.sparkSession, tableName)
@@ -216,7 +216,7 @@ class StreamWriter(Options, DataStreamWriter):
         self._take(options, format=format, outputMode=outputMode, partitionBy=partitionBy, queryName=queryName)
         if not self._is_ours():
             return super().start(path)
-        return self._start(self._path(path, self._split(frozenset({"path"}))[0]))
+        return self._start(self._path(path, self._split(_STREAM_OPTIONS)[0]))
 
     def toTable(
         self,
@@ -232,13 +232,14 @@ class StreamWriter(Options, DataStreamWriter):
         known = located(spark, tableName)
         if known is None and not self._is_ours():
             return super().toTable(tableName)
-        location = known or self._given.get("path") or default_location(spark, tableName)
+        path = self._given.get("path")
+        location = known or path or default_location(spark, tableName)
         if known is None:
             if not DeltaTable.is_deltatable(location):
                 # The catalog is told its columns.
                 empty = spark.createDataFrame([], self._frame.schema)
                 write(empty, location, partition_by=self._by, all_nullable=True)
-            register_name(spark, tableName, location)
+            register_name(spark, tableName, location, managed=path is None)
         return self._start(location)
 
     def _start(self, location: str) -> Any:

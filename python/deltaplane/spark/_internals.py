@@ -111,6 +111,27 @@ def delta_jar(spark: Any) -> bool:
 
 def held_table(spark: Any, name: str) -> tuple[str, str] | None:
     """Format and location of the table that the session's own catalog holds under a name; None for a view, and for none."""
+    table = _held(spark, name)
+    if table is None or not table.provider().isDefined() or not table.storage().locationUri().isDefined():
+        return None
+    return str(table.provider().get()), str(table.storage().locationUri().get().toString())
+
+
+def held_property(spark: Any, name: str, key: str) -> str | None:
+    """A property that the catalog holds of a table, by the table's name."""
+    table = _held(spark, name)
+    found = None if table is None else table.properties().get(key)
+    return str(found.get()) if found is not None and found.isDefined() else None
+
+
+def delete_folder(spark: Any, uri: str) -> None:
+    """Deletes a folder of Spark's file systems with all that is in it."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(uri)
+    path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
+
+
+def _held(spark: Any, name: str) -> Any:
+    """The catalog's table of a name, None for a view, and for none."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -120,13 +141,10 @@ def held_table(spark: Any, name: str) -> tuple[str, str] | None:
         identifier = state.sqlParser().parseTableIdentifier(rest if catalog.lower() == "spark_catalog" else name)
         if state.catalog().isTempView(identifier) or not state.catalog().tableExists(identifier):
             return None
-        table = state.catalog().getTableMetadata(identifier)
+        return state.catalog().getTableMetadata(identifier)
     except (PySparkException, Py4JJavaError):
         # A name of another catalog, or none at all.
         return None
-    if not table.provider().isDefined() or not table.storage().locationUri().isDefined():
-        return None
-    return str(table.provider().get()), str(table.storage().locationUri().get().toString())
 
 
 def arrow_schema(schema: Any) -> Any:

@@ -98,6 +98,8 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
         widens=configuration.get("delta.enableTypeWidening") == "true",
     )
     text = _text(jvm, what.condition)
+    for clause in what.clauses:
+        columns.check_star(clause)
     keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
     says = what.parameters or _said(jvm, what, text)
@@ -171,7 +173,7 @@ class _Run:
             if clause.action == "update":
                 self._updated(work, pairs, number)
         for clause in self._inserts:
-            work.inserted(self._source, *self._new_row(clause, work.fields))
+            self._new_rows(work, self._source, clause)
 
     # --- which rows ---------------------------------------------------------------------------------------------------
 
@@ -215,7 +217,7 @@ class _Run:
         for n, (name, path, value) in enumerate(self._values(clause, work.fields)):
             assigned.add_path(name, path, n)
             values.append(value)
-        return work.changed(rows, old, assigned, values)
+        return work.changed(rows, old, assigned, values, evolves=self._what.merge_schema)
 
     def _insert(self, work: Work, pairs: DataFrame, changed: bool) -> int:
         """Writes the rows that the clauses insert; returns how many."""
@@ -233,15 +235,15 @@ class _Run:
         return inserted
 
     def _added(self, work: Work, rows: DataFrame, clause: Clause, changed: bool) -> int:
-        columns, values = self._new_row(clause, work.fields)
-        return work.write([work.inserted(rows, columns, values)], "insert" if changed else None, inserts=True)
+        return work.write([self._new_rows(work, rows, clause)], "insert" if changed else None, inserts=True)
 
-    def _new_row(self, clause: Clause, fields: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[Column]]:
+    def _new_rows(self, work: Work, rows: DataFrame, clause: Clause) -> DataFrame:
         columns, values = list[str](), []
-        for name, path, value in self._values(clause, fields):
-            columns.append(self._columns.inserted_column(name, path, fields, columns))
+        for name, path, value in self._values(clause, work.fields):
+            columns.append(self._columns.inserted_column(name, path, work.fields, columns))
             values.append(value)
-        return columns, values
+        # What is written as it is may lack fields, as where it is appended.
+        return work.inserted(rows, columns, values, lacks=self._what.merge_schema or clause.kind == "source")
 
     def _values(self, clause: Clause, fields: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], Column]]:
         """The columns that a clause gives values to: name, path and value."""

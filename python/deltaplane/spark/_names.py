@@ -17,15 +17,27 @@ from pyspark.sql.types import StructType
 from deltaplane import _native
 from deltaplane.exceptions import TableNotFoundError
 from deltaplane.options import storage_options_text
-from deltaplane.spark._internals import held_table
+from deltaplane.spark._internals import delete_folder, held_property, held_table
 from deltaplane.spark._schema import shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FORMATS", "default_location", "held_location", "located", "location_of", "path_of", "register_name"]
+__all__ = [
+    "FORMATS",
+    "default_location",
+    "drop_name",
+    "held_location",
+    "located",
+    "location_of",
+    "path_of",
+    "register_name",
+]
 
 _PATH = re.compile(r"\s*(?:delta|deltaplane)\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
+# Says of a name in the catalog that its table is where Spark puts tables of the database: Spark itself takes every table at a
+# location for somebody else's.
+_MANAGED = "deltaplane.managed"
 # What Delta tables are called as a format.
 FORMATS = ("delta", "deltaplane")
 
@@ -80,8 +92,11 @@ def default_location(spark: SparkSession, name: str) -> str:
     return f"{_path(told['Location']).rstrip('/')}/{table.lower()}"
 
 
-def register_name(spark: SparkSession, name: str, location: str, options: Mapping[str, str] | None = None) -> None:
-    """Has Spark's catalog hold a table's name, unless it does already; the table must be there.
+def register_name(
+    spark: SparkSession, name: str, location: str, options: Mapping[str, str] | None = None, *, managed: bool = False
+) -> None:
+    """Has Spark's catalog hold a table's name, unless it does already; the table must be there. The files of a `managed` one, whose
+    place nobody chose, go with its name (`drop_name`).
 
     Without a catalog plug-in Spark itself can drop it by its name, but not read it.
     """
@@ -89,7 +104,18 @@ def register_name(spark: SparkSession, name: str, location: str, options: Mappin
     columns = StructType.fromJson(shown(schema)).toDDL()
     # With columns the catalog doesn't ask the data source for them.
     escaped = location.replace("\\", "\\\\").replace("'", "\\'")
-    _of_spark(spark, f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING deltaplane LOCATION '{escaped}'")
+    marked = f" TBLPROPERTIES ('{_MANAGED}' = 'true')" if managed else ""
+    _of_spark(spark, f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING deltaplane LOCATION '{escaped}'{marked}")
+
+
+def drop_name(spark: SparkSession, name: str, statement: str) -> DataFrame:
+    """Drops a Delta table's name by Spark's own statement, and the files of one that is managed."""
+    held = held_table(spark, name)
+    managed = held_property(spark, name, _MANAGED) == "true"
+    done = _of_spark(spark, statement)
+    if managed and held is not None:
+        delete_folder(spark, held[1])
+    return done
 
 
 def _path(uri: str) -> str:

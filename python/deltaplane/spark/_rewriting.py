@@ -149,7 +149,13 @@ class Work:
     # --- rows that come -------------------------------------------------------------------------------------------------
 
     def changed(
-        self, rows: DataFrame, old: Mapping[str, Column], assigned: AssignedColumns, values: Sequence[Column]
+        self,
+        rows: DataFrame,
+        old: Mapping[str, Column],
+        assigned: AssignedColumns,
+        values: Sequence[Column],
+        *,
+        evolves: bool = False,
     ) -> DataFrame:
         """Rows with their new values, in the table's types and with their ids; to be asked for after `take_out`.
 
@@ -157,9 +163,10 @@ class Work:
             rows: old rows with their places.
             old: the table's columns in `rows`; columns that the command adds have none.
             assigned, values: which of the values goes where.
+            evolves: whether structs in arrays and maps may lack fields that the table has.
 
         Raises:
-            SchemaMismatchError: a value of a type that its column doesn't take.
+            SchemaMismatchError: a value of a type that its column doesn't take, or with other fields.
         """
         given = rows.select(*values)
         types = [json.loads(f.dataType.json()) for f in given.schema.fields]
@@ -168,7 +175,7 @@ class Work:
             name = field["name"]
             before = old.get(name, F.lit(None))
             node = assigned.tree.get(name)
-            _check_structs(name, field["type"], node, types)
+            _check_structs(name, field["type"], node, types, evolves)
             after = before if node is None else _assigned(before, field["type"], node, values)
             columns.append(after.alias(name))
         beside = [F.col(FILE), F.col(ROW)] + ([F.col(ROW_ID)] if self.stored_ids else [])
@@ -186,13 +193,19 @@ class Work:
         joined = rows.join(F.broadcast(files), F.col(FILE) == F.col(f"{FILE}_of"))
         return joined.withColumn(_ID, F.coalesce(F.col(ROW_ID), F.col("base") + F.col(ROW)))
 
-    def inserted(self, rows: DataFrame, columns: Sequence[str], values: Sequence[Column]) -> DataFrame:
-        """New rows with these columns, in the table's types.
+    def inserted(
+        self, rows: DataFrame, columns: Sequence[str], values: Sequence[Column], *, lacks: bool = True
+    ) -> DataFrame:
+        """New rows with these columns, in the table's types. `lacks`: whether structs may do without fields that the table has.
 
         Raises:
-            SchemaMismatchError: a value of a type that its column doesn't take.
+            SchemaMismatchError: a value of a type that its column doesn't take, or with other fields.
         """
         new = rows.select(*[value.alias(name) for name, value in zip(columns, values, strict=True)])
+        types = {f.name: json.loads(f.dataType.json()) for f in new.schema.fields}
+        for field in self.fields:
+            if field["name"] in types:
+                check_whole(field["name"], field["type"], types[field["name"]], lacks=lacks)
         return self._stored(new, StructType([f for f in self.schema.fields if f.name in columns]))
 
     def _stored(self, rows: DataFrame, schema: StructType) -> DataFrame:
@@ -253,13 +266,12 @@ def _assigned(old: Column, of: Any, node: Node, values: Sequence[Column]) -> Col
     return F.struct(*parts)
 
 
-def _check_structs(name: str, of: Any, node: Node | None, types: Sequence[Any]) -> None:
-    """Refuses structs that lack fields of their column, which an update would empty."""
+def _check_structs(name: str, of: Any, node: Node | None, types: Sequence[Any], evolves: bool) -> None:
+    """Refuses values whose fields aren't those of their column."""
     if node is None:
         return
     if node.value is not None:
-        if types[node.value] != "void":
-            check_whole(name, of, types[node.value], updates=True)
+        check_whole(name, of, types[node.value], lacks=False, inside=not evolves)
         return
     for field in of["fields"]:
-        _check_structs(f"{name}.{field['name']}", field["type"], node.below.get(field["name"]), types)
+        _check_structs(f"{name}.{field['name']}", field["type"], node.below.get(field["name"]), types, evolves)

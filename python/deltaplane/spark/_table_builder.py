@@ -189,7 +189,7 @@ class DeltaTableBuilder:
                 told_as=ToldAs.definition("REPLACE TABLE", fills=False) if self._must_exist else None,
             )
         if self._name is not None and path_of(self._name) is None:
-            register_name(self._spark, self._name, location)
+            register_name(self._spark, self._name, location, managed=self._location is None)
         return self._made(location)
 
     def _where(self) -> str:

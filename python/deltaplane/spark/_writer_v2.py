@@ -17,7 +17,7 @@ from deltaplane.exceptions import (
 )
 from deltaplane.properties import ToldAs
 from deltaplane.spark._errors import told_as_spark
-from deltaplane.spark._familiar import default_properties, merges_schema, number, transaction, user_metadata
+from deltaplane.spark._familiar import default_properties, for_store, merges_schema, number, transaction, user_metadata
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
@@ -152,10 +152,10 @@ class WriterV2(DataFrameWriterV2):
         place = location or default_location(spark, self._name)
         self._write(place, "overwrite" if there else "error", makes=statement)
         if path_of(self._name) is None:
-            register_name(spark, self._name, place, self._store())
+            register_name(spark, self._name, place, self._store(), managed=location is None)
 
     def _store(self) -> dict[str, str] | None:
-        return {key: value for key, value in self._given.items() if key.lower() not in _OWN} or None
+        return for_store({key: value for key, value in self._given.items() if key.lower() not in _OWN}, _OWN)
 
     def _write(
         self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: str | None = None

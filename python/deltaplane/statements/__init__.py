@@ -68,20 +68,22 @@ STATEMENTS: tuple[Statement, ...] = (
 )
 # What Spark or delta-spark has and this version hasn't: what to use instead.
 _ABSENT = {
-    "analyze": "",
-    "cache": "",
+    "analyze": "statistics stand in the table's log, and every write keeps them",
+    "cache": "cache() a frame of the table",
     "clear": "",
     "drop": "delete the table's folder",
     "explain": "use DeltaTable.explain for what a scan reads",
     "from": "begin the query with SELECT, or the statement with INSERT",
+    "msck": "the log says which partitions there are; FSCK REPAIR TABLE takes out files that are gone",
     "refresh": "",
     "set": "",
     "truncate": "use DELETE FROM without a condition",
+    "uncache": "unpersist() the frame that was cached",
     "use": "",
 }
 # What Spark shows and this version doesn't.
 _NOT_SHOWN = (
-    "catalogs create current databases functions namespaces partitions procedures schemas system table tables user views"
+    "catalogs create current databases functions namespaces procedures schemas system table tables user views"
 ).split()
 
 

@@ -80,6 +80,8 @@ def _change(cursor: Grammar) -> Change:
         cursor.expect("by")
         columns = [] if cursor.take("none") else cursor.listed(lambda: cursor.dotted("a column's name"))
         return lambda alter: alter.cluster_by(columns)
+    if cursor.peek() == "replace":
+        cursor.expected("ADD COLUMNS, ALTER COLUMN or DROP COLUMNS, which say what becomes of each column")
     cursor.expected(_ACTIONS)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
 from deltaplane.properties import ToldAs
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.finding import may_read
@@ -180,6 +180,12 @@ def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone:
             cursor.wrong("expected a table's name: OR REPLACE and IF NOT EXISTS are two answers")
         mode = "ignore"
     made = Create(cursor.table(alias=False, version=False), cursor, mode, must_exist)
+    if cursor.peek() == "like":
+        line, column = cursor.place_of(cursor.at)
+        raise UnsupportedFeatureError(
+            f"line {line}, column {column}: CREATE TABLE … LIKE isn't a statement of this version of deltaplane: use CREATE TABLE … "
+            "AS SELECT * FROM the table WHERE false, which takes PARTITIONED BY and TBLPROPERTIES"
+        )
     if is_clone(cursor):
         return read_clone(cursor, mode, must_exist, made._location)
     if cursor.peek() == "(" and cursor.peek(1) not in BEGINNINGS:

@@ -1,15 +1,16 @@
-"""DESCRIBE HISTORY, DESCRIBE DETAIL and DESCRIBE [TABLE]: what a table is and was, under delta-spark's names."""
+"""DESCRIBE HISTORY, DESCRIBE DETAIL and DESCRIBE [TABLE] [EXTENDED]: what a table is and was, under delta-spark's names."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaplane.described import detail_row, history_rows
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Session, Statement, rows
+from deltaplane.statements.statement import Session, Statement, field_named, rows
 from deltaplane.statements.types import type_text
+from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,20 +43,57 @@ class Detail:
 
 @dataclass(frozen=True)
 class Columns:
-    """The table."""
+    """The table, and whether more than its columns is asked for."""
 
     table: TableName
+    extended: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each column, then those that the table is partitioned by."""
+        """A row for each column, then those that the table is partitioned by, then what the table is."""
         table = session.catalog.table(self.table)
         fields = table.schema().fields
-        found = [[f.name, type_text(f.type), f.metadata.get("comment")] for f in fields]
+        found: list[list[Any]] = [[f.name, type_text(f.type), f.metadata.get("comment")] for f in fields]
         partitions = table.metadata().partition_columns
         if partitions:
             found += [["# Partition Information", "", ""], ["# col_name", "data_type", "comment"]]
             found += [row for name in partitions for row in found[: len(fields)] if row[0] == name]
+        if self.extended:
+            found += [["", "", ""], ["# Detailed Table Information", "", ""], *self._details(table)]
         return rows(("col_name", "data_type", "comment"), found, {})
+
+    def _details(self, table: DeltaTable) -> list[list[str]]:
+        metadata, protocol = table.metadata(), table.protocol()
+        versions = {
+            "delta.minReaderVersion": protocol.min_reader_version,
+            "delta.minWriterVersion": protocol.min_writer_version,
+        }
+        properties = sorted(f"{k}={v}" for k, v in {**metadata.configuration, **versions}.items())
+        told = {
+            "Name": self.table.shown,
+            "Comment": metadata.description,
+            "Location": table.table_uri,
+            "Provider": "delta",
+        }
+        told["Table Properties"] = f"[{','.join(properties)}]"
+        return [[name, value, ""] for name, value in told.items() if value]
+
+
+@dataclass(frozen=True)
+class OneColumn:
+    """The table, and the column."""
+
+    table: TableName
+    column: str
+
+    def run(self, session: Session) -> pa.Table:
+        """A row for each thing that is known of it."""
+        field = field_named(session.catalog.table(self.table), self.column)
+        told = {
+            "col_name": field.name,
+            "data_type": type_text(field.type),
+            "comment": field.metadata.get("comment", "NULL"),
+        }
+        return rows(("info_name", "info_value"), [list(pair) for pair in told.items()], {})
 
 
 def _history(cursor: Grammar) -> History:
@@ -63,11 +101,15 @@ def _history(cursor: Grammar) -> History:
     return History(table, cursor.whole_number("a number of commits") if cursor.take("limit") else None)
 
 
-def _columns(cursor: Grammar) -> Columns:
+def _columns(cursor: Grammar) -> Columns | OneColumn:
     cursor.take("table")
-    if cursor.peek() in ("extended", "formatted") and cursor.kind(1) in ("name", "quoted"):
-        cursor.expected("a table: DESCRIBE DETAIL tells more of one")
-    return Columns(cursor.table(alias=False))
+    extended = cursor.peek() in ("extended", "formatted") and cursor.kind(1) in ("name", "quoted")
+    if extended:
+        cursor.at += 1
+    table = cursor.table(alias=False)
+    if cursor.kind() in ("name", "quoted"):
+        return OneColumn(table, cursor.name("a column's name"))
+    return Columns(table, extended)
 
 
 STATEMENTS = tuple(

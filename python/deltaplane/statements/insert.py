@@ -1,4 +1,4 @@
-"""INSERT INTO | OVERWRITE table [(columns) | BY NAME] [REPLACE WHERE … | USING … | ON …] followed by a query."""
+"""INSERT INTO | OVERWRITE table [PARTITION (…)] [(columns) | BY NAME] [REPLACE WHERE … | USING … | ON …] followed by a query."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName, Values
 from deltaplane.schema import Field
 from deltaplane.statements.on_spark import new_rows_on_spark
+from deltaplane.statements.partition import Fixed, PartitionSpec, read_partition
 from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
+from deltaplane.statements.types import type_text
 from deltaplane.table import DeltaTable
 from deltaplane.write import write_deltalake
 
@@ -51,6 +53,7 @@ class Insert:
     on: Clause | None = None
     alias: str | None = None
     end: int | None = None
+    partition: PartitionSpec | None = None
 
     def run(self, session: Session) -> pa.Table:
         """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
@@ -64,17 +67,23 @@ class Insert:
 
     def _written(self, session: Session, *, dry_run: bool) -> tuple[Any, int | None]:
         """What the write did or would do, and how many rows were written."""
-        table, fields, replaced = self._target(session)
+        table, fields, fixed, replaced = self._target(session)
         how: dict[str, Any] = {"dry_run": dry_run, **self._matching}
+        if self._is_dynamic(session):
+            # The session says that only partitions with new rows make room.
+            replaced, how["partition_overwrite_mode"] = None, "dynamic"
         if session.spark is None or self.rows_are_listed:
-            data, read = self._data(session, table, fields)
+            data, read = self._data(session, table, fields, fixed)
             with self.cursor.located(self._place):
                 result: Any = write_deltalake(table, data, mode=self.mode, predicate=replaced, read_version=read, **how)
             return result, data.num_rows
         from deltaplane.spark import write
 
         how |= {"replace_where": replaced, "options": table.storage_options}
-        with self._frame(session.spark, session, table, fields) as (frame, read), self.cursor.located(self._place):
+        with (
+            self._frame(session.spark, session, table, fields, fixed) as (frame, read),
+            self.cursor.located(self._place),
+        ):
             result = write(frame, table.location, self.mode, read_version=read, **how)
         if dry_run:
             return result, None
@@ -104,26 +113,47 @@ class Insert:
         own = None if self.table.path is not None else self.table.parts[-1]
         return {"replace_on": self.on.text, "source_alias": self.alias, "target_alias": self.table.alias or own}
 
-    def _target(self, session: Session) -> tuple[DeltaTable, list[Field], str | None]:
-        """The table, the columns, and the condition for rows that go."""
+    def _is_dynamic(self, session: Session) -> bool:
+        if session.spark is None or not self.overwrites:
+            return False
+        return str(session.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower() == "dynamic"
+
+    def _target(self, session: Session) -> tuple[DeltaTable, list[Field], list[Fixed], str | None]:
+        """The table, the columns of the rows, the others that have one value, and the condition for rows that go."""
         table = session.catalog.target(self.table)
         # Rows come from versions as they are now, also where the table is among them.
         table.update_incremental()
-        fields = [field_named(table, name) for name in self.columns] or list(table.schema().fields)
+        fixed = [] if self.partition is None else self.partition.fixed(table)
+        given = {one.field.name for one in fixed}
+        fields = [field_named(table, name) for name in self.columns]
+        if twice := [f.name for f in fields if f.name in given]:
+            self.cursor.wrong(
+                f"expected other columns: {twice[0]} has a value in PARTITION", self.cursor.tokens[self.token].start
+            )
+        fields = fields or [f for f in table.schema().fields if f.name not in given]
         if len({f.name for f in fields}) < len(fields):
             self.cursor.wrong("expected each column once", self.cursor.tokens[self.token].start)
         replaced = None if self.where is None else self.where.over(table, self.table)
-        return table, fields, replaced
+        if fixed and self.overwrites:
+            replaced = " AND ".join(one.condition for one in fixed)
+        return table, fields, fixed, replaced
 
-    def _data(self, session: Session, table: DeltaTable, fields: list[Field]) -> tuple[pa.Table, int | None]:
+    def _data(
+        self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
+    ) -> tuple[pa.Table, int | None]:
         """The rows as the columns take them, and the version of the table that they're made of, if they are."""
+        import pyarrow as pa
+
         session.catalog.hold(table)
         with self.cursor.located(self.token):
             query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
             fields = self._fields_of(query.names, table, fields)
             data = query.stored(_types(query.names, query.types, fields)).run()
         read = table.version() if may_read(session.catalog.opened.values(), table) else None
-        return data.rename_columns([field.name for field in fields]), read
+        data = data.rename_columns([field.name for field in fields])
+        for one in fixed:
+            data = data.append_column(one.field.name, pa.repeat(one.value, data.num_rows))
+        return data, read
 
     @property
     def rows_are_listed(self) -> bool:
@@ -140,7 +170,7 @@ class Insert:
 
     @contextmanager
     def _frame(
-        self, spark: SparkSession, session: Session, table: DeltaTable, fields: list[Field]
+        self, spark: SparkSession, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> Iterator[tuple[DataFrame, int | None]]:
         """The rows of a query by Spark as the columns take them, to be used inside of the block, and the version as `_data`
         has it."""
@@ -150,8 +180,11 @@ class Insert:
                 fields = self._fields_of(names, table, fields)
                 if len(names) != len(fields):
                     raise InvalidArgumentError(_arity(len(names), fields))
-                rows = _stored_by_spark(frame, fields, by_name=self.by_name)
-            yield rows, read
+                stored = _stored_by_spark(frame, fields, by_name=self.by_name)
+            from pyspark.sql import functions as F
+
+            more = {f.field.name: F.lit(f.value.as_py()).cast(type_text(f.field.type)) for f in fixed}
+            yield stored.withColumns(more) if more else stored, read
 
 
 def _stored_by_spark(frame: DataFrame, fields: Sequence[Field], *, by_name: bool) -> DataFrame:
@@ -212,14 +245,13 @@ def read(cursor: Grammar) -> Insert:
         cursor.expect("into")
     cursor.take("table")
     table = _table(cursor)
-    if cursor.peek() == "partition":
-        cursor.wrong("expected the rows: name the partition's columns among them, or use REPLACE WHERE for PARTITION")
+    partition = read_partition(cursor)
     columns: tuple[str, ...] = ()
     by_name = cursor.take("by", "name")
     if not by_name and cursor.peek() == "(" and cursor.kind(1) in ("name", "quoted") and cursor.peek(2) in (",", ")"):
         columns = tuple(cursor.listed(lambda: cursor.name("a column's name")))
     where, using, on = None, tuple[str, ...](), None
-    if not overwrites and cursor.take("replace"):
+    if not overwrites and partition is None and cursor.take("replace"):
         if cursor.take("where"):
             where = Clause.read(cursor)
         elif cursor.take("using"):
@@ -238,7 +270,7 @@ def read(cursor: Grammar) -> Insert:
         rows = cursor.last_query() if on is None else cursor.aliased_query()
     end = cursor.at
     alias = cursor.alias() if on is not None else None
-    return Insert(table, rows, cursor, token, columns, by_name, overwrites, where, using, on, alias, end)
+    return Insert(table, rows, cursor, token, columns, by_name, overwrites, where, using, on, alias, end, partition)
 
 
 def _table(cursor: Grammar) -> TableName:

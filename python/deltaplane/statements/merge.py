@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from deltaplane.arrow_io import as_reader
 from deltaplane.commands.merge_clauses import Action, Kind
 from deltaplane.commands.merge_clauses import Clause as MergeClause
+from deltaplane.commands.merge_columns import check_star
 from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.cursor import quoted
@@ -188,16 +189,8 @@ class Merge:
         return read_from.scan(), may_be_same(read_from, table)
 
     def _check_star(self, clause: When, table: DeltaTable, names: Sequence[str], evolves: bool) -> None:
-        """In Spark `*` stands for the table's columns, all of which the source must have unless the schema evolves."""
-        if evolves or not clause.action.endswith("_all"):
-            return
-        there = {name.lower() for name in (*names, *clause.but)}
-        lacking = [f.name for f in table.schema().fields if f.name.lower() not in there]
-        if lacking:
-            raise InvalidArgumentError(
-                f"the source has no column `{lacking[0]}`, which `*` takes from it: name the columns, leave it out by "
-                "EXCEPT, or MERGE WITH SCHEMA EVOLUTION"
-            )
+        if clause.action.endswith("_all") and not evolves:
+            check_star([f.name for f in table.schema().fields], names, clause.but)
 
     def _add(self, merging: TableMerger, clause: When, table: DeltaTable) -> TableMerger:
         condition = None if clause.condition is None else clause.condition.text

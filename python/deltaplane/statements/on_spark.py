@@ -173,8 +173,8 @@ def frame_of(spark: SparkSession, name: TableName, catalog: Catalog, *, follows:
 
 
 def _alias(cursor: Grammar, name: TableName, end: int) -> str:
-    """The caller's own name for a relation, unless the text gives it one."""
-    if name.path is not None:
+    """The caller's own name for a relation, unless the text gives it one, or takes none, as behind TABLE."""
+    if name.path is not None or (name.token > 0 and cursor.tokens[name.token - 1].text.lower() == "table"):
         return ""
     i = next((i for i, token in enumerate(cursor.tokens) if token.start >= end), len(cursor.tokens))
     behind = cursor.tokens[i] if i < len(cursor.tokens) else None
@@ -206,6 +206,8 @@ def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Itera
             level.query, level.relations = True, False
         elif (word == "from" and level.query and not _is_distinct_from(cursor)) or word == "join":
             level.relations = True
+        elif word == "table" and _begins_query(cursor, start):
+            level.query = level.relations = True
         elif word in _NO_RELATIONS:
             level.relations = False
         elif level.relations and _begins_relation(cursor):
@@ -230,7 +232,16 @@ def _is_distinct_from(cursor: Grammar) -> bool:
 def _begins_relation(cursor: Grammar) -> bool:
     """Whether a relation's name may begin at the next token: behind FROM, JOIN, a comma or a parenthesis."""
     before = cursor.tokens[cursor.at - 1].text.lower() if cursor.at else ""
-    return cursor.kind() in ("name", "quoted") and before in (*_BEFORE, ",", "(")
+    return cursor.kind() in ("name", "quoted") and before in (*_BEFORE, "table", ",", "(")
+
+
+def _begins_query(cursor: Grammar, start: int) -> bool:
+    """Whether a query may begin at the next token, and go on with a name."""
+    before = cursor.tokens[cursor.at - 1].text.lower() if cursor.at > start else "("
+    return before in ("(", "union", "all", "distinct", "intersect", "except", "minus") and cursor.kind(1) in (
+        "name",
+        "quoted",
+    )
 
 
 def _relation(cursor: Grammar, catalog: Catalog) -> _Relation:

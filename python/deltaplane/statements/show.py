@@ -1,4 +1,4 @@
-"""SHOW TBLPROPERTIES and SHOW COLUMNS."""
+"""SHOW TBLPROPERTIES, SHOW COLUMNS and SHOW PARTITIONS."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.columns import property_key
+from deltaplane.statements.partition import PartitionSpec, read_partition
 from deltaplane.statements.statement import Session, Statement, listed, rows
 
 if TYPE_CHECKING:
@@ -45,6 +46,35 @@ class ColumnNames:
         return listed("col_name", [f.name for f in session.catalog.table(self.table).schema().fields])
 
 
+@dataclass(frozen=True)
+class Partitions:
+    """The table, and values that its partitions are to have."""
+
+    table: TableName
+    of: PartitionSpec | None
+
+    def run(self, session: Session) -> pa.Table:
+        """A row for each partition that holds files, with its values."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        table = session.catalog.table(self.table)
+        names = table.metadata().partition_columns
+        if not names:
+            raise InvalidArgumentError("the table isn't partitioned", table=table.table_uri)
+        values = pa.table(table.get_add_actions(flatten=True)).select([f"partition.{name}" for name in names])
+        found = values.rename_columns(names).group_by(names).aggregate([]).sort_by([(n, "ascending") for n in names])
+        for one in [] if self.of is None else self.of.fixed(table):
+            column = found[one.field.name]
+            kept = pc.equal(column, one.value.cast(column.type)) if one.value.is_valid else column.is_null()
+            found = found.filter(kept)
+        return found
+
+
+def _partitions(cursor: Grammar) -> Partitions:
+    return Partitions(cursor.table(alias=False), read_partition(cursor))
+
+
 def _properties(cursor: Grammar) -> Properties:
     table = cursor.table(alias=False)
     key = None
@@ -60,4 +90,8 @@ def _columns(cursor: Grammar) -> ColumnNames:
     return ColumnNames(cursor.table(alias=False))
 
 
-STATEMENTS = (Statement(("show", "tblproperties"), _properties), Statement(("show", "columns"), _columns))
+STATEMENTS = (
+    Statement(("show", "tblproperties"), _properties),
+    Statement(("show", "columns"), _columns),
+    Statement(("show", "partitions"), _partitions),
+)
