@@ -300,13 +300,13 @@ pub(crate) async fn part_column<'a>(
         groups.retain(|g| wanted.contains(g));
     }
     let absent = without_values(footer, name, children, &groups);
-    let leaves: Vec<String> = children
+    let read: Vec<Vec<String>> = children
         .iter()
         .map(|c| c.name().as_str())
         .filter(|c| !without.contains(c) && !absent.contains(c))
-        .map(|c| format!("{name}.{c}"))
+        .map(|c| checkpoint_filter::path(&[name, c]))
         .collect();
-    let mask = ProjectionMask::columns(footer.parquet_schema(), leaves.iter().map(String::as_str));
+    let mask = checkpoint_filter::mask(footer.parquet_schema(), &read);
     let all = Chosen {
         footer: footer.clone(),
         groups,

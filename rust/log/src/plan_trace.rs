@@ -66,7 +66,7 @@ impl PlanTrace {
         grow(&self.in_commits, files);
     }
 
-    /// So many row groups with so many rows, and those among them that stay.
+    /// So many row groups with so many adds, and those among them that stay.
     pub(crate) fn row_groups(&self, all: (usize, usize), kept: (usize, usize)) {
         grow(&self.row_groups, all.0);
         grow(&self.in_checkpoint, all.1);
