@@ -177,6 +177,12 @@ impl Part {
         })
     }
 
+    /// Whether it is known that this program wrote it, without opening it.
+    pub(crate) fn is_known_own(&self) -> bool {
+        let opened = self.opened.get().is_some_and(|o| is_sound(o.footer.metadata()));
+        opened || self.range().is_some()
+    }
+
     /// Whether this program wrote it, with parsed bounds that are bounds.
     pub(crate) async fn is_sound(&self) -> Result<bool> {
         Ok(is_sound(self.opened().await?.footer.metadata()))
