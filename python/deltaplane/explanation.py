@@ -17,8 +17,9 @@ class PlanExplanation:
     """What the stages of a plan looked at and left out. All are numbers of files unless they say otherwise.
 
     A file is counted by the stage that ended it. Stages follow each other as the attributes do; `replaced` are files of the
-    checkpoint that later commits removed or wrote again. `kept_without_statistics` says of how many kept files nothing is
-    known of a column that the predicate needs, by the column's physical path: better statistics could skip those.
+    checkpoint that later commits removed or wrote again, or that it names again. `kept_without_statistics` says of how many
+    kept files nothing is known of a column that the predicate needs, by the column's physical path: better statistics could
+    skip those.
 
     >>> why = PlanExplanation.of('{"in_commits": 3, "kept": 1, "kept_bytes": 2048, "skipped_by_statistics": 2}')
     >>> why.considered, why.skipped

@@ -56,6 +56,31 @@ def test_predicates_prune_files(table: DeltaTable, predicate: Any, expected: int
     assert len(table.file_uris(file_pruning_predicate=predicate)) == expected
 
 
+@pytest.mark.parametrize("predicate", ["`p.q` = 'b'", "`a.b` = 1", "`s`.`x.y` > 10"])
+def test_names_with_dots_are_looked_up_in_checkpoints_too(tmp_table: Callable[[], str], predicate: str) -> None:
+    path = tmp_table()
+    for n, part in enumerate("abc"):
+        data = pa.table({"p.q": [part], "a.b": [n], "a": [{"b": -1}], "s": [{"x.y": 10 * n}], "p": [{"q": "z"}]})
+        write_deltalake(path, data, mode="append", partition_by=["p.q"])
+    files = DeltaTable(path).files(predicate)
+    DeltaTable(path).create_checkpoint()
+    table = DeltaTable(path)
+    assert len(files) == 1
+    assert table.files(predicate) == table.plan(predicate).read_all()["path"].to_pylist() == files
+
+
+def test_explained_stages_add_up(tmp_table: Callable[[], str]) -> None:
+    path = tmp_table()
+    for n in range(3):
+        write_deltalake(path, pa.table({"x": [n], "p": [n % 2]}), mode="append", partition_by=["p"])
+    # Rows of the checkpoint that are no files are no files here either.
+    DeltaTable(path).create_checkpoint()
+    write_deltalake(path, pa.table({"x": [3], "p": [1]}), mode="append")
+    why = DeltaTable(path).explain("x > 0 AND p = 1")
+    assert (why.in_commits, why.in_checkpoint, why.considered) == (1, 3, 4)
+    assert why.considered - why.skipped - why.replaced == why.kept == 2
+
+
 def test_an_unknown_column_is_named(table: DeltaTable) -> None:
     for read in (table.files, lambda p: table.scan(predicate=p), lambda p: table.scan(columns=["nosuch"])):
         with pytest.raises(InvalidArgumentError, match="nosuch"):

@@ -1,6 +1,6 @@
 """Plans from checkpoints as other writers lay them out: statistics as text, as structs, as both or as neither, row groups of any
 size in any order, partitions by moments, days and texts. No file with a matching row is left out, and the log's commits
-without the checkpoint give the same plan (P063, P121, P164 to P170).
+without the checkpoint give the same plan (P063, P121, P164 to P170). A file that a checkpoint names twice is one file (P040, P041).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -295,3 +296,30 @@ def test_no_file_with_a_matching_row_is_left_out(
     assert matching <= planned, text
     if layout.text or layout.structs:
         assert planned == _paths(plain, text), text
+
+
+@pytest.mark.parametrize("row_group", [1, 1000])
+@pytest.mark.parametrize("own", [False, True])
+def test_a_file_that_is_named_twice_is_one_file(row_group: int, own: bool, tmp_path: Path) -> None:
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    low, high = (File(dict.fromkeys(PARTITION_COLUMNS), [{"n": n, "seen": None, "name": None}], True) for n in (1, 9))
+    _commit(log, 0, [*_head(), {"add": _add(0, low)}, {"add": _add(1, high)}])
+    layout = Layout(text=True, structs=False, typed_partitions=False, row_group=row_group, backwards=False)
+    _checkpoint(log, 0, [(0, low), (1, high), (0, low), (0, high)], layout)
+    if own:
+        _commit(log, 1, [])
+        DeltaTable(str(tmp_path)).create_checkpoint()
+    table = DeltaTable(str(tmp_path))
+
+    def planned(predicate: str | None) -> list[str]:
+        return sorted(table.plan(predicate).read_all()["path"].to_pylist())
+
+    assert (table.count(), sorted(table.files())) == (2, ["f0.parquet", "f1.parquet"])
+    assert planned(None) == ["f0.parquet", "f1.parquet"]
+    assert planned("n < 5") == ["f0.parquet"]
+    if not own:
+        # Nobody knows which of its entries is right, so it stays if one says so.
+        assert planned("n > 5") == ["f0.parquet", "f1.parquet"]
+        why = table.explain("n > 5")
+        assert why.considered - why.skipped - why.replaced == why.kept == 2

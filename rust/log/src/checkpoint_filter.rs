@@ -11,8 +11,20 @@ use deltaplane_error::Error;
 use deltaplane_protocol::prune::Pruner;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, RowFilter};
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use crate::plan_trace::PlanTrace;
+
+/// The columns of a file that stand at or below these paths. Paths are lists since names of a table's columns have dots in them.
+pub(crate) fn mask(schema: &SchemaDescriptor, paths: &[Vec<String>]) -> ProjectionMask {
+    let chosen = |column: &ColumnDescPtr| paths.iter().any(|p| column.path().parts().starts_with(p));
+    let columns = schema.columns().iter().enumerate();
+    ProjectionMask::leaves(schema, columns.filter(|(_, c)| chosen(c)).map(|(at, _)| at))
+}
+
+pub(crate) fn path(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
 
 /// A predicate, and what is counted while it leaves files out.
 #[derive(Clone)]
@@ -36,8 +48,7 @@ impl Skipping {
 /// then. `None` where it has none.
 pub(crate) fn rare(footer: &ArrowReaderMetadata, action: &str, fields: &Fields) -> Option<RowFilter> {
     let plain = fields.iter().find(|f| !f.data_type().is_nested())?;
-    let leaf = format!("{action}.{}", plain.name());
-    let mask = ProjectionMask::columns(footer.parquet_schema(), [leaf.as_str()]);
+    let mask = mask(footer.parquet_schema(), &[path(&[action, plain.name()])]);
     let there = |batch: RecordBatch| match batch.columns().first() {
         Some(column) => is_not_null(column),
         None => Ok(BooleanArray::from(vec![true; batch.num_rows()])),
@@ -56,7 +67,7 @@ pub(crate) fn filter(footer: &ArrowReaderMetadata, skipping: &Skipping) -> Optio
         .filter(|s| !s.is_empty());
     let predicates: Vec<Box<dyn ArrowPredicate>> = stages
         .map(|columns| {
-            let mask = ProjectionMask::columns(footer.parquet_schema(), columns.iter().map(String::as_str));
+            let mask = mask(footer.parquet_schema(), &columns);
             let skipping = skipping.clone();
             Box::new(ArrowPredicateFn::new(mask, move |batch| judge(&skipping, &batch))) as Box<dyn ArrowPredicate>
         })
@@ -65,25 +76,26 @@ pub(crate) fn filter(footer: &ArrowReaderMetadata, skipping: &Skipping) -> Optio
 }
 
 /// Paths of the columns that decide: typed ones, then text, which is parsed only of files that are left.
-fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<String>; 2] {
+fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<Vec<String>>; 2] {
     let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
     let (mut typed, mut text) = (Vec::new(), Vec::new());
     let partitions = pruner.partition_columns_needed();
     if has_partition_structs(children, pruner) {
-        typed.extend(partitions.iter().map(|p| format!("add.partitionValues_parsed.{p}")));
+        let parsed = |column: &String| path(&["add", "partitionValues_parsed", column]);
+        typed.extend(partitions.iter().map(parsed));
     } else if !partitions.is_empty() && matches!(of("partitionValues"), Some(DataType::Map(..))) {
-        typed.push("add.partitionValues".to_owned());
+        typed.push(path(&["add", "partitionValues"]));
     }
     match (pruner.stats_leaves_needed(), of("stats_parsed"), of("stats")) {
         ([], ..) => {}
         (leaves, Some(DataType::Struct(_)), _) => {
-            typed.push("add.stats_parsed.numRecords".to_owned());
+            typed.push(path(&["add", "stats_parsed", "numRecords"]));
             for leaf in leaves {
-                let below = |section: &str| format!("add.stats_parsed.{section}.{}", leaf.join("."));
+                let below = |section| [path(&["add", "stats_parsed", section]), leaf.clone()].concat();
                 typed.extend(["minValues", "maxValues", "nullCount"].map(below));
             }
         }
-        (_, _, Some(DataType::Utf8)) => text.push("add.stats".to_owned()),
+        (_, _, Some(DataType::Utf8)) => text.push(path(&["add", "stats"])),
         _ => {}
     }
     [typed, text]

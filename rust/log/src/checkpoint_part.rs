@@ -192,6 +192,12 @@ impl Part {
         })
     }
 
+    /// Whether it is known that this program wrote it, without opening it.
+    pub(crate) fn is_known_own(&self) -> bool {
+        let opened = self.opened.get().is_some_and(|o| is_sound(o.footer.metadata()));
+        opened || self.range().is_some()
+    }
+
     /// Whether this program wrote it, with parsed bounds that are bounds.
     pub(crate) async fn is_sound(&self) -> Result<bool> {
         Ok(is_sound(self.opened().await?.footer.metadata()))
@@ -345,13 +351,13 @@ pub(crate) async fn part_column<'a>(
         groups.retain(|g| wanted.contains(g));
     }
     let absent = without_values(footer, name, children, &groups);
-    let leaves: Vec<String> = children
+    let read: Vec<Vec<String>> = children
         .iter()
         .map(|c| c.name().as_str())
         .filter(|c| !without.contains(c) && !absent.contains(c))
-        .map(|c| format!("{name}.{c}"))
+        .map(|c| checkpoint_filter::path(&[name, c]))
         .collect();
-    let mask = ProjectionMask::columns(footer.parquet_schema(), leaves.iter().map(String::as_str));
+    let mask = checkpoint_filter::mask(footer.parquet_schema(), &read);
     let all = Chosen {
         footer: footer.clone(),
         groups,

@@ -295,10 +295,21 @@ impl CheckpointReader {
             Err(e) => stream::once(async { Err(e) }).boxed(),
         });
         match self.manifest_files(what) {
-            Ok(Some(batch)) => stream::once(async { Ok(batch) }).chain(from_parquet).boxed(),
+            Ok(Some(batch)) => {
+                if let Some(trace) = skipping.and_then(|s| s.trace.as_deref()) {
+                    let adds = (0, batch.num_rows());
+                    trace.row_groups(adds, adds);
+                }
+                stream::once(async { Ok(batch) }).chain(from_parquet).boxed()
+            }
             Ok(None) => from_parquet.boxed(),
             Err(e) => stream::once(async { Err(e) }).boxed(),
         }
+    }
+
+    /// Whether it may name a file twice: other programs' may, this one's are written from a plan.
+    pub(crate) fn may_repeat(&self) -> bool {
+        !self.manifest.is_empty() || !self.parts.iter().all(Part::is_known_own)
     }
 
     /// What the one file of a checkpoint of ours notes of its order.

@@ -13,7 +13,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
 use parquet::file::metadata::page_index::PageIndexProvider;
-use parquet::file::metadata::{ColumnChunkMask, ParquetMetaData};
+use parquet::file::metadata::{ColumnChunkMask, ParquetMetaData, RowGroupMetaData};
 use parquet::schema::types::SchemaDescriptor;
 
 use crate::checkpoint_filter::Skipping;
@@ -46,14 +46,11 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// Row groups, and their rows.
+    /// Row groups, and their adds.
     fn size(&self) -> (usize, usize) {
         let all = self.footer.metadata().row_groups();
-        let rows = self
-            .groups
-            .iter()
-            .filter_map(|g| usize::try_from(all.get(*g)?.num_rows()).ok());
-        (self.groups.len(), rows.fold(0, usize::saturating_add))
+        let adds = self.groups.iter().filter_map(|g| all.get(*g)).map(adds_of);
+        (self.groups.len(), adds.fold(0, usize::saturating_add))
     }
 }
 
@@ -70,10 +67,22 @@ pub(crate) async fn choose(
     if let Some(trace) = &skipping.trace {
         let (before, after) = (all.size(), chosen.size());
         trace.row_groups(before, after);
-        let rows = chosen.rows.as_ref().map_or(after.1, RowSelection::row_count);
-        trace.skipped_by_pages(after.1.saturating_sub(rows));
+        // Pages with rows of other actions stay.
+        let skipped = chosen.rows.as_ref().map_or(0, RowSelection::skipped_row_count);
+        trace.skipped_by_pages(skipped);
     }
     Ok(chosen)
+}
+
+/// Rows of a row group that are adds: of those every one has a path. All of them where the footer doesn't say.
+fn adds_of(group: &RowGroupMetaData) -> usize {
+    let path = group
+        .columns()
+        .iter()
+        .find(|c| c.column_path().parts() == ["add", "path"]);
+    let others = path.and_then(|c| c.statistics()?.null_count_opt()).unwrap_or(0);
+    let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+    usize::try_from(rows.saturating_sub(others)).unwrap_or(usize::MAX)
 }
 
 /// Least and greatest values of these leaves in the adds of a file with one row group.

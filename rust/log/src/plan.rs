@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::prune::Pruner;
-use deltaplane_protocol::replay::Replay;
+use deltaplane_protocol::replay::{Given, Replay};
 use futures::channel::mpsc::{Sender, channel};
 use futures::stream::{self, BoxStream};
 use futures::{SinkExt, StreamExt, TryStreamExt};
@@ -163,6 +163,8 @@ impl CheckpointFiles<'_> {
         mut given: Option<&mut Replay>,
     ) -> Result<Ended> {
         let trace = self.skipping.and_then(|s| s.trace.as_deref());
+        // A copy stands for another writer's checkpoint.
+        let mut once = (given.is_some() || checkpoint.may_repeat()).then(Given::default);
         let mut batches = checkpoint.files(FileActions::Adds, self.columns.clone(), self.skipping);
         let mut done = 0;
         loop {
@@ -173,7 +175,12 @@ impl CheckpointFiles<'_> {
                     let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
                     // Whoever takes the rows then has them alone.
                     drop((batch, untouched));
-                    let kept = prune(unsent, self.skipping)?;
+                    let mut kept = prune(unsent, self.skipping)?;
+                    if let Some(once) = &mut once {
+                        let first = filter(&kept, &once.first(&kept)?)?;
+                        trace.inspect(|t| t.replaced(kept.num_rows() - first.num_rows()));
+                        kept = first;
+                    }
                     if let Some(given) = &mut given {
                         given.remember(&kept)?;
                     }

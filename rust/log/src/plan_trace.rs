@@ -19,17 +19,17 @@ pub struct PlanReport {
     pub row_groups: u64,
     /// Those among them that weren't opened, by their statistics.
     pub row_groups_skipped: u64,
-    /// Rows of the checkpoint's row groups of adds.
+    /// Files of the checkpoint; all rows of a row group whose footer doesn't say how many are adds.
     pub in_checkpoint: u64,
-    /// Rows in row groups that weren't opened.
+    /// Those in row groups that weren't opened.
     pub skipped_by_row_groups: u64,
-    /// Rows in pages that weren't decoded, by their statistics.
+    /// Those in pages that weren't decoded, by their statistics.
     pub skipped_by_pages: u64,
     /// Files whose partition values don't match.
     pub skipped_by_partition: u64,
     /// Files whose own statistics rule them out.
     pub skipped_by_statistics: u64,
-    /// Files of the checkpoint that later commits removed or wrote again.
+    /// Files of the checkpoint that later commits removed or wrote again, and those that it names again.
     pub replaced: u64,
     /// Files that stay.
     pub kept: u64,
@@ -66,7 +66,7 @@ impl PlanTrace {
         grow(&self.in_commits, files);
     }
 
-    /// So many row groups with so many rows, and those among them that stay.
+    /// So many row groups with so many adds, and those among them that stay.
     pub(crate) fn row_groups(&self, all: (usize, usize), kept: (usize, usize)) {
         grow(&self.row_groups, all.0);
         grow(&self.in_checkpoint, all.1);

@@ -25,14 +25,17 @@ pub struct LogName {
 }
 
 impl LogName {
-    /// The listed file, or `None` for a name that means nothing or a zero-length checkpoint (P002, P004).
+    /// The listed file, or `None` for a name that means nothing, or a zero-length file that would stand for others (P002, P004).
     pub fn parse(name: &str, size_bytes: u64, modified_ms: i64) -> Option<Self> {
         let (version, kind) = parse_log_name(name)?;
-        let checkpoint = matches!(
+        let stands_for_commits = matches!(
             kind,
-            LogFile::ClassicCheckpoint | LogFile::MultipartCheckpoint { .. } | LogFile::UuidCheckpoint { .. }
+            LogFile::ClassicCheckpoint
+                | LogFile::MultipartCheckpoint { .. }
+                | LogFile::UuidCheckpoint { .. }
+                | LogFile::Compaction { .. }
         );
-        if checkpoint && size_bytes == 0 {
+        if stands_for_commits && size_bytes == 0 {
             return None;
         }
         Some(LogName {
@@ -378,6 +381,19 @@ mod tests {
             LogSegment::build(&commits(0..3), None, Some(1)).unwrap().commits.len(),
             2
         );
+    }
+
+    #[test]
+    fn an_empty_file_stands_for_nothing_but_a_commit() {
+        // P004, P011
+        let parse = |name: &str, size| LogName::parse(name, size, 0).is_some();
+        for name in [
+            "00000000000000000001.checkpoint.parquet",
+            "00000000000000000001.00000000000000000002.compacted.json",
+        ] {
+            assert!(!parse(name, 0) && parse(name, 1), "{name}");
+        }
+        assert!(parse("00000000000000000001.json", 0));
     }
 
     #[test]

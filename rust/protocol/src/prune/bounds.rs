@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, PrimitiveArray, new_null_array};
 use arrow::compute::kernels::cmp;
-use arrow::compute::{and, cast, nullif};
+use arrow::compute::{and, cast, is_not_null, not, nullif, or};
 use arrow::datatypes::{
     DataType as ArrowType, Decimal128Type, Float32Type, Float64Type, TimeUnit, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
@@ -89,6 +89,8 @@ impl LeafBounds {
         let ty = leaf.ty.filter(|t| is_ordered(*t)).unwrap_or(Primitive::Void);
         let unknown = || new_null_array(&primitive_to_arrow(ty), rows);
         let (mut min, mut max) = (min.unwrap_or_else(unknown), max.unwrap_or_else(unknown));
+        let is_there = |bound: &ArrayRef| is_not_null(bound).map_err(failed);
+        let bounded = or(&is_there(&min)?, &is_there(&max)?).map_err(failed)?;
         if ty != Primitive::Void {
             (min, max) = (without_nan(min)?, without_nan(max)?);
             if leaf.was_float {
@@ -107,12 +109,15 @@ impl LeafBounds {
         let sane = certain(&cmp::lt_eq(null_count, num_records).map_err(failed)?);
         let none = certain(&cmp::eq(null_count, &zero).map_err(failed)?);
         let all = certain(&cmp::eq(null_count, num_records).map_err(failed)?);
+        // A writer that counts fewer than no nulls, or bounds values where it counts none, is wrong in something.
+        let possible = certain(&cmp::gt_eq(null_count, &zero).map_err(failed)?);
+        let consistent = and(&possible, &not(&bounded).map_err(failed)?).map_err(failed)?;
         let counts_unknown = certain(&arrow::compute::is_null(num_records).map_err(failed)?);
-        let trusted = arrow::compute::or(&sane, &counts_unknown).map_err(failed)?;
+        let trusted = or(&sane, &counts_unknown).map_err(failed)?;
         Ok(LeafBounds {
             min,
             max,
-            all_null: all,
+            all_null: and(&all, &consistent).map_err(failed)?,
             no_null: and(&none, &trusted).map_err(failed)?,
         })
     }

@@ -305,6 +305,26 @@ fn unreadable_statistics_keep_the_file() {
     );
 }
 
+#[test]
+fn counts_that_contradict_keep_the_file() {
+    // P165: no file has fewer than no rows, and a column without values has no bounds
+    let kept = |stats: &str| {
+        let batch = RecordBatch::try_from_iter([("stats", Arc::new(StringArray::from(vec![stats])) as ArrayRef)]);
+        pruner(&cmp("id", "=", "5", "long"))
+            .keep(&batch.unwrap())
+            .unwrap()
+            .value(0)
+    };
+    for stats in [
+        r#"{"numRecords":-1,"nullCount":{"id":-1}}"#,
+        r#"{"numRecords":3,"minValues":{"id":5},"maxValues":{"id":5},"nullCount":{"id":3}}"#,
+        r#"{"numRecords":0,"maxValues":{"id":5},"nullCount":{"id":0}}"#,
+    ] {
+        assert!(kept(stats), "{stats}");
+    }
+    assert!(!kept(r#"{"numRecords":3,"minValues":{},"nullCount":{"id":3}}"#));
+}
+
 fn part_map(values: &[Option<&str>]) -> ArrayRef {
     let mut maps = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
     for v in values {
