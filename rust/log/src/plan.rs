@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
+use deltaplane_protocol::given::Given;
 use deltaplane_protocol::prune::Pruner;
-use deltaplane_protocol::replay::{Given, Replay};
+use deltaplane_protocol::replay::Replay;
 use futures::channel::mpsc::{Sender, channel};
 use futures::stream::{self, BoxStream};
 use futures::{SinkExt, StreamExt, TryStreamExt};
@@ -163,6 +164,12 @@ impl CheckpointFiles<'_> {
         mut given: Option<&mut Replay>,
     ) -> Result<Ended> {
         let trace = self.skipping.and_then(|s| s.trace.as_deref());
+        if let Err(e) = checkpoint.open_all().await {
+            return match is_damage(&e) {
+                true => Ok(Ended::Damaged(e, 0)),
+                false => Err(e),
+            };
+        }
         // A copy stands for another writer's checkpoint.
         let mut once = (given.is_some() || checkpoint.may_repeat()).then(Given::default);
         let mut batches = checkpoint.files(FileActions::Adds, self.columns.clone(), self.skipping);

@@ -14,6 +14,7 @@ pub mod features;
 pub mod file_lines;
 pub mod file_order;
 pub mod files;
+pub mod given;
 pub mod hint;
 pub mod layout;
 pub mod mapping;

@@ -1,13 +1,12 @@
 //! The one replay walk (protocol section "Action Reconciliation"): newest first, a file's newest
-//! action decides (P041, P043). Only commits' keys are remembered, never those of a checkpoint: of one that may name a file
-//! twice, hashes are.
+//! action decides (P041, P043). Only commits' keys are remembered, never those of a checkpoint.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, StringArray};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::files::FileRows;
 use crate::{Result, paths};
@@ -147,33 +146,6 @@ impl Replay {
     }
 }
 
-/// Files of a checkpoint that were given already: it should name each once (P040), but not every writer's does.
-#[derive(Debug, Default)]
-pub struct Given {
-    /// 16 bytes for each, of which no two files have the same.
-    hashes: HashSet<u128>,
-}
-
-impl Given {
-    /// True for each of these files that wasn't given before.
-    pub fn first(&mut self, files: &RecordBatch) -> Result<BooleanArray> {
-        let rows = FileRows::new(files);
-        let mut is_first = |row| {
-            let mut path = paths::decoded(rows.path(row)?)?;
-            if let Some(vector) = vector(&rows, row) {
-                let path = path.to_mut();
-                path.push('\0');
-                path.push_str(&vector);
-            }
-            Ok(self.hashes.insert(xxh3_128(path.as_bytes())))
-        };
-        let first = (0..files.num_rows())
-            .map(&mut is_first)
-            .collect::<Result<Vec<bool>>>()?;
-        Ok(BooleanArray::from(first))
-    }
-}
-
 /// The tombstones that a checkpoint must carry: for each commit, newest first, which of its removes
 /// are the newest word on their file.
 #[derive(Debug, Default)]
@@ -289,30 +261,6 @@ mod tests {
             .checkpoint(&adds_to_batch([&add("a%20b"), &add("c"), &add("d")]).unwrap())
             .unwrap();
         assert_eq!(checkpoint, BooleanArray::from(vec![false, false, true]));
-    }
-
-    #[test]
-    fn a_file_is_given_once() {
-        // P021, P040, P042
-        let with = |path: &str, offset| Add {
-            deletion_vector: Some(DeletionVector {
-                storage_type: "u".into(),
-                path_or_inline_dv: "v".into(),
-                offset,
-                ..DeletionVector::default()
-            }),
-            ..add(path)
-        };
-        let mut given = Given::default();
-        let mut first = |adds: &[&Add]| given.first(&adds_to_batch(adds.iter().copied()).unwrap()).unwrap();
-        assert_eq!(
-            first(&[&add("a b"), &add("a%20b"), &with("a b", None), &with("a b", Some(0))]),
-            BooleanArray::from(vec![true, false, true, true])
-        );
-        assert_eq!(
-            first(&[&add("c"), &with("a%20b", Some(0)), &add("a b")]),
-            BooleanArray::from(vec![true, false, false])
-        );
     }
 
     #[test]
