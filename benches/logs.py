@@ -20,6 +20,7 @@ from typing import Any, Literal
 import harness
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from adds import COLUMNS, FIRST_DAY, FIRST_SECOND, PARTITION_COLUMN, TEXT_MAP, Adds, Numbers
 
@@ -173,6 +174,19 @@ class Log:
             if path.name[:20].isdecimal() and int(path.name[:20]) < other.version:
                 path.unlink()
         self._write_tail(log, other.version + 1, _now_ms() - 1000 * (self.tail + 1), self._touched()[1::2])
+        self._write_checksum(folder)
+
+    def _write_checksum(self, folder: Path) -> None:
+        """That of the newest version, as deltaplane's commits leave one."""
+        from deltaplane import DeltaTable
+
+        files, size_bytes = 0, 0
+        for batch in DeltaTable(str(folder)).plan():
+            files += batch.num_rows
+            size_bytes += pc.sum(batch["size_bytes"]).as_py() or 0
+        sums = {"tableSizeBytes": size_bytes, "numFiles": files, "numMetadata": 1, "numProtocol": 1}
+        told = {**sums, "metadata": self._metadata(), "protocol": self._protocol()}
+        (folder / "_delta_log" / f"{self.version:020d}.crc").write_text(json.dumps(told))
 
     def _forget_those_of_other_cores(self) -> None:
         name = self.path.name.rsplit("-", 1)[0]
