@@ -109,18 +109,20 @@ class PostCommitHookProperties:
 
 @dataclass(frozen=True)
 class ToldAs:
-    """What the history says that a write was, where it isn't a WRITE by itself but a part of something larger.
+    """What a write is a part of, where it isn't a WRITE by itself; the history says so.
 
     >>> ToldAs.definition("CREATE TABLE", fills=True).request
-    {'definition': {'statement': 'CREATE TABLE', 'fills': True}}
+    {'definition': {'statement': 'CREATE TABLE', 'fills': True, 'replaces': False}}
     """
 
     request: Mapping[str, Any]
 
     @classmethod
-    def definition(cls, statement: str, *, fills: bool) -> ToldAs:
-        """`CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`; with `fills` it is one `AS SELECT`."""
-        return cls({"definition": {"statement": statement, "fills": fills}})
+    def definition(cls, statement: str, *, fills: bool, replaces: bool = False) -> ToldAs:
+        """`CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`; with `fills` it is one `AS SELECT`. With `replaces` all
+        goes that defined the table before and isn't named: properties, comment, partitions, clustering.
+        """
+        return cls({"definition": {"statement": statement, "fills": fills, "replaces": replaces}})
 
     @classmethod
     def streaming_update(cls, query_id: str, epoch_id: int, output_mode: str) -> ToldAs:

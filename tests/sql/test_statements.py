@@ -313,24 +313,30 @@ def test_tables_are_replaced(tmp_table: Table) -> None:
     assert sql(f"SELECT x FROM delta.`{where}@v1`").to_pylist() == [{"x": 1}]
 
 
-def test_what_replacing_keeps_is_not_said_to_change(tmp_table: Table) -> None:
+@pytest.mark.parametrize("of_a_query", [False, True])
+def test_a_table_that_is_replaced_is_what_the_statement_says(tmp_table: Table, of_a_query: bool) -> None:
+    # As in delta-spark: what isn't named goes.
     where = tmp_table()
-    made = f"CREATE OR REPLACE TABLE delta.`{where}` (x INT) "
-    same = "TBLPROPERTIES (DELTA.appendOnly = false, own = 'a') COMMENT 'c' CLUSTER BY (x)"
-    sql(made + same)
-    sql(made + same)
-    for other, said in (
-        ("TBLPROPERTIES ('delta.appendOnly' = false, other = 'b') COMMENT 'c' CLUSTER BY (x)", "own would be"),
-        ("COMMENT 'c' CLUSTER BY (x)", "delta.appendonly, own would be"),
-        ("TBLPROPERTIES (delta.appendOnly = false, own = 'a') CLUSTER BY (x)", "keeps its comment"),
-        ("TBLPROPERTIES (delta.appendOnly = false, own = 'a') COMMENT 'c'", r"keeps its clustering \(by x\)"),
-    ):
-        with pytest.raises(UnsupportedFeatureError, match=said):
-            sql(made + other)
-    assert DeltaTable(where).version() == 1
-    sql(made + "TBLPROPERTIES (delta.appendOnly = false, own = 'b', more = 'm') COMMENT 'd' CLUSTER BY (x)")
-    metadata = DeltaTable(where).metadata()
-    assert (metadata.description, metadata.configuration["own"], metadata.configuration["more"]) == ("d", "b", "m")
+
+    def replaced(more: str) -> tuple[Any, ...]:
+        what = f"{more} AS SELECT 1 AS x, 2 AS y" if of_a_query else f"(x INT, y INT) {more}"
+        sql(f"CREATE OR REPLACE TABLE delta.`{where}` {what}")
+        (told,) = sql(f"DESCRIBE DETAIL delta.`{where}`").to_pylist()
+        by = (told["partitionColumns"], told["clusteringColumns"])
+        return (told["description"], dict(told["properties"]), *by, DeltaTable(where).count())
+
+    rows = int(of_a_query)
+    both = {"delta.appendOnly": "false", "own": "a"}
+    first = "TBLPROPERTIES (DELTA.appendOnly = false, own = 'a') COMMENT 'c' CLUSTER BY (x)"
+    assert replaced(first) == ("c", both, [], ["x"], rows)
+    assert replaced(first) == ("c", both, [], ["x"], rows)
+    assert replaced("TBLPROPERTIES (other = 'b') CLUSTER BY (x)") == (None, {"other": "b"}, [], ["x"], rows)
+    assert replaced("COMMENT 'd'") == ("d", {}, [], [], rows)
+    assert replaced("PARTITIONED BY (y)") == (None, {}, ["y"], [], rows)
+    assert replaced("CLUSTER BY (x)") == (None, {}, [], ["x"], rows)
+    with pytest.raises(InvalidArgumentError, match="either partitioned or clustered"):
+        replaced("PARTITIONED BY (y)")
+    assert replaced("") == (None, {}, [], [], rows)
 
 
 def test_a_table_of_a_query(tmp_table: Table, path: str) -> None:

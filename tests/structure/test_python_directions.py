@@ -34,7 +34,6 @@ LAYERS = (
     ("described",),
     ("upkeep",),
     ("table",),
-    ("replacing",),
     ("__init__",),
     ("spark",),
     ("queries",),

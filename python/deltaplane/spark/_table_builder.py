@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import deltaplane
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.properties import ToldAs
-from deltaplane.replacing import check_kept
 from deltaplane.schema import Schema
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import default_properties
@@ -166,27 +165,25 @@ class DeltaTableBuilder:
             TableAlreadyExistsError: `create` where a table is.
             TableNotFoundError: `replace` where none is.
             InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no table can have.
-            UnsupportedFeatureError: a replacement that would change what a table keeps; says what to do.
+            UnsupportedFeatureError: a property that this version doesn't know, or that a table can't lose; says what to do.
         """
         location = self._where()
         there = deltaplane.DeltaTable.is_deltatable(location)
         if self._must_exist and not there:
             raise TableNotFoundError("there is no table to be replaced: use createOrReplace", table=location)
         properties = {**default_properties(self._spark), **self._properties}
-        if there and self._replaces == "overwrite":
-            check_kept(deltaplane.DeltaTable(location), properties, self._comment, self._clusters)
+        replaces = self._replaces == "overwrite"
+        statement = "REPLACE TABLE" if self._must_exist else "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE"
         if not (there and self._replaces == "ignore"):
-            # A table that is replaced keeps its partitions unless it is told that it has none.
-            partitions = [] if self._partitions is None and self._replaces == "overwrite" else self._partitions
             deltaplane.DeltaTable.create(
                 location,
                 Schema.from_json(json.dumps({"type": "struct", "fields": self._columns})),
                 self._replaces,
-                partitions,
+                self._partitions,
                 description=self._comment,
                 configuration=properties,
                 cluster_by=self._clusters,
-                told_as=ToldAs.definition("REPLACE TABLE", fills=False) if self._must_exist else None,
+                told_as=ToldAs.definition(statement, fills=False, replaces=replaces),
             )
         if self._name is not None and path_of(self._name) is None:
             register_name(self._spark, self._name, location, managed=self._location is None)

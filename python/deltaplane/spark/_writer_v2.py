@@ -181,7 +181,7 @@ class WriterV2(DataFrameWriterV2):
             partition_overwrite_mode="dynamic" if dynamic else "static",
             cluster_by=self._clusters if makes else None,
             all_nullable=True,
-            told_as=ToldAs.definition(makes, fills=True) if makes else None,
+            told_as=ToldAs.definition(makes, fills=True, replaces=mode == "overwrite") if makes else None,
         )
 
 

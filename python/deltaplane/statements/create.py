@@ -15,7 +15,6 @@ from deltaplane.queries.rules import Text
 from deltaplane.queries.running import prepared
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Query, TableName
-from deltaplane.replacing import check_kept
 from deltaplane.schema import Schema
 from deltaplane.statements.clone import Clone, is_clone, read_clone
 from deltaplane.statements.columns import Declaration, check, declaration, properties
@@ -65,8 +64,6 @@ class Create:
             return one_row(operation=operation, version=None)
         with self.cursor.located(self.table.token):
             replaced = DeltaTable(location, storage_options=options) if there and self.mode == "overwrite" else None
-            if replaced is not None:
-                check_kept(replaced, self._properties(session), self.comment, self.cluster_by)
             if self.rows is not None:
                 version = self._filled(session, location, self.rows, replaced)
             else:
@@ -74,7 +71,7 @@ class Create:
                     location,
                     Schema([column.field for column in self.columns]),
                     self.mode,
-                    self._partitions(),
+                    self.partition_by,
                     None,
                     self.comment,
                     self._properties(session),
@@ -94,12 +91,9 @@ class Create:
 
     @property
     def _told_as(self) -> ToldAs:
-        replaces = "REPLACE TABLE" if self.must_exist else "CREATE OR REPLACE TABLE"
-        return ToldAs.definition(replaces if self.mode == "overwrite" else "CREATE TABLE", fills=self.rows is not None)
-
-    def _partitions(self) -> list[str] | None:
-        # A table that is replaced keeps its partitions unless it is told that it has none.
-        return [] if self.partition_by is None and self.mode == "overwrite" else self.partition_by
+        fills, replaces = self.rows is not None, self.mode == "overwrite"
+        statement = "REPLACE TABLE" if self.must_exist else "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE"
+        return ToldAs.definition(statement, fills=fills, replaces=replaces)
 
     def _filled(self, session: Session, location: str, rows: Query, replaced: DeltaTable | None) -> int | None:
         """The version with the rows of the query, which may read the table that they replace."""
@@ -116,7 +110,7 @@ class Create:
         result = write_deltalake(
             location,
             data,
-            partition_by=self._partitions(),
+            partition_by=self.partition_by,
             mode=self.mode,
             description=self.comment,
             configuration=self.properties,
@@ -140,7 +134,7 @@ class Create:
                 frame,
                 location,
                 self.mode,
-                self._partitions(),
+                self.partition_by,
                 "overwrite" if self.mode == "overwrite" else None,
                 options=catalog.storage_options,
                 description=self.comment,

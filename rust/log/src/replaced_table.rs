@@ -1,5 +1,5 @@
-//! What a table keeps when it is replaced as a whole and the caller names other properties: all else goes, as in
-//! delta-spark. `write_plan` calls this.
+//! What a table keeps when it is replaced as a whole and the caller names other properties, or defines it anew: all else
+//! goes, as in delta-spark. `write_plan` calls this.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,19 @@ use crate::surroundings::new_id;
 use crate::write_request::WriteRequest;
 
 /// The metadata with the request's name, description and properties, each where it is given, and what the properties
-/// ask of the protocol. Columns are the caller's matter.
+/// ask of the protocol. A definition's description and properties are those that it gives, none too. Columns are the caller's
+/// matter.
 pub(crate) fn replaced(before: &Metadata, request: &WriteRequest) -> Result<(Metadata, Directives)> {
+    let is_anew = request.defines_anew();
     let mut after = Metadata {
         name: request.name.clone().or_else(|| before.name.clone()),
-        description: request.description.clone().or_else(|| before.description.clone()),
+        description: request
+            .description
+            .clone()
+            .or_else(|| before.description.clone().filter(|_| !is_anew)),
         ..before.clone()
     };
-    if request.configuration.is_empty() {
+    if request.configuration.is_empty() && !is_anew {
         return Ok((after, Directives::default()));
     }
     let mut wanted = request.configuration.clone();

@@ -227,8 +227,8 @@ pub fn commit_actions(store: &Store, part: ReplayPart) -> BoxStream<'static, Res
         ReplayPart::Commits(names) => names,
         _ => return failed(Error::internal("a part of a checkpoint has no commits")),
     };
-    // Sizes and times were for whoever cut the parts.
-    let parsed: Option<Vec<LogName>> = names.iter().map(|name| LogName::parse(name, 0, 0)).collect();
+    // Sizes and times were for whoever cut the parts; none is empty.
+    let parsed: Option<Vec<LogName>> = names.iter().map(|name| LogName::parse(name, 1, 0)).collect();
     let Some(parsed) = parsed else {
         return failed(Error::internal("a part of the commits names something else"));
     };

@@ -21,7 +21,7 @@ pub(crate) struct Gone {
 pub(crate) fn operation(request: &WriteRequest, partition_columns: &[String], adds: &[Add], gone: &Gone) -> Operation {
     let (name, parameters) = match &request.told_as {
         ToldAs::Write => ("WRITE".to_owned(), of_write(request)),
-        ToldAs::Definition { statement, fills } => (
+        ToldAs::Definition { statement, fills, .. } => (
             format!("{statement}{}", if *fills { " AS SELECT" } else { "" }),
             of_definition(request, partition_columns),
         ),

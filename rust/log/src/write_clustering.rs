@@ -1,7 +1,7 @@
 //! Which columns a write to a clustered table keeps to (P152). Called by `write_plan`.
 
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::actions::Metadata;
+use deltaplane_protocol::actions::{DomainMetadata, Metadata};
 use deltaplane_protocol::features::clustering;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::zorder;
@@ -57,4 +57,27 @@ pub(crate) async fn clustered_by(
         }
         _ => paths,
     }
+}
+
+/// The same of a definition that takes the place of the table's: the columns that it names, or none; with the domain that says
+/// so, where it says otherwise so far.
+pub(crate) async fn clustered_anew(
+    base: &Snapshot,
+    metadata: &Metadata,
+    schema: &StructType,
+    asked: &[String],
+) -> Result<(Vec<Vec<String>>, Option<DomainMetadata>)> {
+    let domains = base.domains().await?;
+    let domain = domains.iter().find(|d| d.domain == clustering::DOMAIN);
+    let before = domain.map(clustering::columns).transpose()?.unwrap_or_default();
+    if asked.is_empty() && before.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let domain = clustering::domain_for(metadata, schema, asked)?;
+    let paths = match asked.is_empty() {
+        true => Vec::new(),
+        false => zorder::paths(schema, &metadata.partition_columns, asked)?,
+    };
+    let says_otherwise = clustering::columns(&domain)? != before;
+    Ok((paths, says_otherwise.then_some(domain)))
 }

@@ -31,7 +31,7 @@ use crate::schema_checks::{
 use crate::surroundings::new_id;
 use crate::told::{self, Gone};
 use crate::transaction::{Committed, Staged, commit};
-use crate::write_clustering::clustered_by;
+use crate::write_clustering::{clustered_anew, clustered_by};
 use crate::write_request::{FileRequest, IncomingRequest, SchemaMode, ToldAs, WriteMode, WriteRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
@@ -290,7 +290,7 @@ async fn existing_table(
         }
     };
     let (schema, partition_columns) = new_schema(&base, incoming, &request)?;
-    let (mut after, asked) = match request.schema_mode {
+    let (mut after, mut asked) = match request.schema_mode {
         Some(SchemaMode::Overwrite) => replaced(base.state().metadata(), &request)?,
         _ => (base.state().metadata().clone(), Directives::default()),
     };
@@ -308,7 +308,17 @@ async fn existing_table(
             features::check_change(base.state().view(), view)?;
         }
     }
-    let by = clustered_by(&base, metadata.as_ref(), &schema, &request).await?;
+    let (by, domain) = match request.defines_anew() {
+        true => {
+            let columns = request.cluster_by.as_deref().unwrap_or_default();
+            let metadata = metadata.as_ref().unwrap_or_else(|| base.state().metadata());
+            clustered_anew(&base, metadata, &schema, columns).await?
+        }
+        false => (clustered_by(&base, metadata.as_ref(), &schema, &request).await?, None),
+    };
+    if domain.is_some() {
+        clustering::ask(&mut asked);
+    }
     let view = View {
         metadata: metadata.as_ref().unwrap_or_else(|| base.state().metadata()),
         schema: &schema,
@@ -343,7 +353,7 @@ async fn existing_table(
         partition_columns,
         metadata,
         protocol,
-        domains: Vec::new(),
+        domains: domain.into_iter().collect(),
         clustered_by: by,
         replace,
         fills,
@@ -396,7 +406,8 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
                 "schema_mode=\"overwrite\" replaces the whole table: it needs mode=\"overwrite\" and no predicate",
             ));
         }
-        let columns = canonical_columns(&incoming, request.partition_by.as_deref().unwrap_or(&old_columns))?;
+        let kept: &[String] = if request.defines_anew() { &[] } else { &old_columns };
+        let columns = canonical_columns(&incoming, request.partition_by.as_deref().unwrap_or(kept))?;
         check_new_schema(&incoming, &columns, base.state().mapping())?;
         return Ok((incoming, columns));
     }
@@ -703,6 +714,7 @@ pub async fn create_table(store: &Store, schema: StructType, request: WriteReque
                 }
                 .to_owned(),
                 fills: false,
+                replaces: false,
             },
             told => told,
         },

@@ -123,7 +123,7 @@ pub struct IncomingRequest {
     pub merge_schema: bool,
 }
 
-/// What a write is to the history.
+/// What a write is a part of.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToldAs {
@@ -137,6 +137,9 @@ pub enum ToldAs {
         /// Whether it has rows for the table.
         #[serde(default)]
         fills: bool,
+        /// Whether it takes the place of all that defined the table before: what it doesn't name goes.
+        #[serde(default)]
+        replaces: bool,
     },
     /// A batch of a stream.
     StreamingUpdate {
@@ -206,12 +209,18 @@ pub struct WriteRequest {
     /// table that has some is refused.
     #[serde(default)]
     pub applies_row_rules: bool,
-    /// What the write is to the history.
+    /// What the write is a part of: the history says so.
     #[serde(default)]
     pub told_as: ToldAs,
 }
 
 impl WriteRequest {
+    /// Whether it takes the place of all that defined the table, columns and properties included.
+    pub(crate) fn defines_anew(&self) -> bool {
+        let replaces = matches!(self.told_as, ToldAs::Definition { replaces: true, .. });
+        replaces && self.schema_mode == Some(SchemaMode::Overwrite)
+    }
+
     /// A write in this mode that asks for nothing else.
     pub(crate) fn new(mode: WriteMode) -> Self {
         WriteRequest {
