@@ -92,6 +92,15 @@ def test_tables_are_replaced(spark: SparkSession, path: str) -> None:
     assert (detail.clusteringColumns, detail.numFiles) == (["x"], 0)
 
 
+def test_what_a_replacement_does_not_name_goes(spark: SparkSession, path: str) -> None:
+    made = SparkTable.createOrReplace(spark).location(path).addColumn("x", "int").comment("c")
+    made.property("own", "a").clusterBy("x").execute()
+    table = SparkTable.replace(spark).location(path).addColumn("x", "int").property("other", "b").execute()
+    (detail,) = table.detail().collect()
+    assert (detail.description, detail.properties, detail.clusteringColumns) == (None, {"other": "b"}, [])
+    assert [row.operation for row in table.history().collect()] == ["REPLACE TABLE", "CREATE TABLE"]
+
+
 def test_names(spark: SparkSession, path: str) -> None:
     named = SparkTable.create(spark).tableName("default.sold_things").location(path).addColumn("x", "int").execute()
     named.merge(spark.range(3).selectExpr("int(id) AS x"), "false").whenNotMatchedInsertAll().execute()
