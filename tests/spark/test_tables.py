@@ -98,7 +98,7 @@ def test_what_a_replacement_does_not_name_goes(spark: SparkSession, path: str) -
     table = SparkTable.replace(spark).location(path).addColumn("x", "int").property("other", "b").execute()
     (detail,) = table.detail().collect()
     assert (detail.description, detail.properties, detail.clusteringColumns) == (None, {"other": "b"}, [])
-    assert [row.operation for row in table.history().collect()] == ["REPLACE TABLE", "CREATE TABLE"]
+    assert [row.operation for row in table.history().collect()] == ["REPLACE TABLE", "CREATE OR REPLACE TABLE"]
 
 
 def test_names(spark: SparkSession, path: str) -> None:
