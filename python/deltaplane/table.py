@@ -532,14 +532,21 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         columns = self.metadata().partition_columns
         if not columns:
             return []
+        found = self._partition_values(columns, predicate)
+        texts = [_texts(found[c]) for c in columns]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
+
+    def _partition_values(self, columns: list[str], predicate: str | None = None) -> pa.Table:
+        """The values of these partition columns, a row for each partition that holds files, in their order."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         actions = _flattened(self._files())
         if predicate is not None:
-            import pyarrow as pa
-            import pyarrow.compute as pc
-
             kept = pa.array(self._snapshot.file_paths(predicate), pa.string())
             actions = actions.filter(pc.is_in(actions["path"], value_set=kept))
-        return _distinct_texts(actions, columns)
+        values = pa.table({c: actions[f"partition.{c}"] for c in columns})
+        return values.group_by(columns).aggregate([]).sort_by([(c, "ascending") for c in columns])
 
     def count(self) -> int:
         """The number of rows, from statistics where every file has them, else by reading.
@@ -775,15 +782,6 @@ def _flattened(actions: pa.Table) -> pa.Table:
     while any(pa.types.is_struct(field.type) for field in actions.schema):
         actions = actions.flatten()
     return actions
-
-
-def _distinct_texts(actions: pa.Table, columns: list[str]) -> list[dict[str, str | None]]:
-    import pyarrow as pa
-
-    values = pa.table({c: actions[f"partition.{c}"] for c in columns})
-    distinct = values.group_by(columns).aggregate([]).sort_by([(c, "ascending") for c in columns])
-    texts = {c: _texts(distinct[c]) for c in columns}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*texts.values(), strict=True)]
 
 
 def _texts(values: pa.ChunkedArray) -> list[str | None]:

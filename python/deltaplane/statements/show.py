@@ -55,15 +55,13 @@ class Partitions:
 
     def run(self, session: Session) -> pa.Table:
         """A row for each partition that holds files, with its values."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         table = session.catalog.table(self.table)
         names = table.metadata().partition_columns
         if not names:
             raise InvalidArgumentError("the table isn't partitioned", table=table.table_uri)
-        values = pa.table(table.get_add_actions(flatten=True)).select([f"partition.{name}" for name in names])
-        found = values.rename_columns(names).group_by(names).aggregate([]).sort_by([(n, "ascending") for n in names])
+        found = table._partition_values(names)
         for one in [] if self.of is None else self.of.fixed(table):
             column = found[one.field.name]
             kept = pc.equal(column, one.value.cast(column.type)) if one.value.is_valid else column.is_null()

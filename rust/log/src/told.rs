@@ -111,7 +111,7 @@ fn of_write(request: &WriteRequest) -> BTreeMap<String, Value> {
     parameters
 }
 
-/// No catalog deletes the files with the name: tables are never managed.
+/// Whether a catalog takes the files with the name isn't known here: a table is called unmanaged.
 fn of_definition(request: &WriteRequest, partition_columns: &[String]) -> BTreeMap<String, Value> {
     BTreeMap::from([
         ("partitionBy".to_owned(), list(Some(partition_columns))),
