@@ -1,7 +1,7 @@
 //! Files of a checkpoint that were given already, a few bytes for each: a checkpoint should name each file once (P040), but not
 //! every writer's does. Called by plans of checkpoints that this program didn't write.
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{Array, BooleanArray, RecordBatch};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::files::FileRows;
@@ -32,10 +32,18 @@ impl Given {
     /// True for each of these files that wasn't given before.
     pub fn first(&mut self, files: &RecordBatch) -> Result<BooleanArray> {
         let rows = FileRows::new(files);
+        // Most batches have none: looking for one in each row would cost more than the hash.
+        let has_vectors = files
+            .column_by_name("deletionVector")
+            .is_some_and(|c| c.null_count() < c.len());
+        let vector = |row| match has_vectors {
+            true => rows.deletion_vector(row).map(|d| d.unique_id()),
+            false => None,
+        };
         let mut text = String::new();
         let mut is_first = |row| {
             let path = paths::decoded(rows.path(row)?)?;
-            let hash = match rows.deletion_vector(row).map(|d| d.unique_id()) {
+            let hash = match vector(row) {
                 None => xxh3_128(path.as_bytes()),
                 Some(vector) => {
                     text.clear();
