@@ -411,7 +411,7 @@ impl NewFiles {
 
 /// Whether one of these rows, if they are tombstones, has expired.
 fn any_expired(batch: &RecordBatch, cutoff_ms: i64) -> bool {
-    let rows = deltaplane_protocol::files::FileRows::new(batch);
+    let rows = deltaplane_protocol::file_rows::FileRows::new(batch);
     batch.column_by_name("deletionTimestamp").is_some()
         && (0..batch.num_rows()).any(|row| rows.deletion_timestamp(row) <= cutoff_ms)
 }

@@ -768,7 +768,7 @@ pub(crate) fn filter(batch: &RecordBatch, mask: &BooleanArray) -> Result<RecordB
 }
 
 fn unexpired(removes: &RecordBatch, cutoff_ms: i64) -> Result<RecordBatch> {
-    let rows = deltaplane_protocol::files::FileRows::new(removes);
+    let rows = deltaplane_protocol::file_rows::FileRows::new(removes);
     let mask: BooleanArray = (0..removes.num_rows())
         .map(|r| Some(rows.deletion_timestamp(r) > cutoff_ms))
         .collect();

@@ -12,7 +12,8 @@ use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
     self, Directives, FileForm, RowRules, View, clustering, iceberg_compat, row_tracking, type_widening,
 };
-use deltaplane_protocol::files::{FileRows, adds_to_batch, num_records};
+use deltaplane_protocol::file_rows::{FileRows, num_records};
+use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::properties::{Properties, canonical_key};
 use deltaplane_protocol::prune::Pruner;

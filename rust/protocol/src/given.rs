@@ -1,10 +1,10 @@
 //! Files of a checkpoint that were given already, a few bytes for each: a checkpoint should name each file once (P040), but not
 //! every writer's does. Called by plans of checkpoints that this program didn't write.
 
-use arrow::array::{Array, BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, RecordBatch};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::files::FileRows;
+use crate::file_rows::FileRows;
 use crate::{Result, paths};
 
 /// Shards grow one after the other: what one had before is gone when the next one grows.
@@ -12,8 +12,10 @@ const SHARDS: usize = 64;
 /// Slots of a shard's beginning.
 const FEWEST: usize = 32;
 
-/// 96 bits of a hash, of which no two files have the same; all zeros is none.
+/// 96 bits of a hash, of which no two files have the same.
 type Mark = [u32; 3];
+/// What no mark is.
+const FREE: Mark = [0; 3];
 
 /// The files that were given.
 #[derive(Debug)]
@@ -32,18 +34,10 @@ impl Given {
     /// True for each of these files that wasn't given before.
     pub fn first(&mut self, files: &RecordBatch) -> Result<BooleanArray> {
         let rows = FileRows::new(files);
-        // Most batches have none: looking for one in each row would cost more than the hash.
-        let has_vectors = files
-            .column_by_name("deletionVector")
-            .is_some_and(|c| c.null_count() < c.len());
-        let vector = |row| match has_vectors {
-            true => rows.deletion_vector(row).map(|d| d.unique_id()),
-            false => None,
-        };
         let mut text = String::new();
         let mut is_first = |row| {
             let path = paths::decoded(rows.path(row)?)?;
-            let hash = match vector(row) {
+            let hash = match rows.deletion_vector(row).map(|d| d.unique_id()) {
                 None => xxh3_128(path.as_bytes()),
                 Some(vector) => {
                     text.clear();
@@ -68,44 +62,66 @@ impl Given {
     }
 }
 
-/// A table of marks by open addressing, at most seven eighths full, which grows by a quarter.
+/// Marks in their order, with gaps: each stands at or behind its home, which is the slot that its first word says as a fraction
+/// of them, and nothing is free between. At most seven eighths of the homes are filled; it grows by a quarter, which reads
+/// and writes it from one end to the other.
 #[derive(Debug, Default)]
 struct Shard {
+    /// A few more than there are homes, for what the last ones have no room for.
     slots: Vec<Mark>,
+    homes: usize,
     filled: usize,
 }
 
 impl Shard {
+    /// Whether it wasn't there.
     fn insert(&mut self, mark: Mark) -> bool {
-        if self.filled * 8 >= self.slots.len() * 7 {
-            let wider = vec![Mark::default(); (self.slots.len() / 4 * 5).max(FEWEST)];
-            let before = std::mem::replace(&mut self.slots, wider);
-            for mark in before.into_iter().filter(|mark| *mark != Mark::default()) {
-                self.place(mark);
-            }
+        if self.filled * 8 >= self.homes * 7 {
+            self.grow();
         }
-        let is_new = self.place(mark);
-        self.filled += usize::from(is_new);
-        is_new
-    }
-
-    /// Whether it wasn't there; there is a free slot.
-    fn place(&mut self, mark: Mark) -> bool {
-        // The first word as a fraction of the slots: any number of them will do.
-        let slots = self.slots.len();
-        let first = usize::try_from((u64::from(mark[0]) * slots as u64) >> 32).unwrap_or_default();
-        let (before, after) = self.slots.split_at_mut(first.min(slots));
-        for slot in after.iter_mut().chain(before) {
-            if *slot == mark {
-                return false;
-            }
-            if *slot == Mark::default() {
-                *slot = mark;
-                return true;
-            }
+        let home = home(mark, self.homes);
+        let behind = self.slots.get(home..).unwrap_or_default();
+        let at = behind.iter().take_while(|slot| **slot != FREE && **slot < mark).count() + home;
+        match self.slots.get(at) {
+            Some(slot) if *slot == mark => return false,
+            Some(slot) if *slot == FREE => {}
+            _ => self.make_room(at),
         }
+        if let Some(slot) = self.slots.get_mut(at) {
+            *slot = mark;
+        }
+        self.filled += 1;
         true
     }
+
+    /// Moves the marks from here on to the next free slot.
+    fn make_room(&mut self, at: usize) {
+        let behind = self.slots.get(at..).unwrap_or_default();
+        let taken = behind.iter().take_while(|slot| **slot != FREE).count();
+        if at + taken == self.slots.len() {
+            self.slots.reserve_exact(1);
+            self.slots.push(FREE);
+        }
+        self.slots.copy_within(at..at + taken, at + 1);
+    }
+
+    fn grow(&mut self) {
+        let homes = (self.homes / 4 * 5).max(FEWEST);
+        let mut slots = Vec::with_capacity(homes + homes / 16);
+        for mark in self.slots.drain(..).filter(|mark| *mark != FREE) {
+            if slots.len() < home(mark, homes) {
+                slots.resize(home(mark, homes), FREE);
+            }
+            slots.push(mark);
+        }
+        slots.resize(slots.len().max(homes), FREE);
+        (self.slots, self.homes) = (slots, homes);
+    }
+}
+
+/// The first slot for it, of so many.
+fn home(mark: Mark, homes: usize) -> usize {
+    usize::try_from((u64::from(mark[0]) * homes as u64) >> 32).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -160,5 +176,17 @@ mod tests {
             .sum();
         assert!(bytes < 150_000 * 19, "{bytes}");
         assert!(given.insert(0) && !given.insert(0));
+    }
+
+    #[test]
+    fn marks_that_crowd_are_given_once() {
+        // The last homes' marks go behind them all, and the first ones' push theirs along.
+        let mut shard = Shard::default();
+        let crowd = |first: u32| (1..400).rev().map(move |n| [first, 0, n * 7 % 401]);
+        let mut marks: Vec<Mark> = crowd(u32::MAX).chain(crowd(0)).chain(crowd(1 << 31)).collect();
+        assert!(marks.iter().all(|mark| shard.insert(*mark)));
+        assert!(!marks.iter().any(|mark| shard.insert(*mark)));
+        marks.sort_unstable();
+        assert!(shard.slots.iter().filter(|slot| **slot != FREE).eq(&marks));
     }
 }

@@ -13,6 +13,7 @@ pub mod expr;
 pub mod features;
 pub mod file_lines;
 pub mod file_order;
+pub mod file_rows;
 pub mod files;
 pub mod given;
 pub mod hint;

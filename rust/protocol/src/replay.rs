@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, StringArray};
+use arrow::array::{BooleanArray, RecordBatch, StringArray};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::files::FileRows;
+use crate::file_rows::FileRows;
 use crate::{Result, paths};
 
 /// A file's identity: decoded path and deletion-vector id (P041, P042).
@@ -111,12 +111,9 @@ impl Replay {
         if self.decided.keys.is_empty() {
             return Ok(BooleanArray::from(vec![true; files.num_rows()]));
         }
-        let (rows, raw) = (FileRows::new(files), files.column_by_name("path"));
-        let raw = raw.and_then(|raw| raw.as_string_opt::<i32>());
+        let rows = FileRows::new(files);
         let is_left = |row| {
-            let found = raw.filter(|raw| raw.is_valid(row));
-            let found = found.map_or_else(|| rows.path(row), |raw| Ok(raw.value(row)))?;
-            let path = paths::decoded(found)?;
+            let path = paths::decoded(rows.path(row)?)?;
             let key = |path: Cow<'_, str>| (path.into_owned(), vector(&rows, row));
             Ok(!self.decided.may_have(&path) || !self.decided.keys.contains(&key(path)))
         };
@@ -211,6 +208,8 @@ fn vector(rows: &FileRows<'_>, row: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use arrow::array::Array;
+
     use super::*;
     use crate::actions::{Add, DeletionVector, Remove};
     use crate::files::{adds_to_batch, removes_to_batch};

@@ -13,7 +13,7 @@ use deltaplane_log::{
 };
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{FileForm, RowRules};
-use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::file_rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::stats_contradiction;
 use deltaplane_protocol::schema_merge;

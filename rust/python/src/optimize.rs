@@ -9,7 +9,7 @@ use deltaplane_data::{Arranged, Arrangement, FileRead, Joined, Order, Trace, Tra
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{LayoutPlan, LayoutRequest, MarkedAgain, Marks, Moved, PlanColumns, now_ms};
 use deltaplane_protocol::actions::{Add, claimed_sum};
-use deltaplane_protocol::files::FileRows;
+use deltaplane_protocol::file_rows::FileRows;
 use deltaplane_protocol::layout::{Bin, Candidate};
 use deltaplane_protocol::paths;
 use deltaplane_protocol::zorder::Curve;
