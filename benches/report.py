@@ -59,7 +59,7 @@ def page(found: Sequence[tuple[Line, Facts]]) -> str:
         "<h1>deltaplane: measures</h1>",
         _measured_on([facts for _, facts in chosen]),
         "<h2>Targets</h2>",
-        "<p>Judged at the largest size that was measured, and open while that is below the target's own. Ratios are of "
+        "<p>Judged at the size that the target speaks of, or at the largest that was measured, and open while that is less. Ratios are of "
         "one run; x: deltaplane's figure over the other's, or its greatest over its smallest.</p>",
         _targets(lines),
         "<h2>Growth</h2>",

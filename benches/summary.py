@@ -28,7 +28,7 @@ those of all processes: the JVM, Python's workers and the driver. The machine wa
 more than in CPU.
 """
 JUDGED = (
-    "Judged at the largest size that was measured. Where the target speaks of a larger one, the last column says so. "
+    "Judged at the size that the target speaks of. Where it wasn't measured, at the largest that was, and the last column says so. "
     "Without figures here: "
 )
 MEASURED = "Measured on "

@@ -1,7 +1,7 @@
 """The targets, as data, and whether the lines of a measure reach them.
 
-A goal is met where its figure is at most its limit. It is judged at the largest size that was measured. It must not know
-how lines are shown. Called by report.
+A goal is met where its figure is at most its limit. It is judged at the size that it speaks of, where that was measured, and
+else at the largest that was. It must not know how lines are shown. Called by report.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Goal:
         return self._judged(at_sizes)
 
     def _judged(self, at_sizes: Mapping[int | None, Mapping[str, Line]]) -> Seen | None:
-        for size, ours, _ in _largest_first(at_sizes, SUBJECT):
+        for size, ours, _ in _in_turn(at_sizes, SUBJECT, self.id):
             return Seen(_figure(ours, self.figure), size)
         return None
 
@@ -61,7 +61,7 @@ class Ratio(Goal):
         return "x"
 
     def _judged(self, at_sizes: Mapping[int | None, Mapping[str, Line]]) -> Seen | None:
-        for size, ours, other in _largest_first(at_sizes, self.over):
+        for size, ours, other in _in_turn(at_sizes, self.over, self.id):
             if _figure(other, self.figure) > 0:
                 return Seen(_figure(ours, self.figure) / _figure(other, self.figure), size)
         return None
@@ -93,7 +93,7 @@ class Difference(Goal):
     over: str = ""
 
     def _judged(self, at_sizes: Mapping[int | None, Mapping[str, Line]]) -> Seen | None:
-        for size, ours, other in _largest_first(at_sizes, self.over):
+        for size, ours, other in _in_turn(at_sizes, self.over, self.id):
             return Seen(_figure(ours, self.figure) - _figure(other, self.figure), size)
         return None
 
@@ -123,11 +123,11 @@ def _by_size(lines: Sequence[Line]) -> dict[int | None, dict[str, Line]]:
     return found
 
 
-def _largest_first(
-    at_sizes: Mapping[int | None, Mapping[str, Line]], other: str
+def _in_turn(
+    at_sizes: Mapping[int | None, Mapping[str, Line]], other: str, id: str
 ) -> Iterator[tuple[int | None, Line, Line]]:
-    """Where both were measured."""
-    for size in sorted(at_sizes, key=_order, reverse=True):
+    """Where both were measured: the goal's own size first, then from the largest on."""
+    for size in sorted(at_sizes, key=lambda size: (size == SIZES.get(id), _order(size)), reverse=True):
         of_size = at_sizes[size]
         if SUBJECT in of_size and other in of_size:
             yield size, of_size[SUBJECT], of_size[other]

@@ -123,9 +123,15 @@ def target_rows(text: str, id: str) -> list[list[str]]:
     return [row for row in rows_of(text) if row[:1] == [id]]
 
 
-def test_targets_are_judged_at_the_largest_size() -> None:
+def test_targets_are_judged_at_their_size() -> None:
     peers = [replace(one, median_s=5.0, cpu_s=5.0) for one in curve("deltalake", 0.0, "T1 own")]
-    ratio, growth = target_rows(page_of(*curve("deltaplane", 0.5, "T1 own"), *peers), "T1")[-2:]
+    ours = curve("deltaplane", 0.5, "T1 own")
+    # A size that the target doesn't speak of, where it would be missed.
+    larger = [replace(one, size=10_000_000, cpu_s=one.cpu_s * 20, case="larger") for one in (ours[-1], peers[-1])]
+    (missed,) = [row for row in target_rows(page_of(*larger), "T1") if row[2] == "0.01x" and row[-1] != "not measured"]
+    assert missed[4] == "10,000,000"
+    assert target_rows(page_of(*ours, *peers, *larger), "T1")[-2][3:] == ["0.00632x", "1,000,000", "met"]
+    ratio, growth = target_rows(page_of(*ours, *peers), "T1")[-2:]
     # 1 ms · √1000 over 5 s; from 1,000 to 1,000,000 the figure grows by √1000.
     assert ratio[2:] == ["0.01x", "0.00632x", "1,000,000", "met"]
     assert growth[2:] == ["2x", "31.6x", "1,000,000", "missed"]

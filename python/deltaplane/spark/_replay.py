@@ -51,6 +51,7 @@ class _Replay:
     checkpoint: list[str]
     commits: list[str]
     commit_bytes: int
+    may_repeat: bool
 
 
 def live_files(
@@ -80,11 +81,11 @@ def live_files(
     """
     said = json.loads(log)
     checkpoint, commits = ([json.dumps(part) for part in said.pop(name)] for name in ("checkpoint", "commits"))
-    commit_bytes = said.pop("commit_bytes")
-    told = {"predicate": predicate, "filters": filters, "show": show, "files": files, "keyed": bool(commits)}
+    commit_bytes, may_repeat = said.pop("commit_bytes"), said.pop("may_repeat")
+    told = {"predicate": predicate, "filters": filters, "show": show, "files": files, "keyed": bool(commits) or may_repeat}
     plan = json.dumps({**said, **told})
     shown = spark_schema(_native.replay_schema(plan))
-    replay = _Replay(location, options, plan, checkpoint, commits, commit_bytes)
+    replay = _Replay(location, options, plan, checkpoint, commits, commit_bytes, may_repeat)
     frames = [_of_commits(spark, replay, shown)] if commits else []
     frames += [_of_checkpoint(spark, replay, shown)] if checkpoint else []
     return reduce(lambda one, other: one.union(other), frames) if frames else spark.createDataFrame([], shown)
@@ -110,12 +111,12 @@ def _of_commits(spark: SparkSession, replay: _Replay, shown: Any) -> DataFrame:
 
 
 def _of_checkpoint(spark: SparkSession, replay: _Replay, shown: Any) -> DataFrame:
-    """The checkpoint's files whose keys the commits don't name."""
+    """The checkpoint's files whose keys the commits don't name, each once."""
     from pyspark.sql import functions as F
 
     location, options, plan, parts = replay.location, replay.options, replay.plan, replay.checkpoint
     columns = shown
-    if replay.commits:
+    if replay.commits or replay.may_repeat:
         for key in [key for key in ("path", "vector_id") if key not in shown.names]:
             columns = _with_text(columns, key)
     expected = arrow_schema(columns)
@@ -126,8 +127,10 @@ def _of_checkpoint(spark: SparkSession, replay: _Replay, shown: Any) -> DataFram
         yield from checkpoint_files(location, options, plan, parts, numbers, expected)
 
     files = spark.range(0, len(parts), 1, len(parts)).mapInArrow(task, columns)
+    if replay.may_repeat:
+        files = files.dropDuplicates(["path", "vector_id"])
     if not replay.commits:
-        return files
+        return files.select(*shown.names)
     touched = _words(spark, replay, keys_only=True).toDF("touched", "touched_vector")
     if replay.commit_bytes <= _BROADCAST_BYTES:
         touched = F.broadcast(touched)

@@ -75,6 +75,8 @@ impl From<&SeenFile> for ObjectInfo {
 pub struct ReplayParts {
     /// What holds the checkpoint's files.
     pub checkpoint: Vec<ReplayPart>,
+    /// Whether they may name a file twice, of which one is to be taken: other programs' may (P040).
+    pub may_repeat: bool,
     /// What holds the commits after it.
     pub commits: Vec<ReplayPart>,
     /// Bytes of these commits.
@@ -163,6 +165,7 @@ impl Snapshot {
         });
         let sidecars = packed(sidecars, target_bytes).into_iter().map(ReplayPart::Sidecars);
         Ok(ReplayParts {
+            may_repeat: checkpoint.is_some_and(|(_, reader)| reader.may_repeat()),
             checkpoint: manifests.chain(row_groups).chain(sidecars).collect(),
             commit_bytes: commits.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add),
             commits: packed(commits, target_bytes)

@@ -65,6 +65,7 @@ pub fn described(version: u64, state: &TableState, parts: &ReplayParts) -> Strin
     json!({
         "version": version, "protocol": state.protocol(), "metadata": state.metadata(),
         "checkpoint": parts.checkpoint, "commits": parts.commits, "commit_bytes": parts.commit_bytes,
+        "may_repeat": parts.may_repeat,
     })
     .to_string()
 }
