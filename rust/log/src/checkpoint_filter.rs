@@ -122,11 +122,15 @@ pub(crate) fn is_complete(footer: &ArrowReaderMetadata, pruner: &Pruner, is_own:
             _ => None,
         })
     };
-    // As text they are read in a second stage, which doesn't see the partition values.
-    let by_statistics = pruner.stats_leaves_needed().iter().all(|path| {
-        let sections = ["minValues", "maxValues", "nullCount"];
-        is_own && sections.iter().all(|section| leaf(section, path).is_some())
-    });
+    let by_statistics = match (pruner.stats_leaves_needed(), of("stats_parsed"), of("stats")) {
+        ([], ..) => true,
+        (leaves, Some(DataType::Struct(_)), _) => leaves.iter().all(|path| {
+            let sections = ["minValues", "maxValues", "nullCount"];
+            is_own && sections.iter().all(|section| leaf(section, path).is_some())
+        }),
+        // Text is all there is, and is read in a second stage, which doesn't see the partition values.
+        (_, _, found) => matches!(found, Some(DataType::Utf8)) && pruner.partition_columns_needed().is_empty(),
+    };
     by_partitions && by_statistics
 }
 

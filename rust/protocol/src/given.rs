@@ -7,27 +7,24 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::file_rows::FileRows;
 use crate::{Result, paths};
 
-/// Shards grow one after the other: what one had before is gone when the next one grows.
-const SHARDS: usize = 64;
-/// Slots of a shard's beginning.
-const FEWEST: usize = 32;
+/// Bits for each file: most of those that weren't given meet none that is set, and need no further look.
+const BITS: usize = 16;
+/// Files of a list, about.
+const LISTED: usize = 256;
+/// Words of bits at the beginning.
+const FEWEST: usize = 16;
 
 /// 96 bits of a hash, of which no two files have the same.
 type Mark = [u32; 3];
-/// What no mark is.
-const FREE: Mark = [0; 3];
 
 /// The files that were given.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Given {
-    shards: Vec<Shard>,
-}
-
-impl Default for Given {
-    fn default() -> Self {
-        let shards = std::iter::repeat_with(Shard::default).take(SHARDS).collect();
-        Given { shards }
-    }
+    /// A bit for each file, by its mark's first word; a power of two of them.
+    bits: Vec<u64>,
+    /// The files' marks, by their second word; a power of two of lists.
+    lists: Vec<Vec<Mark>>,
+    count: usize,
 }
 
 impl Given {
@@ -35,9 +32,9 @@ impl Given {
     pub fn first(&mut self, files: &RecordBatch) -> Result<BooleanArray> {
         let rows = FileRows::new(files);
         let mut text = String::new();
-        let mut is_first = |row| {
+        let mut hash = |row| {
             let path = paths::decoded(rows.path(row)?)?;
-            let hash = match rows.deletion_vector(row).map(|d| d.unique_id()) {
+            Ok(match rows.deletion_vector(row).map(|d| d.unique_id()) {
                 None => xxh3_128(path.as_bytes()),
                 Some(vector) => {
                     text.clear();
@@ -46,82 +43,74 @@ impl Given {
                     text.push_str(&vector);
                     xxh3_128(text.as_bytes())
                 }
-            };
-            Ok(self.insert(hash))
+            })
         };
-        let first = (0..files.num_rows()).map(&mut is_first);
-        Ok(BooleanArray::from(first.collect::<Result<Vec<bool>>>()?))
+        // Apart from looking them up, which waits for memory: it can wait for that of several then.
+        let hashes: Vec<u128> = (0..files.num_rows()).map(&mut hash).collect::<Result<_>>()?;
+        let first: Vec<bool> = hashes.into_iter().map(|hash| self.insert(hash)).collect();
+        Ok(BooleanArray::from(first))
     }
 
     /// Whether it is new.
     fn insert(&mut self, hash: u128) -> bool {
-        let part = |at: u32| u32::try_from((hash >> at) & u128::from(u32::MAX)).unwrap_or_default();
-        let mark = [part(0), part(32), part(64).max(1)];
-        let shard = usize::try_from(part(96)).unwrap_or_default() % SHARDS;
-        self.shards.get_mut(shard).is_none_or(|shard| shard.insert(mark))
-    }
-}
-
-/// Marks in their order, with gaps: each stands at or behind its home, which is the slot that its first word says as a fraction
-/// of them, and nothing is free between. At most seven eighths of the homes are filled; it grows by a quarter, which reads
-/// and writes it from one end to the other.
-#[derive(Debug, Default)]
-struct Shard {
-    /// A few more than there are homes, for what the last ones have no room for.
-    slots: Vec<Mark>,
-    homes: usize,
-    filled: usize,
-}
-
-impl Shard {
-    /// Whether it wasn't there.
-    fn insert(&mut self, mark: Mark) -> bool {
-        if self.filled * 8 >= self.homes * 7 {
+        if self.count >= self.bits.len() * 64 / BITS {
             self.grow();
         }
-        let home = home(mark, self.homes);
-        let behind = self.slots.get(home..).unwrap_or_default();
-        let at = behind.iter().take_while(|slot| **slot != FREE && **slot < mark).count() + home;
-        match self.slots.get(at) {
-            Some(slot) if *slot == mark => return false,
-            Some(slot) if *slot == FREE => {}
-            _ => self.make_room(at),
+        let part = |at: u32| u32::try_from((hash >> at) & u128::from(u32::MAX)).unwrap_or_default();
+        let mark = [part(0), part(32), part(64)];
+        let may_be_there = self.set_bit(mark);
+        let at = place(mark[1], self.lists.len());
+        let Some(list) = self.lists.get_mut(at) else {
+            return true;
+        };
+        if may_be_there && list.contains(&mark) {
+            return false;
         }
-        if let Some(slot) = self.slots.get_mut(at) {
-            *slot = mark;
+        if list.len() == list.capacity() {
+            // Twice as much would be half empty.
+            list.reserve_exact(list.len() / 4 + 8);
         }
-        self.filled += 1;
+        list.push(mark);
+        self.count += 1;
         true
     }
 
-    /// Moves the marks from here on to the next free slot.
-    fn make_room(&mut self, at: usize) {
-        let behind = self.slots.get(at..).unwrap_or_default();
-        let taken = behind.iter().take_while(|slot| **slot != FREE).count();
-        if at + taken == self.slots.len() {
-            self.slots.reserve_exact(1);
-            self.slots.push(FREE);
-        }
-        self.slots.copy_within(at..at + taken, at + 1);
+    /// Whether it was set.
+    fn set_bit(&mut self, mark: Mark) -> bool {
+        let at = place(mark[0], self.bits.len() * 64);
+        let bit = 1 << (at % 64);
+        let word = self.bits.get_mut(at / 64);
+        word.is_some_and(|word| std::mem::replace(word, *word | bit) & bit != 0)
     }
 
+    /// Makes room for twice as many.
     fn grow(&mut self) {
-        let homes = (self.homes / 4 * 5).max(FEWEST);
-        let mut slots = Vec::with_capacity(homes + homes / 16);
-        for mark in self.slots.drain(..).filter(|mark| *mark != FREE) {
-            if slots.len() < home(mark, homes) {
-                slots.resize(home(mark, homes), FREE);
+        let words = (self.bits.len() * 2).max(FEWEST);
+        self.bits = vec![0; words];
+        let lists = (words * 64 / BITS / LISTED).max(1);
+        let before = std::mem::take(&mut self.lists);
+        let (kept, split) = (before.len().max(1), lists > before.len() && !before.is_empty());
+        let mut upper = Vec::new();
+        for mut list in before {
+            list.iter().for_each(|mark| {
+                self.set_bit(*mark);
+            });
+            if split {
+                let there = |mark: &Mark| place(mark[1], lists) >= kept;
+                upper.push(list.iter().filter(|mark| there(mark)).copied().collect());
+                list.retain(|mark| !there(mark));
+                list.shrink_to_fit();
             }
-            slots.push(mark);
+            self.lists.push(list);
         }
-        slots.resize(slots.len().max(homes), FREE);
-        (self.slots, self.homes) = (slots, homes);
+        self.lists.append(&mut upper);
+        self.lists.resize_with(lists, Vec::new);
     }
 }
 
-/// The first slot for it, of so many.
-fn home(mark: Mark, homes: usize) -> usize {
-    usize::try_from((u64::from(mark[0]) * homes as u64) >> 32).unwrap_or_default()
+/// A place among so many, of which there is a power of two.
+fn place(part: u32, of: usize) -> usize {
+    usize::try_from(part).unwrap_or_default() & of.saturating_sub(1)
 }
 
 #[cfg(test)]
@@ -169,24 +158,10 @@ mod tests {
             |range: std::ops::Range<u128>| range.filter(|n| given.insert(xxh3_128(&n.to_le_bytes()))).count();
         assert_eq!(firsts(0..100_000), 100_000);
         assert_eq!(firsts(50_000..150_000), 50_000);
-        let bytes: usize = given
-            .shards
-            .iter()
-            .map(|s| s.slots.capacity() * size_of::<Mark>())
-            .sum();
+        let marks: usize = given.lists.iter().map(|l| l.capacity() * size_of::<Mark>()).sum();
+        let bytes = marks + given.bits.len() * 8;
         assert!(bytes < 150_000 * 19, "{bytes}");
+        assert!(given.lists.len() > 100 && given.lists.iter().all(|l| l.len() < 3 * LISTED));
         assert!(given.insert(0) && !given.insert(0));
-    }
-
-    #[test]
-    fn marks_that_crowd_are_given_once() {
-        // The last homes' marks go behind them all, and the first ones' push theirs along.
-        let mut shard = Shard::default();
-        let crowd = |first: u32| (1..400).rev().map(move |n| [first, 0, n * 7 % 401]);
-        let mut marks: Vec<Mark> = crowd(u32::MAX).chain(crowd(0)).chain(crowd(1 << 31)).collect();
-        assert!(marks.iter().all(|mark| shard.insert(*mark)));
-        assert!(!marks.iter().any(|mark| shard.insert(*mark)));
-        marks.sort_unstable();
-        assert!(shard.slots.iter().filter(|slot| **slot != FREE).eq(&marks));
     }
 }
