@@ -33,6 +33,7 @@ mod log_facts;
 mod log_history;
 mod mapped_schema;
 mod near;
+mod opening;
 mod optimize;
 mod parquet_file;
 mod plan;
