@@ -203,6 +203,25 @@ def test_features_that_came_are_told_too(spark: SparkSession, table: str) -> Non
     assert error.getMessageParameters() == {"unsupported": "fancy", "tableNameOrPath": table}
 
 
+def test_a_class_that_is_not_ours_comes_back_as_the_one_below(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltaplane.spark import _index
+
+    class Throttled(ours.StoreUnavailableError):
+        """What a store of the user's raises."""
+
+    def throttled(*_: Any) -> None:
+        raise Throttled("slow down", path="a file")
+
+    frame = spark.read.format("delta").load(table)
+    monkeypatch.setattr(_index.LiveSnapshots, "for_query", throttled)
+    with pytest.raises(ours.StoreUnavailableError, match=r"^slow down$") as found:
+        frame.collect()
+    assert isinstance(found.value, sparks.PySparkException)
+    assert found.value.path == "a file"
+
+
 def test_a_streams_failure_stays_its_own(spark: SparkSession, table: str, path: str) -> None:
     frame = spark.read.format("delta").load(table)
     of(spark, "id string, v string", ("1", "a")).mode("overwrite").option("overwriteSchema", "true").save(table)

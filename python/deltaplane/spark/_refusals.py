@@ -29,7 +29,9 @@ _ABOUT = ("kind", "table", "version", "path")
 def refusal(error: DeltaError) -> str:
     """The answer to the JVM that stands for an error: no other one begins so."""
     about = {name: getattr(error, name) for name in _ABOUT}
-    made_of = json.dumps({"class": type(error).__name__, "text": str(error), "about": about})
+    # A store of the user's may raise a class of its own.
+    kind = next(one.__name__ for one in type(error).__mro__ if one.__name__ in exceptions.__all__)
+    made_of = json.dumps({"class": kind, "text": str(error), "about": about})
     return "\0".join(["", str(error).replace("\0", ""), made_of])
 
 
