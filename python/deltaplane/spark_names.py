@@ -20,7 +20,7 @@ from deltaplane.exceptions import DeltaError, InvalidArgumentError, SqlSyntaxErr
 from deltaplane.expr.syntax import Token
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
-from deltaplane.spark._errors import as_analysis
+from deltaplane.spark._errors import as_sparks
 from deltaplane.spark._familiar_read import Reader, StreamReader
 from deltaplane.spark._familiar_write import StreamWriter, Writer
 from deltaplane.spark._history import history_frame
@@ -340,7 +340,7 @@ def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) ->
             )
         return sql(spark, text)
     except DeltaError as e:
-        raise as_analysis(e) from None
+        raise as_sparks(e, sqlQuery) from None
 
 
 def _with_values(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:

@@ -73,7 +73,7 @@ def test_a_view_whose_table_was_replaced(spark: SparkSession, path: str) -> None
     dp.create_or_replace_temp_view(spark, "replaced", path)
     assert spark.table("replaced").count() == 6
     shutil.rmtree(path)
-    with pytest.raises(Exception, match="TableNotFoundError"):
+    with pytest.raises(exceptions.TableNotFoundError, match="the view's table was deleted"):
         spark.table("replaced").count()
     for _ in range(3):
         dp.write(spark.range(5), path)

@@ -80,7 +80,7 @@ def test_exceptions_are_sparks_too(spark: SparkSession, path: str) -> None:
     assert isinstance(missing.value, dp_errors().TableNotFoundError)
     assert "no Delta table is here" in str(missing.value)
     assert missing.value.desc == str(missing.value)
-    assert missing.value.getCondition() is None
+    assert missing.value.getCondition() == "DELTA_MISSING_DELTA_TABLE"
     with pytest.raises(AnalysisException, match="no table"):
         DeltaTable.forName(spark, "nowhere_to_be_found")
     table = written(spark, path, [("a", 1)])

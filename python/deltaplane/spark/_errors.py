@@ -1,6 +1,6 @@
-"""Errors as delta-spark's users catch them: what is an `AnalysisException` there is one here, too, beside its own class.
+"""Errors as delta-spark's users catch them: each is PySpark's too, beside its own class, with the condition that delta-spark gives it.
 
-Called by the names that scripts share with delta-spark.
+Called by the names that scripts share with delta-spark, and where an error comes back from the JVM.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from deltaplane.exceptions import (
     DeltaError,
@@ -21,8 +21,9 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
     VersionNotFoundError,
 )
+from deltaplane.spark._error_conditions import told
 
-__all__ = ["as_analysis", "told_as_spark"]
+__all__ = ["as_sparks", "told_as_spark"]
 
 T = TypeVar("T")
 
@@ -37,12 +38,15 @@ _FOUND_EARLY = (
 )
 
 
-class _Analysis(AnalysisException):
-    """Spark's side of such an error: its text, and no condition of Spark's."""
+class _Told(PySparkException):
+    """Spark's side of such an error: its text, and what delta-spark says of it."""
 
-    def __init__(self, error: DeltaError) -> None:
-        super().__init__(message=str(error))
+    def __init__(
+        self, error: DeltaError, condition: str | None, sql_state: str | None, parameters: dict[str, str] | None
+    ) -> None:
+        super().__init__(message=str(error), errorClass=condition, messageParameters=parameters)
         self.desc = str(error)
+        self._sql_state = sql_state
 
     def __str__(self) -> str:
         return self.desc
@@ -50,29 +54,40 @@ class _Analysis(AnalysisException):
     def getMessage(self) -> str:
         return self.desc
 
+    def getSqlState(self) -> str | None:
+        return self._sql_state
+
 
 @functools.cache
-def _both(kind: type[DeltaError]) -> type[DeltaError]:
-    def adopt(self: Any, error: DeltaError) -> None:
-        _Analysis.__init__(self, error)
+def _both(kind: type[DeltaError], sparks: tuple[type[PySparkException], ...]) -> type[DeltaError]:
+    def adopt(self: Any, error: DeltaError, *about: Any) -> None:
+        _Told.__init__(self, error, *about)
         self.__dict__.update(error.__dict__)
         self.args = error.args
 
-    methods = {"__init__": adopt, "__str__": _Analysis.__str__, "__module__": kind.__module__, "__doc__": kind.__doc__}
-    return type(kind.__name__, (kind, _Analysis), methods)
+    methods = {"__init__": adopt, "__str__": _Told.__str__, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    return type(kind.__name__, (kind, _Told, *sparks), methods)
 
 
-def as_analysis(error: DeltaError) -> DeltaError:
-    """The error, also as `AnalysisException` where delta-spark's would be one.
+def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
+    """The error as one of PySpark's too; `doing` is the statement or the `Class.method` that it came of.
 
-    >>> as_analysis(TableNotFoundError("no Delta table is here"))
-    TableNotFoundError('no Delta table is here')
+    What is found wrong before rows are read is an `AnalysisException`, also where delta-spark raises another class, which it is then
+    beside that.
+
+    >>> missing = as_sparks(TableNotFoundError("no Delta table is here: create one", table="/lake/t"))
+    >>> missing.getCondition(), missing.getSqlState(), missing.getMessageParameters()
+    ('DELTA_MISSING_DELTA_TABLE', '42P01', {'tableName': '/lake/t'})
     """
-    if not isinstance(error, _FOUND_EARLY) or isinstance(error, AnalysisException):
+    if isinstance(error, _Told):
         return error
+    said = told(error, doing)
+    spark = PySparkException if said is None else said.spark
+    early = isinstance(error, _FOUND_EARLY) and not issubclass(spark, AnalysisException)
     kind: Any = type(error)
-    make: Any = _both(kind)
-    made: DeltaError = make(error)
+    make: Any = _both(kind, (AnalysisException, spark) if early else (spark,))
+    about = (None, None, None) if said is None else (said.condition, said.sql_state, said.parameters)
+    made: DeltaError = make(error, *about)
     return made.with_traceback(error.__traceback__)
 
 
@@ -90,13 +105,14 @@ def told_as_spark(cls: type[T]) -> type[T]:
 
 def _told(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            return method(*args, **kwargs)
+            return method(self, *args, **kwargs)
         except DeltaError as e:
-            told = as_analysis(e)
-            if told is e:
+            of = self if isinstance(self, type) else type(self)
+            made = as_sparks(e, f"{of.__name__}.{method.__name__}")
+            if made is e:
                 raise
-            raise told from e.__cause__
+            raise made from e.__cause__
 
     return run

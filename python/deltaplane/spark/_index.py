@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, SchemaMismatchError, TableNotFoundError
 from deltaplane.spark import _internals
+from deltaplane.spark._refusals import refusal
 from deltaplane.spark._replay import Files
 from deltaplane.spark._statistics import ColumnStatistics, column_statistics
 
@@ -120,7 +121,7 @@ class LiveSnapshots:
         if self._commit is not None and self._seen(last.version) == self._commit:
             newest = last.update()
         else:
-            newest = _native.Snapshot.open(last.location, self._options)
+            newest = self._opened()
             if json.loads(newest.metadata_json())["id"] != json.loads(last.metadata_json())["id"]:
                 raise TableNotFoundError(
                     "the view's table was deleted and another one made in its place: read it again, or call "
@@ -130,6 +131,15 @@ class LiveSnapshots:
         if newest.version != last.version or self._commit is None:
             self._commit = self._seen(newest.version)
         return newest
+
+    def _opened(self) -> _native.Snapshot:
+        try:
+            return _native.Snapshot.open(self._newest.location, self._options)
+        except TableNotFoundError as e:
+            raise TableNotFoundError(
+                "the view's table was deleted: create it anew, then read it again, or call create_or_replace_temp_view again",
+                table=e.table,
+            ) from e
 
     def _seen(self, version: int) -> tuple[str, int, int, str | None] | None:
         """The file of a version's commit; None where it is gone, as log cleanup takes old ones."""
@@ -223,7 +233,13 @@ class DeltaplaneFileIndex:
     def apply(self, question: str, conditions: Any) -> bytes | str | None:
         """Answers the JVM: `question` is what is asked, the query, the session's time zone, the version of which the JVM knows
         the answer, and Catalyst's filters as JSON; `conditions` the filters themselves, where columns are looked at. No bytes
-        say that the JVM knows it."""
+        say that the JVM knows it, and an error is an answer too."""
+        try:
+            return self._answered(question, conditions)
+        except DeltaError as e:
+            return refusal(e)
+
+    def _answered(self, question: str, conditions: Any) -> bytes | str | None:
         kind, query, zone, known, *filters = question.split("\0")
         if kind.startswith("prepare"):
             return self._prepared(query, known, filters, zone, conditions, columns=kind == "prepare with statistics")

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from deltaplane.spark import _java
 from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
+from deltaplane.spark._refusals import come_back
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._statistics import Condition
 
@@ -220,6 +221,7 @@ class Jvm:
                 raise NativeScanUnavailable(
                     f"Spark can't call this process back: {e}; let it listen on a port of 127.0.0.1"
                 ) from e
+            come_back()
             cls._known[gateway] = known
         return known
 

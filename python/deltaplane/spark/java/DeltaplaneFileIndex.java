@@ -37,7 +37,7 @@ public final class DeltaplaneFileIndex implements FileIndex {
   private static final int PLANS = 16;
 
   // Python's: a text and, where rows are estimated, the filters; gives bytes or text, null, or no bytes where the answer is
-  // the one that is known.
+  // the one that is known. What it refuses is a text that begins with a NUL.
   private final BiFunction python;
   private final SparkContext context;
   private final String name;
@@ -129,13 +129,13 @@ public final class DeltaplaneFileIndex implements FileIndex {
   }
 
   public String[] inputFiles() {
-    String said = (String) python.apply(question("files", query(), null, Collections.emptyList()), null);
+    String said = (String) answer(question("files", query(), null, Collections.emptyList()), null);
     return said.isEmpty() ? new String[0] : said.split("\0");
   }
 
   public long sizeInBytes() {
     if (sizeInBytes >= 0) return sizeInBytes;
-    String said = (String) python.apply(question("size", query(), null, Collections.emptyList()), null);
+    String said = (String) answer(question("size", query(), null, Collections.emptyList()), null);
     long size = Long.parseLong(said);
     if (pinned) sizeInBytes = size;
     return size;
@@ -183,12 +183,19 @@ public final class DeltaplaneFileIndex implements FileIndex {
     String of = kind + "\0" + SQLConf.get().sessionLocalTimeZone() + "\0" + String.join("\0", texts);
     Found known = kept.get(of);
     if (known != null && pinned) return known;
-    byte[] answer = (byte[]) python.apply(question(kind, query, known, texts), filters);
+    byte[] answer = (byte[]) answer(question(kind, query, known, texts), filters);
     if (answer == null) return null;
     if (answer.length == 0) return known;
     Found found = new Found(answer);
     kept.put(of, found);
     return found;
+  }
+
+  private Object answer(String question, Seq filters) {
+    Object answer = python.apply(question, filters);
+    if (!(answer instanceof String) || !((String) answer).startsWith("\0")) return answer;
+    String[] parts = ((String) answer).split("\0", 3);
+    throw new Refused(parts[1], parts[2]);
   }
 
   private static String question(String kind, String query, Found known, List texts) {

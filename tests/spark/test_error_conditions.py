@@ -1,0 +1,233 @@
+"""Errors have delta-spark's conditions, SQL states and PySpark's classes, beside their own; tests/interop compares with delta-spark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark.errors as sparks
+import pytest
+
+from deltaplane import exceptions as ours
+from deltaplane import spark as dp
+from deltaplane.spark import DeltaTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+
+ROWS = "id int, v string"
+
+
+@pytest.fixture
+def table(spark: SparkSession, path: str) -> str:
+    spark.createDataFrame([(1, "a"), (2, "b")], ROWS).coalesce(1).write.format("delta").save(path)
+    return path
+
+
+def raised(run: Callable[[], Any], kind: type[Exception], spark: type[Exception], condition: str, state: str) -> Any:
+    """What a script gets, which is all of that."""
+    with pytest.raises(kind) as found:
+        run()
+    error: Any = found.value
+    assert isinstance(error, spark)
+    assert (error.getCondition(), error.getSqlState()) == (condition, state)
+    with pytest.warns(FutureWarning):
+        assert error.getErrorClass() == condition
+    return error
+
+
+def of(spark: SparkSession, columns: str = ROWS, *rows: tuple[Any, ...]) -> Any:
+    """A writer of some rows."""
+    return spark.createDataFrame(list(rows or [(7, "x")]), columns).write.format("delta")
+
+
+def test_what_is_said_of_tables_depends_on_what_asks(spark: SparkSession, path: str) -> None:
+    missing = ours.TableNotFoundError, sparks.AnalysisException
+    error = raised(lambda: spark.read.format("delta").load(path), *missing, "PATH_NOT_FOUND", "42K03")
+    assert error.getMessageParameters() == {"path": path}
+    assert error.getMessage() == str(error)
+    error = raised(lambda: spark.sql(f"VACUUM delta.`{path}`"), *missing, "DELTA_MISSING_DELTA_TABLE", "42P01")
+    assert error.getMessageParameters() == {"tableName": path}
+    raised(lambda: DeltaTable.forPath(spark, path), *missing, "DELTA_MISSING_DELTA_TABLE", "42P01")
+    error = raised(
+        lambda: DeltaTable.forName(spark, "nowhere_to_be_found"), *missing, "DELTA_MISSING_DELTA_TABLE", "42P01"
+    )
+    assert error.getMessageParameters() == {"tableName": "`nowhere_to_be_found`"}
+    raised(lambda: spark.sql(f"DESCRIBE HISTORY delta.`{path}`"), *missing, "DELTA_TABLE_ONLY_OPERATION", "0AKDD")
+    raised(lambda: spark.readStream.format("delta").load(path), *missing, "DELTA_SCHEMA_NOT_SET", "KD008")
+    replaced = DeltaTable.replace(spark).location(path).addColumn("x", "int")
+    raised(replaced.execute, *missing, "TABLE_OR_VIEW_NOT_FOUND", "42P01")
+
+
+def test_what_is_there_already(spark: SparkSession, table: str, name: str) -> None:
+    there = ours.TableAlreadyExistsError, sparks.AnalysisException
+    error = raised(lambda: of(spark).save(table), *there, "DELTA_PATH_EXISTS", "42K04")
+    assert error.getMessageParameters() == {"path": table}
+    exists = "TABLE_OR_VIEW_ALREADY_EXISTS", "42P07"
+    raised(DeltaTable.create(spark).location(table).addColumn("x", "int").execute, *there, *exists)
+    of(spark).saveAsTable(name)
+    raised(lambda: of(spark).saveAsTable(name), *there, *exists)
+    raised(lambda: spark.range(1).writeTo(name).using("delta").create(), *there, *exists)
+
+
+def test_versions_and_moments(spark: SparkSession, table: str, in_new_york: None) -> None:
+    gone = ours.VersionNotFoundError, sparks.AnalysisException
+    reader = spark.read.format("delta")
+    error = raised(lambda: reader.option("versionAsOf", 7).load(table), *gone, "DELTA_VERSION_NOT_FOUND", "22003")
+    assert error.getMessageParameters() == {"userVersion": "7", "latest": "0"}
+    reader = spark.read.format("delta").option("timestampAsOf", "2001-01-01")
+    raised(lambda: reader.load(table), *gone, "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "42816")
+    delta = DeltaTable.forPath(spark, table)
+    error = raised(lambda: delta.restoreToVersion(9), *gone, "DELTA_CANNOT_RESTORE_TABLE_VERSION", "22003")
+    assert error.getMessageParameters() == {"version": "9", "endVersion": "0"}
+    raised(lambda: delta.restoreToTimestamp("2001-01-01"), *gone, "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER", "22003")
+    wrong = ours.InvalidArgumentError, sparks.AnalysisException
+    error = raised(lambda: delta.restoreToTimestamp("05/04/1999"), *wrong, "DELTA_TIMESTAMP_INVALID", "42816")
+    assert error.getMessageParameters() == {"expr": "'05/04/1999'"}
+
+
+def test_data_that_does_not_fit(spark: SparkSession, table: str, path: str) -> None:
+    mismatch = ours.SchemaMismatchError, sparks.AnalysisException
+    wider = of(spark, f"{ROWS}, z int", (1, "a", 2)).mode("append")
+    raised(lambda: wider.save(table), *mismatch, "DELTA_METADATA_MISMATCH", "42KDG")
+    other = of(spark, "id string, v string", ("1", "a")).mode("append")
+    error = raised(lambda: other.save(table), *mismatch, "DELTA_FAILED_TO_MERGE_FIELDS", "22005")
+    assert error.getMessageParameters() == {"currentField": "id"}
+    wrong = ours.InvalidArgumentError, sparks.AnalysisException
+    error = raised(
+        lambda: of(spark).partitionBy("nope").save(f"{path} new"), *wrong, "DELTA_PARTITION_COLUMN_NOT_FOUND", "42703"
+    )
+    assert error.getMessageParameters() == {"columnName": "`nope`", "schemaMap": "id, v"}
+
+
+def test_classes_that_are_no_analysis_come_beside_it(spark: SparkSession, table: str) -> None:
+    delta = DeltaTable.forPath(spark, table)
+    argument = ours.InvalidArgumentError, sparks.IllegalArgumentException
+    error = raised(lambda: delta.vacuum(0), *argument, "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT", "22003")
+    assert isinstance(error, sparks.AnalysisException)
+    assert error.getMessageParameters() == {"configuredRetentionHours": "168"}
+    raised(
+        lambda: delta.optimize().executeZOrderBy("nope"), *argument, "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST", "42703"
+    )
+    source = spark.createDataFrame([(1, "x"), (1, "y")], ROWS).alias("s")
+    merge = delta.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll()
+    unsupported = ours.InvalidArgumentError, sparks.UnsupportedOperationException
+    raised(merge.execute, *unsupported, "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE", "21506")
+    spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    raised(lambda: delta.delete("id = 1"), *unsupported, "DELTA_CANNOT_MODIFY_APPEND_ONLY", "42809")
+    wrong = f"ALTER TABLE delta.`{table}` RENAME"
+    raised(lambda: spark.sql(wrong), ours.SqlSyntaxError, sparks.ParseException, "PARSE_SYNTAX_ERROR", "42601")
+
+
+def test_rows_that_rules_refuse(spark: SparkSession, table: str) -> None:
+    spark.sql(f"ALTER TABLE delta.`{table}` ADD CONSTRAINT small CHECK (id < 9)")
+    violation = ours.ConstraintViolationError, sparks.PySparkException
+    write = of(spark, ROWS, (9, "x")).mode("append")
+    error = raised(lambda: write.save(table), *violation, "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "23001")
+    assert error.getMessageParameters()["constraintName"] == "small"
+    assert "id : 9" in error.getMessageParameters()["values"]
+    assert not isinstance(error, sparks.AnalysisException)
+    update = DeltaTable.forPath(spark, table).update
+    raised(lambda: update(set={"id": "9"}), *violation, "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "23001")
+
+
+def test_a_lost_race_has_its_condition(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deltaplane.spark import tables
+
+    def lost(*_: Any, **__: Any) -> None:
+        raise ours.ConcurrentAppendException("files were added", conflicting_commit=ours.ConflictingCommit(7))
+
+    monkeypatch.setattr(tables, "delete", lost)
+    lost_race = ours.ConcurrentAppendException, sparks.PySparkException
+    error = raised(DeltaTable.forPath(spark, table).delete, *lost_race, "DELTA_CONCURRENT_APPEND", "2D521")
+    assert error.conflicting_commit.version == 7
+
+
+def test_what_delta_spark_has_no_word_for_has_no_condition(spark: SparkSession, table: str) -> None:
+    (Path(table) / "_delta_log" / f"{1:020}.json").write_text("{nope\n")
+    with pytest.raises(ours.CorruptLogError) as found:
+        spark.read.format("delta").load(table)
+    error: Any = found.value
+    assert isinstance(error, sparks.PySparkException)
+    assert (error.getCondition(), error.getSqlState(), error.getMessageParameters()) == (None, None, None)
+
+
+@pytest.mark.filterwarnings("ignore:toPandas attempted")
+def test_changed_columns_are_told_wherever_spark_plans(spark: SparkSession, table: str) -> None:
+    frame = spark.read.format("delta").load(table)
+    of(spark, "id string, v string", ("1", "a")).mode("overwrite").option("overwriteSchema", "true").save(table)
+    changed = ours.SchemaMismatchError, sparks.AnalysisException, "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "KD007"
+    joined = spark.range(5).join(frame.hint("broadcast"), "id").groupBy("v").count()
+    for run in (
+        frame.collect,
+        frame.collect,
+        frame.count,
+        joined.collect,
+        frame.toPandas,
+        lambda: frame.write.parquet(f"{table} as Parquet"),
+        lambda: frame.write.format("delta").save(f"{table} copied"),
+    ):
+        error = raised(run, *changed)
+        assert "JVM" not in str(error)
+        assert error.getMessageParameters() == {"schemaDiff": "`id` was integer and is string"}
+        assert error.version == 1
+
+
+def test_tables_that_went_are_told_too(spark: SparkSession, table: str) -> None:
+    gone = ours.TableNotFoundError, sparks.AnalysisException, "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "KD007"
+    frame = spark.read.format("delta").load(table)
+    assert frame.count() == 2
+    shutil.rmtree(table)
+    assert "the view's table was deleted" in str(raised(frame.collect, *gone))
+    of(spark).save(table)
+    assert "another one made in its place" in str(raised(frame.count, *gone))
+
+
+def test_features_that_came_are_told_too(spark: SparkSession, table: str) -> None:
+    dp.create_or_replace_temp_view(spark, "modern", table)
+    (Path(table) / "_delta_log" / f"{1:020}.json").write_text(
+        '{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["fancy"],"writerFeatures":["fancy"]}}'
+    )
+    unsupported = ours.UnsupportedFeatureError, sparks.PySparkException
+    error = raised(
+        lambda: spark.sql("SELECT * FROM modern").collect(),
+        *unsupported,
+        "DELTA_UNSUPPORTED_FEATURES_FOR_READ",
+        "56038",
+    )
+    assert error.getMessageParameters() == {"unsupported": "fancy", "tableNameOrPath": table}
+
+
+def test_a_class_that_is_not_ours_comes_back_as_the_one_below(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltaplane.spark import _index
+
+    class Throttled(ours.StoreUnavailableError):
+        """What a store of the user's raises."""
+
+    def throttled(*_: Any) -> None:
+        raise Throttled("slow down", path="a file")
+
+    frame = spark.read.format("delta").load(table)
+    monkeypatch.setattr(_index.LiveSnapshots, "for_query", throttled)
+    with pytest.raises(ours.StoreUnavailableError, match=r"^slow down$") as found:
+        frame.collect()
+    assert isinstance(found.value, sparks.PySparkException)
+    assert found.value.path == "a file"
+
+
+def test_a_streams_failure_stays_its_own(spark: SparkSession, table: str, path: str) -> None:
+    frame = spark.read.format("delta").load(table)
+    of(spark, "id string, v string", ("1", "a")).mode("overwrite").option("overwriteSchema", "true").save(table)
+    ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    joined = ticks.join(frame, ticks["value"] == frame["id"])
+    writer = joined.writeStream.format("noop").option("checkpointLocation", f"{path} checkpoint")
+    query = writer.trigger(availableNow=True).start()
+    with pytest.raises(sparks.StreamingQueryException, match="columns changed"):
+        query.awaitTermination()
