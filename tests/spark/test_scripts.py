@@ -227,3 +227,59 @@ def test_a_merge_begins_anew_where_its_kept_source_is_lost(
     source = spark.createDataFrame([("a", 5), ("b", 6)], ["key", "value"])
     table.alias("t").merge(source.alias("s"), "t.key = s.key").whenNotMatchedInsertAll().execute()
     assert rows(table.toDF()) == [("a", 1), ("b", 6)]
+
+
+def test_structs_that_are_set_may_lack_fields_where_the_schema_evolves(spark: SparkSession, path: str) -> None:
+    old = spark.createDataFrame([(1, (1, "x")), (2, (2, "y")), (3, None)], "id int, s struct<a: int, b: string>")
+    old.coalesce(1).write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path).alias("t")
+    source = spark.createDataFrame([(1, (9, 1.5)), (3, (7, 2.5))], "id int, s struct<a: int, c: double>").alias("s")
+    merge = table.merge(source, "t.id = s.id")
+    with pytest.raises(AnalysisException, match="has no field `b`"):
+        merge.whenMatchedUpdate(set={"s": "named_struct('a', s.id)"}).execute()
+    merge = merge.withSchemaEvolution().whenMatchedUpdate("s.id = 1", {"s": "s.s"})
+    merge = merge.whenMatchedUpdate(set={"t.s": "named_struct('a', s.id)"})
+    merge.whenNotMatchedBySourceUpdate(set={"s": "named_struct('b', 'z')"}).execute()
+    # As delta-spark 4.4 does.
+    assert rows(table.toDF().selectExpr("id", "s.a", "s.b", "s.c")) == [
+        (1, 9, None, 1.5),
+        (2, None, "z", None),
+        (3, 3, None, None),
+    ]
+
+
+def test_nothing_that_a_frame_makes_is_not_null(spark: SparkSession, path: str) -> None:
+    given = "id", "struct(id AS a, array(id) AS l) AS s", "map('k', struct(id AS x)) AS m"
+    spark.range(1).selectExpr(*given).write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path)
+    spark.sql(
+        f"INSERT INTO delta.`{path}` VALUES (1, NULL, map('k', NULL)), (2, named_struct('a', NULL, 'l', array(NULL)), NULL)"
+    )
+    merge = table.alias("t").merge(spark.range(3).selectExpr("id", "struct(id AS e) AS n").alias("s"), "t.id = s.id")
+    merge.withSchemaEvolution().whenMatchedUpdate("s.id = 0", {"n": "s.n"}).execute()
+    table.update("id = 0", {"n": "null"})
+    assert "false" not in table.toDF().schema.json()
+    assert table.toDF().where("n IS NULL").count() == 3
+
+
+def test_an_alias_stands_before_columns_that_are_updated(spark: SparkSession, path: str) -> None:
+    table = written(spark, path, [("a", 1), ("b", 2)]).alias("t")
+    table.update("t.key = 'a'", {"t.value": "t.value + 10", "`key`": F.upper("t.key")})
+    assert rows(table.toDF()) == [("A", 11), ("b", 2)]
+
+
+def test_the_history_says_protocol_changes_as_properties(spark: SparkSession, path: str) -> None:
+    table = written(spark, path, [("a", 1)])
+    assert table.detail().first().tableFeatures == ["appendOnly", "invariants"]  # type: ignore[union-attr]
+    assert table.detail().first().location == f"file:{path}"  # type: ignore[union-attr]
+    assert spark.sql(f"DESCRIBE DETAIL delta.`{path}`").first().location == f"file:{path}"  # type: ignore[union-attr]
+    table.upgradeTableProtocol(1, 3)
+    table.addFeatureSupport("deletionVectors")
+    spark.sql(f"COMMENT ON TABLE delta.`{path}` IS 'about'")
+    said = table.history(3).select("operation", "operationParameters.properties").collect()
+    assert [tuple(row) for row in said] == [
+        ("SET TBLPROPERTIES", '{"comment":"about"}'),
+        ("SET TBLPROPERTIES", '{"delta.feature.deletionVectors":"supported"}'),
+        ("SET TBLPROPERTIES", '{"delta.minReaderVersion":"1","delta.minWriterVersion":"3"}'),
+    ]
+    assert table.history(-1).count() == 0

@@ -19,14 +19,14 @@ __all__ = ["delta_schema_json", "quoted", "shown"]
 _INHERITED_PREFIXES = ("delta.", "__")
 _MAPPING_PREFIX = "delta.columnMapping."
 _INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
+_NULLABLE = frozenset({"nullable", "containsNull", "valueContainsNull"})
 
 
 def delta_schema_json(schema: StructType, *, nullable: bool = False) -> str:
-    """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be `nullable`, as JSON text."""
+    """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be `nullable`, at
+    every depth, as JSON text."""
     found = _clean(json.loads(schema.json()))
-    if nullable:
-        found["fields"] = [{**field, "nullable": True} for field in found["fields"]]
-    return json.dumps(found)
+    return json.dumps(_nullable(found) if nullable else found)
 
 
 def quoted(name: str) -> str:
@@ -45,6 +45,19 @@ def shown(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     return {key: shown(value) for key, value in node.items() if not key.startswith(_MAPPING_PREFIX)}
+
+
+def _nullable(node: Any) -> Any:
+    """The same where everything may be null, at every depth: that a query gives no null within a struct says nothing of the
+    struct itself, which then couldn't be null either."""
+    if isinstance(node, list):
+        return [_nullable(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: True if key in _NULLABLE else value if key == "metadata" else _nullable(value)
+        for key, value in node.items()
+    }
 
 
 def _clean(node: Any) -> Any:

@@ -31,7 +31,7 @@ from deltaplane.schema import Schema
 from deltaplane.spark._delete import delete
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import commit_properties, merges_schema
-from deltaplane.spark._history import history_frame
+from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._layout import clone_by_tasks, convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
 from deltaplane.spark._location import absolute_location, split_options
@@ -45,7 +45,6 @@ from deltaplane.spark._table_builder import DeltaTableBuilder, IdentityGenerator
 from deltaplane.spark._update import update
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
@@ -233,11 +232,11 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> DataFrame:
         """What each of the newest commits said of itself, newest first."""
-        return history_frame(self._spark, history_rows(self._table(), limit))
+        return history_frame(self._spark, history_rows(self._table(), None if limit is None else max(limit, 0)))
 
     def detail(self) -> DataFrame:
         """Format, name, size, properties and protocol of the table, in one row."""
-        return self._frame(detail_row(self._table()))
+        return detail_frame(self._spark, detail_row(self._table()))
 
     # --- what may be done with it -----------------------------------------------------------------------------------------
 
@@ -250,12 +249,14 @@ class DeltaTable:
         for name, given in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
             if not isinstance(given, int):
                 raise ValueError(f"The {name} needs to be an integer but got '{type(given)}'.")
-        self._table().alter.upgrade_protocol(readerVersion, writerVersion)
+        # The properties by which delta-spark asks for versions and features; its history names those.
+        versions = {"delta.minReaderVersion": str(readerVersion), "delta.minWriterVersion": str(writerVersion)}
+        self._table().alter.set_table_properties(versions)
 
     def addFeatureSupport(self, featureName: str) -> None:
         """Supports a table feature without using it yet; the protocol's versions rise where they must."""
         _check_type(featureName, str, "featureName", "a string")
-        self._table().alter.add_feature(featureName, allow_protocol_versions_increase=True)
+        self._table().alter.set_table_properties({f"delta.feature.{featureName}": "supported"})
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
         """Stops supporting a table feature, as `deltaplane.alter.TableAlterer.drop_feature` does."""
@@ -368,9 +369,6 @@ class DeltaTable:
 
     def _settings(self, dry_run: bool = False) -> Settings:
         return Settings(commit=commit_properties(self._spark), dry_run=dry_run)
-
-    def _frame(self, rows: pa.Table) -> DataFrame:
-        return self._spark.createDataFrame(rows)
 
     def _restored(self, metrics: Mapping[str, Any]) -> DataFrame:
         """One row of delta-spark's columns."""
