@@ -194,7 +194,8 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
     if isinstance(command, History):
         return history_frame(spark, command.run(Session(catalog, spark)))
     if isinstance(command, Detail):
-        return detail_frame(spark, command.run(Session(catalog, spark)))
+        told = ".".join(command.table.parts)
+        return detail_frame(spark, command.run(Session(catalog, spark)), told if told in (names or {}) else None)
     if isinstance(command, Optimize):
         return _optimized(spark, command, Session(catalog, spark))
     made = CreatedTable.of(spark, Grammar(text, own_queries=False))

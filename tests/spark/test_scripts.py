@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltaplane import spark as dp
-from deltaplane.spark import DeltaTable
+from deltaplane.spark import DeltaTable, IdentityGenerator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -283,3 +283,48 @@ def test_the_history_says_protocol_changes_as_properties(spark: SparkSession, pa
         ("SET TBLPROPERTIES", '{"delta.minReaderVersion":"1","delta.minWriterVersion":"3"}'),
     ]
     assert table.history(-1).count() == 0
+
+
+def test_a_table_of_the_catalog_is_told_by_its_whole_name(spark: SparkSession, path: str) -> None:
+    name = "told_by_its_name"
+    DeltaTable.create(spark).tableName(name).location(path).addColumn("x", "int").execute()
+    whole = f"spark_catalog.default.{name}"
+    for frame in (
+        DeltaTable.forName(spark, f"default.{name}").alias("t").detail(),
+        spark.sql(f"DESCRIBE DETAIL {name}"),
+    ):
+        assert [row.name for row in frame.collect()] == [whole]
+    assert [row.name for row in DeltaTable.forPath(spark, path).detail().collect()] == [None]
+    spark.sql(f"DROP TABLE {name}")
+
+
+def test_frames_show_nothing_that_only_writers_need(spark: SparkSession, path: str) -> None:
+    builder = DeltaTable.create(spark).location(path).addColumn("at", "timestamp", comment="when")
+    builder = builder.addColumn("id", "long", generatedAlwaysAs=IdentityGenerator())
+    table = builder.addColumn("day", "date", generatedAlwaysAs="CAST(at AS DATE)").execute()
+    for frame in (table.toDF(), spark.read.format("delta").load(path)):
+        assert [field.metadata for field in frame.schema] == [{"comment": "when"}, {}, {}]
+    spark.sql("SELECT timestamp'2024-01-31 12:00:00' AS at").write.format("delta").mode("append").save(path)
+    assert [str(row.day) for row in table.toDF().collect()] == ["2024-01-31"]
+
+
+def test_statements_take_what_sparks_do(spark: SparkSession, path: str, conf: dict[str, str]) -> None:
+    table = written(spark, path, [("a", 1)])
+    table.delete()
+    spark.sql(f"RESTORE delta.`{path}` VERSION AS OF 0")
+    assert rows(table.toDF()) == [("a", 1)]
+    spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('nobody.set.it')")
+    table.delete()
+    conf["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+    assert spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS DRY RUN").count() == 1
+    assert table.vacuum(0).schema.fields == []
+
+
+def test_options_of_a_writer_mean_what_they_mean_to_delta_spark(spark: SparkSession, path: str) -> None:
+    written(spark, path, [("a", 1)])
+    frame = spark.createDataFrame([("b", 2)], ["key", "value"])
+    frame.write.format("delta").mode("append").option("replaceWhere", "key = 'a'").save(path)
+    assert rows(spark.read.format("delta").load(path)) == [("a", 1), ("b", 2)]
+    for writer in (frame.write.bucketBy(2, "key"), frame.write.sortBy("key")):
+        with pytest.raises(AnalysisException, match="no buckets"):
+            writer.format("delta").mode("append").save(path)

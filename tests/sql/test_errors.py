@@ -271,7 +271,6 @@ def test_with_before_insert_on_spark_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ALTER TABLE t UNSET TBLPROPERTIES ('x')", "pass over it with IF EXISTS"),
         ("VACUUM t RETAIN 0 HOURS", "line 1, column 8: .*DeltaTable.vacuum can do it without this check"),
     ],
 )

@@ -384,6 +384,7 @@ def test_a_table_of_a_query(tmp_table: Table, path: str) -> None:
         ("ALTER COLUMN x SET DEFAULT 1 + 1", "CHANGE COLUMN", lambda t: t.schema().fields[1].metadata["CURRENT_DEFAULT"] == "1 + 1"),
         ("SET TBLPROPERTIES ('a' = 'b', c.d = 1)", "SET TBLPROPERTIES", lambda t: t.metadata().configuration == {"a": "b", "c.d": "1"}),
         ("UNSET TBLPROPERTIES IF EXISTS ('nope')", None, lambda t: t.version() == 0),
+        ("UNSET TBLPROPERTIES ('nope')", None, lambda t: t.version() == 0),
         ("ADD CONSTRAINT c CHECK (x > 0 AND (k <> 'z' OR k IS NULL))", "ADD CONSTRAINT", lambda t: t.metadata().configuration == {"delta.constraints.c": "x > 0 AND (k <> 'z' OR k IS NULL)"}),
         ("DROP CONSTRAINT IF EXISTS c", None, lambda t: t.version() == 0),
         ("CLUSTER BY (k, x)", "CLUSTER BY", lambda t: "delta.clustering" in t.domain_metadata()),

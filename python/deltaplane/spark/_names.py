@@ -31,6 +31,7 @@ __all__ = [
     "located",
     "location_of",
     "path_of",
+    "qualified_name",
     "register_name",
     "rename_name",
     "shown_path",
@@ -84,6 +85,14 @@ def held_location(spark: SparkSession, name: str) -> str | None:
 def located(spark: SparkSession, name: str) -> str | None:
     """Where the Delta table of a name is, by its path or as the session's catalog holds it; None where it is none."""
     return path_of(name) or held_location(spark, name)
+
+
+def qualified_name(spark: SparkSession, name: str) -> str:
+    """A name of the session's catalog with all of its parts."""
+    parts = [part.strip("`") for part in name.split(".")]
+    if len(parts) == 1:
+        parts = [spark.catalog.currentDatabase(), *parts]
+    return ".".join(parts if len(parts) > 2 else ["spark_catalog", *parts])
 
 
 def default_location(spark: SparkSession, name: str) -> str:

@@ -17,7 +17,8 @@ __all__ = ["delta_schema_json", "quoted", "shown"]
 # Field metadata that a frame inherits from where its columns came from. In a Delta schema these would declare features
 # (column mapping, generated or default values) that the table to be written doesn't have, or mean nothing.
 _INHERITED_PREFIXES = ("delta.", "__")
-_MAPPING_PREFIX = "delta.columnMapping."
+# What only writers need to know of a column.
+_HIDDEN = ("delta.columnMapping.", "delta.generationExpression", "delta.identity.", "delta.typeChanges")
 _INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
 _NULLABLE = frozenset({"nullable", "containsNull", "valueContainsNull"})
 
@@ -39,12 +40,12 @@ def quoted(name: str) -> str:
 
 
 def shown(node: Any) -> Any:
-    """A schema's or type's JSON without the marks of column mapping."""
+    """A schema's or type's JSON without what only writers need to know."""
     if isinstance(node, list):
         return [shown(item) for item in node]
     if not isinstance(node, dict):
         return node
-    return {key: shown(value) for key, value in node.items() if not key.startswith(_MAPPING_PREFIX)}
+    return {key: shown(value) for key, value in node.items() if not key.startswith(_HIDDEN)}
 
 
 def _nullable(node: Any) -> Any:

@@ -30,14 +30,14 @@ from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.schema import Schema
 from deltaplane.spark._delete import delete
 from deltaplane.spark._errors import told_as_spark
-from deltaplane.spark._familiar import commit_properties, merges_schema
+from deltaplane.spark._familiar import checks_retention, commit_properties, merges_schema
 from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._layout import clone_by_tasks, convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._merge import SparkMerge, merge
 from deltaplane.spark._moments import moment
-from deltaplane.spark._names import location_of
+from deltaplane.spark._names import location_of, path_of
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
 from deltaplane.spark._read import live_frame
 from deltaplane.spark._rewriting import Expression, SparkTarget
@@ -83,6 +83,8 @@ class DeltaTable:
         alias: str | None = None,
     ) -> None:
         self._spark, self._location, self._options, self._alias = spark, location, options, alias
+        # What the catalog holds the table by, where it was found so.
+        self._name: str | None = None
         # The frames that `toDF` gave, by the table's columns: their columns may stand in conditions and values.
         self._frames: dict[str, DataFrame] = {}
 
@@ -108,7 +110,9 @@ class DeltaTable:
         Raises:
             TableNotFoundError: no such name, or no Delta table.
         """
-        return cls.forPath(sparkSession, location_of(sparkSession, tableOrViewName))
+        table = cls.forPath(sparkSession, location_of(sparkSession, tableOrViewName))
+        table._name = None if path_of(tableOrViewName) is not None else tableOrViewName
+        return table
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
@@ -164,7 +168,7 @@ class DeltaTable:
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for expressions."""
         table = DeltaTable(self._spark, self._location, self._options, aliasName)
-        table._frames = self._frames
+        table._frames, table._name = self._frames, self._name
         return table
 
     # --- its rows -------------------------------------------------------------------------------------------------------
@@ -236,7 +240,7 @@ class DeltaTable:
 
     def detail(self) -> DataFrame:
         """Format, name, size, properties and protocol of the table, in one row."""
-        return detail_frame(self._spark, detail_row(self._table()))
+        return detail_frame(self._spark, detail_row(self._table()), self._name)
 
     # --- what may be done with it -----------------------------------------------------------------------------------------
 
@@ -272,10 +276,10 @@ class DeltaTable:
             InvalidArgumentError: a retention shorter than the table's, unless the session's
                 `spark.databricks.delta.retentionDurationCheck.enabled` is false.
         """
-        table = self._table()
-        enforced = self._spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true"
-        vacuum_by_tasks(self._spark, table, Vacuum(retentionHours, enforced, full=True, dry_run=False))
-        return self._spark.createDataFrame([], "path string")
+        hours = None if retentionHours is None else float(retentionHours)
+        enforced = checks_retention(self._spark)
+        vacuum_by_tasks(self._spark, self._table(), Vacuum(hours, enforced, full=True, dry_run=False))
+        return self._spark.createDataFrame([], StructType([]))
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Begins a rearrangement of the table's files."""
