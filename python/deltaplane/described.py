@@ -9,12 +9,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deltaplane import _native
 from deltaplane.table_facts import clustering_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane import _native
     from deltaplane.table import DeltaTable
 
 __all__ = ["RESTORED", "clustering_columns", "clustering_columns_of", "detail_row", "history_rows"]
@@ -55,6 +55,8 @@ def detail_row(table: DeltaTable) -> pa.Table:
     import pyarrow as pa
 
     metadata, protocol = table.metadata(), table.protocol()
+    # Those that the protocol's versions imply are there, too.
+    supported = json.loads(_native.supported_json(table._snapshot))["protocol"]
     files = table._files()
     newest = table.history(1)
     values = {
@@ -72,7 +74,7 @@ def detail_row(table: DeltaTable) -> pa.Table:
         "properties": list(metadata.configuration.items()),
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
-        "tableFeatures": sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())}),
+        "tableFeatures": sorted(supported["features"]),
     }
     texts, moment = pa.list_(pa.string()), pa.timestamp("ms", "UTC")
     types = dict.fromkeys(("partitionColumns", "clusteringColumns", "tableFeatures"), texts)

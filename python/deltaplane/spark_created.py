@@ -11,18 +11,20 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, UnsupportedFeatureError
+from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.grammar import Grammar
 from deltaplane.spark._internals import held_table
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._names import FORMATS, default_location, held_location, register_name
 from deltaplane.statements.clone import Clone
 from deltaplane.statements.create import Create
+from deltaplane.statements.like import CreateLike
 from deltaplane.statements.statement import Command
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CreatedTable", "CreatedView", "dropped_table", "is_path", "name_at"]
+__all__ = ["CreatedTable", "CreatedView", "dropped_table", "is_path", "name_at", "renamed_table"]
 
 _BEGINNINGS = (["create", "or", "replace", "table"], ["create", "table"], ["replace", "table"])
 _IF_NOT_EXISTS = ["if", "not", "exists"]
@@ -37,7 +39,8 @@ class CreatedTable:
 
     @classmethod
     def of(cls, spark: SparkSession, cursor: Grammar) -> CreatedTable | None:
-        """What CREATE or REPLACE TABLE … USING delta (or deltaplane), or … CLONE, makes by a name; None for other statements.
+        """What CREATE or REPLACE TABLE … USING delta (or deltaplane), … CLONE or … LIKE a Delta table makes by a name; None for
+        other statements.
 
         Raises:
             UnsupportedFeatureError: a name of another catalog than Spark's own.
@@ -52,7 +55,7 @@ class CreatedTable:
         behind = words[at + 2 * len(parts) - 1 :]
         ours = any(a == "using" and b in FORMATS for a, b in pairwise(behind))
         clones = behind[1:2] == ["clone"]
-        if not parts or not (ours or clones) or is_path(parts):
+        if not parts or is_path(parts) or not (ours or clones or _is_like_ours(spark, cursor, at + 2 * len(parts) - 1)):
             return None
         name = ".".join(parts)
         if len(parts) > 3 or (len(parts) == 3 and parts[0].strip("`").lower() != "spark_catalog"):
@@ -102,9 +105,21 @@ def dropped_table(spark: SparkSession, cursor: Grammar) -> str | None:
     return name if parts and not is_path(parts) and held_location(spark, name) is not None else None
 
 
+def renamed_table(cursor: Grammar) -> tuple[str, str] | None:
+    """The names of ALTER TABLE … RENAME TO, the old one and the new one; None for other statements, and for a location."""
+    cursor.at = 0
+    if not cursor.take("alter", "table"):
+        return None
+    old = name_at(cursor, cursor.at)
+    cursor.at += 2 * len(old) - 1
+    if not old or is_path(old) or not cursor.take("rename", "to"):
+        return None
+    return ".".join(old), ".".join(name_at(cursor, cursor.at))
+
+
 @dataclass(frozen=True)
 class CreatedView:
-    """A temp view that CREATE … VIEW makes of a query on Delta tables, which begins at a token."""
+    """A temp view that CREATE … VIEW, or CACHE TABLE, makes of a query on Delta tables, which begins at a token."""
 
     name: str
     columns: tuple[str, ...]
@@ -121,6 +136,8 @@ class CreatedView:
             SqlSyntaxError: more in front of the query than names of columns.
         """
         cursor.at = 0
+        if cursor.take("cache"):
+            return cls._cached(cursor)
         if not cursor.take("create"):
             return None
         replaces = cursor.take("or", "replace")
@@ -137,6 +154,18 @@ class CreatedView:
         cursor.expect("as")
         return cls(name, columns, cursor.at, replaces, is_global)
 
+    @classmethod
+    def _cached(cls, cursor: Grammar) -> CreatedView | None:
+        """The view of CACHE TABLE with a query; None without one."""
+        cursor.take("lazy")
+        cursor.expect("table")
+        name = cursor.name("a view's name")
+        if cursor.take("options"):
+            while not cursor.take(")"):
+                cursor.at += 1
+        begins = cursor.take("as") or cursor.peek() in BEGINNINGS
+        return cls(name, (), cursor.at, False, False) if begins else None
+
     def make(self, frame: DataFrame) -> None:
         """Makes the view of the query's rows."""
         named = frame.toDF(*self.columns) if self.columns else frame
@@ -147,9 +176,18 @@ class CreatedView:
         make(self.name)
 
 
+def _is_like_ours(spark: SparkSession, cursor: Grammar, at: int) -> bool:
+    """Whether LIKE and a Delta table come at a token, without another format."""
+    tokens = cursor.tokens[at:]
+    if not tokens or tokens[0].text.lower() != "like" or any(token.text.lower() == "using" for token in tokens):
+        return False
+    parts = name_at(cursor, at + 1)
+    return bool(parts) and (is_path(parts) or held_location(spark, ".".join(parts)) is not None)
+
+
 def _told(command: Command) -> str | None:
     """The location that a statement gives."""
-    if isinstance(command, Create):
+    if isinstance(command, (Create, CreateLike)):
         return command.location
     return command.place if isinstance(command, Clone) else None
 

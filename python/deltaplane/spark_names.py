@@ -23,17 +23,17 @@ from deltaplane.queries.sources import Catalog
 from deltaplane.spark._errors import as_sparks
 from deltaplane.spark._familiar_read import Reader, StreamReader
 from deltaplane.spark._familiar_write import StreamWriter, Writer
-from deltaplane.spark._history import history_frame
+from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import delta_jar, is_connect
 from deltaplane.spark._listed import listed_columns
-from deltaplane.spark._names import drop_name, held_location
+from deltaplane.spark._names import drop_name, held_location, rename_name
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._table_changes import calls_changes, changes_in_views
 from deltaplane.spark._writer_v2 import WriterV2
-from deltaplane.spark_created import CreatedTable, CreatedView, dropped_table, is_path, name_at
+from deltaplane.spark_created import CreatedTable, CreatedView, dropped_table, is_path, name_at, renamed_table
 from deltaplane.statements import command_of
-from deltaplane.statements.describe import History
+from deltaplane.statements.describe import Detail, History
 from deltaplane.statements.on_spark import on_spark
 from deltaplane.statements.optimize import Optimize
 from deltaplane.statements.select import Selection
@@ -51,9 +51,12 @@ _PARAMETER = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?<![\w`:]):(?P<name>[A-Za-z_]\w*)|\?""",
     re.DOTALL,
 )
-# What isn't looked into, and the name of a table that is a text.
+# What isn't looked into, and the name of a table that is a text, or texts that are put together.
+_TEXT = r"""(?:'[^'\\]*'|"[^"\\]*")"""
 _IDENTIFIER = re.compile(
-    r"""\bidentifier\s*\(\s*(?:'(?P<name>[^'\\]+)'|"(?P<other>[^"\\]+)")\s*\)|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/""",
+    rf"""\bidentifier\s*\(\s*(?P<texts>{_TEXT}(?:\s*\|\|\s*{_TEXT})*)\s*\)"""
+    rf"""|\bidentifier\s*\(\s*concat\s*\(\s*(?P<listed>{_TEXT}(?:\s*,\s*{_TEXT})*)\s*\)\s*\)"""
+    r"""|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/""",
     re.DOTALL | re.IGNORECASE,
 )
 # A frame by keyword.
@@ -72,6 +75,8 @@ _BEFORE_PATHS = (
     ["desc", "detail"],
 )
 _TRUNCATE = ["truncate", "table"]
+# What is kept of a table is nothing to care for: each query asks for the newest version, and a cached one couldn't follow it.
+_KEPT = ("cache", "uncache", "refresh")
 # Queries that need no more than Spark's word for their tables.
 _QUERIES = ("explain", "from")
 # Says that a session is enabled to those that Spark copies from it, as it does for the batches of a stream.
@@ -139,7 +144,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     Delta tables are written as delta.`their location`, with `VERSION AS OF` or `TIMESTAMP AS OF` behind them, or by a name of
     Spark's catalog, in up to three parts, under which `saveAsTable` or CREATE TABLE … USING delta made one. Of such tables every
     statement of `deltaplane.sql` runs: queries are Spark's, others give what `deltaplane.sql` gives, as a frame, OPTIMIZE behind
-    delta-spark's `path` and `metrics`. A new table without a LOCATION is where Spark puts tables of its database; one with
+    delta-spark's `path` and `metrics`. CACHE TABLE and UNCACHE TABLE of one do nothing, CACHE TABLE … AS makes the view. A new table without a LOCATION is where Spark puts tables of its database; one with
     nothing else takes the table that is there.
 
     Raises:
@@ -174,9 +179,10 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
     if names is None:
         # Views of changes stand for all that isn't Spark's.
         return _of_spark(spark, text)
-    if words[:1] == ["refresh"]:
-        # Each query asks for the newest version.
+    if words[0] in _KEPT:
         return spark.createDataFrame([], StructType([]))
+    if (renamed := renamed_table(Grammar(text, own_queries=False))) is not None:
+        return rename_name(spark, *renamed, text)
     if words[0] in _QUERIES:
         with on_spark(_Original(spark), cursor, 0, catalog, follows=True) as frame:
             return frame
@@ -187,6 +193,9 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
             return frame
     if isinstance(command, History):
         return history_frame(spark, command.run(Session(catalog, spark)))
+    if isinstance(command, Detail):
+        told = ".".join(command.table.parts)
+        return detail_frame(spark, command.run(Session(catalog, spark)), told if told in (names or {}) else None)
     if isinstance(command, Optimize):
         return _optimized(spark, command, Session(catalog, spark))
     made = CreatedTable.of(spark, Grammar(text, own_queries=False))
@@ -232,7 +241,12 @@ def _said_otherwise(text: str) -> str:
 
 def _identified(text: str) -> str:
     """A statement with the names that IDENTIFIER makes of texts."""
-    return _IDENTIFIER.sub(lambda found: found["name"] or found["other"] or found[0], text)
+
+    def named(found: re.Match[str]) -> str:
+        texts = found["texts"] or found["listed"]
+        return found[0] if texts is None else "".join(one[1:-1] for one in re.findall(_TEXT, texts))
+
+    return _IDENTIFIER.sub(named, text)
 
 
 def _quoted_path(token: Token) -> str:
@@ -277,6 +291,7 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
         named = words[at - 1] in _BEFORE_NAMES or (words[at - 1] in (",", "(") and at > begins)
         named = named or (words[:2] == ["show", "columns"] and words[at - 1] == "in") or words[:at] == ["refresh"]
         named = named or (words[:2] == ["create", "table"] and words[at - 1] == "like")
+        named = named or (words[:1] == ["uncache"] and words[at - 1] == "exists")
         if not named or tokens[at].kind not in ("name", "quoted"):
             continue
         parts = name_at(cursor, at)

@@ -420,6 +420,18 @@ def test_schema_evolution(tmp_path: Path) -> None:
     verify(table.location)
 
 
+def test_structs_that_are_set_may_lack_fields_where_the_schema_evolves(tmp_path: Path) -> None:
+    table = made(
+        tmp_path, pa.Table.from_pylist([{"id": 1, "s": {"a": 1, "b": "x"}}, {"id": 2, "s": {"a": 2, "b": "y"}}])
+    )
+    source = pa.Table.from_pylist([{"id": 1, "s": {"a": 9, "c": 1.5}}])
+    with pytest.raises(SchemaMismatchError, match="has no field `b`"):
+        merged(table, source).when_matched_update({"s": "s.s"}).execute()
+    merged(table, source, merge_schema=True).when_matched_update({"s": "s.s"}).execute()
+    assert [row["s"] for row in rows(table)] == [{"a": 9, "b": None, "c": 1.5}, {"a": 2, "b": "y", "c": None}]
+    verify(table.location)
+
+
 def test_schema_evolution_inside_of_structs(tmp_path: Path) -> None:
     table = made(tmp_path, pa.Table.from_pylist([{"id": 1, "s": {"a": 1}}]))
     source = pa.Table.from_pylist([{"id": 1, "s": {"a": 2, "b": "x"}}, {"id": 2, "s": {"a": 3, "b": "y"}}])

@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from deltaplane import DeltaTable, exceptions
+from deltaplane.spark import DeltaTable as SparkTable
 from following import needs_data_source
 
 if TYPE_CHECKING:
@@ -198,3 +199,80 @@ def test_options_of_readers(enabled: SparkSession, at: str, path: str) -> None:
         assert "_change_type" in feed.columns
     stream = enabled.readStream.format("delta").option("readChangeData", "true").load(path)
     assert "_change_type" in stream.columns
+
+
+def test_tables_are_made_like_others(enabled: SparkSession, name: str, path: str) -> None:
+    enabled.sql(
+        f"CREATE TABLE {name} (id INT NOT NULL COMMENT 'key', p INT, g INT GENERATED ALWAYS AS (id + 1)) USING delta "
+        "PARTITIONED BY (p) COMMENT 'about' TBLPROPERTIES (a = 'b', 'delta.columnMapping.mode' = 'name')"
+    )
+    enabled.sql(f"ALTER TABLE {name} ADD CONSTRAINT c CHECK (id > 0)")
+    enabled.sql(f"INSERT INTO {name} (id, p) VALUES (1, 1)")
+    enabled.sql(f"CREATE TABLE {name}_like LIKE {name}")
+    enabled.sql(f"CREATE TABLE delta.`{path}` LIKE {name}_like USING delta TBLPROPERTIES (a = 'c')")
+    with pytest.raises(AnalysisException, match="already"):
+        enabled.sql(f"CREATE TABLE {name}_like LIKE {name}")
+    enabled.sql(f"CREATE TABLE IF NOT EXISTS {name}_like LIKE {name}")
+    for at, given in ((f"{name}_like", "b"), (f"delta.`{path}`", "c")):
+        made = SparkTable.forName(enabled, at)
+        detail = made.detail().first()
+        assert detail is not None
+        assert (detail.description, detail.partitionColumns, detail.numFiles) == ("about", ["p"], 0)
+        assert (detail.properties["a"], detail.properties["delta.constraints.c"]) == (given, "id > 0")
+        assert [(f.name, f.nullable) for f in made.toDF().schema] == [("id", False), ("p", True), ("g", True)]
+        assert [row.operation for row in made.history().collect()] == ["CREATE TABLE"]
+        enabled.sql(f"INSERT INTO {at} (id, p) VALUES (5, 6)")
+        assert rows(made.toDF()) == [(5, 6, 6)]
+    enabled.sql(f"DROP TABLE {name}_like")
+
+
+def test_names_are_changed(enabled: SparkSession, name: str, path: str) -> None:
+    enabled.sql(f"CREATE TABLE {name} (id INT) USING delta")
+    enabled.sql(f"INSERT INTO {name} VALUES (1)")
+    was = SparkTable.forName(enabled, name).detail().first()
+    enabled.sql(f"ALTER TABLE default.{name} RENAME TO {name}_new")
+    now = SparkTable.forName(enabled, f"{name}_new").detail().first()
+    assert was is not None
+    assert now is not None
+    # The old name is free, and so is its place.
+    assert now.location == f"{was.location}_new"
+    with pytest.raises(AnalysisException):
+        enabled.table(name)
+    enabled.sql(f"CREATE TABLE {name} (id INT) USING delta LOCATION '{path}'")
+    with pytest.raises(AnalysisException, match="already exists"):
+        enabled.sql(f"ALTER TABLE {name} RENAME TO {name}_new")
+    enabled.sql(f"INSERT INTO {name} VALUES (7)")
+    enabled.sql(f"ALTER TABLE {name} RENAME TO {name}_other")
+    assert rows(enabled.table(f"{name}_other")) == rows(enabled.read.format("delta").load(path)) == [(7,)]
+    assert rows(enabled.table(f"{name}_new")) == [(1,)]
+    for other in ("new", "other"):
+        enabled.sql(f"DROP TABLE {name}_{other}")
+
+
+def test_what_is_said_to_be_cached_follows_its_table(enabled: SparkSession, name: str) -> None:
+    enabled.range(2).write.format("delta").saveAsTable(name)
+    for text in (
+        "CACHE TABLE {}",
+        "CACHE LAZY TABLE {} OPTIONS ('storageLevel' 'DISK_ONLY')",
+        "CACHE TABLE {}_some AS SELECT * FROM {}",
+    ):
+        assert enabled.sql(text.format(name, name)).collect() == []
+    enabled.sql(f"INSERT INTO {name} VALUES (2)")
+    assert enabled.table(name).count() == enabled.table(f"{name}_some").count() == 3
+    for text in ("UNCACHE TABLE {}", "UNCACHE TABLE IF EXISTS {}", "UNCACHE TABLE {}_some"):
+        assert enabled.sql(text.format(name)).collect() == []
+    enabled.catalog.dropTempView(f"{name}_some")
+
+
+def test_names_are_put_together(enabled: SparkSession, name: str) -> None:
+    enabled.range(2).write.format("delta").saveAsTable(name)
+    for texts in (f"'default.' || '{name}'", f"concat('{name[:5]}', \"{name[5:]}\")", "'default.' || :name"):
+        assert enabled.sql(f"SELECT * FROM IDENTIFIER({texts})", {"name": name}).count() == 2
+    enabled.sql(f"DELETE FROM IDENTIFIER('{name[:3]}' || '{name[3:]}') WHERE id = 1")
+    assert rows(enabled.table(name)) == [(0,)]
+
+
+def test_values_that_the_embedded_engine_leaves_are_sparks(enabled: SparkSession, at: str) -> None:
+    enabled.sql(f"CREATE TABLE {at[:-1]} made` (l ARRAY<INT>, s STRING) USING delta")
+    enabled.sql(f"INSERT INTO {at[:-1]} made` VALUES (array(NULL), concat_ws('-', reverse(array('a', 'b'))))")
+    assert rows(enabled.sql(f"TABLE {at[:-1]} made`")) == [([None], "b-a")]

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from deltaplane import spark as dp
-from deltaplane.spark import DeltaTable
+from deltaplane.spark import DeltaTable, IdentityGenerator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -227,3 +227,104 @@ def test_a_merge_begins_anew_where_its_kept_source_is_lost(
     source = spark.createDataFrame([("a", 5), ("b", 6)], ["key", "value"])
     table.alias("t").merge(source.alias("s"), "t.key = s.key").whenNotMatchedInsertAll().execute()
     assert rows(table.toDF()) == [("a", 1), ("b", 6)]
+
+
+def test_structs_that_are_set_may_lack_fields_where_the_schema_evolves(spark: SparkSession, path: str) -> None:
+    old = spark.createDataFrame([(1, (1, "x")), (2, (2, "y")), (3, None)], "id int, s struct<a: int, b: string>")
+    old.coalesce(1).write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path).alias("t")
+    source = spark.createDataFrame([(1, (9, 1.5)), (3, (7, 2.5))], "id int, s struct<a: int, c: double>").alias("s")
+    merge = table.merge(source, "t.id = s.id")
+    with pytest.raises(AnalysisException, match="has no field `b`"):
+        merge.whenMatchedUpdate(set={"s": "named_struct('a', s.id)"}).execute()
+    merge = merge.withSchemaEvolution().whenMatchedUpdate("s.id = 1", {"s": "s.s"})
+    merge = merge.whenMatchedUpdate(set={"t.s": "named_struct('a', s.id)"})
+    merge.whenNotMatchedBySourceUpdate(set={"s": "named_struct('b', 'z')"}).execute()
+    # As delta-spark 4.4 does.
+    assert rows(table.toDF().selectExpr("id", "s.a", "s.b", "s.c")) == [
+        (1, 9, None, 1.5),
+        (2, None, "z", None),
+        (3, 3, None, None),
+    ]
+
+
+def test_nothing_that_a_frame_makes_is_not_null(spark: SparkSession, path: str) -> None:
+    given = "id", "struct(id AS a, array(id) AS l) AS s", "map('k', struct(id AS x)) AS m"
+    spark.range(1).selectExpr(*given).write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path)
+    spark.sql(
+        f"INSERT INTO delta.`{path}` VALUES (1, NULL, map('k', NULL)), (2, named_struct('a', NULL, 'l', array(NULL)), NULL)"
+    )
+    merge = table.alias("t").merge(spark.range(3).selectExpr("id", "struct(id AS e) AS n").alias("s"), "t.id = s.id")
+    merge.withSchemaEvolution().whenMatchedUpdate("s.id = 0", {"n": "s.n"}).execute()
+    table.update("id = 0", {"n": "null"})
+    assert "false" not in table.toDF().schema.json()
+    assert table.toDF().where("n IS NULL").count() == 3
+
+
+def test_an_alias_stands_before_columns_that_are_updated(spark: SparkSession, path: str) -> None:
+    table = written(spark, path, [("a", 1), ("b", 2)]).alias("t")
+    table.update("t.key = 'a'", {"t.value": "t.value + 10", "`key`": F.upper("t.key")})
+    assert rows(table.toDF()) == [("A", 11), ("b", 2)]
+
+
+def test_the_history_says_protocol_changes_as_properties(spark: SparkSession, path: str) -> None:
+    table = written(spark, path, [("a", 1)])
+    assert table.detail().first().tableFeatures == ["appendOnly", "invariants"]  # type: ignore[union-attr]
+    assert table.detail().first().location == f"file:{path}"  # type: ignore[union-attr]
+    assert spark.sql(f"DESCRIBE DETAIL delta.`{path}`").first().location == f"file:{path}"  # type: ignore[union-attr]
+    table.upgradeTableProtocol(1, 3)
+    table.addFeatureSupport("deletionVectors")
+    spark.sql(f"COMMENT ON TABLE delta.`{path}` IS 'about'")
+    said = table.history(3).select("operation", "operationParameters.properties").collect()
+    assert [tuple(row) for row in said] == [
+        ("SET TBLPROPERTIES", '{"comment":"about"}'),
+        ("SET TBLPROPERTIES", '{"delta.feature.deletionVectors":"supported"}'),
+        ("SET TBLPROPERTIES", '{"delta.minReaderVersion":"1","delta.minWriterVersion":"3"}'),
+    ]
+    assert table.history(-1).count() == 0
+
+
+def test_a_table_of_the_catalog_is_told_by_its_whole_name(spark: SparkSession, path: str) -> None:
+    name = "told_by_its_name"
+    DeltaTable.create(spark).tableName(name).location(path).addColumn("x", "int").execute()
+    whole = f"spark_catalog.default.{name}"
+    for frame in (
+        DeltaTable.forName(spark, f"default.{name}").alias("t").detail(),
+        spark.sql(f"DESCRIBE DETAIL {name}"),
+    ):
+        assert [row.name for row in frame.collect()] == [whole]
+    assert [row.name for row in DeltaTable.forPath(spark, path).detail().collect()] == [None]
+    spark.sql(f"DROP TABLE {name}")
+
+
+def test_frames_show_nothing_that_only_writers_need(spark: SparkSession, path: str) -> None:
+    builder = DeltaTable.create(spark).location(path).addColumn("at", "timestamp", comment="when")
+    builder = builder.addColumn("id", "long", generatedAlwaysAs=IdentityGenerator())
+    table = builder.addColumn("day", "date", generatedAlwaysAs="CAST(at AS DATE)").execute()
+    for frame in (table.toDF(), spark.read.format("delta").load(path)):
+        assert [field.metadata for field in frame.schema] == [{"comment": "when"}, {}, {}]
+    spark.sql("SELECT timestamp'2024-01-31 12:00:00' AS at").write.format("delta").mode("append").save(path)
+    assert [str(row.day) for row in table.toDF().collect()] == ["2024-01-31"]
+
+
+def test_statements_take_what_sparks_do(spark: SparkSession, path: str, conf: dict[str, str]) -> None:
+    table = written(spark, path, [("a", 1)])
+    table.delete()
+    spark.sql(f"RESTORE delta.`{path}` VERSION AS OF 0")
+    assert rows(table.toDF()) == [("a", 1)]
+    spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('nobody.set.it')")
+    table.delete()
+    conf["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+    assert spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS DRY RUN").count() == 1
+    assert table.vacuum(0).schema.fields == []
+
+
+def test_options_of_a_writer_mean_what_they_mean_to_delta_spark(spark: SparkSession, path: str) -> None:
+    written(spark, path, [("a", 1)])
+    frame = spark.createDataFrame([("b", 2)], ["key", "value"])
+    frame.write.format("delta").mode("append").option("replaceWhere", "key = 'a'").save(path)
+    assert rows(spark.read.format("delta").load(path)) == [("a", 1), ("b", 2)]
+    for writer in (frame.write.bucketBy(2, "key"), frame.write.sortBy("key")):
+        with pytest.raises(AnalysisException, match="no buckets"):
+            writer.format("delta").mode("append").save(path)

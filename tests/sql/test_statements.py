@@ -262,6 +262,26 @@ def test_defaults_generated_and_identity_columns_and_constraints(tmp_table: Tabl
 # --- CREATE -----------------------------------------------------------------------------------------------------------
 
 
+def test_create_like_takes_what_defines_a_table(tmp_table: Table) -> None:
+    t = {"t": tmp_table(), "u": tmp_table()}
+    sql(
+        "CREATE TABLE t (id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 7), x INT NOT NULL COMMENT 'about x') "
+        "CLUSTER BY (x) COMMENT 'about t' TBLPROPERTIES ('delta.columnMapping.mode' = 'name', own = 'a')",
+        tables=t,
+    )
+    sql("INSERT INTO t (x) VALUES (1), (2)", tables=t)
+    done = sql("CREATE TABLE u LIKE t TBLPROPERTIES (own = 'b')", tables=t)
+    assert done.to_pylist() == [{"operation": "CREATE TABLE", "version": 0}]
+    assert sql("CREATE TABLE IF NOT EXISTS u LIKE t", tables=t)["version"].to_pylist() == [None]
+    made = DeltaTable(t["u"])
+    assert made.metadata().description == "about t"
+    assert made.metadata().configuration["own"] == "b"
+    assert sql("DESCRIBE DETAIL u", tables=t)["clusteringColumns"].to_pylist() == [["x"]]
+    assert [(f.nullable, f.metadata.get("comment")) for f in made.schema().fields] == [(True, None), (False, "about x")]
+    sql("INSERT INTO u (x) VALUES (3)", tables=t)
+    assert sql("TABLE u", tables=t).to_pylist() == [{"id": 7, "x": 3}]
+
+
 def test_create_says_all_of_a_table(tmp_table: Table) -> None:
     where = tmp_table()
     sql(
@@ -364,6 +384,7 @@ def test_a_table_of_a_query(tmp_table: Table, path: str) -> None:
         ("ALTER COLUMN x SET DEFAULT 1 + 1", "CHANGE COLUMN", lambda t: t.schema().fields[1].metadata["CURRENT_DEFAULT"] == "1 + 1"),
         ("SET TBLPROPERTIES ('a' = 'b', c.d = 1)", "SET TBLPROPERTIES", lambda t: t.metadata().configuration == {"a": "b", "c.d": "1"}),
         ("UNSET TBLPROPERTIES IF EXISTS ('nope')", None, lambda t: t.version() == 0),
+        ("UNSET TBLPROPERTIES ('nope')", None, lambda t: t.version() == 0),
         ("ADD CONSTRAINT c CHECK (x > 0 AND (k <> 'z' OR k IS NULL))", "ADD CONSTRAINT", lambda t: t.metadata().configuration == {"delta.constraints.c": "x > 0 AND (k <> 'z' OR k IS NULL)"}),
         ("DROP CONSTRAINT IF EXISTS c", None, lambda t: t.version() == 0),
         ("CLUSTER BY (k, x)", "CLUSTER BY", lambda t: "delta.clustering" in t.domain_metadata()),
@@ -411,6 +432,7 @@ def test_alter_nulls_defaults_and_features(tmp_table: Table) -> None:
     assert "deletionVectors" not in sql("DESCRIBE DETAIL t", tables=t)["tableFeatures"][0].as_py()
     sql("COMMENT ON TABLE t IS 'it is'", tables=t)
     assert DeltaTable(where).metadata().description == "it is"
+    assert history(where)["operation"] == "SET TBLPROPERTIES"
     sql("COMMENT ON TABLE t IS NULL", tables=t)
     assert not DeltaTable(where).metadata().description
 
@@ -451,7 +473,8 @@ def test_describe_detail(path: str, run: Run) -> None:
         "delta", table.metadata().id, len(sizes), sum(sizes)
     )  # fmt: skip
     assert (found["location"], found["partitionColumns"], found["properties"]) == (table.table_uri, [], [])
-    assert (found["minReaderVersion"], found["minWriterVersion"], found["tableFeatures"]) == (1, 2, [])
+    assert (found["minReaderVersion"], found["minWriterVersion"]) == (1, 2)
+    assert found["tableFeatures"] == ["appendOnly", "invariants"]
     assert run("DESCRIBE DETAIL t VERSION AS OF 0") == [found]
 
 

@@ -45,10 +45,11 @@ class Node:
 
 
 class AssignedColumns:
-    """Which columns and fields of a schema get which of some values, numbered from 0."""
+    """Which columns and fields of a schema get which of some values, numbered from 0. The table's `alias` may stand before
+    them."""
 
-    def __init__(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        self._fields = fields
+    def __init__(self, fields: Sequence[Mapping[str, Any]], alias: str | None = None) -> None:
+        self._fields, self._alias = fields, alias
         self._tree: dict[str, Node] = {}
 
     @property
@@ -67,7 +68,10 @@ class AssignedColumns:
         Raises:
             InvalidArgumentError: an unknown column, one that is assigned twice or that the table fills by itself.
         """
-        return self.add_path(name, _parts(name, {f["name"].lower() for f in self._fields}), number)
+        parts = _parts(name, {f["name"].lower() for f in self._fields})
+        if self._alias is not None and len(parts) > 1 and parts[0].lower() == self._alias.lower():
+            parts = parts[1:]
+        return self.add_path(name, parts, number)
 
     def add_path(self, name: str, parts: Sequence[str], number: int) -> tuple[list[str], Any]:
         """As `add`, for a name that was taken apart."""

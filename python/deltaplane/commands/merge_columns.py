@@ -221,7 +221,7 @@ def check_whole(column: str, to: Any, given: Any, *, lacks: bool, inside: bool =
             raise SchemaMismatchError(
                 f"DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION: the value for `{column}` has no field `{f['name']}`, which would be "
                 f"empty: give it one, or update the other fields one by one, as in `{column}.{to['fields'][0]['name']}`, or "
-                "evolve the schema, where `*` leaves it as it is"
+                "in a merge evolve the schema, where it becomes null, and stays as it is with `*`"
             )
     for f in given["fields"]:
         if field_of(to["fields"], f["name"]) is None:

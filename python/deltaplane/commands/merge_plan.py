@@ -233,9 +233,11 @@ class MergePlan(MergeColumns):
             return self._bound_insert(clause, condition, fields)
         assigned, values = AssignedColumns(fields), list[Value]()
         used, same = set[int](), set[str]()
+        # `*` leaves fields that the source lacks as they are, a value that was named says all of its column.
+        named = self.merge_schema and clause.values is not None
         for number, new in enumerate(self._values(clause, fields)):
             path, to = assigned.add_path(new.name, new.path, number)
-            values.append(self._value(new, path, to, updates=True))
+            values.append(self._value(new, path, to, lacks=named))
             places = [new.binder.place(name) for name in names(new.node)]
             used |= {at for side, at, _ in places if side is self._sides.target}
             if clause.kind == "matched" and self._is_same(new.node, path, places):
@@ -257,7 +259,7 @@ class MergePlan(MergeColumns):
             to = field_of(fields, column)
             assert to is not None
             columns.append(column)
-            values.append(self._value(new, [column], to["type"], updates=False))
+            values.append(self._value(new, [column], to["type"], lacks=True))
         return BoundClause(clause, condition, values, columns)
 
     def _values(self, clause: Clause, fields: Sequence[Field]) -> list[_New]:
@@ -274,7 +276,7 @@ class MergePlan(MergeColumns):
             found.append(_New(name, self.path(name), sql, parsed(sql), binder))
         return found
 
-    def _value(self, new: _New, path: list[str], to: Any, *, updates: bool) -> Value:
+    def _value(self, new: _New, path: list[str], to: Any, *, lacks: bool) -> Value:
         """A new value, in the type of its column where that is a simple one."""
         column, target = ".".join(path), of_json(to)
         if isinstance(new.node, Name):
@@ -283,7 +285,7 @@ class MergePlan(MergeColumns):
             given = of_json(given_json)
             simple = target is not None and given is not None and target.atomic and given.atomic
             if not below and (given_json == to or not simple):
-                check_whole(column, to, given_json, lacks=not updates, inside=not self.merge_schema)
+                check_whole(column, to, given_json, lacks=lacks, inside=not self.merge_schema)
                 return Value(side.sql_of(number), given_json)
         try:
             typed = new.binder.bind(new.node)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Options",
+    "checks_retention",
     "column_names",
     "commit_properties",
     "default_properties",
@@ -151,6 +152,11 @@ def commit_properties(spark: SparkSession) -> CommitProperties | None:
     """What the session says of each commit."""
     text = user_metadata(spark)
     return None if text is None else CommitProperties(custom_metadata={"userMetadata": text})
+
+
+def checks_retention(spark: SparkSession) -> bool:
+    """Whether VACUUM refuses retentions that are shorter than the table's."""
+    return bool(spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true")
 
 
 def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> bool:

@@ -58,6 +58,7 @@ class Writer(Options, DataFrameWriter):
         self._how: str | None = None
         self._by: list[str] | None = None
         self._clusters: list[str] | None = None
+        self._buckets: str | None = None
 
     def mode(self, saveMode: str | None) -> Any:
         self._how = saveMode
@@ -70,6 +71,14 @@ class Writer(Options, DataFrameWriter):
     def clusterBy(self, *cols: Any) -> Any:
         self._clusters = column_names(cols)
         return super().clusterBy(*cols)
+
+    def bucketBy(self, numBuckets: int, col: Any, *cols: Any) -> Any:
+        self._buckets = "bucketBy"
+        return super().bucketBy(numBuckets, col, *cols)
+
+    def sortBy(self, col: Any, *cols: Any) -> Any:
+        self._buckets = self._buckets or "sortBy"
+        return super().sortBy(col, *cols)
 
     def save(
         self,
@@ -132,6 +141,11 @@ class Writer(Options, DataFrameWriter):
                 "rows that are there",
                 table=location,
             )
+        if self._buckets is not None:
+            raise InvalidArgumentError(
+                f"a Delta table has no buckets, so {self._buckets} means nothing to it: use clusterBy or partitionBy",
+                table=location,
+            )
         spark = self._frame.sparkSession
         how: Any = {"errorifexists": "error", "default": "error"}.get(mode.lower(), mode.lower())
         columns = schema_mode(spark, own, how)
@@ -146,7 +160,8 @@ class Writer(Options, DataFrameWriter):
             mode=how,
             partition_by=self._by,
             schema_mode=columns,
-            replace_where=own.get("replacewhere"),
+            # As in delta-spark the option waits for a write that replaces.
+            replace_where=own.get("replacewhere") if how == "overwrite" else None,
             txn=transaction(own),
             options=store,
             configuration=configuration,

@@ -1,4 +1,4 @@
-"""A table's history as the frame that delta-spark gives.
+"""A table's history and details as the frames that delta-spark gives.
 
 Called by `deltaplane.spark.tables` and `deltaplane.spark_names`.
 """
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from deltaplane.spark._names import qualified_name, shown_path
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["history_frame"]
+__all__ = ["detail_frame", "history_frame"]
 
 # Columns that are structs in delta-spark; nobody but Databricks fills them.
 _STRUCTS = {
@@ -29,3 +31,15 @@ def history_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
         F.lit(None).cast(_STRUCTS[name]).alias(name) if name in _STRUCTS else F.col(name) for name in frame.columns
     ]
     return frame.select(*given)
+
+
+def detail_frame(spark: SparkSession, rows: pa.Table, name: str | None) -> DataFrame:
+    """The row of `deltaplane.described.detail_row`, with the location as Hadoop's paths have it, and the name that the catalog
+    holds the table by, if it does."""
+    at = rows.schema.get_field_index("location")
+    path = shown_path(rows.column(at)[0].as_py())
+    location = f"file:{path}" if path.startswith("/") else path
+    rows = rows.set_column(at, "location", [[location]])
+    if name is not None:
+        rows = rows.set_column(rows.schema.get_field_index("name"), "name", [[qualified_name(spark, name)]])
+    return spark.createDataFrame(rows)

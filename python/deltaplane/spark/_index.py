@@ -19,6 +19,7 @@ from deltaplane.exceptions import DeltaError, SchemaMismatchError, TableNotFound
 from deltaplane.spark import _internals
 from deltaplane.spark._refusals import refusal
 from deltaplane.spark._replay import Files
+from deltaplane.spark._schema import shown
 from deltaplane.spark._statistics import ColumnStatistics, column_statistics
 
 __all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan", "Plans"]
@@ -204,7 +205,7 @@ class DeltaplaneFileIndex:
         self._files = files
         first = snapshots.first
         # Spark knows the columns as the files do.
-        self.relation_schema = _native.spark_schema_json(first)
+        self.relation_schema = json.dumps(shown(json.loads(_native.spark_schema_json(first))))
         names = [f["name"].lower() for f in json.loads(first.schema_json())["fields"]]
         relation = json.loads(self.relation_schema)["fields"]
         fields = dict(zip(names, relation, strict=True))

@@ -131,6 +131,14 @@ def delete_folder(spark: Any, uri: str) -> None:
     path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
 
 
+def move_folder(spark: Any, uri: str, to: str) -> bool:
+    """Moves a folder of Spark's file systems to a place where nothing is; whether that was done."""
+    paths = spark._jvm.org.apache.hadoop.fs
+    old, new = paths.Path(uri), paths.Path(to)
+    files = old.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    return not files.exists(new) and bool(files.rename(old, new))
+
+
 def _held(spark: Any, name: str) -> Any:
     """The catalog's table of a name, None for a view, and for none."""
     from py4j.protocol import Py4JJavaError

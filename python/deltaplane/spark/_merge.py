@@ -84,7 +84,8 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
 
 def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
     jvm = target.jvm
-    fields = json.loads(delta_schema_json(what.source.schema))["fields"]
+    # What the table's schema grows by may be null, as where a frame is written.
+    fields = json.loads(delta_schema_json(what.source.schema, nullable=True))["fields"]
     # Numbered and kept: a source need not give the same rows twice.
     source = what.source.withColumn(_SOURCE_ROW, F.monotonically_increasing_id()).localCheckpoint()
     alias = jvm.alias_of(what.source)

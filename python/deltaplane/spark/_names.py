@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from deltaplane import _native
 from deltaplane.exceptions import TableNotFoundError
 from deltaplane.options import storage_options_text
-from deltaplane.spark._internals import delete_folder, held_property, held_table
+from deltaplane.spark._internals import delete_folder, held_property, held_table, move_folder
 from deltaplane.spark._schema import shown
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ __all__ = [
     "located",
     "location_of",
     "path_of",
+    "qualified_name",
     "register_name",
+    "rename_name",
+    "shown_path",
 ]
 
 _PATH = re.compile(r"\s*(?:delta|deltaplane)\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
@@ -70,13 +73,13 @@ def location_of(spark: SparkSession, name: str) -> str:
     provider, location = found
     if provider.lower() not in FORMATS:
         raise TableNotFoundError(f"`{name}` is no Delta table: its format is {provider}")
-    return _path(location)
+    return shown_path(location)
 
 
 def held_location(spark: SparkSession, name: str) -> str | None:
     """Where the Delta table is that the session's catalog holds under this name; None where it holds none."""
     held = held_table(spark, name)
-    return _path(held[1]) if held is not None and held[0].lower() in FORMATS else None
+    return shown_path(held[1]) if held is not None and held[0].lower() in FORMATS else None
 
 
 def located(spark: SparkSession, name: str) -> str | None:
@@ -84,12 +87,20 @@ def located(spark: SparkSession, name: str) -> str | None:
     return path_of(name) or held_location(spark, name)
 
 
+def qualified_name(spark: SparkSession, name: str) -> str:
+    """A name of the session's catalog with all of its parts."""
+    parts = [part.strip("`") for part in name.split(".")]
+    if len(parts) == 1:
+        parts = [spark.catalog.currentDatabase(), *parts]
+    return ".".join(parts if len(parts) > 2 else ["spark_catalog", *parts])
+
+
 def default_location(spark: SparkSession, name: str) -> str:
     """Where Spark would put a new table of this name."""
     *database, table = [part.strip("`") for part in name.split(".")]
     shown = f"`{database[-1]}`" if database else spark.catalog.currentDatabase()
     told = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
-    return f"{_path(told['Location']).rstrip('/')}/{table.lower()}"
+    return f"{shown_path(told['Location']).rstrip('/')}/{table.lower()}"
 
 
 def register_name(
@@ -103,9 +114,10 @@ def register_name(
     schema = json.loads(_native.Snapshot.open(location, storage_options_text(options)).schema_json())
     columns = StructType.fromJson(shown(schema)).toDDL()
     # With columns the catalog doesn't ask the data source for them.
-    escaped = location.replace("\\", "\\\\").replace("'", "\\'")
     marked = f" TBLPROPERTIES ('{_MANAGED}' = 'true')" if managed else ""
-    _of_spark(spark, f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING deltaplane LOCATION '{escaped}'{marked}")
+    _of_spark(
+        spark, f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING deltaplane LOCATION '{_escaped(location)}'{marked}"
+    )
 
 
 def drop_name(spark: SparkSession, name: str, statement: str) -> DataFrame:
@@ -118,9 +130,28 @@ def drop_name(spark: SparkSession, name: str, statement: str) -> DataFrame:
     return done
 
 
-def _path(uri: str) -> str:
+def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> DataFrame:
+    """Renames a Delta table in the catalog by Spark's own statement. The files of one that is managed move to where Spark puts
+    a table of the new name, or another one couldn't have the old name; where they can't move, the name holds them where they are.
+    """
+    held = held_table(spark, name)
+    managed = held_property(spark, name, _MANAGED) == "true"
+    done = _of_spark(spark, statement)
+    if managed and held is not None:
+        new = to if "." in to else ".".join([*name.split(".")[:-1], to])
+        place = default_location(spark, new)
+        if move_folder(spark, held[1], place):
+            _of_spark(spark, f"ALTER TABLE {new} SET LOCATION '{_escaped(place)}'")
+    return done
+
+
+def shown_path(uri: str) -> str:
     """A location as Spark shows it; local ones as paths."""
-    return unquote(uri.removeprefix("file:")) if uri.startswith("file:/") else uri
+    return unquote(uri.removeprefix("file:").removeprefix("//")) if uri.startswith("file:/") else uri
+
+
+def _escaped(location: str) -> str:
+    return location.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _of_spark(spark: SparkSession, text: str) -> DataFrame:

@@ -163,7 +163,7 @@ class Work:
             rows: old rows with their places.
             old: the table's columns in `rows`; columns that the command adds have none.
             assigned, values: which of the values goes where.
-            evolves: whether structs in arrays and maps may lack fields that the table has.
+            evolves: whether structs may lack fields that the table has, which are null then.
 
         Raises:
             SchemaMismatchError: a value of a type that its column doesn't take, or with other fields.
@@ -271,7 +271,7 @@ def _check_structs(name: str, of: Any, node: Node | None, types: Sequence[Any], 
     if node is None:
         return
     if node.value is not None:
-        check_whole(name, of, types[node.value], lacks=False, inside=not evolves)
+        check_whole(name, of, types[node.value], lacks=evolves)
         return
     for field in of["fields"]:
         _check_structs(f"{name}.{field['name']}", field["type"], node.below.get(field["name"]), types, evolves)

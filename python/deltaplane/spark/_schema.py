@@ -17,16 +17,17 @@ __all__ = ["delta_schema_json", "quoted", "shown"]
 # Field metadata that a frame inherits from where its columns came from. In a Delta schema these would declare features
 # (column mapping, generated or default values) that the table to be written doesn't have, or mean nothing.
 _INHERITED_PREFIXES = ("delta.", "__")
-_MAPPING_PREFIX = "delta.columnMapping."
+# What only writers need to know of a column.
+_HIDDEN = ("delta.columnMapping.", "delta.generationExpression", "delta.identity.", "delta.typeChanges")
 _INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
+_NULLABLE = frozenset({"nullable", "containsNull", "valueContainsNull"})
 
 
 def delta_schema_json(schema: StructType, *, nullable: bool = False) -> str:
-    """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be `nullable`, as JSON text."""
+    """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be `nullable`, at
+    every depth, as JSON text."""
     found = _clean(json.loads(schema.json()))
-    if nullable:
-        found["fields"] = [{**field, "nullable": True} for field in found["fields"]]
-    return json.dumps(found)
+    return json.dumps(_nullable(found) if nullable else found)
 
 
 def quoted(name: str) -> str:
@@ -39,12 +40,25 @@ def quoted(name: str) -> str:
 
 
 def shown(node: Any) -> Any:
-    """A schema's or type's JSON without the marks of column mapping."""
+    """A schema's or type's JSON without what only writers need to know."""
     if isinstance(node, list):
         return [shown(item) for item in node]
     if not isinstance(node, dict):
         return node
-    return {key: shown(value) for key, value in node.items() if not key.startswith(_MAPPING_PREFIX)}
+    return {key: shown(value) for key, value in node.items() if not key.startswith(_HIDDEN)}
+
+
+def _nullable(node: Any) -> Any:
+    """The same where everything may be null, at every depth: that a query gives no null within a struct says nothing of the
+    struct itself, which then couldn't be null either."""
+    if isinstance(node, list):
+        return [_nullable(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: True if key in _NULLABLE else value if key == "metadata" else _nullable(value)
+        for key, value in node.items()
+    }
 
 
 def _clean(node: Any) -> Any:

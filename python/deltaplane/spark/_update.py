@@ -30,7 +30,7 @@ def update(
 
         work = Work(job, target)
         table = target.frame(work.stored_ids)
-        assigned = AssignedColumns(work.fields)
+        assigned = AssignedColumns(work.fields, target.alias)
         for number, name in enumerate(values):
             assigned.add(name, number)
         job.reads(which.tree)

@@ -30,14 +30,14 @@ from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.schema import Schema
 from deltaplane.spark._delete import delete
 from deltaplane.spark._errors import told_as_spark
-from deltaplane.spark._familiar import commit_properties, merges_schema
-from deltaplane.spark._history import history_frame
+from deltaplane.spark._familiar import checks_retention, commit_properties, merges_schema
+from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._layout import clone_by_tasks, convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._merge import SparkMerge, merge
 from deltaplane.spark._moments import moment
-from deltaplane.spark._names import location_of
+from deltaplane.spark._names import location_of, path_of
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
 from deltaplane.spark._read import live_frame
 from deltaplane.spark._rewriting import Expression, SparkTarget
@@ -45,7 +45,6 @@ from deltaplane.spark._table_builder import DeltaTableBuilder, IdentityGenerator
 from deltaplane.spark._update import update
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
@@ -84,6 +83,8 @@ class DeltaTable:
         alias: str | None = None,
     ) -> None:
         self._spark, self._location, self._options, self._alias = spark, location, options, alias
+        # What the catalog holds the table by, where it was found so.
+        self._name: str | None = None
         # The frames that `toDF` gave, by the table's columns: their columns may stand in conditions and values.
         self._frames: dict[str, DataFrame] = {}
 
@@ -109,7 +110,9 @@ class DeltaTable:
         Raises:
             TableNotFoundError: no such name, or no Delta table.
         """
-        return cls.forPath(sparkSession, location_of(sparkSession, tableOrViewName))
+        table = cls.forPath(sparkSession, location_of(sparkSession, tableOrViewName))
+        table._name = None if path_of(tableOrViewName) is not None else tableOrViewName
+        return table
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
@@ -165,7 +168,7 @@ class DeltaTable:
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for expressions."""
         table = DeltaTable(self._spark, self._location, self._options, aliasName)
-        table._frames = self._frames
+        table._frames, table._name = self._frames, self._name
         return table
 
     # --- its rows -------------------------------------------------------------------------------------------------------
@@ -233,11 +236,11 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> DataFrame:
         """What each of the newest commits said of itself, newest first."""
-        return history_frame(self._spark, history_rows(self._table(), limit))
+        return history_frame(self._spark, history_rows(self._table(), None if limit is None else max(limit, 0)))
 
     def detail(self) -> DataFrame:
         """Format, name, size, properties and protocol of the table, in one row."""
-        return self._frame(detail_row(self._table()))
+        return detail_frame(self._spark, detail_row(self._table()), self._name)
 
     # --- what may be done with it -----------------------------------------------------------------------------------------
 
@@ -250,12 +253,14 @@ class DeltaTable:
         for name, given in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
             if not isinstance(given, int):
                 raise ValueError(f"The {name} needs to be an integer but got '{type(given)}'.")
-        self._table().alter.upgrade_protocol(readerVersion, writerVersion)
+        # The properties by which delta-spark asks for versions and features; its history names those.
+        versions = {"delta.minReaderVersion": str(readerVersion), "delta.minWriterVersion": str(writerVersion)}
+        self._table().alter.set_table_properties(versions)
 
     def addFeatureSupport(self, featureName: str) -> None:
         """Supports a table feature without using it yet; the protocol's versions rise where they must."""
         _check_type(featureName, str, "featureName", "a string")
-        self._table().alter.add_feature(featureName, allow_protocol_versions_increase=True)
+        self._table().alter.set_table_properties({f"delta.feature.{featureName}": "supported"})
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
         """Stops supporting a table feature, as `deltaplane.alter.TableAlterer.drop_feature` does."""
@@ -271,10 +276,10 @@ class DeltaTable:
             InvalidArgumentError: a retention shorter than the table's, unless the session's
                 `spark.databricks.delta.retentionDurationCheck.enabled` is false.
         """
-        table = self._table()
-        enforced = self._spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true"
-        vacuum_by_tasks(self._spark, table, Vacuum(retentionHours, enforced, full=True, dry_run=False))
-        return self._spark.createDataFrame([], "path string")
+        hours = None if retentionHours is None else float(retentionHours)
+        enforced = checks_retention(self._spark)
+        vacuum_by_tasks(self._spark, self._table(), Vacuum(hours, enforced, full=True, dry_run=False))
+        return self._spark.createDataFrame([], StructType([]))
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Begins a rearrangement of the table's files."""
@@ -368,9 +373,6 @@ class DeltaTable:
 
     def _settings(self, dry_run: bool = False) -> Settings:
         return Settings(commit=commit_properties(self._spark), dry_run=dry_run)
-
-    def _frame(self, rows: pa.Table) -> DataFrame:
-        return self._spark.createDataFrame(rows)
 
     def _restored(self, metrics: Mapping[str, Any]) -> DataFrame:
         """One row of delta-spark's columns."""

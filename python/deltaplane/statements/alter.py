@@ -73,9 +73,10 @@ def _change(cursor: Grammar) -> Change:
         return lambda alter: alter.set_table_properties(given)
     if cursor.take("unset"):
         cursor.expect("tblproperties")
-        if_exists = cursor.take("if", "exists")
+        # Spark passes over properties that aren't set with these words and without.
+        cursor.take("if", "exists")
         keys = cursor.listed(lambda: property_key(cursor))
-        return lambda alter: alter.unset_table_properties(keys, if_exists=if_exists)
+        return lambda alter: alter.unset_table_properties(keys, if_exists=True)
     if cursor.take("cluster"):
         cursor.expect("by")
         columns = [] if cursor.take("none") else cursor.listed(lambda: cursor.dotted("a column's name"))

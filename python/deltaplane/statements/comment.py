@@ -24,7 +24,8 @@ class Comment:
 
     def run(self, session: Session) -> pa.Table:
         """Commits the description."""
-        return altered(session.catalog.target(self.table).alter.set_table_description(self.text))
+        # As the property that it is to Spark; the history says so.
+        return altered(session.catalog.target(self.table).alter.set_table_properties({"comment": self.text or ""}))
 
 
 def _read(cursor: Grammar) -> Comment:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.properties import ToldAs
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.finding import may_read
@@ -18,6 +18,7 @@ from deltaplane.queries.syntax import Query, TableName
 from deltaplane.schema import Schema
 from deltaplane.statements.clone import Clone, is_clone, read_clone
 from deltaplane.statements.columns import Declaration, check, declaration, properties
+from deltaplane.statements.like import CreateLike, read_like
 from deltaplane.statements.on_spark import new_rows_on_spark
 from deltaplane.statements.statement import Session, Statement, one_row, runs_tasks
 from deltaplane.table import DeltaTable
@@ -167,7 +168,7 @@ def _check_names(names: Sequence[str]) -> None:
         raise InvalidArgumentError("two columns of the query have one name: give them names with AS")
 
 
-def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone:
+def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone | CreateLike:
     cursor.expect("table")
     if cursor.take("if", "not", "exists"):
         if mode == "overwrite":
@@ -175,11 +176,7 @@ def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone:
         mode = "ignore"
     made = Create(cursor.table(alias=False, version=False), cursor, mode, must_exist)
     if cursor.peek() == "like":
-        line, column = cursor.place_of(cursor.at)
-        raise UnsupportedFeatureError(
-            f"line {line}, column {column}: CREATE TABLE … LIKE isn't a statement of this version of deltaplane: use CREATE TABLE … "
-            "AS SELECT * FROM the table WHERE false, which takes PARTITIONED BY and TBLPROPERTIES"
-        )
+        return read_like(cursor, mode, made._location)
     if is_clone(cursor):
         return read_clone(cursor, mode, must_exist, made._location)
     if cursor.peek() == "(" and cursor.peek(1) not in BEGINNINGS:

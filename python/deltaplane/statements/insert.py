@@ -72,11 +72,13 @@ class Insert:
         if self._is_dynamic(session):
             # The session says that only partitions with new rows make room.
             replaced, how["partition_overwrite_mode"] = None, "dynamic"
-        if session.spark is None or self.rows_are_listed:
-            data, read = self._data(session, table, fields, fixed)
+        made = self._made_here(session, table, fields, fixed)
+        if made is not None:
+            data, read = made
             with self.cursor.located(self._place):
                 result: Any = write_deltalake(table, data, mode=self.mode, predicate=replaced, read_version=read, **how)
             return result, data.num_rows
+        assert session.spark is not None
         from deltaplane.spark import write
 
         how |= {"replace_where": replaced, "options": table.storage_options}
@@ -137,6 +139,19 @@ class Insert:
         if fixed and self.overwrites:
             replaced = " AND ".join(one.condition for one in fixed)
         return table, fields, fixed, replaced
+
+    def _made_here(
+        self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
+    ) -> tuple[pa.Table, int | None] | None:
+        """As `_data`: all rows without a session of Spark, with one only listed ones; None where Spark is to make them."""
+        if session.spark is not None and not self.rows_are_listed:
+            return None
+        try:
+            return self._data(session, table, fields, fixed)
+        except UnsupportedExpressionError:
+            if session.spark is None:
+                raise
+            return None
 
     def _data(
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]

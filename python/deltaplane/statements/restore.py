@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltaplane.described import RESTORED
@@ -32,7 +32,10 @@ class Restore:
 
 def _read(cursor: Grammar) -> Restore:
     cursor.take("table")
-    table = cursor.table(alias=False, version=False)
+    table = cursor.table(alias=False)
+    if table.version is not None:
+        # Without TO it reads as the table's version.
+        return Restore(replace(table, version=None), table.version)
     cursor.take("to")
     target = cursor.version()
     if target is None:

@@ -1,0 +1,96 @@
+"""CREATE TABLE [IF NOT EXISTS] table LIKE source [USING delta] [TBLPROPERTIES (…)] [LOCATION …]: a table without rows that is
+defined as another one. `create` reads what comes before LIKE.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from deltaplane.described import clustering_columns
+from deltaplane.properties import ToldAs
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.sources import Catalog
+from deltaplane.queries.syntax import TableName
+from deltaplane.schema import Schema
+from deltaplane.statements.columns import properties
+from deltaplane.statements.statement import Session, one_row
+from deltaplane.table import DeltaTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["CreateLike", "read_like"]
+
+# What writers keep about one table's own columns and versions.
+_OWN_PROPERTIES = (
+    "delta.columnMapping.maxColumnId",
+    "delta.requireCheckpointProtectionBeforeVersion",
+    "delta.rowTracking.materialized",
+)
+_OWN_METADATA = ("delta.columnMapping.", "delta.identity.highWaterMark")
+
+
+@dataclass
+class CreateLike:
+    """The new table's place, and the table that it is to be like."""
+
+    source: TableName
+    mode: Literal["error", "ignore"]
+    place: Callable[[Catalog], str]
+    properties: dict[str, str] = field(default_factory=dict)
+    location: str | None = None
+
+    def run(self, session: Session) -> pa.Table:
+        """Makes the table in one commit, with the source's columns, partitions, clustering, comment and properties."""
+        location, options = self.location or self.place(session.catalog), session.catalog.storage_options
+        source = session.catalog.table(self.source)
+        if self.mode == "ignore" and DeltaTable.is_deltatable(location, options):
+            return one_row(operation="CREATE TABLE", version=None)
+        metadata = source.metadata()
+        kept = {k: v for k, v in metadata.configuration.items() if not k.startswith(_OWN_PROPERTIES)}
+        made = DeltaTable.create(
+            location,
+            Schema.from_json(json.dumps(_without_own(json.loads(source.schema().to_json())))),
+            self.mode,
+            metadata.partition_columns or None,
+            description=metadata.description,
+            configuration={**kept, **self.properties},
+            storage_options=options,
+            cluster_by=clustering_columns(source) or None,
+            told_as=ToldAs.definition("CREATE TABLE", fills=False),
+        )
+        return one_row(operation="CREATE TABLE", version=made.version())
+
+
+def read_like(cursor: Grammar, mode: Any, place: Callable[[Catalog], str]) -> CreateLike:
+    """What comes from LIKE on."""
+    token = cursor.at
+    cursor.expect("like")
+    if mode == "overwrite":
+        cursor.wrong(
+            "expected another statement: a table that is there isn't replaced by LIKE", cursor.tokens[token].start
+        )
+    made = CreateLike(cursor.table(alias=False), mode, place)
+    while True:
+        if cursor.take("using"):
+            if cursor.peek() not in ("delta", "deltaplane"):
+                cursor.expected("DELTA")
+            cursor.at += 1
+        elif cursor.take("tblproperties"):
+            made.properties = properties(cursor)
+        elif cursor.take("location"):
+            made.location = cursor.text("a location")
+        else:
+            return made
+
+
+def _without_own(node: Any) -> Any:
+    """A schema's JSON without what columns have of their own table."""
+    if isinstance(node, list):
+        return [_without_own(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: _without_own(value) for key, value in node.items() if not key.startswith(_OWN_METADATA)}
