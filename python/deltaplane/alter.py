@@ -148,13 +148,18 @@ class TableAlterer:
         ['day', 'x']
         """
         given = [fields] if isinstance(fields, Field) else list(fields)
+        placed = {"into": into, "fields": StructType(given).to_json(), "position": _position(first, after)}
         return self._alter(
-            "add_columns",
-            {"into": into, "fields": StructType(given).to_json(), "position": _position(first, after)},
-            dry_run,
-            commit_properties,
-            post_commithook_properties,
+            "add_columns", {"columns": [placed]}, dry_run, commit_properties, post_commithook_properties
         )
+
+    def _add_declared(self, columns: Sequence[tuple[str, Field, bool, str | None]]) -> AlterPlan:
+        """As `add_columns`, with a struct and a place for each column, in one commit."""
+        placed = [
+            {"into": into, "fields": StructType([field]).to_json(), "position": _position(first, after)}
+            for into, field, first, after in columns
+        ]
+        return self._alter("add_columns", {"columns": placed}, False, None, None)
 
     def reorder(
         self,

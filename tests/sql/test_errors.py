@@ -95,7 +95,6 @@ BEGINNINGS = "ALTER, COMMENT, CONVERT, COPY, CREATE, DELETE, DESC, DESCRIBE, FSC
         ("ALTER TABLE t", 1, 14, "expected ADD, DROP, RENAME COLUMN"),
         ("ALTER TABLE t ADD x INT", 1, 19, "expected COLUMN, COLUMNS or CONSTRAINT, found `x`"),
         ("ALTER TABLE t ADD COLUMN x INT, y INT", 1, 31, "several columns stand in parentheses"),
-        ("ALTER TABLE t ADD COLUMNS (a.x INT, b.y INT)", 1, 19, "expected columns of one place"),
         ("ALTER TABLE t ADD CONSTRAINT p PRIMARY KEY (x)", 1, 32, "expected CHECK"),
         ("ALTER TABLE t RENAME TO u", 1, 22, "expected COLUMN: a table at a location"),
         ("ALTER TABLE t DROP x", 1, 20, "expected COLUMN, COLUMNS, CONSTRAINT or FEATURE"),

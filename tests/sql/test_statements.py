@@ -377,6 +377,11 @@ def test_a_table_of_a_query(tmp_table: Table, path: str) -> None:
     [
         ("ADD COLUMN n INT COMMENT 'c' AFTER k", "ADD COLUMNS", lambda t: [f.name for f in t.schema().fields] == ["k", "n", "x"]),
         ("ADD COLUMNS (n INT, m ARRAY<INT>)", "ADD COLUMNS", lambda t: [f.name for f in t.schema().fields][2:] == ["n", "m"]),
+        (
+            "ADD COLUMNS (a INT AFTER k, b INT FIRST, c INT AFTER a)",
+            "ADD COLUMNS",
+            lambda t: [f.name for f in t.schema().fields] == ["b", "k", "a", "c", "x"],
+        ),
         ("ADD COLUMN n INT FIRST", "ADD COLUMNS", lambda t: t.schema().fields[0].name == "n"),
         ("ALTER COLUMN x COMMENT 'it''s'", "CHANGE COLUMN", lambda t: t.schema().fields[1].metadata["comment"] == "it's"),
         ("CHANGE COLUMN x FIRST", "CHANGE COLUMN", lambda t: t.schema().fields[0].name == "x"),

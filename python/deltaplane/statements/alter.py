@@ -93,7 +93,6 @@ def _add(cursor: Grammar) -> Change:
     if cursor.take("constraint"):
         name, condition = check(cursor)
         return lambda alter: alter.add_constraint({name: condition})
-    token = cursor.at
     if not (cursor.take("columns") or cursor.take("column")):
         cursor.expected("COLUMN, COLUMNS or CONSTRAINT")
 
@@ -103,16 +102,8 @@ def _add(cursor: Grammar) -> Change:
     made = cursor.listed(one) if cursor.peek() == "(" else [one()]
     if cursor.peek() == "," and len(made) == 1:
         cursor.expected("the end: several columns stand in parentheses")
-    into = {d.path[:-1] for d in made}
-    if len(into) > 1 or (len(made) > 1 and any(d.first or d.after is not None for d in made)):
-        cursor.wrong(
-            "expected columns of one place: add columns of several structs, or with FIRST and AFTER, one by one",
-            cursor.tokens[token].start,
-        )
-    parent = ".".join(map(quoted, made[0].path[:-1]))
-    fields = [d.field for d in made]
-    first, after = made[0].first, made[0].after
-    return lambda alter: alter.add_columns(fields, into=parent, first=first, after=after)
+    declared = [(".".join(map(quoted, d.path[:-1])), d.field, d.first, d.after) for d in made]
+    return lambda alter: alter._add_declared(declared)
 
 
 # --- DROP -------------------------------------------------------------------------------------------------------------

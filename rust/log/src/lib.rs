@@ -69,7 +69,7 @@ mod write_clustering;
 mod write_plan;
 mod write_request;
 
-pub use alter::{AlterRequest, Altered, Change, alter, protocol_json};
+pub use alter::{AlterRequest, Altered, Change, NewColumns, alter, protocol_json};
 pub use changes::{CommittedChange, versions_between};
 pub use check::{Finding, RepairRequest, Repaired};
 pub use checkpoint_reader::PlanColumns;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::dependants::check_unused;
 use super::draft::Draft;
-use super::{not_empty, stats_columns};
+use super::{NewColumns, not_empty, stats_columns};
 use crate::schema_checks::check_field_names;
 
 /// Where a column's default stands (P107).
@@ -20,13 +20,24 @@ const RESERVED: &[&str] = &[DEFAULT, "EXISTS_DEFAULT", "comment"];
 const RESERVED_PREFIXES: &[&str] = &["delta.", "__"];
 
 /// Adds fields to the table or to a struct of it. A struct that is there already gets the new field's fields.
-pub(super) fn add(draft: &mut Draft<'_>, into: &str, fields: &str, position: Option<&Position>) -> Result<()> {
+pub(super) fn add(draft: &mut Draft<'_>, columns: &[NewColumns]) -> Result<()> {
+    let mut said = Vec::new();
+    for some in columns {
+        said.extend(add_together(draft, some)?);
+    }
+    draft.says("ADD COLUMNS", [("columns", json!(Value::Array(said).to_string()))]);
+    Ok(())
+}
+
+/// Returns each as the history shows it.
+fn add_together(draft: &mut Draft<'_>, columns: &NewColumns) -> Result<Vec<Value>> {
+    let NewColumns { into, fields, position } = columns;
     let fields = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
     not_empty(fields.fields(), "column")?;
     fields.check_names()?;
     check_field_names(&fields, Mapping::of(&draft.metadata.configuration)?)?;
     let parent = if into.is_empty() { Vec::new() } else { split_path(into)? };
-    let mut place = position.cloned();
+    let mut place = position.clone();
     let mut said = Vec::new();
     for field in fields.fields() {
         check_new(field)?;
@@ -41,8 +52,7 @@ pub(super) fn add(draft: &mut Draft<'_>, into: &str, fields: &str, position: Opt
         ));
         place = place.map(|_| Position::After(field.name.clone()));
     }
-    draft.says("ADD COLUMNS", [("columns", json!(Value::Array(said).to_string()))]);
-    Ok(())
+    Ok(said)
 }
 
 /// The schema with a struct's new fields, where a column of this name is a struct (or holds them) already.

@@ -33,6 +33,20 @@ use crate::write_request::engine_info;
 use draft::Draft;
 use drop_feature::Drop;
 
+/// Columns that are added at one place.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewColumns {
+    /// The struct that gets them, the table itself when empty.
+    #[serde(default)]
+    pub into: String,
+    /// A struct in schema JSON whose fields to add.
+    pub fields: String,
+    /// Where the first one goes; the others follow it.
+    #[serde(default)]
+    pub position: Option<Position>,
+}
+
 /// What to change.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case", deny_unknown_fields)]
@@ -60,16 +74,10 @@ pub enum Change {
         /// The description.
         description: Option<String>,
     },
-    /// Adds columns, or fields to structs that are there.
+    /// Adds columns, or fields to structs that are there, one after the other.
     AddColumns {
-        /// The struct that gets them, the table itself when empty.
-        #[serde(default)]
-        into: String,
-        /// A struct in schema JSON whose fields to add.
-        fields: String,
-        /// Where the first one goes; the others follow it.
-        #[serde(default)]
-        position: Option<Position>,
+        /// Those that stand together.
+        columns: Vec<NewColumns>,
     },
     /// Moves a column among its siblings.
     MoveColumn {
@@ -338,7 +346,7 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         Change::UnsetProperties { keys, if_exists } => properties::unset(draft, keys, *if_exists),
         Change::SetName { name } => names::set_name(draft, name.clone()),
         Change::SetDescription { description } => names::set_description(draft, description.clone()),
-        Change::AddColumns { into, fields, position } => columns::add(draft, into, fields, position.as_ref()),
+        Change::AddColumns { columns } => columns::add(draft, columns),
         Change::MoveColumn { column, position } => columns::reposition(draft, column, position),
         Change::SetComment { column, comment } => columns::set_comment(draft, column, comment.as_deref()),
         Change::DropNotNull { column } => columns::drop_not_null(draft, column),
