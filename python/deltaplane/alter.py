@@ -149,9 +149,7 @@ class TableAlterer:
         """
         given = [fields] if isinstance(fields, Field) else list(fields)
         placed = {"into": into, "fields": StructType(given).to_json(), "position": _position(first, after)}
-        return self._alter(
-            "add_columns", {"columns": [placed]}, dry_run, commit_properties, post_commithook_properties
-        )
+        return self._alter("add_columns", {"columns": [placed]}, dry_run, commit_properties, post_commithook_properties)
 
     def _add_declared(self, columns: Sequence[tuple[str, Field, bool, str | None]]) -> AlterPlan:
         """As `add_columns`, with a struct and a place for each column, in one commit."""
@@ -160,6 +158,37 @@ class TableAlterer:
             for into, field, first, after in columns
         ]
         return self._alter("add_columns", {"columns": placed}, False, None, None)
+
+    def replace_columns(
+        self,
+        fields: list[Field],
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Tells all columns anew: their order, their comments, and others among them; files stay as they are.
+
+        Raises:
+            InvalidArgumentError: a column that is left out, gets another type or becomes NOT NULL; a new one as for
+                `add_columns`.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, Field, write_deltalake
+        >>> _ = write_deltalake("memory://doc-alter-replace/t", pa.table({"x": [1]}))
+        >>> table = DeltaTable("memory://doc-alter-replace/t")
+        >>> table.alter.replace_columns([Field("day", "date"), Field("x", "long")]).version
+        1
+        >>> [f.name for f in table.schema().fields]
+        ['day', 'x']
+        """
+        return self._alter(
+            "replace_columns",
+            {"fields": StructType(list(fields)).to_json()},
+            dry_run,
+            commit_properties,
+            post_commithook_properties,
+        )
 
     def reorder(
         self,

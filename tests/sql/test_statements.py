@@ -382,6 +382,7 @@ def test_a_table_of_a_query(tmp_table: Table, path: str) -> None:
             "ADD COLUMNS",
             lambda t: [f.name for f in t.schema().fields] == ["b", "k", "a", "c", "x"],
         ),
+        ("REPLACE COLUMNS (x INT COMMENT 'c', n STRUCT<p: INT>, k STRING)", "REPLACE COLUMNS", lambda t: [f.name for f in t.schema().fields] == ["x", "n", "k"]),
         ("ADD COLUMN n INT FIRST", "ADD COLUMNS", lambda t: t.schema().fields[0].name == "n"),
         ("ALTER COLUMN x COMMENT 'it''s'", "CHANGE COLUMN", lambda t: t.schema().fields[1].metadata["comment"] == "it's"),
         ("CHANGE COLUMN x FIRST", "CHANGE COLUMN", lambda t: t.schema().fields[0].name == "x"),
@@ -401,6 +402,22 @@ def test_alter(path: str, run: Run, text: str, operation: str | None, check: Cal
     assert done["version"] == (None if operation is None else 1)
     if operation is not None:
         assert (done["operation"], history(path)["operation"]) == (operation, operation)
+
+
+def test_replaced_columns_keep_what_files_know(path: str, run: Run) -> None:
+    for text, why in [
+        ("(x INT)", "`k` can't be left out"),
+        ("(k STRING, x BIGINT)", "`x` stays integer"),
+        ("(k STRING, x INT NOT NULL)", "can't become NOT NULL"),
+        ("(k STRING, x INT, y INT NOT NULL)", "can't be added as NOT NULL"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=why):
+            run(f"ALTER TABLE t REPLACE COLUMNS {text}")
+    assert DeltaTable(path).version() == 0
+    rows = run("SELECT x, k FROM t ORDER BY x")
+    run("ALTER TABLE t REPLACE COLUMNS (X INT, more DATE, k STRING COMMENT 'key')")
+    assert run("SELECT * EXCEPT (more) FROM t ORDER BY x") == rows
+    assert DeltaTable(path).schema().fields[2].metadata == {"comment": "key"}
 
 
 def test_alter_columns_that_are_mapped(path: str, run: Run) -> None:

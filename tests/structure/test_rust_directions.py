@@ -28,7 +28,7 @@ PROTOCOL = (
     ("arrow_types", "curves", "expr", "schema"),
     ("actions", "deletion_vectors", "hint", "mapping", "partition_values", "paths", "properties"),
     ("file_lines", "schema_edit", "schema_merge", "stats"),
-    ("file_order", "file_rows", "files", "given", "replay", "segment", "stats_columns"),
+    ("file_order", "file_rows", "files", "given", "replay", "schema_replace", "segment", "stats_columns"),
     ("features",),
     ("checksum", "state"),
     ("changes", "conflict", "layout", "prune", "tail", "zorder"),

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["STATEMENT"]
 
 Change = Callable[[TableAlterer], AlterPlan]
-_ACTIONS = "ADD, DROP, RENAME COLUMN, ALTER COLUMN, SET TBLPROPERTIES, UNSET TBLPROPERTIES or CLUSTER BY"
+_ACTIONS = (
+    "ADD, DROP, RENAME COLUMN, REPLACE COLUMNS, ALTER COLUMN, SET TBLPROPERTIES, UNSET TBLPROPERTIES or CLUSTER BY"
+)
 # Each change is one commit.
 _ONE_BY_ONE = "CHANGE COLUMN changes one of the type, the comment and the place: write a statement for each"
 
@@ -81,8 +83,10 @@ def _change(cursor: Grammar) -> Change:
         cursor.expect("by")
         columns = [] if cursor.take("none") else cursor.listed(lambda: cursor.dotted("a column's name"))
         return lambda alter: alter.cluster_by(columns)
-    if cursor.peek() == "replace":
-        cursor.expected("ADD COLUMNS, ALTER COLUMN or DROP COLUMNS, which say what becomes of each column")
+    if cursor.take("replace"):
+        cursor.expect("columns")
+        told = [d.field for d in cursor.listed(lambda: declaration(cursor))]
+        return lambda alter: alter.replace_columns(told)
     cursor.expected(_ACTIONS)
 
 

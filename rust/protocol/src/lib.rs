@@ -27,6 +27,7 @@ pub mod replay;
 pub mod schema;
 pub mod schema_edit;
 pub mod schema_merge;
+pub mod schema_replace;
 pub mod segment;
 pub mod state;
 pub mod stats_columns;

@@ -5,7 +5,7 @@ use deltaplane_protocol::features::type_widening;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType, type_value};
 use deltaplane_protocol::schema_edit::{self, Position, find, join_path, split_path};
-use deltaplane_protocol::schema_merge;
+use deltaplane_protocol::{schema_merge, schema_replace};
 use serde_json::{Map, Value, json};
 
 use super::dependants::check_unused;
@@ -53,6 +53,24 @@ fn add_together(draft: &mut Draft<'_>, columns: &NewColumns) -> Result<Vec<Value
         place = place.map(|_| Position::After(field.name.clone()));
     }
     Ok(said)
+}
+
+/// Tells all columns anew.
+pub(super) fn replace(draft: &mut Draft<'_>, fields: &str) -> Result<()> {
+    let told = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
+    not_empty(told.fields(), "column")?;
+    told.check_names()?;
+    check_field_names(&told, Mapping::of(&draft.metadata.configuration)?)?;
+    let (schema, new) = schema_replace::replaced(&draft.schema, &told)?;
+    new.iter().try_for_each(check_new)?;
+    draft.schema = schema;
+    let said = told
+        .fields()
+        .iter()
+        .map(|f| column_json(std::slice::from_ref(&f.name), f, None));
+    let said: Vec<Value> = said.filter_map(|c| c.get("column").cloned()).collect();
+    draft.says("REPLACE COLUMNS", [("columns", json!(Value::Array(said).to_string()))]);
+    Ok(())
 }
 
 /// The schema with a struct's new fields, where a column of this name is a struct (or holds them) already.

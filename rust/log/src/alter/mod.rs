@@ -79,6 +79,11 @@ pub enum Change {
         /// Those that stand together.
         columns: Vec<NewColumns>,
     },
+    /// Tells all columns anew: others may come, none goes.
+    ReplaceColumns {
+        /// A struct in schema JSON.
+        fields: String,
+    },
     /// Moves a column among its siblings.
     MoveColumn {
         /// Its path.
@@ -347,6 +352,7 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         Change::SetName { name } => names::set_name(draft, name.clone()),
         Change::SetDescription { description } => names::set_description(draft, description.clone()),
         Change::AddColumns { columns } => columns::add(draft, columns),
+        Change::ReplaceColumns { fields } => columns::replace(draft, fields),
         Change::MoveColumn { column, position } => columns::reposition(draft, column, position),
         Change::SetComment { column, comment } => columns::set_comment(draft, column, comment.as_deref()),
         Change::DropNotNull { column } => columns::drop_not_null(draft, column),

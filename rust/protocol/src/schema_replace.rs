@@ -1,0 +1,139 @@
+//! A table's columns told anew: in another order, with other comments, and more of them. Nothing that is there goes, and no type
+//! changes. Pure; called by ALTER.
+
+use crate::schema::{ArrayType, DataType, Field, MapType, StructType};
+use crate::schema_edit::join_path;
+use crate::{Error, Result};
+
+/// The key of a field's metadata that holds its comment.
+const COMMENT: &str = "comment";
+
+/// The columns as `told`, with what the table keeps of those that it has, and those that it doesn't have.
+///
+/// # Errors
+/// `InvalidArgument` where a column is left out, gets another type or may not be null any more.
+pub fn replaced(schema: &StructType, told: &StructType) -> Result<(StructType, Vec<Field>)> {
+    let mut new = Vec::new();
+    let schema = fields(schema, told, &mut Vec::new(), &mut new)?;
+    Ok((schema, new))
+}
+
+fn refused(path: &[String], what: &str) -> Error {
+    Error::invalid_argument(format!("column `{}` {what}", join_path(path)))
+}
+
+fn fields(own: &StructType, told: &StructType, path: &mut Vec<String>, new: &mut Vec<Field>) -> Result<StructType> {
+    if let Some(gone) = own.fields().iter().find(|f| told.field_ignore_case(&f.name).is_none()) {
+        path.push(gone.name.clone());
+        return Err(refused(path, "can't be left out: DROP COLUMN takes columns away"));
+    }
+    let mut out = Vec::with_capacity(told.fields().len());
+    for field in told.fields() {
+        let Some(own) = own.field_ignore_case(&field.name) else {
+            new.push(field.clone());
+            out.push(field.clone());
+            continue;
+        };
+        path.push(own.name.clone());
+        if own.nullable && !field.nullable {
+            return Err(refused(
+                path,
+                "can't become NOT NULL so: SET NOT NULL looks at its rows first",
+            ));
+        }
+        let mut metadata = own.metadata.clone();
+        if let Some(comment) = field.metadata.get(COMMENT) {
+            metadata.insert(COMMENT.to_owned(), comment.clone());
+        }
+        out.push(Field {
+            name: own.name.clone(),
+            data_type: data_type(&own.data_type, &field.data_type, path, new)?,
+            nullable: field.nullable,
+            metadata,
+        });
+        path.pop();
+    }
+    Ok(StructType::new(out))
+}
+
+fn data_type(own: &DataType, told: &DataType, path: &mut Vec<String>, new: &mut Vec<Field>) -> Result<DataType> {
+    Ok(match (own, told) {
+        (DataType::Struct(own), DataType::Struct(told)) => DataType::Struct(fields(own, told, path, new)?),
+        (DataType::Array(own), DataType::Array(told)) => DataType::Array(Box::new(ArrayType {
+            element: data_type(&own.element, &told.element, path, new)?,
+            contains_null: own.contains_null,
+        })),
+        (DataType::Map(own), DataType::Map(told)) => DataType::Map(Box::new(MapType {
+            key: data_type(&own.key, &told.key, path, new)?,
+            value: data_type(&own.value, &told.value, path, new)?,
+            value_contains_null: own.value_contains_null,
+        })),
+        _ if own == told => own.clone(),
+        _ => {
+            let kept = format!("stays {own}, it can't become {told} so: ALTER COLUMN … TYPE changes types");
+            return Err(refused(path, &kept));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn field(name: &str, ty: Value, comment: &str) -> Value {
+        json!({"name": name, "type": ty, "nullable": true, "metadata": match comment {
+            "" => json!({"kept": 1}),
+            comment => json!({"kept": 1, "comment": comment}),
+        }})
+    }
+
+    fn table(fields: &[Value]) -> StructType {
+        StructType::from_json(&json!({"type": "struct", "fields": fields}).to_string()).unwrap()
+    }
+
+    fn of(inner: &[Value]) -> Value {
+        json!({"type": "array", "containsNull": true, "elementType": {"type": "struct", "fields": inner}})
+    }
+
+    #[test]
+    fn columns_move_get_comments_and_come_at_every_depth() {
+        let own = table(&[
+            field("id", json!("long"), "key"),
+            field("s", of(&[field("x", json!("integer"), "")]), ""),
+        ]);
+        let told = table(&[
+            field(
+                "S",
+                of(&[field("y", json!("date"), ""), field("x", json!("integer"), "at")]),
+                "",
+            ),
+            field("more", json!("string"), ""),
+            field("ID", json!("long"), ""),
+        ]);
+        let (found, new) = replaced(&own, &told).unwrap();
+        let names: Vec<_> = found.fields().iter().map(|f| f.name.as_str()).collect();
+        assert_eq!(names, ["s", "more", "id"]);
+        assert_eq!(
+            found.field_ignore_case("id").unwrap().metadata,
+            *own.field_ignore_case("id").map(|f| &f.metadata).unwrap()
+        );
+        assert!(found.to_json().contains(r#""comment":"at""#));
+        assert_eq!(new.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["y", "more"]);
+    }
+
+    #[test]
+    fn nothing_goes_and_nothing_changes_its_type() {
+        let inner = |ty: &str| of(&[field("x", json!(ty), "")]);
+        let own = table(&[field("id", json!("long"), ""), field("s", inner("integer"), "")]);
+        let refused = |fields: &[Value]| replaced(&own, &table(fields)).unwrap_err().to_string();
+        assert!(refused(&[field("s", inner("integer"), "")]).contains("`id` can't be left out"));
+        assert!(
+            refused(&[field("id", json!("long"), ""), field("s", inner("long"), "")]).contains("`s.x` stays integer")
+        );
+        let strict = json!({"name": "id", "type": "long", "nullable": false, "metadata": {}});
+        assert!(refused(&[strict, field("s", inner("integer"), "")]).contains("NOT NULL"));
+    }
+}
