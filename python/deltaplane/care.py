@@ -275,8 +275,8 @@ class TableCare:
     ) -> dict[str, int]:
         """Makes another table of the version that this object shows: with this one's files, or with copies of them.
 
-        A shallow clone names the files where they are: vacuuming this table may take them from it, and whoever reads it
-        allows that place by the storage option `allow_external_files`. A deep clone stands alone. Made again with
+        A shallow clone names the files where they are: vacuuming this table may take them from it, and another
+        process that reads it allows that place by the storage option `allow_external_files`. A deep clone stands alone. Made again with
         `replace` a clone only takes what it lacks.
 
         Args:

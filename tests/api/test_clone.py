@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +62,17 @@ def test_a_clone_has_the_sources_rows_and_goes_its_own_way(source: DeltaTable, t
 
 def test_a_shallow_clone_needs_leave_to_read_the_source(source: DeltaTable, tmp_path: Path) -> None:
     # P022
-    source.clone(tmp_path / "clone")
+    expected = rows(source)
+    made = "import sys; from deltaplane import DeltaTable; DeltaTable(sys.argv[1]).clone(sys.argv[2])"
+    subprocess.run([sys.executable, "-c", made, source.location, tmp_path / "clone"], check=True)
     with pytest.raises(exceptions.InvalidArgumentError, match="allow_external_files"):
         DeltaTable(tmp_path / "clone").to_pyarrow_table()
     assert opened(tmp_path / "clone", source).check(deep=True) == []
+    # Who makes one trusts its source, and what that is a clone of.
+    opened(tmp_path / "clone", source).clone(tmp_path / "own")
+    assert rows(DeltaTable(tmp_path / "own")) == expected
+    with pytest.raises(exceptions.InvalidArgumentError, match="allow_external_files"):
+        DeltaTable(tmp_path / "clone").to_pyarrow_table()
 
 
 def test_a_deep_clone_stands_alone(source: DeltaTable, tmp_path: Path) -> None:

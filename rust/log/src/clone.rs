@@ -155,6 +155,9 @@ async fn run(
         rehearse(target, base.as_ref(), &staged).await?;
         return Ok(Cloned { version: None, metrics });
     }
+    if request.shallow {
+        target.trust(source.store())?;
+    }
     let done = commit(target, base, &staged).await?;
     Ok(Cloned {
         version: Some(done.version),

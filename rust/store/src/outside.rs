@@ -1,8 +1,11 @@
-//! Files that a table's log names outside the table: refused unless the options allow their place.
+//! Files that a table's log names outside the table: refused unless the options allow their place, or this process has made
+//! the table a clone of it.
 //! A log is other people's text, and what it names is read with the credentials of whoever opens the table.
 //! Called by `Store::resolve`; knows locations and options, opens nothing.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use deltaplane_error::{Error, Result};
 
@@ -12,11 +15,40 @@ use crate::options::Options;
 /// The option: locations, separated by commas, below which a log may name files.
 pub(crate) const ALLOW_EXTERNAL_FILES: &str = "allow_external_files";
 
-/// Whether the options allow a file outside the table; the refusal says how to allow it.
-pub(crate) fn check(options: &Options, file: &Location) -> Result<()> {
-    for place in options.get(ALLOW_EXTERNAL_FILES).unwrap_or_default().split(',') {
-        let place = place.trim();
-        if !place.is_empty() && Location::parse(place)?.relative(file).is_some() {
+/// The tables that this process has made shallow clones, with their sources: a log can't add to it, and no other process knows it.
+static CLONES: LazyLock<Mutex<HashMap<String, HashMap<String, Location>>>> = LazyLock::new(Mutex::default);
+
+/// Lets a table's log name files below its source, and whatever the source, which was opened with these options, may name.
+pub(crate) fn trust(table: &Location, source: &Location, options: &Options) -> Result<()> {
+    let own = std::iter::once(Ok(source.clone()));
+    let sources: Vec<Location> = own.chain(allowed(options)).collect::<Result<_>>()?;
+    let mut clones = CLONES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut trusted = clones.get(source.as_str()).cloned().unwrap_or_default();
+    trusted.extend(sources.into_iter().map(|l| (l.as_str().to_owned(), l)));
+    clones.entry(table.as_str().to_owned()).or_default().extend(trusted);
+    Ok(())
+}
+
+fn is_trusted(table: &Location, file: &Location) -> bool {
+    let clones = CLONES.lock().unwrap_or_else(PoisonError::into_inner);
+    let sources = clones.get(table.as_str());
+    sources.is_some_and(|sources| sources.values().any(|source| source.relative(file).is_some()))
+}
+
+/// The places that the options allow.
+fn allowed(options: &Options) -> impl Iterator<Item = Result<Location>> {
+    let places = options.get(ALLOW_EXTERNAL_FILES).unwrap_or_default().split(',');
+    let places = places.map(str::trim).filter(|place| !place.is_empty());
+    places.map(Location::parse)
+}
+
+/// Whether a file outside the table may be read; the refusal says how to allow it.
+pub(crate) fn check(table: &Location, options: &Options, file: &Location) -> Result<()> {
+    if is_trusted(table, file) {
+        return Ok(());
+    }
+    for place in allowed(options) {
+        if place?.relative(file).is_some() {
             return Ok(());
         }
     }
@@ -48,7 +80,27 @@ mod tests {
 
     fn checked(allowed: &str, file: &str) -> Result<()> {
         let options = Options::new([(ALLOW_EXTERNAL_FILES.to_owned(), allowed.to_owned())]);
-        check(&options, &Location::parse(file).unwrap())
+        check(
+            &Location::parse("/table").unwrap(),
+            &options,
+            &Location::parse(file).unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_clone_of_this_process_may_name_its_sources_files() {
+        let at = |path: &str| Location::parse(path).unwrap();
+        let options = Options::default();
+        let may = |table: &str, file: &str| check(&at(table), &options, &at(file)).is_ok();
+        trust(&at("/trusting/clone"), &at("/trusted/source"), &options).unwrap();
+        trust(&at("/trusting/again"), &at("/trusting/clone"), &options).unwrap();
+        let allowed = Options::new([(ALLOW_EXTERNAL_FILES.to_owned(), "/trusted/elsewhere".to_owned())]);
+        trust(&at("/trusting/third"), &at("/trusting/again"), &allowed).unwrap();
+        assert!(may("/trusting/third", "/trusted/source/f") && may("/trusting/third", "/trusted/elsewhere/f"));
+        assert!(may("/trusting/clone", "/trusted/source/p=1/f"));
+        assert!(may("/trusting/again", "/trusted/source/f") && may("/trusting/again", "/trusting/clone/f"));
+        assert!(!may("/trusting/clone", "/trusted/other/f") && !may("/trusting/other", "/trusted/source/f"));
+        assert!(!may("/trusted/source", "/trusting/clone/f"));
     }
 
     #[test]

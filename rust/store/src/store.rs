@@ -305,7 +305,7 @@ impl Store {
     /// elsewhere on the same scheme, a store of that directory and the file's name.
     ///
     /// `CorruptLog` for `..` or NUL in the path, `InvalidArgument` for another scheme and for a place outside the
-    /// table that the option `allow_external_files` doesn't name.
+    /// table that the option `allow_external_files` doesn't name, unless [`trust`](Self::trust) allows it.
     pub fn resolve(&self, path: &str) -> Result<(Store, String)> {
         // Without the path: what is no location may hold a credential.
         let located = self.locate(path);
@@ -316,10 +316,18 @@ impl Store {
         if let Some(key) = self.key_of(&file) {
             return Ok((self.clone(), key));
         }
-        outside::check(self.options(), &file).map_err(|e| e.with_table(self.location().as_str()))?;
+        outside::check(self.location(), self.options(), &file).map_err(|e| e.with_table(self.location().as_str()))?;
         let (parent, name) = file.split_last().map_err(|e| self.at(path, e))?;
         let store = Store::open_with(&parent, self.options(), Arc::clone(&self.0.opener))?;
         Ok((store, name.to_owned()))
+    }
+
+    /// Lets the log of the table here name files below the source in this process: whoever makes it a shallow clone of that
+    /// one trusts its files, and those that the source's options allow.
+    ///
+    /// `InvalidArgument` where these name no location.
+    pub fn trust(&self, source: &Store) -> Result<()> {
+        outside::trust(self.location(), source.location(), source.options())
     }
 
     /// The key of the data file at this decoded path, if it is one of this store: absolute paths into the table are its
