@@ -82,7 +82,13 @@ def live_files(
     said = json.loads(log)
     checkpoint, commits = ([json.dumps(part) for part in said.pop(name)] for name in ("checkpoint", "commits"))
     commit_bytes, may_repeat = said.pop("commit_bytes"), said.pop("may_repeat")
-    told = {"predicate": predicate, "filters": filters, "show": show, "files": files, "keyed": bool(commits) or may_repeat}
+    told = {
+        "predicate": predicate,
+        "filters": filters,
+        "show": show,
+        "files": files,
+        "keyed": bool(commits) or may_repeat,
+    }
     plan = json.dumps({**said, **told})
     shown = spark_schema(_native.replay_schema(plan))
     replay = _Replay(location, options, plan, checkpoint, commits, commit_bytes, may_repeat)
