@@ -48,6 +48,7 @@ _STATES = {
     "DELTA_CANNOT_MODIFY_APPEND_ONLY": "42809",
     "DELTA_CANNOT_RESTORE_TABLE_VERSION": "22003",
     "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER": "22003",
+    "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER": "22003",
     "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION": "428FT",
     "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS": "428GU",
     "DELTA_CDC_START_VERSION_AFTER_LATEST": "22003",
@@ -115,6 +116,7 @@ _STATES = {
     "DELTA_SCHEMA_NOT_SET": "KD008",
     "DELTA_TABLE_ONLY_OPERATION": "0AKDD",
     "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION": "42816",
+    "DELTA_TIMESTAMP_GREATER_THAN_COMMIT": "42816",
     "DELTA_TIMESTAMP_INVALID": "42816",
     "DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE": "42604",
     "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME": "KD009",
@@ -209,6 +211,17 @@ _KNOWN = (
         "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
         VersionNotFoundError,
         r"no version is as old as (?P<userTimestamp>\S+):(?:.* committed at (?P<commitTs>[^\s\[]+))?",
+    ),
+    _Known(
+        "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER",
+        VersionNotFoundError,
+        r"(?P<requestedTimestamp>\S+) is after the newest commit: .* committed at (?P<latestTimestamp>[^\s;]+)",
+        _RESTORES,
+    ),
+    _Known(
+        "DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
+        VersionNotFoundError,
+        r"(?P<providedTimestamp>\S+) is after the newest commit: .* committed at (?P<lastCommitTimestamp>[^\s;]+)",
     ),
     _Known(
         "DELTA_CDC_START_VERSION_AFTER_LATEST",
