@@ -52,6 +52,10 @@ def test_what_is_said_of_tables_depends_on_what_asks(spark: SparkSession, path: 
     error = raised(lambda: spark.read.format("delta").load(path), *missing, "PATH_NOT_FOUND", "42K03")
     assert error.getMessageParameters() == {"path": path}
     assert error.getMessage() == str(error)
+    Path(f"{path} folder").mkdir()
+    read = spark.read.format("delta").load
+    error = raised(lambda: read(f"{path} folder"), *missing, "DELTA_TABLE_NOT_FOUND", "42P01")
+    assert error.getMessageParameters() == {"tableName": f"{path} folder"}
     error = raised(lambda: spark.sql(f"VACUUM delta.`{path}`"), *missing, "DELTA_MISSING_DELTA_TABLE", "42P01")
     assert error.getMessageParameters() == {"tableName": path}
     raised(lambda: DeltaTable.forPath(spark, path), *missing, "DELTA_MISSING_DELTA_TABLE", "42P01")
