@@ -193,8 +193,7 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
     made = CreatedTable.of(spark, Grammar(text, own_queries=False))
     if made is None:
         return spark.createDataFrame(command.run(Session(catalog, spark)))
-    made.check(spark, command)
-    done = command.run(Session(catalog, spark))
+    done = made.checked(spark, command).run(Session(catalog, spark))
     made.hold(spark, command)
     return spark.createDataFrame(done)
 
