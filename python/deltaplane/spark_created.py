@@ -19,7 +19,9 @@ from deltaplane.spark._names import FORMATS, default_location, held_location, re
 from deltaplane.statements.clone import Clone
 from deltaplane.statements.create import Create
 from deltaplane.statements.like import CreateLike
+from deltaplane.statements.same_table import check_same
 from deltaplane.statements.statement import Command
+from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,11 +82,12 @@ class CreatedTable:
         told = _told(command)
         register_name(spark, self.name, absolute_location(told or self.location), managed=told is None)
 
-    def check(self, spark: SparkSession, command: Command) -> None:
-        """Before the statement runs.
+    def checked(self, spark: SparkSession, command: Command) -> Command:
+        """What is to be run of the statement: one that says of a location what the table there is only takes that table.
 
         Raises:
             InvalidArgumentError: it gives a location to a name that is held with another one.
+            TableAlreadyExistsError: the table at a new name's location is another one than it says.
         """
         told = _told(command)
         held = held_location(spark, self.name)
@@ -92,6 +95,13 @@ class CreatedTable:
             raise InvalidArgumentError(
                 f"the table {self.name} is at {held}, and the statement says {told}: leave LOCATION out, or drop the name first"
             )
+        if not isinstance(command, Create) or command.mode != "error" or not command.columns:
+            return command
+        if told is None or held is not None or not DeltaTable.is_deltatable(told):
+            return command
+        columns = [column.field for column in command.columns]
+        check_same(DeltaTable(told), columns, command.partition_by or [], command.cluster_by or [], command.properties)
+        return Create(command.table, command.cursor, command.mode, location=told)
 
 
 def dropped_table(spark: SparkSession, cursor: Grammar) -> str | None:

@@ -30,6 +30,7 @@ from deltaplane.spark._names import drop_name, held_location, rename_name
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._table_changes import calls_changes, changes_in_views
+from deltaplane.spark._time_travel import version_at
 from deltaplane.spark._writer_v2 import WriterV2
 from deltaplane.spark_created import CreatedTable, CreatedView, dropped_table, is_path, name_at, renamed_table
 from deltaplane.statements import command_of
@@ -169,7 +170,7 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
     if names is None and not changes:
         dropped = _dropped(spark, text)
         return _of_spark(spark, text) if dropped is None else drop_name(spark, dropped, text)
-    catalog = Catalog(names or {})
+    catalog = Catalog(names or {}, version_at=version_at)
     cursor = Grammar(text, own_queries=False)
     words = [token.text.lower() for token in cursor.tokens]
     if (view := CreatedView.of(cursor)) is not None:
@@ -201,8 +202,7 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
     made = CreatedTable.of(spark, Grammar(text, own_queries=False))
     if made is None:
         return spark.createDataFrame(command.run(Session(catalog, spark)))
-    made.check(spark, command)
-    done = command.run(Session(catalog, spark))
+    done = made.checked(spark, command).run(Session(catalog, spark))
     made.hold(spark, command)
     return spark.createDataFrame(done)
 

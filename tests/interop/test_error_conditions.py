@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 # On tables that delta-spark made: `t` (id int NOT NULL, v string, with a CHECK constraint), `p` (partitioned by v), `a`
-# (append-only), `c` (clustered by id); `s` is a view with two rows of one id, `nowhere` no table.
+# (append-only), `c` (clustered by id); `s` is a view with two rows of one id, `nowhere` no table, `folder` one
+# without a log.
 STATEMENTS = """
 SELECT * FROM {nowhere}
+SELECT * FROM {folder}
+INSERT INTO {folder} VALUES (1)
+UPDATE {folder} SET id = 1
+MERGE INTO {folder} t USING s ON t.id = s.id WHEN MATCHED THEN DELETE
+OPTIMIZE {folder}
+DESCRIBE HISTORY {folder}
 DELETE FROM {nowhere}
 OPTIMIZE {nowhere}
 VACUUM {nowhere}
@@ -28,14 +35,28 @@ DESCRIBE DETAIL {nowhere}
 DESCRIBE HISTORY {nowhere}
 ALTER TABLE {nowhere} SET TBLPROPERTIES ('delta.appendOnly' = 'true')
 CREATE TABLE {t} (id int) USING delta
+CREATE TABLE taken (id bigint, v string) USING delta PARTITIONED BY (v) LOCATION '{p_at}'
+CREATE TABLE taken (id int, v string, w int) USING delta PARTITIONED BY (v) LOCATION '{p_at}'
+CREATE TABLE taken (id int, v string) USING delta LOCATION '{p_at}'
+CREATE TABLE taken (id int, v string) USING delta CLUSTER BY (v) LOCATION '{p_at}'
+CREATE TABLE taken (id int, v string) USING delta CLUSTER BY (v) LOCATION '{c_at}'
+CREATE TABLE taken (id int, v string) USING delta PARTITIONED BY (v) TBLPROPERTIES ('a' = 'b') LOCATION '{p_at}'
+CREATE TABLE taken (id int, v string) USING delta TBLPROPERTIES ('delta.appendOnly' = 'false') LOCATION '{a_at}'
 CREATE TABLE {nowhere} (id int, ID int) USING delta
 CREATE TABLE {nowhere} (id int, m map<int, int>) USING delta CLUSTER BY (m)
 SELECT * FROM {t} VERSION AS OF 70
 SELECT * FROM {t} TIMESTAMP AS OF '2001-01-01'
+SELECT * FROM {t} TIMESTAMP AS OF '2200-01-01'
+CREATE TABLE {nowhere} SHALLOW CLONE {t} TIMESTAMP AS OF '2200-01-01'
 RESTORE TABLE {t} TO VERSION AS OF 70
 RESTORE TABLE {t} TO TIMESTAMP AS OF '2001-01-01'
+RESTORE TABLE {t} TO TIMESTAMP AS OF '2200-01-01'
 SELECT nope FROM {t}
 INSERT INTO {t} VALUES (1)
+INSERT INTO {t} VALUES (1, 'a', 3)
+INSERT INTO {t} SELECT 1, 'a', 3
+INSERT INTO {t} (id, v) VALUES (1)
+INSERT INTO {t} (id, v) VALUES (1, 'a', 3)
 INSERT INTO {t} (id, nope) VALUES (1, 'a')
 INSERT INTO {t} VALUES ('x', 'a')
 INSERT INTO {t} VALUES (NULL, 'a')
@@ -88,7 +109,9 @@ SOURCE = "CREATE OR REPLACE TEMP VIEW s AS SELECT id, v FROM VALUES (1, 'x'), (1
 @pytest.fixture(scope="module")
 def tables(delta_spark: DeltaSpark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder: Path = tmp_path_factory.mktemp("conditions")
-    names = {name: f"delta.`{folder / name}`" for name in (*TABLES, "nowhere")}
+    names = {name: f"delta.`{folder / name}`" for name in (*TABLES, "nowhere", "folder")}
+    (folder / "folder").mkdir()
+    names |= {f"{name}_at": str(folder / name) for name in TABLES}
     for name, columns in TABLES.items():
         delta_spark.execute(f"CREATE TABLE {names[name]} {columns}")
         delta_spark.execute(f"INSERT INTO {names[name]} VALUES (1, 'a'), (2, 'b')")

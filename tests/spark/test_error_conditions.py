@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyspark.errors as sparks
 import pytest
 
+import deltaplane
 from deltaplane import exceptions as ours
 from deltaplane import spark as dp
 from deltaplane.spark import DeltaTable
@@ -51,6 +52,10 @@ def test_what_is_said_of_tables_depends_on_what_asks(spark: SparkSession, path: 
     error = raised(lambda: spark.read.format("delta").load(path), *missing, "PATH_NOT_FOUND", "42K03")
     assert error.getMessageParameters() == {"path": path}
     assert error.getMessage() == str(error)
+    Path(f"{path} folder").mkdir()
+    read = spark.read.format("delta").load
+    error = raised(lambda: read(f"{path} folder"), *missing, "DELTA_TABLE_NOT_FOUND", "42P01")
+    assert error.getMessageParameters() == {"tableName": f"{path} folder"}
     error = raised(lambda: spark.sql(f"VACUUM delta.`{path}`"), *missing, "DELTA_MISSING_DELTA_TABLE", "42P01")
     assert error.getMessageParameters() == {"tableName": path}
     raised(lambda: DeltaTable.forPath(spark, path), *missing, "DELTA_MISSING_DELTA_TABLE", "42P01")
@@ -86,6 +91,28 @@ def test_versions_and_moments(spark: SparkSession, table: str, in_new_york: None
     error = raised(lambda: delta.restoreToVersion(9), *gone, "DELTA_CANNOT_RESTORE_TABLE_VERSION", "22003")
     assert error.getMessageParameters() == {"version": "9", "endVersion": "0"}
     raised(lambda: delta.restoreToTimestamp("2001-01-01"), *gone, "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER", "22003")
+    greater = "DELTA_TIMESTAMP_GREATER_THAN_COMMIT", "42816"
+    at, future = f"delta.`{table}`", "TIMESTAMP AS OF '2200-01-01'"
+    later: list[Callable[[], Any]] = [
+        lambda: spark.read.format("delta").option("timestampAsOf", "2200-01-01").load(table),
+        lambda: spark.read.format("delta").load(f"{table}@22000101000000000"),
+        lambda: spark.sql(f"SELECT * FROM {at} {future}"),
+        lambda: spark.sql(f"SELECT * FROM delta.`{table}@22000101000000000`"),
+        lambda: spark.sql(f"INSERT INTO {at} SELECT * FROM {at} {future}"),
+        lambda: spark.sql(f"CREATE TABLE delta.`{table}-2` SHALLOW CLONE {at} {future}"),
+        lambda: delta.cloneAtTimestamp("2200-01-01", f"{table}-2"),
+        lambda: dp.read(spark, table, timestamp="2200-01-01"),
+        lambda: dp.plan(spark, table, timestamp="2200-01-01"),
+        lambda: dp.read_changes(spark, table, 0, ending_timestamp="2200-01-01"),
+    ]
+    for run in later:
+        error = raised(run, *gone, *greater)
+        assert set(error.getMessageParameters()) == {"providedTimestamp", "lastCommitTimestamp"}
+    cannot = "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER", "22003"
+    error = raised(lambda: delta.restoreToTimestamp("2200-01-01"), *gone, *cannot)
+    assert set(error.getMessageParameters()) == {"requestedTimestamp", "latestTimestamp"}
+    raised(lambda: spark.sql(f"RESTORE {at} TO {future}"), *gone, *cannot)
+    assert len(deltaplane.DeltaTable(table).history()) == 1
     wrong = ours.InvalidArgumentError, sparks.AnalysisException
     error = raised(lambda: delta.restoreToTimestamp("05/04/1999"), *wrong, "DELTA_TIMESTAMP_INVALID", "42816")
     assert error.getMessageParameters() == {"expr": "'05/04/1999'"}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+
 
 @pytest.fixture
 def at(enabled: SparkSession, path: str) -> str:
@@ -84,7 +86,16 @@ def test_changes_are_a_function(enabled: SparkSession, at: str, path: str, name:
     enabled.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
     joined = f"SELECT count(*) AS n FROM TABLE_CHANGES('{name}', 0, 1) AS c JOIN {name} AS t ON c.id = t.id"
     assert rows(enabled.sql(joined)) == [(2,)]
-    assert enabled.sql(f"SELECT * FROM table_changes('{name}', '2020-01-01', current_timestamp())").count() == 4
+    until_now = f"SELECT * FROM table_changes('{name}', '2020-01-01', now() + INTERVAL 1 DAY)"
+    with pytest.raises(exceptions.VersionNotFoundError, match="is after the newest commit"):
+        enabled.sql(until_now)
+    enabled.conf.set(OUT_OF_RANGE, "true")
+    try:
+        assert enabled.sql(until_now).count() == 4
+        later = enabled.sql(f"SELECT * FROM table_changes('{name}', '2200-01-01')")
+        assert (later.count(), later.columns) == (0, enabled.sql(until_now).columns)
+    finally:
+        enabled.conf.unset(OUT_OF_RANGE)
     since = enabled.sql(f"SELECT * FROM table_changes_by_path('{path}', :since)", args={"since": 1})
     assert since.count() == 1
     enabled.sql(f"CREATE OR REPLACE TEMP VIEW view_of_changes AS SELECT id FROM {of_path}")

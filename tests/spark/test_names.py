@@ -185,6 +185,30 @@ def test_files_of_managed_tables_go_with_the_name(enabled: SparkSession, name: s
     assert DeltaTable(path).count() == 3
 
 
+def test_a_location_is_taken_as_the_statement_says_it(enabled: SparkSession, name: str, path: str) -> None:
+    columns, clauses = "id BIGINT NOT NULL, s STRUCT<a: INT>", "USING delta PARTITIONED BY (id)"
+    properties = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    enabled.sql(f"CREATE TABLE delta.`{path}` ({columns}) {clauses} {properties}")
+    at = f"LOCATION '{path}'"
+    others = {
+        "other columns than the statement: it has no column `x`": f"({columns}, x INT) {clauses}",
+        "other columns than the statement: it has the column `s` besides": f"(id BIGINT NOT NULL) {clauses}",
+        "it has `s struct<a:int>`, the statement `s struct<a:bigint>`": f"(id BIGINT NOT NULL, s STRUCT<a: BIGINT>) {clauses}",
+        "it has `id bigint NOT NULL`, the statement `id bigint`": f"(id BIGINT, s STRUCT<a: INT>) {clauses}",
+        r"is partitioned by \(id\), not by \(\)": f"({columns}) USING delta",
+        r"has the properties \(delta.columnMapping.mode=name\), not \(x=y\)": f"({columns}) {clauses} TBLPROPERTIES (x = 'y')",
+    }
+    for says, other in others.items():
+        with pytest.raises(exceptions.TableAlreadyExistsError, match=says):
+            enabled.sql(f"CREATE TABLE {name} {other} {at}")
+        assert not enabled.catalog.tableExists(name)
+    for same in (f"({columns}) {clauses}", f"({columns}) {clauses} {properties}"):
+        enabled.sql(f"CREATE TABLE {name} {same} {at}")
+        assert enabled.table(name).columns == ["id", "s"]
+        enabled.sql(f"DROP TABLE {name}")
+    assert len(DeltaTable(path).history()) == 1
+
+
 @pytest.mark.parametrize("enables", [True, False])
 def test_tables_are_created_by_name(spark: SparkSession, name: str, path: str, enables: bool) -> None:
     copies = [f"{name}_{n}" for n in range(3)]

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +154,10 @@ def test_the_frame_is_lazy_and_pinned(spark: SparkSession, path: str) -> None:
     frame = dp.plan(spark, path)
     write_deltalake(path, pa.table({"x": [2]}), mode="append")
     assert (frame.count(), dp.plan(spark, path).count(), dp.plan(spark, path, version=0).count()) == (1, 2, 1)
-    assert dp.plan(spark, path, timestamp="2200-01-01").count() == 2
+    newest = datetime.fromtimestamp(DeltaTable(path).history(1)[0]["timestamp"] / 1000, timezone.utc)
+    assert dp.plan(spark, path, timestamp=newest).count() == 2
+    with pytest.raises(exceptions.VersionNotFoundError, match="is after the newest commit: version 1 was committed at"):
+        dp.plan(spark, path, timestamp="2200-01-01")
     (Path(path) / "_delta_log" / f"{0:020}.json").unlink()
     with pytest.raises(Exception, match=r"VersionNotFoundError.*00000000000000000000\.json"):
         frame.count()

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
-from deltaplane import exceptions
+import deltaplane
+from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
 
 if TYPE_CHECKING:
@@ -50,6 +52,20 @@ def test_time_travel_by_version_and_timestamp(spark: SparkSession, path: str) ->
         dp.read(spark, path, version=9)
     with pytest.raises(exceptions.InvalidArgumentError, match="not both"):
         dp.read(spark, path, version=1, timestamp="2024-01-01")
+    assert dp.read(spark, path, timestamp="2023-11-14T22:13:22Z").count() == 30
+    # To the millisecond: what follows the newest commit means no version.
+    with pytest.raises(
+        AnalysisException, match=r"22\.001Z is after the newest commit: version 2 .* at 2023-11-14T22:13:22\.000Z"
+    ):
+        dp.read(spark, path, timestamp="2023-11-14T22:13:22.001Z")
+    with pytest.raises(AnalysisException, match="is after the newest commit: version 2"):
+        spark.read.format("deltaplane").option("timestampAsOf", "2200-01-01").load(path)
+    # Scripts for deltalake rely on it.
+    assert DeltaTable(path, version="2200-01-01").version() == 2
+    future = f"SELECT id FROM delta.`{path}` TIMESTAMP AS OF '2200-01-01'"
+    assert deltaplane.sql(future).num_rows == 30
+    with pytest.raises(AnalysisException, match="is after the newest commit: version 2"):
+        deltaplane.sql(future, spark)
 
 
 def test_a_frame_stays_at_its_version(spark: SparkSession, path: str) -> None:

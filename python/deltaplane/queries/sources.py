@@ -7,7 +7,7 @@ Only the columns that are asked for leave the core, and files that can't hold a 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltaplane import _native
@@ -88,11 +88,18 @@ class Catalog:
     Args:
         tables: name → location, `DeltaTable` or Arrow data.
         storage_options: how to reach the stores.
+        version_at: location, the store's options and moment → version, where a moment means another one than `DeltaTable` has it.
     """
 
-    def __init__(self, tables: Mapping[str, Any] | None = None, storage_options: StorageOptions | None = None) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, Any] | None = None,
+        storage_options: StorageOptions | None = None,
+        version_at: Callable[[str, dict[str, str] | None, VersionLike], int] | None = None,
+    ) -> None:
         self._tables = {str(name).lower(): value for name, value in (tables or {}).items()}
         self.storage_options = storage_options_text(storage_options)
+        self._version_at = version_at
         self._read: dict[str, pa.Table] = {}
         self._tables_open: dict[tuple[str, str], DeltaTable] = {}
         self.opened: dict[str, SourceRows] = {}
@@ -130,7 +137,7 @@ class Catalog:
         if isinstance(found, DeltaTable):
             if name.version is None:
                 return found
-            return DeltaTable(found.location, name.version, found.storage_options)
+            return self._opened(found.location, name.version, found.storage_options)
         if self._is_data(found):
             raise InvalidArgumentError(f"`{name.shown}` is data in memory, not a Delta table")
         return self._open(location_text(found), name.version)
@@ -207,8 +214,13 @@ class Catalog:
         """One version of a table for all parts of a statement, also while others write."""
         key = (location, repr(version))
         if key not in self._tables_open:
-            table, held = DeltaTable(location, version, self.storage_options), self._held
+            table, held = self._opened(location, version, self.storage_options), self._held
             if version is None and held is not None and held.table_uri == table.table_uri:
                 table = held
             self._tables_open[key] = table
         return self._tables_open[key]
+
+    def _opened(self, location: str, version: VersionLike | None, options: dict[str, str] | None) -> DeltaTable:
+        if self._version_at is not None and version is not None and not isinstance(version, int):
+            version = self._version_at(location, options, version)
+        return DeltaTable(location, version, options)

@@ -24,7 +24,6 @@ from pyspark.sql.types import StructType
 from deltaplane import _native, expr
 from deltaplane.changes import ChangeRange, change_range
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
-from deltaplane.options import version_arguments
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._query_id import query_id
@@ -33,6 +32,7 @@ from deltaplane.spark._source_writers import BatchWriter, StreamWriter
 from deltaplane.spark._split_scan import SPLIT_BYTES, SplitScan
 from deltaplane.spark._stream_columns import FollowedTable
 from deltaplane.spark._stream_options import STREAM_OPTIONS, StreamOptions, flag
+from deltaplane.spark._time_travel import asked_version, refuse_after_newest
 from deltaplane.write import write_request
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ class DeltaplaneDataSource(DataSource):
             raise InvalidArgumentError("give versionAsOf or timestampAsOf, not both")
         if version is not None and not version.isdecimal():
             raise InvalidArgumentError(f"versionAsOf is a number, not {version!r}")
-        wanted = timestamp if version is None else int(version)
-        return _native.Snapshot.open(self._location(), self._store, *version_arguments(wanted))
+        location = self._location()
+        number = asked_version(location, self._store, None if version is None else int(version), timestamp)
+        return _native.Snapshot.open(location, self._store, number)
 
     def _range(self) -> ChangeRange | None:
         """The versions whose changes a batch asks for."""
@@ -106,8 +107,12 @@ class DeltaplaneDataSource(DataSource):
         for name in ("startingversion", "endingversion"):
             if name in own and not own[name].isdecimal():
                 raise InvalidArgumentError(f"{name} is a number, not {own[name]!r}")
+        newest = _native.Snapshot.open(self._location(), self._store)
+        for bound in ("starting", "ending"):
+            if f"{bound}version" not in own and f"{bound}timestamp" in own:
+                refuse_after_newest(newest, own[f"{bound}timestamp"])
         return change_range(
-            _native.Snapshot.open(self._location(), self._store),
+            newest,
             int(own["startingversion"]) if "startingversion" in own else None,
             int(own["endingversion"]) if "endingversion" in own else None,
             own.get("startingtimestamp"),

@@ -6,6 +6,7 @@ hold are the condition's parameters. Knows nothing of Spark's session. Called by
 
 from __future__ import annotations
 
+import os
 import re
 from typing import NamedTuple
 
@@ -48,6 +49,7 @@ _STATES = {
     "DELTA_CANNOT_MODIFY_APPEND_ONLY": "42809",
     "DELTA_CANNOT_RESTORE_TABLE_VERSION": "22003",
     "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER": "22003",
+    "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER": "22003",
     "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION": "428FT",
     "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS": "428GU",
     "DELTA_CDC_START_VERSION_AFTER_LATEST": "22003",
@@ -62,6 +64,10 @@ _STATES = {
     "DELTA_CONSTRAINT_ALREADY_EXISTS": "42710",
     "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE": "42K09",
     "DELTA_CONSTRAINT_DOES_NOT_EXIST": "42704",
+    "DELTA_CREATE_TABLE_SCHEME_MISMATCH": "42KD7",
+    "DELTA_CREATE_TABLE_WITH_DIFFERENT_CLUSTERING": "42KD7",
+    "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING": "42KD7",
+    "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY": "42KD7",
     "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION": "42601",
     "DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA": "0AKDC",
     "DELTA_DUPLICATE_COLUMNS_FOUND.DATA": "42711",
@@ -113,8 +119,10 @@ _STATES = {
     "DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS": "22000",
     "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS": "KD007",
     "DELTA_SCHEMA_NOT_SET": "KD008",
+    "DELTA_TABLE_NOT_FOUND": "42P01",
     "DELTA_TABLE_ONLY_OPERATION": "0AKDD",
     "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION": "42816",
+    "DELTA_TIMESTAMP_GREATER_THAN_COMMIT": "42816",
     "DELTA_TIMESTAMP_INVALID": "42816",
     "DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE": "42604",
     "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME": "KD009",
@@ -138,6 +146,8 @@ _STATES = {
     "DELTA_ZORDERING_ON_PARTITION_COLUMN": "42P10",
     "FIELD_ALREADY_EXISTS": "42710",
     "FIELD_NOT_FOUND": "42704",
+    "INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS": "21S01",
+    "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS": "21S01",
     "INVALID_NON_DETERMINISTIC_EXPRESSIONS": "42K0E",
     "NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION": "42613",
     "NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION": "42613",
@@ -154,7 +164,8 @@ _STATES = {
 
 class _Known(NamedTuple):
     """A condition, and by what an error of ours is known as it: its class, a part of its text, and a part of what was done (a
-    statement, or `Class.method`). `location` names the parameter that has the table's; `spark`: what PySpark raises."""
+    statement, or `Class.method`). `location` names the parameter that has the table's; `spark`: what PySpark raises; `in_folder`: the
+    location is a local folder."""
 
     condition: str
     kind: type[DeltaError]
@@ -162,10 +173,14 @@ class _Known(NamedTuple):
     doing: str = ""
     location: str = ""
     spark: type[PySparkException] = AnalysisException
+    in_folder: bool = False
 
 
 _NAME = r"`[^`]*`"
 _RESTORES = r"(?i)^\s*restore\b|\.restoreTo"
+_INSERTS_NAMED = (
+    rf"(?i)^\s*insert\s+(into|overwrite)\s+(table\s+)?({_NAME}|[\w.])+\s*\(\s*(?!select\b|values\b|with\b|from\b)"
+)
 _MERGES = r"(?i)^\s*(with\b.*)?merge\b|MergeBuilder"
 
 # The first that fits counts.
@@ -188,8 +203,37 @@ _KNOWN = (
         "tableName",
     ),
     _Known("DELTA_SCHEMA_NOT_SET", TableNotFoundError, "", r"^StreamReader\."),
+    _Known("DELTA_TABLE_NOT_FOUND", TableNotFoundError, "", "", "tableName", in_folder=True),
     _Known("PATH_NOT_FOUND", TableNotFoundError, "", "", "path"),
     _Known("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", TableAlreadyExistsError, r"or clone to", "", "tableLocation"),
+    _Known(
+        "DELTA_CREATE_TABLE_SCHEME_MISMATCH",
+        TableAlreadyExistsError,
+        r"other columns than the statement: (?P<schemaDifferences>.*)\. Say",
+        "",
+        "path",
+    ),
+    _Known(
+        "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING",
+        TableAlreadyExistsError,
+        r"is partitioned by \((?P<existingColumns>.*)\), not by \((?P<specifiedColumns>.*)\)\. Say",
+        "",
+        "path",
+    ),
+    _Known(
+        "DELTA_CREATE_TABLE_WITH_DIFFERENT_CLUSTERING",
+        TableAlreadyExistsError,
+        r"is clustered by \((?P<existingColumns>.*)\), not by \((?P<specifiedColumns>.*)\)\. Say",
+        "",
+        "path",
+    ),
+    _Known(
+        "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY",
+        TableAlreadyExistsError,
+        r"has the properties \((?P<existingProperties>.*)\), not \((?P<specifiedProperties>.*)\)\. Say",
+        "",
+        "path",
+    ),
     _Known("DELTA_PATH_EXISTS", TableAlreadyExistsError, "", r"^Writer\.save$", "path"),
     _Known("TABLE_OR_VIEW_ALREADY_EXISTS", TableAlreadyExistsError, "", "", "relationName"),
     # Versions and moments.
@@ -209,6 +253,17 @@ _KNOWN = (
         "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
         VersionNotFoundError,
         r"no version is as old as (?P<userTimestamp>\S+):(?:.* committed at (?P<commitTs>[^\s\[]+))?",
+    ),
+    _Known(
+        "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER",
+        VersionNotFoundError,
+        r"(?P<requestedTimestamp>\S+) is after the newest commit: .* committed at (?P<latestTimestamp>[^\s;]+)",
+        _RESTORES,
+    ),
+    _Known(
+        "DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
+        VersionNotFoundError,
+        r"(?P<providedTimestamp>\S+) is after the newest commit: .* committed at (?P<lastCommitTimestamp>[^\s;]+)",
     ),
     _Known(
         "DELTA_CDC_START_VERSION_AFTER_LATEST",
@@ -280,6 +335,19 @@ _KNOWN = (
         InvalidArgumentError,
         r"every column .* of the type void",
     ),
+    _Known(
+        "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS",
+        InvalidArgumentError,
+        r"\d+ values are given for only \d+ columns",
+        _INSERTS_NAMED,
+    ),
+    _Known(
+        "INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS",
+        InvalidArgumentError,
+        r"\d+ values are given for \d+ columns",
+        _INSERTS_NAMED,
+    ),
+    _Known("DELTA_METADATA_MISMATCH", InvalidArgumentError, r"\d+ values are given for only \d+ columns"),
     _Known(
         "DELTA_INSERT_COLUMN_ARITY_MISMATCH",
         InvalidArgumentError,
@@ -591,6 +659,8 @@ def told(error: DeltaError, doing: str) -> Told | None:
     text = str(error)
     for known in _KNOWN:
         if not isinstance(error, known.kind) or not re.search(known.doing, doing):
+            continue
+        if known.in_folder and not os.path.isdir(re.sub("^file:/+", "/", error.table or "")):
             continue
         if (found := re.search(known.says, text)) is None:
             continue

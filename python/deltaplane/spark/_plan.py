@@ -12,7 +12,8 @@ from deltaplane import _native, expr
 from deltaplane.expr import Predicate
 from deltaplane.options import TableUri, VersionLike
 from deltaplane.spark import _replay
-from deltaplane.spark._location import absolute_location, split_options, version_of
+from deltaplane.spark._location import absolute_location, split_options
+from deltaplane.spark._time_travel import asked_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +48,7 @@ def plan(
         options: how deltaplane reaches the store, on the driver and in tasks.
 
     Raises:
-        TableNotFoundError, VersionNotFoundError: not there.
+        TableNotFoundError, VersionNotFoundError: not there; a timestamp after the newest commit.
         InvalidArgumentError: a predicate that isn't Spark SQL or names no column; version and timestamp together.
         UnsupportedFeatureError: a feature of the table that this version lacks; a table that other processes can't see.
 
@@ -63,6 +64,6 @@ def plan(
     location = absolute_location(path)
     store_options, _ = split_options(options)
     tree = expr.parse(predicate)
-    number, timestamp_ms = version_of(version, timestamp)
-    log = _native.replay_json_of(location, store_options, number, timestamp_ms, _replay.PART_BYTES)
+    number = asked_version(location, store_options, version, timestamp)
+    log = _native.replay_json_of(location, store_options, number, None, _replay.PART_BYTES)
     return _replay.live_files(spark, location, store_options, log, "plan", predicate=tree)

@@ -17,11 +17,12 @@ from deltaplane.options import TableUri, VersionLike
 from deltaplane.spark import _internals
 from deltaplane.spark._columns import logical_columns
 from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
-from deltaplane.spark._location import absolute_location, size_of, split_options, version_of
+from deltaplane.spark._location import absolute_location, size_of, split_options
 from deltaplane.spark._places import Places
 from deltaplane.spark._replay import DISTRIBUTED_BYTES, JobPlans
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._session import portable_reader
+from deltaplane.spark._time_travel import asked_version, refuse_after_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +46,9 @@ _READ_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTE
 
 # The session's setting: bytes of a log from which on a job plans its scans, as `4g` or a number.
 _BOUND = "spark.deltaplane.distributedPlanBytes"
+
+# The session's setting in delta-spark: ranges of changes may begin and end after the newest commit.
+_OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 # Columns are found by the field ids that the relation's schema names (P113).
 _BY_ID = {"spark.sql.parquet.fieldId.read.enabled": "true"}
@@ -75,7 +79,7 @@ def read(
             the query is planned, so it counts against timeouts of what waits for the query, as Spark's for a broadcast.
 
     Raises:
-        TableNotFoundError, VersionNotFoundError: not there.
+        TableNotFoundError, VersionNotFoundError: not there; a timestamp after the newest commit.
         UnsupportedFeatureError: the table needs a feature that this version doesn't have; or `distributed_plan` is True and
             the session can't take the native scan.
         InvalidArgumentError: version and timestamp together; a setting that is no number of bytes.
@@ -87,8 +91,9 @@ def read(
     """
     location = absolute_location(path)
     store_options, spark_options = split_options(options)
-    number, timestamp_ms = version_of(version, timestamp)
-    snapshot = _native.Snapshot.open(location, store_options, number, timestamp_ms)
+    snapshot = _native.Snapshot.open(
+        location, store_options, asked_version(location, store_options, version, timestamp)
+    )
     try:
         jvm = _internals.Jvm.of(spark)
     except _internals.NativeScanUnavailable as reason:
@@ -128,7 +133,8 @@ def read_changes(
         options: how deltaplane reaches the store.
 
     Raises:
-        VersionNotFoundError: no version is in the range, or log cleanup removed commits of it.
+        VersionNotFoundError: no version is in the range, a bound's timestamp is after the newest commit (both unless the session's
+            `spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled` is true), or log cleanup removed commits of it.
         InvalidArgumentError: no start; or the feed was off in a version of the range (`delta.enableChangeDataFeed`).
         SchemaMismatchError: a column went or changed its type in the range.
 
@@ -140,12 +146,26 @@ def read_changes(
     location = absolute_location(path)
     store_options, _ = split_options(options)
     snapshot = _native.Snapshot.open(location, store_options)
-    versions = change_range(snapshot, starting_version, ending_version, starting_timestamp, ending_timestamp)
+    lenient = str(spark.conf.get(_OUT_OF_RANGE, "false")).lower() == "true"
+    for version, moment in ((starting_version, starting_timestamp), (ending_version, ending_timestamp)):
+        if version is None and moment is not None and not lenient:
+            refuse_after_newest(snapshot, moment)
+    versions = change_range(
+        snapshot,
+        starting_version,
+        ending_version,
+        starting_timestamp,
+        ending_timestamp,
+        allow_out_of_range=lenient,
+    )
     # Spark would show a refusal as the text of a worker's error.
     versions.last.changes(versions.first)
     reader = portable_reader(spark).options(**(store_options or {})).option("readChangeFeed", "true")
-    bounds = {"startingVersion": versions.first, "endingVersion": versions.last.version}
-    return reader.options(**{name: str(version) for name, version in bounds.items()}).load(location)
+    last = versions.last.version
+    bounds = {"startingVersion": min(versions.first, last), "endingVersion": last}
+    frame = reader.options(**{name: str(version) for name, version in bounds.items()}).load(location)
+    # A range without versions has its columns all the same.
+    return frame.limit(0) if versions.first > last else frame
 
 
 def create_or_replace_temp_view(

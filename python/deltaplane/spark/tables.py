@@ -11,7 +11,6 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyspark.sql.types import StructType
@@ -42,6 +41,7 @@ from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
 from deltaplane.spark._read import live_frame
 from deltaplane.spark._rewriting import Expression, SparkTarget
 from deltaplane.spark._table_builder import DeltaTableBuilder, IdentityGenerator, Replaces, names_of
+from deltaplane.spark._time_travel import version_at
 from deltaplane.spark._update import update
 
 if TYPE_CHECKING:
@@ -300,7 +300,10 @@ class DeltaTable:
         """Makes the table what it was at a time, as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss`, in the session's time zone unless it
         says another one."""
         _check_type(timestamp, str, "timestamp", "a string")
-        return self._restored(self._table().restore(moment(self._spark, timestamp)))
+        at, table = moment(self._spark, timestamp), self._table()
+        # The commit says the moment, not the version.
+        version_at(table.location, table.storage_options, at, doing="DeltaTable.restoreToTimestamp")
+        return self._restored(table.restore(at))
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
@@ -330,11 +333,13 @@ class DeltaTable:
     ) -> DeltaTable:
         """As `clone`, of this table as it was at a time, as `restoreToTimestamp` takes it."""
         _check_type(timestamp, str, "timestamp", "a string")
-        return self._cloned(self._table(moment(self._spark, timestamp)), target, isShallow, replace, properties)
+        options = split_options(self._options)[0]
+        version = version_at(self._location, options, moment(self._spark, timestamp))
+        return self._cloned(self._table(version), target, isShallow, replace, properties)
 
     # --- within -----------------------------------------------------------------------------------------------------------
 
-    def _table(self, version: int | datetime | None = None) -> deltaplane.DeltaTable:
+    def _table(self, version: int | None = None) -> deltaplane.DeltaTable:
         """A version, the newest unless given, without Spark."""
         return deltaplane.DeltaTable(self._location, version, storage_options=split_options(self._options)[0])
 

@@ -166,7 +166,7 @@ def sql(
     Traceback (most recent call last):
     deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
     """
-    command, session = command_of(text, spark is None), Session(Catalog(tables, storage_options), spark)
+    command, session = command_of(text, spark is None), Session(_catalog(tables, storage_options, spark), spark)
     if not dry_run:
         return command.run(session)
     if not isinstance(command, Rehearsable):
@@ -175,6 +175,16 @@ def sql(
             "DeltaTable.alter's methods"
         )
     return command.rehearse(session)
+
+
+def _catalog(
+    tables: Mapping[str, Any] | None, storage_options: StorageOptions | None, spark: SparkSession | None
+) -> Catalog:
+    if spark is None:
+        return Catalog(tables, storage_options)
+    from deltaplane.spark._time_travel import version_at
+
+    return Catalog(tables, storage_options, version_at)
 
 
 def command_of(text: str, own_queries: bool = True) -> Command:

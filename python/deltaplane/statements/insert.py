@@ -231,7 +231,8 @@ def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:
 
 def _arity(found: int, fields: Sequence[Field]) -> str:
     names = ", ".join(field.name for field in fields)
-    return f"{found} values are given for {len(fields)} columns ({names}): name those that the values are for"
+    few = "only " if found > len(fields) else ""
+    return f"{found} values are given for {few}{len(fields)} columns ({names}): name those that the values are for"
 
 
 def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequence[Field]) -> list[SparkType]:

@@ -26,7 +26,12 @@ class Restore:
 
     def run(self, session: Session) -> pa.Table:
         """One row with delta-spark's columns."""
-        metrics = session.catalog.target(self.table).restore(self.target)
+        table = session.catalog.target(self.table)
+        if session.spark is not None and not isinstance(self.target, int):
+            from deltaplane.spark._time_travel import version_at
+
+            version_at(table.location, table.storage_options, self.target, doing="RESTORE")
+        metrics = table.restore(self.target)
         return one_row(**{name: metrics[metric] for name, metric in RESTORED.items()})
 
 
