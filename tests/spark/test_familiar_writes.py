@@ -229,3 +229,38 @@ def test_values_are_cast_where_columns_are_a_tables(enabled: SparkSession, path:
         swapped.write.format("delta").mode("append").save(path)
     with pytest.raises(AnalysisException, match="field `x`"):
         enabled.sql("SELECT 7 AS id, named_struct('x', 1, 'a', 2) AS s").writeTo(name).append()
+
+
+def test_a_session_makes_changes_happen_once(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
+    app, version = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+    table = f"delta.`{path}`"
+    conf[app] = "jobs"
+    with pytest.raises(exceptions.InvalidArgumentError, match="go together"):
+        written(enabled.range(1), path)
+    enabled.range(5).createOrReplaceTempView("rows_of_a_job")
+    merge = f"MERGE INTO {table} t USING rows_of_a_job s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    changes = (
+        lambda: written(enabled.range(1), path),
+        lambda: enabled.sql(f"INSERT INTO {table} VALUES (1)"),
+        lambda: enabled.sql(f"INSERT INTO {table} SELECT id FROM rows_of_a_job WHERE id = 2"),
+        lambda: enabled.sql(merge),
+        lambda: enabled.sql(f"UPDATE {table} SET id = id + 10 WHERE id = 1"),
+        lambda: dp.DeltaTable.forPath(enabled, path).delete("id = 2"),
+        lambda: enabled.range(1).writeTo(table).append(),
+    )
+    for number, change in enumerate(changes):
+        conf[version] = str(number)
+        change()
+        assert DeltaTable(path).version() == number
+        # The same one again, and another one under its number.
+        change()
+        enabled.sql(f"DELETE FROM {table}")
+        assert DeltaTable(path).version() == number
+    assert ids(enabled, path) == [0, 0, 3, 4, 11]
+    # Files may move whatever the number is.
+    dp.DeltaTable.forPath(enabled, path).optimize().executeCompaction()
+    assert newest(path)["operation"] == "OPTIMIZE"
+    conf[version], conf[f"{version}.autoReset.enabled"] = "100", "true"
+    enabled.sql(f"DELETE FROM {table} WHERE id = 11")
+    assert enabled.conf.get(version, None) is None
+    assert ids(enabled, path) == [0, 0, 3, 4]

@@ -152,6 +152,7 @@ class Writer(Options, DataFrameWriter):
         if columns == "overwrite" and self._by is None:
             # A table whose columns are replaced keeps its partitions unless it is told that it has none.
             self._by = []
+        txn = transaction(spark, own)
         if defaults := default_properties(spark):
             configuration = {**defaults, **configuration}
         write(
@@ -162,13 +163,13 @@ class Writer(Options, DataFrameWriter):
             schema_mode=columns,
             # As in delta-spark the option waits for a write that replaces.
             replace_where=own.get("replacewhere") if how == "overwrite" else None,
-            txn=transaction(own),
+            txn=txn,
             options=store,
             configuration=configuration,
             partition_overwrite_mode=self._dynamic(own, how),
             cluster_by=self._clusters,
             # An application's version counts without rows too.
-            empty_commit="txnappid" in own,
+            empty_commit=txn is not None,
             user_metadata=user_metadata(spark, own),
             told_as=told_as,
             **_of_files(own),
