@@ -173,6 +173,37 @@ def test_options_of_a_streams_sink(enabled: SparkSession, path: str, conf: dict[
     assert [f.name for f in DeltaTable(f"{path} counts").schema().fields] == ["id", "count", "x"]
 
 
+def test_a_streams_sink_casts_and_tells_of_empty_batches(
+    enabled: SparkSession, path: str, name: str, conf: dict[str, str]
+) -> None:
+    written(enabled.range(3).coalesce(1), path)
+    conf["spark.databricks.delta.properties.defaults.appendOnly"] = "true"
+    source = enabled.readStream.format("delta").load(path)
+
+    def writer(frame: DataFrame, query: str) -> Any:
+        return (
+            frame.writeStream.format("delta").option("checkpointLocation", f"{path} {query}").trigger(availableNow=True)
+        )
+
+    # Without rows there is a table, and a version.
+    assert writer(source.where("id > 7"), "none").start(f"{path} copy").awaitTermination(120)
+    assert ids(enabled, f"{path} copy") == []
+    assert DeltaTable(f"{path} copy").metadata().configuration == {"delta.appendOnly": "true"}
+    assert writer(source.selectExpr("CAST(id AS string) AS id"), "texts").start(f"{path} copy").awaitTermination(120)
+    assert ids(enabled, f"{path} copy") == [0, 1, 2]
+    assert [entry["operation"] for entry in DeltaTable(f"{path} copy").history()] == ["STREAMING UPDATE"] * 2
+    # Of properties a stream's options say nothing, as in delta-spark.
+    named = writer(source, "named").option("delta.enableChangeDataFeed", "true").toTable(name)
+    assert named.awaitTermination(120)
+    assert [row.operation for row in enabled.sql(f"DESCRIBE HISTORY {name}").collect()] == [
+        "STREAMING UPDATE",
+        "CREATE TABLE",
+    ]
+    assert "enableChangeDataFeed" not in str(enabled.sql(f"DESCRIBE DETAIL {name}").collect()[0].properties)
+    with pytest.raises(AnalysisException, match="to partition by"):
+        writer(source, "wrong").partitionBy("nothing").start(f"{path} wrong")
+
+
 def test_batches_of_a_stream_know_the_names(enabled: SparkSession, path: str) -> None:
     written(enabled.range(3), path)
     written(enabled.range(1), f"{path} merged")
@@ -252,8 +283,10 @@ def test_a_session_makes_changes_happen_once(enabled: SparkSession, path: str, c
         conf[version] = str(number)
         change()
         assert DeltaTable(path).version() == number
-        # The same one again, and another one under its number.
+        # The same one again, and others under its number.
         change()
+        for insert in ("VALUES (9)", "SELECT id FROM rows_of_a_job"):
+            assert enabled.sql(f"INSERT INTO {table} {insert}").collect()[0].num_affected_rows == 0
         enabled.sql(f"DELETE FROM {table}")
         assert DeltaTable(path).version() == number
     assert ids(enabled, path) == [0, 0, 3, 4, 11]

@@ -80,7 +80,7 @@ class Insert:
             how["commit_properties"] = commit
             with self.cursor.located(self._place):
                 result: Any = write_deltalake(table, data, mode=self.mode, predicate=replaced, read_version=read, **how)
-            return result, data.num_rows
+            return result, 0 if result.skipped else data.num_rows
         assert session.spark is not None
         from deltaplane.spark import write
 
@@ -92,6 +92,8 @@ class Insert:
             result = write(frame, table.location, self.mode, read_version=read, **how)
         if dry_run:
             return result, None
+        if result.skipped:
+            return result, 0
         table.update_incremental()
         matching = self._matching
         inserted = result.metrics.get("numTargetRowsInserted" if matching else "numOutputRows", 0 if matching else None)
