@@ -245,6 +245,12 @@ def test_options_of_readers(enabled: SparkSession, at: str, path: str) -> None:
         assert "_change_type" in feed.columns
     stream = enabled.readStream.format("delta").option("readChangeData", "true").load(path)
     assert "_change_type" in stream.columns
+    passing = enabled.readStream.format("delta").option("readChangeFeed", "true").option("skipChangeCommits", "true")
+    assert "_change_type" in passing.load(path).columns
+    enabled.range(1).write.format("delta").save(f"{path} unfed")
+    with pytest.raises(AnalysisException) as unfed:
+        passing.load(f"{path} unfed")
+    assert unfed.value.getCondition() == "DELTA_MISSING_CHANGE_DATA"
     with pytest.raises(exceptions.InvalidArgumentError, match="option of a batch"):
         enabled.readStream.format("delta").option("versionAsOf", 0).load(path)
     with pytest.raises(exceptions.InvalidArgumentError, match="knows its columns"):

@@ -24,10 +24,11 @@ from deltaplane.spark._schema import quoted, shown
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Bound", "feed"]
+__all__ = ["Bound", "check_fed", "feed"]
 
 # A version, a moment, or nothing.
 Bound = int | datetime | None
+_FED = "delta.enableChangeDataFeed"
 _BEYOND = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 
@@ -71,6 +72,21 @@ def feed(
         store,
     )
     return frame if ending is None else _under_newest(frame, snapshot)
+
+
+def check_fed(location: str, store: Mapping[str, str] | None) -> None:
+    """Refuses a feed that would begin with a version whose changes aren't kept.
+
+    Raises:
+        InvalidArgumentError: the table's feed is off.
+    """
+    snapshot = _native.Snapshot.open(absolute_location(location), split_options(store)[0])
+    configuration = json.loads(snapshot.metadata_json())["configuration"]
+    if configuration.get(_FED, "false").lower() != "true":
+        raise InvalidArgumentError(
+            f"the change data feed was off ({_FED}) in version {snapshot.version}: switch it on, and begin with the version that does",
+            table=snapshot.uri,
+        )
 
 
 def _versions(snapshot: _native.Snapshot, starting: Bound, ending: Bound) -> _Range:

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import Options, number, versioned_path
-from deltaplane.spark._familiar_feed import Bound, feed
+from deltaplane.spark._familiar_feed import Bound, check_fed, feed
 from deltaplane.spark._moments import moment
 from deltaplane.spark._names import located
 from deltaplane.spark._read import newest_frame, read
@@ -30,6 +30,8 @@ __all__ = ["Reader", "StreamReader"]
 _FEED = "readchangefeed startingversion endingversion startingtimestamp endingtimestamp".split()
 _VERSIONS = ("versionasof", "timestampasof")
 _READ_OPTIONS = frozenset(["path", "readchangedata", *_VERSIONS, *_FEED])
+# What a stream says of commits that don't append.
+_PASSED_OVER = ("ignoredeletes", "ignorechanges", "skipchangecommits")
 # What `readChangeFeed` was called first.
 _OLD_FEED = "readchangedata"
 
@@ -109,6 +111,11 @@ class StreamReader(_Loading, DataStreamReader):
             )
         if (old := own.pop(_OLD_FEED, None)) is not None:
             own.setdefault("readchangefeed", old)
+        if flag(own, "readchangefeed"):
+            # A feed shows what these pass over, and delta-spark lets them stand there.
+            own = {key: value for key, value in own.items() if key not in _PASSED_OVER}
+            if "startingversion" not in own and "startingtimestamp" not in own:
+                check_fed(location, store)
         if "startingtimestamp" in own:
             own["startingtimestamp"] = moment(self._session, own["startingtimestamp"]).isoformat()
         return read_stream(self._session, location, store, **own)
