@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -105,6 +106,51 @@ def test_changes_are_a_function(enabled: SparkSession, at: str, path: str, name:
     assert enabled.sql("SELECT 'table_changes(1)' AS said").collect()[0].said == "table_changes(1)"
     with pytest.raises(exceptions.InvalidArgumentError, match="takes a table"):
         enabled.sql(f"SELECT * FROM table_changes('{name}')")
+
+
+@needs_data_source
+def test_bounds_of_changes_are_those_of_delta_spark(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
+    writer = enabled.range(1).write.format("delta").option("delta.enableChangeDataFeed", "true")
+    writer.save(path)
+    enabled.range(1, 2).write.format("delta").mode("append").save(path)
+    enabled.range(2, 3).selectExpr("id", "'x' AS a").write.format("delta").mode("append").option(
+        "mergeSchema", "true"
+    ).save(path)
+    ms = [entry["timestamp"] for entry in reversed(DeltaTable(path).history())]
+
+    def at(version: int, later: int = 0) -> str:
+        return datetime.fromtimestamp((ms[version] + later) / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+    def feed(**options: Any) -> DataFrame:
+        reader = enabled.read.format("delta").option("readChangeFeed", "true")
+        return reader.options(**options).load(path)
+
+    # Columns are the newest version's, whichever one the range ends with.
+    assert rows(feed(startingVersion=0, endingVersion=0).select("id", "a")) == [(0, None)]
+    assert feed(startingVersion=0, endingVersion=0).columns == feed(startingVersion=0).columns
+    # Between two commits there are none.
+    assert feed(startingTimestamp=at(1, 1), endingTimestamp=at(1, 1)).count() == 0
+    conf["spark.sql.session.timeZone"] = "Asia/Tokyo"
+    here = datetime.fromtimestamp(ms[1] / 1000, timezone(timedelta(hours=9))).strftime("%Y-%m-%d %H:%M:%S.%f")
+    assert feed(startingTimestamp=here).count() == 2
+    conf["spark.sql.session.timeZone"] = "UTC"
+    for wrong, condition in (
+        ({"startingTimestamp": at(2), "endingTimestamp": at(0)}, "DELTA_INVALID_CDC_RANGE"),
+        ({"startingVersion": 2, "endingTimestamp": at(0)}, "DELTA_INVALID_CDC_RANGE"),
+        ({"startingVersion": 3}, "DELTA_CDC_START_VERSION_AFTER_LATEST"),
+        ({"startingVersion": 0, "startingTimestamp": at(0)}, None),
+        ({"startingVersion": 0, "endingVersion": 1, "endingTimestamp": at(0)}, None),
+        ({"startingVersion": 0, "versionAsOf": 0}, None),
+    ):
+        with pytest.raises(AnalysisException) as refused:
+            feed(**wrong)
+        assert refused.value.getCondition() == condition
+    conf["spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"] = "true"
+    for beyond in ({"startingVersion": 3}, {"startingVersion": 8, "endingVersion": 9}, {"startingTimestamp": at(2, 1)}):
+        assert rows(feed(**beyond)) == []
+    assert feed(startingVersion=1, endingTimestamp=at(2, 9000)).count() == 2
+    with pytest.raises(exceptions.InvalidArgumentError, match="no NULL"):
+        enabled.sql(f"SELECT * FROM table_changes_by_path('{path}', NULL)")
 
 
 def test_statements_in_sparks_words(enabled: SparkSession, at: str, path: str, name: str) -> None:
@@ -210,6 +256,16 @@ def test_options_of_readers(enabled: SparkSession, at: str, path: str) -> None:
         assert "_change_type" in feed.columns
     stream = enabled.readStream.format("delta").option("readChangeData", "true").load(path)
     assert "_change_type" in stream.columns
+    passing = enabled.readStream.format("delta").option("readChangeFeed", "true").option("skipChangeCommits", "true")
+    assert "_change_type" in passing.load(path).columns
+    enabled.range(1).write.format("delta").save(f"{path} unfed")
+    with pytest.raises(AnalysisException) as unfed:
+        passing.load(f"{path} unfed")
+    assert unfed.value.getCondition() == "DELTA_MISSING_CHANGE_DATA"
+    with pytest.raises(exceptions.InvalidArgumentError, match="option of a batch"):
+        enabled.readStream.format("delta").option("versionAsOf", 0).load(path)
+    with pytest.raises(exceptions.InvalidArgumentError, match="knows its columns"):
+        enabled.readStream.format("delta").schema("id int")
 
 
 def test_tables_are_made_like_others(enabled: SparkSession, name: str, path: str) -> None:

@@ -173,6 +173,37 @@ def test_options_of_a_streams_sink(enabled: SparkSession, path: str, conf: dict[
     assert [f.name for f in DeltaTable(f"{path} counts").schema().fields] == ["id", "count", "x"]
 
 
+def test_a_streams_sink_casts_and_tells_of_empty_batches(
+    enabled: SparkSession, path: str, name: str, conf: dict[str, str]
+) -> None:
+    written(enabled.range(3).coalesce(1), path)
+    conf["spark.databricks.delta.properties.defaults.appendOnly"] = "true"
+    source = enabled.readStream.format("delta").load(path)
+
+    def writer(frame: DataFrame, query: str) -> Any:
+        return (
+            frame.writeStream.format("delta").option("checkpointLocation", f"{path} {query}").trigger(availableNow=True)
+        )
+
+    # Without rows there is a table, and a version.
+    assert writer(source.where("id > 7"), "none").start(f"{path} copy").awaitTermination(120)
+    assert ids(enabled, f"{path} copy") == []
+    assert DeltaTable(f"{path} copy").metadata().configuration == {"delta.appendOnly": "true"}
+    assert writer(source.selectExpr("CAST(id AS string) AS id"), "texts").start(f"{path} copy").awaitTermination(120)
+    assert ids(enabled, f"{path} copy") == [0, 1, 2]
+    assert [entry["operation"] for entry in DeltaTable(f"{path} copy").history()] == ["STREAMING UPDATE"] * 2
+    # Of properties a stream's options say nothing, as in delta-spark.
+    named = writer(source, "named").option("delta.enableChangeDataFeed", "true").toTable(name)
+    assert named.awaitTermination(120)
+    assert [row.operation for row in enabled.sql(f"DESCRIBE HISTORY {name}").collect()] == [
+        "STREAMING UPDATE",
+        "CREATE TABLE",
+    ]
+    assert "enableChangeDataFeed" not in str(enabled.sql(f"DESCRIBE DETAIL {name}").collect()[0].properties)
+    with pytest.raises(AnalysisException, match="to partition by"):
+        writer(source, "wrong").partitionBy("nothing").start(f"{path} wrong")
+
+
 def test_batches_of_a_stream_know_the_names(enabled: SparkSession, path: str) -> None:
     written(enabled.range(3), path)
     written(enabled.range(1), f"{path} merged")
@@ -229,3 +260,40 @@ def test_values_are_cast_where_columns_are_a_tables(enabled: SparkSession, path:
         swapped.write.format("delta").mode("append").save(path)
     with pytest.raises(AnalysisException, match="field `x`"):
         enabled.sql("SELECT 7 AS id, named_struct('x', 1, 'a', 2) AS s").writeTo(name).append()
+
+
+def test_a_session_makes_changes_happen_once(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
+    app, version = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+    table = f"delta.`{path}`"
+    conf[app] = "jobs"
+    with pytest.raises(exceptions.InvalidArgumentError, match="go together"):
+        written(enabled.range(1), path)
+    enabled.range(5).createOrReplaceTempView("rows_of_a_job")
+    merge = f"MERGE INTO {table} t USING rows_of_a_job s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    changes = (
+        lambda: written(enabled.range(1), path),
+        lambda: enabled.sql(f"INSERT INTO {table} VALUES (1)"),
+        lambda: enabled.sql(f"INSERT INTO {table} SELECT id FROM rows_of_a_job WHERE id = 2"),
+        lambda: enabled.sql(merge),
+        lambda: enabled.sql(f"UPDATE {table} SET id = id + 10 WHERE id = 1"),
+        lambda: dp.DeltaTable.forPath(enabled, path).delete("id = 2"),
+        lambda: enabled.range(1).writeTo(table).append(),
+    )
+    for number, change in enumerate(changes):
+        conf[version] = str(number)
+        change()
+        assert DeltaTable(path).version() == number
+        # The same one again, and others under its number.
+        change()
+        for insert in ("VALUES (9)", "SELECT id FROM rows_of_a_job"):
+            assert enabled.sql(f"INSERT INTO {table} {insert}").collect()[0].num_affected_rows == 0
+        enabled.sql(f"DELETE FROM {table}")
+        assert DeltaTable(path).version() == number
+    assert ids(enabled, path) == [0, 0, 3, 4, 11]
+    # Files may move whatever the number is.
+    dp.DeltaTable.forPath(enabled, path).optimize().executeCompaction()
+    assert newest(path)["operation"] == "OPTIMIZE"
+    conf[version], conf[f"{version}.autoReset.enabled"] = "100", "true"
+    enabled.sql(f"DELETE FROM {table} WHERE id = 11")
+    assert enabled.conf.get(version, None) is None
+    assert ids(enabled, path) == [0, 0, 3, 4]

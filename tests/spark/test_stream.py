@@ -158,6 +158,21 @@ def test_micro_batches_keep_their_bounds_and_order(spark: SparkSession, source: 
     assert seen(source(path, excludeRegex=r"\.parquet$")) == []
 
 
+def test_progress_tells_what_spark_s_delta_source_tells(spark: SparkSession, source: Reads, path: str) -> None:
+    appends(spark, path, 2)
+    writer = source(path, maxFilesPerTrigger=3).writeStream.foreachBatch(lambda batch, _: batch.count())
+    query = writer.option("checkpointLocation", f"{path}-query").trigger(availableNow=True).start()
+    finish(query)
+    told = []
+    for progress in query.recentProgress:
+        end = progress["sources"][0]["endOffset"]
+        offset = json.loads(end) if isinstance(end, str) else end
+        told.append([offset[key] for key in ("sourceVersion", "reservoirVersion", "index", "isStartingVersion")])
+        assert offset["reservoirId"] == str(DeltaTable(path).metadata().id)
+    # After three of the newest version's four files, and behind that version.
+    assert told[:2] == [[1, 1, 2, True], [1, 2, -1, False]]
+
+
 def test_the_native_source_is_sparks_own_scan(spark: SparkSession, native: Reads, path: str) -> None:
     dp.write(spark.range(10).selectExpr("id", "id % 2 AS p"), path, partition_by="p")
     stream = native(path).where("p = 1 AND id > 3").writeStream.format("noop").trigger(availableNow=True).start()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
-from deltaplane.properties import CommitProperties
+from deltaplane.properties import CommitProperties, Transaction
 from deltaplane.spark._internals import is_connect
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._names import FORMATS
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Options",
+    "change_properties",
     "checks_retention",
     "column_names",
     "commit_properties",
@@ -41,6 +42,8 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_TXN_APP, _TXN_VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+_TXN_RESET = f"{_TXN_VERSION}.autoReset.enabled"
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 # What scripts say whatever the format is, and a Delta table's log answers by itself.
@@ -150,8 +153,25 @@ def user_metadata(spark: SparkSession, own: Mapping[str, str] | None = None) -> 
 
 def commit_properties(spark: SparkSession) -> CommitProperties | None:
     """What the session says of each commit."""
-    text = user_metadata(spark)
-    return None if text is None else CommitProperties(custom_metadata={"userMetadata": text})
+    return _properties(user_metadata(spark), None)
+
+
+def change_properties(spark: SparkSession, *, dry_run: bool = False) -> CommitProperties | None:
+    """What the session says of a commit that changes rows: also what makes it happen once.
+
+    Raises:
+        InvalidArgumentError: as `transaction`.
+    """
+    return _properties(user_metadata(spark), transaction(spark, dry_run=dry_run))
+
+
+def _properties(text: str | None, txn: tuple[str, int] | None) -> CommitProperties | None:
+    if text is None and txn is None:
+        return None
+    return CommitProperties(
+        custom_metadata=None if text is None else {"userMetadata": text},
+        app_transactions=None if txn is None else [Transaction(*txn)],
+    )
 
 
 def checks_retention(spark: SparkSession) -> bool:
@@ -193,15 +213,29 @@ def schema_mode(spark: SparkSession, own: Mapping[str, str], mode: str) -> Any:
     return "merge" if merges else None
 
 
-def transaction(own: Mapping[str, str]) -> tuple[str, int] | None:
-    """The application and its version that make a write happen once.
+def transaction(
+    spark: SparkSession, own: Mapping[str, str] | None = None, *, dry_run: bool = False
+) -> tuple[str, int] | None:
+    """The application and its version that make a change happen once: a write's own options, else the session's settings.
 
     Raises:
         InvalidArgumentError: one without the other, or a version that is no number.
     """
+    own = own or {}
     if ("txnappid" in own) != ("txnversion" in own):
         raise InvalidArgumentError("txnAppId and txnVersion go together")
-    return (own["txnappid"], number(own, "txnVersion")) if "txnappid" in own else None
+    if "txnappid" in own:
+        return own["txnappid"], number(own, "txnVersion")
+    app, version = spark.conf.get(_TXN_APP, None), spark.conf.get(_TXN_VERSION, None)
+    if (app is None) != (version is None):
+        raise InvalidArgumentError(f"the settings {_TXN_APP} and {_TXN_VERSION} go together: set both, or unset both")
+    if app is None or version is None:
+        return None
+    found = app, number({_TXN_VERSION.lower(): version}, _TXN_VERSION)
+    if not dry_run and spark.conf.get(_TXN_RESET, "false") == "true":
+        # For one change, so that the next one isn't taken for the same.
+        spark.conf.unset(_TXN_VERSION)
+    return found
 
 
 def number(own: Mapping[str, str], name: str) -> int:

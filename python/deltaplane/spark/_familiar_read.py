@@ -13,9 +13,10 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import Options, number, versioned_path
+from deltaplane.spark._familiar_feed import Bound, check_fed, feed
 from deltaplane.spark._moments import moment
 from deltaplane.spark._names import located
-from deltaplane.spark._read import newest_frame, read, read_changes
+from deltaplane.spark._read import newest_frame, read
 from deltaplane.spark._stream_options import STREAM_OPTIONS, flag
 from deltaplane.spark._stream_read import read_stream
 
@@ -26,14 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Reader", "StreamReader"]
 
-_FEED = {
-    "readchangefeed": None,
-    "startingversion": "starting_version",
-    "endingversion": "ending_version",
-    "startingtimestamp": "starting_timestamp",
-    "endingtimestamp": "ending_timestamp",
-}
-_READ_OPTIONS = frozenset(["path", "versionasof", "timestampasof", "readchangedata", *_FEED])
+_FEED = "readchangefeed startingversion endingversion startingtimestamp endingtimestamp".split()
+_VERSIONS = ("versionasof", "timestampasof")
+_READ_OPTIONS = frozenset(["path", "readchangedata", *_VERSIONS, *_FEED])
+# What a stream says of commits that don't append.
+_PASSED_OVER = ("ignoredeletes", "ignorechanges", "skipchangecommits")
 # What `readChangeFeed` was called first.
 _OLD_FEED = "readchangedata"
 
@@ -53,6 +51,11 @@ class _Loading(Options):
         frame: DataFrame = super().load(path)  # type: ignore[misc]
         return frame
 
+    def schema(self, schema: Any) -> Any:
+        if self._is_ours():
+            raise InvalidArgumentError("a Delta table knows its columns: leave schema() out, and select() some of them")
+        return super().schema(schema)  # type: ignore[misc]
+
     def _loaded(self, path: Any) -> DataFrame:
         """The rows of a table of ours."""
         raise NotImplementedError
@@ -66,11 +69,6 @@ class Reader(_Loading, DataFrameReader):
         own, store = self._split(_READ_OPTIONS)
         return self._read(*versioned_path(self._path(path, own), store))
 
-    def schema(self, schema: Any) -> Any:
-        if self._is_ours():
-            raise InvalidArgumentError("a Delta table knows its columns: leave schema() out, and select() some of them")
-        return super().schema(schema)
-
     def table(self, tableName: str) -> DataFrame:
         location = located(self._session, tableName)
         if location is None:
@@ -80,13 +78,18 @@ class Reader(_Loading, DataFrameReader):
     def _read(self, location: str, version: int | None, timestamp: str | None) -> DataFrame:
         own, store = self._split(_READ_OPTIONS)
         if version is not None or timestamp is not None:
-            if own.keys() & {"versionasof", "timestampasof"}:
+            if own.keys() & {*_VERSIONS}:
                 raise InvalidArgumentError(f"a version stands behind {location} and in an option: give it once")
         elif "versionasof" in own:
             version = number(own, "versionAsOf")
         timestamp = own.get("timestampasof", timestamp)
         if flag(own, "readchangefeed", own.get(_OLD_FEED, "false")):
-            return read_changes(self._session, location, options=store, **_bounds(own))
+            if version is not None or timestamp is not None:
+                raise InvalidArgumentError(
+                    f"a change feed has no version of its own: give {location} startingVersion and endingVersion"
+                )
+            bounds = (_bound(self._session, own, which) for which in ("starting", "ending"))
+            return feed(self._session, location, store, *bounds)
         if version is None and timestamp is None:
             return newest_frame(self._session, location, store)
         at = None if timestamp is None else moment(self._session, timestamp)
@@ -101,8 +104,20 @@ class StreamReader(_Loading, DataStreamReader):
         own, store = self._split(frozenset({"path", _OLD_FEED, *STREAM_OPTIONS}))
         location = self._path(path, own)
         own.pop("path", None)
+        # Of a batch's options delta-spark refuses these, and ignores where a feed ends.
+        if told := [key for key in self._given if key.lower() in _VERSIONS]:
+            raise InvalidArgumentError(
+                f"{told[0]} is an option of a batch; a stream has startingVersion or startingTimestamp", table=location
+            )
         if (old := own.pop(_OLD_FEED, None)) is not None:
             own.setdefault("readchangefeed", old)
+        if flag(own, "readchangefeed"):
+            # A feed shows what these pass over, and delta-spark lets them stand there.
+            own = {key: value for key, value in own.items() if key not in _PASSED_OVER}
+            if "startingversion" not in own and "startingtimestamp" not in own:
+                check_fed(location, store)
+        if "startingtimestamp" in own:
+            own["startingtimestamp"] = moment(self._session, own["startingtimestamp"]).isoformat()
         return read_stream(self._session, location, store, **own)
 
     def table(self, tableName: str) -> DataFrame:
@@ -110,11 +125,11 @@ class StreamReader(_Loading, DataStreamReader):
         return super().table(tableName) if location is None else self.format("delta").load(location)
 
 
-def _bounds(own: Mapping[str, str]) -> dict[str, Any]:
-    """Where a change feed begins and ends."""
-    names = {"startingversion": "startingVersion", "endingversion": "endingVersion"}
-    return {
-        argument: number(own, names[name]) if name in names else own[name]
-        for name, argument in _FEED.items()
-        if argument is not None and name in own
-    }
+def _bound(spark: SparkSession, own: Mapping[str, str], which: str) -> Bound:
+    """Where a change feed begins (`starting`) or ends (`ending`)."""
+    version, timestamp = f"{which}version", f"{which}timestamp"
+    if version in own and timestamp in own:
+        raise InvalidArgumentError(f"give {which}Version or {which}Timestamp, not both")
+    if version in own:
+        return number(own, f"{which}Version")
+    return moment(spark, own[timestamp]) if timestamp in own else None

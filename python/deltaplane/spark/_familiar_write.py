@@ -152,6 +152,7 @@ class Writer(Options, DataFrameWriter):
         if columns == "overwrite" and self._by is None:
             # A table whose columns are replaced keeps its partitions unless it is told that it has none.
             self._by = []
+        txn = transaction(spark, own)
         if defaults := default_properties(spark):
             configuration = {**defaults, **configuration}
         write(
@@ -162,13 +163,13 @@ class Writer(Options, DataFrameWriter):
             schema_mode=columns,
             # As in delta-spark the option waits for a write that replaces.
             replace_where=own.get("replacewhere") if how == "overwrite" else None,
-            txn=transaction(own),
+            txn=txn,
             options=store,
             configuration=configuration,
             partition_overwrite_mode=self._dynamic(own, how),
             cluster_by=self._clusters,
             # An application's version counts without rows too.
-            empty_commit="txnappid" in own,
+            empty_commit=txn is not None,
             user_metadata=user_metadata(spark, own),
             told_as=told_as,
             **_of_files(own),
@@ -253,16 +254,27 @@ class StreamWriter(Options, DataStreamWriter):
             if not DeltaTable.is_deltatable(location):
                 # The catalog is told its columns.
                 empty = spark.createDataFrame([], self._frame.schema)
-                write(empty, location, partition_by=self._by, all_nullable=True)
+                told_as = ToldAs.definition("CREATE TABLE", fills=False)
+                properties = default_properties(spark) or None
+                write(
+                    empty, location, partition_by=self._by, all_nullable=True, told_as=told_as, configuration=properties
+                )
             register_name(spark, tableName, location, managed=path is None)
         return self._start(location)
 
     def _start(self, location: str) -> Any:
-        own, store = self._split(_STREAM_OPTIONS)
+        own, others = self._split(_STREAM_OPTIONS)
+        # As in delta-spark properties aren't a stream's to give.
+        store = {key: value for key, value in (others or {}).items() if not key.lower().startswith("delta.")} or None
         spark = self._frame.sparkSession
         checkpoint = own.get("checkpointlocation") or self._default_checkpoint()
         if checkpoint is None:
             raise InvalidArgumentError('a stream needs .option("checkpointLocation", …), its own alone', table=location)
+        has = {name.lower() for name in self._frame.columns}
+        if lacking := [name for name in self._by or () if name.lower() not in has]:
+            raise InvalidArgumentError(
+                f"no column {lacking[0]} to partition by among {', '.join(self._frame.columns)}", table=location
+            )
         columns = schema_mode(spark, own, "overwrite" if self._mode == "complete" else "append")
         return write_stream(
             self._frame,
@@ -275,7 +287,13 @@ class StreamWriter(Options, DataStreamWriter):
             self._name,
             store,
             user_metadata(spark, own),
-            each={**_of_files(own), **({"schema_mode": columns} if columns == "overwrite" else {})},
+            each={
+                **_of_files(own),
+                **({"schema_mode": columns} if columns == "overwrite" else {}),
+                # As in delta-spark: a query makes its table and its versions also where it finds no rows.
+                "empty_commit": True,
+                "configuration": default_properties(spark) or None,
+            },
         )
 
     def _default_checkpoint(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from deltaplane.spark._names import qualified_name, shown_path
+from deltaplane.spark._names import hadoop_path, qualified_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,8 +37,7 @@ def detail_frame(spark: SparkSession, rows: pa.Table, name: str | None) -> DataF
     """The row of `deltaplane.described.detail_row`, with the location as Hadoop's paths have it, and the name that the catalog
     holds the table by, if it does."""
     at = rows.schema.get_field_index("location")
-    path = shown_path(rows.column(at)[0].as_py())
-    location = f"file:{path}" if path.startswith("/") else path
+    location = hadoop_path(rows.column(at)[0].as_py())
     rows = rows.set_column(at, "location", [[location]])
     if name is not None:
         rows = rows.set_column(rows.schema.get_field_index("name"), "name", [[qualified_name(spark, name)]])

@@ -27,6 +27,7 @@ __all__ = [
     "FORMATS",
     "default_location",
     "drop_name",
+    "hadoop_path",
     "held_location",
     "located",
     "location_of",
@@ -148,6 +149,16 @@ def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> Data
 def shown_path(uri: str) -> str:
     """A location as Spark shows it; local ones as paths."""
     return unquote(uri.removeprefix("file:").removeprefix("//")) if uri.startswith("file:/") else uri
+
+
+def hadoop_path(uri: str) -> str:
+    """A location as Hadoop's paths have it.
+
+    >>> hadoop_path("file:///lake/t"), hadoop_path("s3://lake/t")
+    ('file:/lake/t', 's3://lake/t')
+    """
+    path = shown_path(uri)
+    return f"file:{path}" if path.startswith("/") else path
 
 
 def _escaped(location: str) -> str:

@@ -22,7 +22,7 @@ from deltaplane.spark._places import Places
 from deltaplane.spark._replay import DISTRIBUTED_BYTES, JobPlans
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._session import portable_reader
-from deltaplane.spark._time_travel import asked_version, refuse_after_newest
+from deltaplane.spark._time_travel import asked_version, reaches_beyond, refuse_after_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,9 +46,6 @@ _READ_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTE
 
 # The session's setting: bytes of a log from which on a job plans its scans, as `4g` or a number.
 _BOUND = "spark.deltaplane.distributedPlanBytes"
-
-# The session's setting in delta-spark: ranges of changes may begin and end after the newest commit.
-_OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 # Columns are found by the field ids that the relation's schema names (P113).
 _BY_ID = {"spark.sql.parquet.fieldId.read.enabled": "true"}
@@ -146,7 +143,7 @@ def read_changes(
     location = absolute_location(path)
     store_options, _ = split_options(options)
     snapshot = _native.Snapshot.open(location, store_options)
-    lenient = str(spark.conf.get(_OUT_OF_RANGE, "false")).lower() == "true"
+    lenient = reaches_beyond(spark)
     for version, moment in ((starting_version, starting_timestamp), (ending_version, ending_timestamp)):
         if version is None and moment is not None and not lenient:
             refuse_after_newest(snapshot, moment)

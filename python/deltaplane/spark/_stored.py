@@ -1,6 +1,6 @@
 """Values as a statement stores them into columns of other types: by casts that fail where a value doesn't fit.
 
-Also where a session's own casts are lenient, as in delta-spark; a text becomes a number. Called by `_rewriting` and
+Also where a session's own casts are lenient, as in delta-spark; a text becomes a number. Called by `_rewriting`, the writers and
 `statements.insert`.
 """
 

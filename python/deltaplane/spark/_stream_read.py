@@ -16,6 +16,7 @@ from deltaplane.options import TableUri
 from deltaplane.spark import _internals
 from deltaplane.spark._index import PinnedSnapshot
 from deltaplane.spark._location import absolute_location, split_options
+from deltaplane.spark._names import hadoop_path
 from deltaplane.spark._read import data_frame
 from deltaplane.spark._replay import Files
 from deltaplane.spark._schema import shown
@@ -170,8 +171,8 @@ class TableSource:
         self._table.end(query)
 
     def toString(self) -> str:
-        """What plans and the query's progress show."""
-        return f"deltaplane {self._table.tail.snapshot.uri}"
+        """What plans and the query's progress show: what they do of Spark's Delta source."""
+        return f"DeltaSource[{hadoop_path(self._table.tail.snapshot.uri)}]"
 
     def hashCode(self) -> int:
         """That of the object."""

@@ -9,12 +9,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import TableUri, storage_options_text
 from deltaplane.properties import ToldAs
 from deltaplane.spark._internals import is_connect
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._session import register
+from deltaplane.spark._stored import as_table_takes
 from deltaplane.spark._write import write
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def write_stream(
     """Starts a query that writes a streaming frame's rows to a table, exactly once over restarts and crashes.
 
     Each micro-batch is one commit with the query's id and the batch's number as application version (P076): a batch that
-    Spark runs again is skipped. One without rows leaves no version. On Spark Connect the rows go through the data source
+    Spark runs again is skipped. One without rows leaves no version. Values are cast to the types of the table's columns. On Spark Connect the rows go through the data source
     `deltaplane`, as with `df.writeStream.format("deltaplane")`.
 
     Args:
@@ -91,18 +93,19 @@ def write_stream(
         writer = _writer(df, checkpoint, output_mode, trigger, query_name).format("deltaplane").options(**given)
         return writer.start(location)
 
-    how: dict[str, Any] = {"schema_mode": "merge" if merge_schema else None, **(each or {})}
+    how: dict[str, Any] = {"schema_mode": "merge" if merge_schema else None, "empty_commit": False, **(each or {})}
 
     def written(batch: DataFrame, txn: tuple[str, int]) -> None:
+        # As Spark's Delta sink does: rows of other types are cast, unlike those of a batch's `save`.
+        casts = how["schema_mode"] is None and _native.is_table(location, storage_options_text(options))
         write(
-            batch,
+            as_table_takes(batch, location, options) if casts else batch,
             location,
             mode="overwrite" if output_mode == "complete" else "append",
             partition_by=partition_by,
             txn=txn,
             options=options,
             user_metadata=user_metadata,
-            empty_commit=False,
             told_as=ToldAs.streaming_update(*txn, output_mode),
             **how,
         )

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.spark._familiar_feed import feed
 from deltaplane.spark._moments import moment
 from deltaplane.spark._names import location_of
-from deltaplane.spark._read import read_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,10 +79,7 @@ def _feed(spark: SparkSession, name: str, arguments: str) -> DataFrame:
             f"{name} takes a table, where its changes begin and perhaps where they end: {arguments}"
         )
     location = given[0] if name.endswith("path") else location_of(spark, given[0])
-    bounds: dict[str, Any] = {}
-    for which, value in zip(("starting", "ending"), given[1:], strict=False):
-        if isinstance(value, int):
-            bounds[f"{which}_version"] = value
-        else:
-            bounds[f"{which}_timestamp"] = moment(spark, str(value))
-    return read_changes(spark, location, **bounds)
+    if any(value is None for value in given[1:]):
+        raise InvalidArgumentError(f"{name} takes no NULL for where changes begin or end: leave the end out")
+    bounds = [value if isinstance(value, int) else moment(spark, str(value)) for value in given[1:]]
+    return feed(spark, location, None, bounds[0], bounds[1] if len(bounds) > 1 else None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
 from deltaplane import _native
 from deltaplane.exceptions import VersionNotFoundError
@@ -15,7 +16,13 @@ from deltaplane.options import VersionLike, version_arguments
 from deltaplane.spark._errors import as_sparks
 from deltaplane.spark._location import version_of
 
-__all__ = ["asked_version", "refuse_after_newest", "version_at"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["asked_version", "reaches_beyond", "refuse_after_newest", "version_at"]
+
+# The session's setting in delta-spark: ranges of changes may begin and end after the newest commit.
+_OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -65,6 +72,11 @@ def refuse_after_newest(table: _native.Snapshot, moment: VersionLike, doing: str
         ),
         doing,
     )
+
+
+def reaches_beyond(spark: SparkSession) -> bool:
+    """Whether the session's ranges of changes may begin and end after the newest commit."""
+    return str(spark.conf.get(_OUT_OF_RANGE, "false")).lower() == "true"
 
 
 def _shown(ms: int) -> str:

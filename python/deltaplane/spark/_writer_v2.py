@@ -171,7 +171,7 @@ class WriterV2(DataFrameWriterV2):
             self._by if makes else None,
             "overwrite" if makes and mode == "overwrite" else "merge" if merges else None,
             where,
-            transaction(own),
+            transaction(spark, own),
             self._store(),
             user_metadata(spark, own),
             configuration={**default_properties(spark), **self._properties} if makes else None,

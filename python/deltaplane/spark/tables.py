@@ -29,7 +29,7 @@ from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.schema import Schema
 from deltaplane.spark._delete import delete
 from deltaplane.spark._errors import told_as_spark
-from deltaplane.spark._familiar import checks_retention, commit_properties, merges_schema
+from deltaplane.spark._familiar import change_properties, checks_retention, commit_properties, merges_schema
 from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._layout import clone_by_tasks, convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
@@ -377,7 +377,7 @@ class DeltaTable:
         return next((frame for frame in frames if any(jvm.mentions(one, frame) for one in columns)), None)
 
     def _settings(self, dry_run: bool = False) -> Settings:
-        return Settings(commit=commit_properties(self._spark), dry_run=dry_run)
+        return Settings(commit=change_properties(self._spark, dry_run=dry_run), dry_run=dry_run)
 
     def _restored(self, metrics: Mapping[str, Any]) -> DataFrame:
         """One row of delta-spark's columns."""
@@ -514,7 +514,7 @@ class DeltaOptimizeBuilder:
 
     def _run(self, columns: Sequence[str]) -> DataFrame:
         table = self._table
-        target, settings = table._target(), table._settings()
+        target, settings = table._target(), Settings(commit=commit_properties(table._spark))
         metadata = json.loads(target.snapshot.metadata_json())
         self._check(target, metadata["partition_columns"], columns)
         what = Layout(self._filter, columns, "zorder" if columns else None)

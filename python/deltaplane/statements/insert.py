@@ -21,7 +21,7 @@ from deltaplane.queries.syntax import Query, TableName, Values
 from deltaplane.schema import Field
 from deltaplane.statements.on_spark import new_rows_on_spark
 from deltaplane.statements.partition import Fixed, PartitionSpec, read_partition
-from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named
+from deltaplane.statements.statement import Clause, Session, Statement, commit_of, counted, default_of, field_named
 from deltaplane.statements.types import type_text
 from deltaplane.table import DeltaTable
 from deltaplane.write import write_deltalake
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from deltaplane.dry_run import DryRun
+    from deltaplane.properties import CommitProperties
 
 __all__ = ["STATEMENT", "Insert", "read"]
 
@@ -73,15 +74,17 @@ class Insert:
             # The session says that only partitions with new rows make room.
             replaced, how["partition_overwrite_mode"] = None, "dynamic"
         made = self._made_here(session, table, fields, fixed)
+        commit = commit_of(session, dry_run=dry_run)
         if made is not None:
             data, read = made
+            how["commit_properties"] = commit
             with self.cursor.located(self._place):
                 result: Any = write_deltalake(table, data, mode=self.mode, predicate=replaced, read_version=read, **how)
-            return result, data.num_rows
+            return result, 0 if result.skipped else data.num_rows
         assert session.spark is not None
         from deltaplane.spark import write
 
-        how |= {"replace_where": replaced, "options": table.storage_options}
+        how |= {"replace_where": replaced, "options": table.storage_options, **_as_arguments(commit)}
         with (
             self._frame(session.spark, session, table, fields, fixed) as (frame, read),
             self.cursor.located(self._place),
@@ -89,6 +92,8 @@ class Insert:
             result = write(frame, table.location, self.mode, read_version=read, **how)
         if dry_run:
             return result, None
+        if result.skipped:
+            return result, 0
         table.update_incremental()
         matching = self._matching
         inserted = result.metrics.get("numTargetRowsInserted" if matching else "numOutputRows", 0 if matching else None)
@@ -200,6 +205,14 @@ class Insert:
 
             more = {f.field.name: F.lit(f.value.as_py()).cast(type_text(f.field.type)) for f in fixed}
             yield stored.withColumns(more) if more else stored, read
+
+
+def _as_arguments(commit: CommitProperties | None) -> dict[str, Any]:
+    """What a session says of a commit, as `deltaplane.spark.write` takes it."""
+    if commit is None:
+        return {}
+    txn = [(one.app_id, one.version) for one in commit.app_transactions or ()]
+    return {"user_metadata": (commit.custom_metadata or {}).get("userMetadata"), "txn": txn[0] if txn else None}
 
 
 def _stored_by_spark(frame: DataFrame, fields: Sequence[Field], *, by_name: bool) -> DataFrame:

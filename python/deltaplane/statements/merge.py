@@ -98,11 +98,11 @@ class Merge:
     ) -> dict[str, Any] | DryRun:
         """The same where the source, conditions and values are Spark's to evaluate."""
         from deltaplane.commands.rewriting import Done, Settings, Target
-        from deltaplane.spark._familiar import commit_properties, merges_schema
+        from deltaplane.spark._familiar import change_properties, merges_schema
         from deltaplane.spark._merge import SparkMerge, merge
         from deltaplane.spark._rewriting import SparkTarget
 
-        settings = Settings(commit=commit_properties(spark), dry_run=dry_run)
+        settings = Settings(commit=change_properties(spark, dry_run=dry_run), dry_run=dry_run)
         with self._frame(session, spark, table) as (frame, of_itself):
             evolves = self.evolves or merges_schema(spark)
             clauses = []

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from deltaplane.alter import AlterPlan
     from deltaplane.dry_run import DryRun
+    from deltaplane.properties import CommitProperties
 
 __all__ = [
     "Clause",
@@ -35,6 +36,7 @@ __all__ = [
     "Session",
     "Statement",
     "altered",
+    "commit_of",
     "counted",
     "default_of",
     "field_named",
@@ -62,11 +64,16 @@ def runs_tasks(spark: SparkSession) -> bool:
 
 def settings_of(session: Session, *, dry_run: bool) -> Settings:
     """How a command on rows runs, with what a session of Spark says of each commit."""
-    if session.spark is None:
-        return Settings(dry_run=dry_run)
-    from deltaplane.spark._familiar import commit_properties
+    return Settings(commit=commit_of(session, dry_run=dry_run), dry_run=dry_run)
 
-    return Settings(commit=commit_properties(session.spark), dry_run=dry_run)
+
+def commit_of(session: Session, *, dry_run: bool) -> CommitProperties | None:
+    """What a session of Spark says of a commit that changes rows."""
+    if session.spark is None:
+        return None
+    from deltaplane.spark._familiar import change_properties
+
+    return change_properties(session.spark, dry_run=dry_run)
 
 
 class Command(Protocol):

@@ -1,0 +1,121 @@
+"""The change data feed as delta-spark's users ask for it: by options of a reader, or by `table_changes`.
+
+Bounds and columns of a feed are delta-spark's here; its rows are those of `read_changes`. Called by `_familiar_read` and
+`_table_changes`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.options import version_arguments
+from deltaplane.spark._location import absolute_location, split_options
+from deltaplane.spark._read import read_changes
+from deltaplane.spark._schema import quoted, shown
+from deltaplane.spark._time_travel import reaches_beyond
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Bound", "check_fed", "feed"]
+
+# A version, a moment, or nothing.
+Bound = int | datetime | None
+_FED = "delta.enableChangeDataFeed"
+
+
+class _Range(NamedTuple):
+    """The first and the last version that two bounds mean; None where the bound lies behind or before all versions."""
+
+    first: int | None
+    last: int | None
+
+
+def feed(
+    spark: SparkSession, location: str, store: Mapping[str, str] | None, starting: Bound, ending: Bound
+) -> DataFrame:
+    """The rows that changed between two bounds. Where the session lets bounds lie behind the newest version there are none.
+
+    Raises:
+        InvalidArgumentError, VersionNotFoundError, SchemaMismatchError: as `read_changes`.
+    """
+    snapshot = _native.Snapshot.open(absolute_location(location), split_options(store)[0])
+    beyond = reaches_beyond(spark)
+    versions = _versions(snapshot, starting, ending)
+    first, last = versions
+    if first is None or first > snapshot.version:
+        nothing = starting is not None and beyond
+    else:
+        # Two moments without a commit between them.
+        nothing = isinstance(starting, datetime) and isinstance(ending, datetime) and last == first - 1
+    if first is not None and last is not None and first > last and not nothing:
+        raise InvalidArgumentError(f"the range ends with version {last}, before its start {first}", table=snapshot.uri)
+    if nothing:
+        return spark.createDataFrame([], _columns(snapshot))
+    if beyond and last is not None:
+        ending = last
+    frame = read_changes(
+        spark,
+        location,
+        starting if isinstance(starting, int) else None,
+        ending if isinstance(ending, int) else None,
+        starting if isinstance(starting, datetime) else None,
+        ending if isinstance(ending, datetime) else None,
+        store,
+    )
+    return frame if ending is None else _under_newest(frame, snapshot)
+
+
+def check_fed(location: str, store: Mapping[str, str] | None) -> None:
+    """Refuses a feed that would begin with a version whose changes aren't kept.
+
+    Raises:
+        InvalidArgumentError: the table's feed is off.
+    """
+    snapshot = _native.Snapshot.open(absolute_location(location), split_options(store)[0])
+    configuration = json.loads(snapshot.metadata_json())["configuration"]
+    if configuration.get(_FED, "false").lower() != "true":
+        raise InvalidArgumentError(
+            f"the change data feed was off ({_FED}) in version {snapshot.version}: switch it on, and begin with the version that does",
+            table=snapshot.uri,
+        )
+
+
+def _versions(snapshot: _native.Snapshot, starting: Bound, ending: Bound) -> _Range:
+    first = starting if not isinstance(starting, datetime) else None
+    if isinstance(starting, datetime):
+        after = snapshot.versions_between(version_arguments(starting)[1], None)
+        first = None if after is None else after[0]
+    if isinstance(ending, datetime):
+        before = snapshot.versions_between(None, version_arguments(ending)[1])
+        return _Range(first, None if before is None else before[1])
+    return _Range(first, ending if ending is not None else None if first is None else max(first, snapshot.version))
+
+
+def _columns(snapshot: _native.Snapshot) -> StructType:
+    return StructType.fromJson(shown(json.loads(snapshot.change_schema_json())))
+
+
+def _under_newest(frame: DataFrame, snapshot: _native.Snapshot) -> DataFrame:
+    """The rows under the newest version's columns, as delta-spark shows them where no column mapping tells which were there;
+    as they are where more is new than some columns."""
+    if snapshot.column_mapping != "none":
+        return frame
+    newest, has = _columns(snapshot), {field.name: field.dataType for field in frame.schema.fields}
+    names = {field.name for field in newest.fields}
+    if has.keys() == names or any(name not in names or newest[name].dataType != has[name] for name in has):
+        return frame
+    return frame.select(
+        *(
+            F.col(quoted(field.name)) if field.name in has else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in newest.fields
+        )
+    )
