@@ -15,7 +15,7 @@ from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
 from deltaplane.schema import Schema
-from deltaplane.statements.columns import properties
+from deltaplane.statements.columns import properties, without_notes
 from deltaplane.statements.statement import Session, one_row
 from deltaplane.table import DeltaTable
 
@@ -30,7 +30,6 @@ _OWN_PROPERTIES = (
     "delta.requireCheckpointProtectionBeforeVersion",
     "delta.rowTracking.materialized",
 )
-_OWN_METADATA = ("delta.columnMapping.", "delta.identity.highWaterMark")
 
 
 @dataclass
@@ -53,7 +52,7 @@ class CreateLike:
         kept = {k: v for k, v in metadata.configuration.items() if not k.startswith(_OWN_PROPERTIES)}
         made = DeltaTable.create(
             location,
-            Schema.from_json(json.dumps(_without_own(json.loads(source.schema().to_json())))),
+            Schema.from_json(json.dumps(without_notes(json.loads(source.schema().to_json())))),
             self.mode,
             metadata.partition_columns or None,
             description=metadata.description,
@@ -85,12 +84,3 @@ def read_like(cursor: Grammar, mode: Any, place: Callable[[Catalog], str]) -> Cr
             made.location = cursor.text("a location")
         else:
             return made
-
-
-def _without_own(node: Any) -> Any:
-    """A schema's JSON without what columns have of their own table."""
-    if isinstance(node, list):
-        return [_without_own(one) for one in node]
-    if not isinstance(node, dict):
-        return node
-    return {key: _without_own(value) for key, value in node.items() if not key.startswith(_OWN_METADATA)}

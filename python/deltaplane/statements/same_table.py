@@ -6,18 +6,17 @@ Called by `deltaplane.spark_created`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from deltaplane.described import clustering_columns
 from deltaplane.exceptions import TableAlreadyExistsError
 from deltaplane.schema import Field
+from deltaplane.statements.columns import without_notes
 from deltaplane.statements.types import type_text
 from deltaplane.table import DeltaTable
 
 __all__ = ["check_same"]
 
 # What writers note of their own, which no statement says.
-_NOTED_OF_COLUMNS = ("delta.columnMapping.", "delta.identity.highWaterMark")
 _NOTED_OF_TABLES = (
     "delta.columnMapping.maxColumnId",
     "delta.inCommitTimestampEnablement",
@@ -69,22 +68,13 @@ def _difference(said: Sequence[Field], found: Sequence[Field]) -> str | None:
         return f"it has the column `{here[min(more)].name}` besides"
     for name, one in here.items():
         other = asked[name]
-        if _plain(one.to_value()) != _plain({**other.to_value(), "name": one.name}):
+        if without_notes(one.to_value()) != without_notes({**other.to_value(), "name": one.name}):
             return f"it has `{_text(one)}`, the statement `{_text(other)}`"
     return None
 
 
-def _plain(value: Any) -> Any:
-    """A field or a type without what writers note of it."""
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items() if not key.startswith(_NOTED_OF_COLUMNS)}
-    return value
-
-
 def _text(field: Field) -> str:
-    shown = {key: value for key, value in field.metadata.items() if not key.startswith(_NOTED_OF_COLUMNS)}
+    shown = without_notes(field.metadata)
     return f"{field.name} {type_text(field.type)}{'' if field.nullable else ' NOT NULL'}{f' {shown}' if shown else ''}"
 
 
