@@ -9,21 +9,23 @@ use crate::{Result, paths};
 
 /// Bits for each file: most of those that weren't given meet none that is set, and need no further look.
 const BITS: usize = 16;
-/// Files of a list, about.
-const LISTED: usize = 256;
 /// Words of bits at the beginning.
 const FEWEST: usize = 16;
+/// Lists of marks, a power of two: which of them is part of what tells files apart, so that there are never more.
+const LISTS: usize = 4096;
+/// Marks that are asked of the allocator at once, at first: a list is never moved, which would leave holes.
+const RUN: usize = 64;
 
-/// 96 bits of a hash, of which no two files have the same.
-type Mark = [u32; 3];
+/// 64 bits of a hash: with its list no two files have the same.
+type Mark = u64;
 
 /// The files that were given.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// A bit for each file, by its mark's first word; a power of two of them.
+    /// A bit for each file, by its mark; a power of two of them.
     bits: Vec<u64>,
-    /// The files' marks, by their second word; a power of two of lists.
-    lists: Vec<Vec<Mark>>,
+    /// The files' marks, by other bits of the hash, in runs.
+    lists: Vec<Vec<Vec<Mark>>>,
     count: usize,
 }
 
@@ -56,28 +58,31 @@ impl Given {
         if self.count >= self.bits.len() * 64 / BITS {
             self.grow();
         }
-        let part = |at: u32| u32::try_from((hash >> at) & u128::from(u32::MAX)).unwrap_or_default();
-        let mark = [part(0), part(32), part(64)];
+        let low = |bits: u128| u64::try_from(bits & u128::from(u64::MAX)).unwrap_or_default();
+        let (mark, at) = (low(hash), place(low(hash >> 64), LISTS));
         let may_be_there = self.set_bit(mark);
-        let at = place(mark[1], self.lists.len());
         let Some(list) = self.lists.get_mut(at) else {
             return true;
         };
-        if may_be_there && list.contains(&mark) {
+        if may_be_there && list.iter().any(|run| run.contains(&mark)) {
             return false;
         }
-        if list.len() == list.capacity() {
-            // Twice as much would be half empty.
-            list.reserve_exact(list.len() / 4 + 8);
+        match list.last_mut().filter(|run| run.len() < run.capacity()) {
+            Some(run) => run.push(mark),
+            None => {
+                // Long lists have long runs, since looking at another one waits for memory.
+                let mut run = Vec::with_capacity(RUN * list.len().div_ceil(4).max(1));
+                run.push(mark);
+                list.push(run);
+            }
         }
-        list.push(mark);
         self.count += 1;
         true
     }
 
     /// Whether it was set.
     fn set_bit(&mut self, mark: Mark) -> bool {
-        let at = place(mark[0], self.bits.len() * 64);
+        let at = place(mark, self.bits.len() * 64);
         let bit = 1 << (at % 64);
         let word = self.bits.get_mut(at / 64);
         word.is_some_and(|word| std::mem::replace(word, *word | bit) & bit != 0)
@@ -85,32 +90,19 @@ impl Given {
 
     /// Makes room for twice as many.
     fn grow(&mut self) {
-        let words = (self.bits.len() * 2).max(FEWEST);
-        self.bits = vec![0; words];
-        let lists = (words * 64 / BITS / LISTED).max(1);
-        let before = std::mem::take(&mut self.lists);
-        let (kept, split) = (before.len().max(1), lists > before.len() && !before.is_empty());
-        let mut upper = Vec::new();
-        for mut list in before {
-            list.iter().for_each(|mark| {
-                self.set_bit(*mark);
-            });
-            if split {
-                let there = |mark: &Mark| place(mark[1], lists) >= kept;
-                upper.push(list.iter().filter(|mark| there(mark)).copied().collect());
-                list.retain(|mark| !there(mark));
-                list.shrink_to_fit();
-            }
-            self.lists.push(list);
+        self.lists.resize_with(LISTS, Vec::new);
+        self.bits = vec![0; (self.bits.len() * 2).max(FEWEST)];
+        let lists = std::mem::take(&mut self.lists);
+        for mark in lists.iter().flatten().flatten() {
+            self.set_bit(*mark);
         }
-        self.lists.append(&mut upper);
-        self.lists.resize_with(lists, Vec::new);
+        self.lists = lists;
     }
 }
 
 /// A place among so many, of which there is a power of two.
-fn place(part: u32, of: usize) -> usize {
-    usize::try_from(part).unwrap_or_default() & of.saturating_sub(1)
+fn place(part: u64, of: usize) -> usize {
+    usize::try_from(part & u64::try_from(of.saturating_sub(1)).unwrap_or_default()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -156,12 +148,17 @@ mod tests {
         let mut given = Given::default();
         let mut firsts =
             |range: std::ops::Range<u128>| range.filter(|n| given.insert(xxh3_128(&n.to_le_bytes()))).count();
-        assert_eq!(firsts(0..100_000), 100_000);
-        assert_eq!(firsts(50_000..150_000), 50_000);
-        let marks: usize = given.lists.iter().map(|l| l.capacity() * size_of::<Mark>()).sum();
+        assert_eq!(firsts(0..400_000), 400_000);
+        assert_eq!(firsts(200_000..600_000), 200_000);
+        let marks: usize = given
+            .lists
+            .iter()
+            .flatten()
+            .map(|run| run.capacity() * size_of::<Mark>() + size_of::<Vec<Mark>>())
+            .sum();
         let bytes = marks + given.bits.len() * 8;
-        assert!(bytes < 150_000 * 19, "{bytes}");
-        assert!(given.lists.len() > 100 && given.lists.iter().all(|l| l.len() < 3 * LISTED));
+        assert!(bytes < 600_000 * 15, "{bytes}");
+        assert!(given.lists.iter().all(|l| l.len() < 4));
         assert!(given.insert(0) && !given.insert(0));
     }
 }
