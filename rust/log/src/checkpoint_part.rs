@@ -332,7 +332,7 @@ pub(crate) enum Texts {
 pub(crate) async fn part_column<'a>(
     part: &'a Part,
     name: &'static str,
-    without: &'static [&'static str],
+    without: &[&str],
     wanted: Rows<'a>,
     texts: Texts,
 ) -> Result<BoxStream<'a, Result<StructArray>>> {

@@ -8,6 +8,7 @@ use deltaplane_protocol::actions::{Action, DomainMetadata, Format, Metadata, Pro
 use deltaplane_protocol::file_rows::map_at;
 use deltaplane_protocol::files::{ADD_SCHEMA, adds_to_batch, conform, removes_to_batch};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile};
+use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::segment::CheckpointFiles;
 use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
@@ -33,8 +34,8 @@ const DESCRIBING: &[&str] = &[
 const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
 /// Columns that are given as they stand to who looks at them once.
 const VIEWED: &[&str] = &["stats_parsed", "partitionValues_parsed", "stats"];
-/// Columns that the structs of a checkpoint of ours stand for, and what is no statistics.
-const IN_STRUCTS: &[&str] = &["partitionValues", "stats", "tags"];
+/// Those that a commit has, too.
+const LOGGED: &[&str] = &["partitionValues", "stats", "tags"];
 /// Columns of files that say nothing of their statistics.
 const NO_STATISTICS: &[&str] = &[
     "path",
@@ -393,27 +394,34 @@ impl CheckpointReader {
         skipping: Option<&'a Skipping>,
     ) -> BoxStream<'a, Result<RecordBatch>> {
         let column = async move {
-            let columns = match skipping {
-                // What is left is judged by all that is known, unless nothing more is.
-                Some(skipping) if !part.is_filtered(skipping).await? => PlanColumns::Parsed,
-                _ => columns,
-            };
-            let (without, extra): (&'static [&'static str], &'static [&'static str]) = match &columns {
-                PlanColumns::Files => (DESCRIBING, &[]),
-                PlanColumns::Logged => (PARSED, &[]),
-                PlanColumns::Parsed => (&[], PARSED),
+            let mut read = match &columns {
+                PlanColumns::Files => Vec::new(),
+                PlanColumns::Logged => LOGGED.to_vec(),
+                PlanColumns::Parsed => DESCRIBING.to_vec(),
                 PlanColumns::Structs(wanted) => match part.has_own_structs(what, wanted).await? {
-                    true => (IN_STRUCTS, PARSED),
-                    false => (&["tags"], VIEWED),
+                    true => PARSED.to_vec(),
+                    false => [VIEWED, &["partitionValues"]].concat(),
                 },
             };
+            // What is left is judged again by what the filter didn't see, unless that is nothing.
+            if let Some(skipping) = skipping
+                && !part.is_filtered(skipping).await?
+            {
+                read.extend(judged(&skipping.pruner));
+            }
+            let extra: &'static [&'static str] = match (&columns, PARSED.iter().any(|c| read.contains(c))) {
+                (PlanColumns::Structs(_), _) if read.contains(&"stats") => VIEWED,
+                (_, true) => PARSED,
+                (_, false) => &[],
+            };
+            let without: Vec<&str> = DESCRIBING.iter().copied().filter(|c| !read.contains(c)).collect();
             // Of those that are filtered few are left, which are copied then.
             let texts = match extra == VIEWED || skipping.is_some() {
                 true => Texts::InPlace,
                 false => Texts::Copied,
             };
             let wanted = skipping.map_or(Rows::All, Rows::Matching);
-            let rows = part_column(part, what.column(), without, wanted, texts).await?;
+            let rows = part_column(part, what.column(), &without, wanted, texts).await?;
             Ok(rows.map(move |s| conform(&s?, &what.schema(), extra)))
         };
         stream::once(column).try_flatten().boxed()
@@ -434,6 +442,18 @@ impl CheckpointReader {
         };
         Ok((batch.num_rows() > 0).then_some(batch))
     }
+}
+
+/// Columns by which a predicate judges files, as another writer may have them.
+fn judged(pruner: &Pruner) -> Vec<&'static str> {
+    let mut columns = Vec::new();
+    if !pruner.partition_columns_needed().is_empty() {
+        columns.extend(["partitionValues", "partitionValues_parsed"]);
+    }
+    if !pruner.stats_leaves_needed().is_empty() {
+        columns.extend(["stats", "stats_parsed"]);
+    }
+    columns
 }
 
 /// The adds of the JSON manifest at this key.
