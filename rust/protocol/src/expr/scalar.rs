@@ -191,11 +191,40 @@ impl ScalarBuilder {
         }
     }
 
-    /// One more value of a type whose values are texts, without a copy on the way.
-    pub(crate) fn append_text(&mut self, value: Option<&str>) {
+    /// More values of a type that is counted in whole numbers: integers, days of dates, microseconds of timestamps.
+    pub(crate) fn extend_whole(&mut self, values: impl Iterator<Item = Option<i64>>) {
         match &mut self.values {
-            Values::Text(b) => b.append_option(value),
-            _ => self.append(None),
+            Values::Byte(b) => b.extend(values.map(|v| v.and_then(|v| i8::try_from(v).ok()))),
+            Values::Short(b) => b.extend(values.map(|v| v.and_then(|v| i16::try_from(v).ok()))),
+            Values::Integer(b) => b.extend(values.map(|v| v.and_then(|v| i32::try_from(v).ok()))),
+            Values::Date(b) => b.extend(values.map(|v| v.and_then(|v| i32::try_from(v).ok()))),
+            Values::Long(b) => b.extend(values),
+            Values::Timestamp(b) => b.extend(values),
+            _ => values.for_each(|_| self.append(None)),
+        }
+    }
+
+    /// More values of type double.
+    pub(crate) fn extend_doubles(&mut self, values: impl Iterator<Item = Option<f64>>) {
+        match &mut self.values {
+            Values::Double(b) => b.extend(values),
+            _ => values.for_each(|_| self.append(None)),
+        }
+    }
+
+    /// More unscaled values of a decimal type.
+    pub(crate) fn extend_decimals(&mut self, values: impl Iterator<Item = Option<i128>>) {
+        match &mut self.values {
+            Values::Decimal(b) => b.extend(values),
+            _ => values.for_each(|_| self.append(None)),
+        }
+    }
+
+    /// More values of a type whose values are texts.
+    pub(crate) fn extend_texts<T: AsRef<str>>(&mut self, values: impl Iterator<Item = Option<T>>) {
+        match &mut self.values {
+            Values::Text(b) => b.extend(values),
+            _ => values.for_each(|_| self.append(None)),
         }
     }
 

@@ -2,7 +2,6 @@
 //! Whatever can't be read is unknown, never an error (P165). Called by `Pruner::keep` for files that
 //! nothing cheaper dropped.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -16,12 +15,17 @@ use super::bounds::{Bounds, Leaf, LeafBounds, is_ordered, widen_decimal};
 use super::failed;
 use super::json_scalar;
 use super::json_shape::{Shape, Slot};
+use super::json_values::{JsonValues, ReadBound, json_text};
 use crate::Result;
-use crate::expr::scalar::{Scalar, ScalarBuilder, exact_range};
+use crate::expr::scalar::{Scalar, exact_range};
 use crate::expr::text::{DAY_US, Fit, Number, parse_date, parse_instant, parse_timestamp};
 use crate::file_lines::Text;
 use crate::schema::Primitive;
 
+/// Files whose values become columns together, which the processor's caches hold.
+const TOGETHER: usize = 512;
+/// Sections of a file's statistics: minima, maxima, counts of nulls.
+const SECTIONS: usize = 3;
 /// Texts whose shapes are made: where more come, each has its own.
 const MOST_SHAPES: usize = 64;
 
@@ -34,12 +38,12 @@ struct Wanted {
 }
 
 /// What one file's text holds: the raw values of the wanted leaves.
-struct FileStats<'a> {
+struct FileStats<'o, 'a> {
     num_records: Option<&'a str>,
     tight_bounds: Option<&'a str>,
-    min: Vec<Option<&'a str>>,
-    max: Vec<Option<&'a str>>,
-    nulls: Vec<Option<&'a str>>,
+    min: &'o mut [Option<&'a str>],
+    max: &'o mut [Option<&'a str>],
+    nulls: &'o mut [Option<&'a str>],
 }
 
 /// One leaf's statistics in each of some files; null is unknown. A leaf without a type has no bounds.
@@ -51,37 +55,38 @@ pub(super) struct Column {
 
 /// The same while texts are read.
 struct Reading {
-    /// The type, and the bounds.
-    typed: Option<(Primitive, ScalarBuilder, ScalarBuilder)>,
+    /// The bounds of a leaf that has any.
+    bounds: Option<[JsonValues; 2]>,
     nulls: Int64Builder,
 }
 
 impl Reading {
     fn new(leaf: &Leaf, files: usize) -> Self {
-        let builder = |ty| ScalarBuilder::new(ty, files);
         Reading {
-            typed: leaf.ty.map(|ty| (ty, builder(ty), builder(ty))),
+            bounds: leaf.ty.map(|ty| [false, true].map(|up| JsonValues::new(ty, up, files))),
             nulls: Int64Builder::with_capacity(files),
         }
     }
 
-    fn push(&mut self, min: Option<&str>, max: Option<&str>, nulls: Option<&str>, read: ReadBound) {
-        if let Some((ty, least, greatest)) = &mut self.typed {
-            if *ty == Primitive::String {
-                least.append_text(min.and_then(json_text).as_deref());
-                greatest.append_text(max.and_then(json_text).as_deref());
-            } else {
-                let value = |raw: &str, up| json_scalar::value(raw, *ty).or_else(|| read(raw, *ty, up));
-                least.append(min.and_then(|raw| value(raw, false)).as_ref());
-                greatest.append(max.and_then(|raw| value(raw, true)).as_ref());
-            }
+    /// Takes what some files say of leaf `at` of so many.
+    fn extend(&mut self, files: &[Option<&str>], at: usize, leaves: usize, read: ReadBound) {
+        let of = |section: usize| {
+            files
+                .iter()
+                .skip(section * leaves + at)
+                .step_by(SECTIONS * leaves)
+                .copied()
+        };
+        if let Some([least, greatest]) = &mut self.bounds {
+            least.extend(of(0), read);
+            greatest.extend(of(1), read);
         }
-        self.nulls.append_option(nulls.and_then(json_scalar::whole));
+        self.nulls.extend(of(2).map(|raw| raw.and_then(json_scalar::whole)));
     }
 
     fn done(mut self) -> Result<Column> {
-        let (min, max) = match self.typed {
-            Some((_, min, max)) => (Some(min.finish()?), Some(max.finish()?)),
+        let (min, max) = match self.bounds {
+            Some([min, max]) => (Some(min.finish()?), Some(max.finish()?)),
             None => (None, None),
         };
         Ok(Column {
@@ -98,9 +103,6 @@ pub(super) struct WholeFiles {
     pub(super) num_records: Vec<Option<i64>>,
     pub(super) tight_bounds: Vec<Option<bool>>,
 }
-
-/// How a bound's JSON becomes a value of the leaf's type, if that isn't text; true for the upper one.
-pub(super) type ReadBound = fn(&str, Primitive, bool) -> Option<Scalar>;
 
 /// The bounds that these JSON texts hold.
 pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
@@ -139,9 +141,18 @@ fn columns_of<'a>(
     }
     let mut columns: Vec<Reading> = leaves.iter().map(|leaf| Reading::new(leaf, texts.len())).collect();
     let mut files = WholeFiles::default();
-    let (mut stats, mut shape, mut shapes) = (FileStats::new(leaves.len()), Shape::default(), 0);
+    let (mut shape, mut shapes) = (Shape::default(), 0);
+    let a_file = SECTIONS * leaves.len();
+    let mut raw = vec![None; a_file * TOGETHER.min(texts.len())];
+    let mut filled = 0;
     for text in texts {
         let text = text.unwrap_or_default();
+        if filled == raw.len() {
+            take(&mut columns, &mut raw, read);
+            filled = 0;
+        }
+        let mut stats = FileStats::new(raw.get_mut(filled..filled + a_file).unwrap_or_default(), leaves.len());
+        filled += a_file;
         if !stats.read_like(text, &shape) && stats.read(text, &wanted) && shapes < MOST_SHAPES {
             shape = Shape::of(text, stats.found()).unwrap_or(shape);
             shapes += 1;
@@ -150,23 +161,31 @@ fn columns_of<'a>(
         files
             .tight_bounds
             .push(stats.tight_bounds.and_then(|raw| raw.parse().ok()));
-        let values = stats.min.iter().zip(&stats.max).zip(&stats.nulls);
-        for (column, ((min, max), nulls)) in columns.iter_mut().zip(values) {
-            column.push(*min, *max, *nulls, read);
-        }
     }
+    take(&mut columns, raw.get_mut(..filled).unwrap_or_default(), read);
     Ok((columns.into_iter().map(Reading::done).collect::<Result<_>>()?, files))
 }
 
-impl<'a> FileStats<'a> {
-    fn new(leaves: usize) -> Self {
-        let none = vec![None; leaves];
+/// Takes the values of some files into their columns, one after the other, and forgets them.
+fn take(columns: &mut [Reading], files: &mut [Option<&str>], read: ReadBound) {
+    let leaves = columns.len();
+    for (at, column) in columns.iter_mut().enumerate() {
+        column.extend(files, at, leaves, read);
+    }
+    files.fill(None);
+}
+
+impl<'o, 'a> FileStats<'o, 'a> {
+    /// Writes to these places, which are as many for each section as there are leaves.
+    fn new(places: &'o mut [Option<&'a str>], leaves: usize) -> Self {
+        let (min, rest) = places.split_at_mut_checked(leaves).unwrap_or_default();
+        let (max, nulls) = rest.split_at_mut_checked(leaves).unwrap_or_default();
         FileStats {
             num_records: None,
             tight_bounds: None,
-            min: none.clone(),
-            max: none.clone(),
-            nulls: none,
+            min,
+            max,
+            nulls,
         }
     }
 
@@ -180,7 +199,6 @@ impl<'a> FileStats<'a> {
 
     /// Reads a text that is like the one before; false if it isn't.
     fn read_like(&mut self, text: &'a str, shape: &Shape) -> bool {
-        self.forget();
         shape.read(text, |slot, value| {
             let place = match slot {
                 Slot::NumRecords => Some(&mut self.num_records),
@@ -207,9 +225,9 @@ impl<'a> FileStats<'a> {
             known.collect::<Vec<_>>()
         };
         let leaves = [
-            of(&self.min, Slot::Min),
-            of(&self.max, Slot::Max),
-            of(&self.nulls, Slot::Nulls),
+            of(self.min, Slot::Min),
+            of(self.max, Slot::Max),
+            of(self.nulls, Slot::Nulls),
         ];
         whole
             .into_iter()
@@ -231,19 +249,19 @@ impl<'a> FileStats<'a> {
 }
 
 /// The text of a file's statistics.
-struct Whole<'w, 'o, 'a> {
+struct Whole<'w, 'o, 'p, 'a> {
     wanted: &'w Wanted,
-    of: &'o mut FileStats<'a>,
+    of: &'o mut FileStats<'p, 'a>,
 }
 
-impl<'a> DeserializeSeed<'a> for Whole<'_, '_, 'a> {
+impl<'a> DeserializeSeed<'a> for Whole<'_, '_, '_, 'a> {
     type Value = ();
     fn deserialize<D: Deserializer<'a>>(self, d: D) -> Result<(), D::Error> {
         d.deserialize_map(self)
     }
 }
 
-impl<'a> Visitor<'a> for Whole<'_, '_, 'a> {
+impl<'a> Visitor<'a> for Whole<'_, '_, '_, 'a> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -262,9 +280,9 @@ impl<'a> Visitor<'a> for Whole<'_, '_, 'a> {
                     of.tight_bounds = Some(map.next_value::<&RawValue>()?.get());
                     continue;
                 }
-                "minValues" => &mut of.min,
-                "maxValues" => &mut of.max,
-                "nullCount" => &mut of.nulls,
+                "minValues" => &mut *of.min,
+                "maxValues" => &mut *of.max,
+                "nullCount" => &mut *of.nulls,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
@@ -316,15 +334,6 @@ impl<'a> Visitor<'a> for Seed<'_, '_, 'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// The text that a JSON string stands for; `None` for other values.
-fn json_text(raw: &str) -> Option<Cow<'_, str>> {
-    let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
-    match inside.as_bytes().contains(&b'\\') {
-        false => Some(Cow::Borrowed(inside)),
-        true => serde_json::from_str(raw).ok().map(Cow::Owned),
     }
 }
 
@@ -502,5 +511,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn many_texts_are_taken_in_order() {
+        let n = 2 * TOGETHER + 3;
+        let text =
+            |at: usize| format!(r#"{{"numRecords":{at},"minValues":{{"id":{at}}},"nullCount":{{"list":{at}}}}}"#);
+        let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..n).map(text)));
+        let (found, whole) = all(&texts, bound);
+        let each: ArrayRef = Arc::new(Int64Array::from_iter_values(0..i64::try_from(n).unwrap()));
+        assert_eq!((&found[0][0], &found[5][2]), (&each, &each));
+        assert_eq!(found[0][1].null_count(), n);
+        assert_eq!(
+            whole.num_records.iter().flatten().sum::<i64>(),
+            i64::try_from(n * (n - 1) / 2).unwrap()
+        );
     }
 }

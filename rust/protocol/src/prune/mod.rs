@@ -7,6 +7,7 @@ mod contradiction;
 mod json_scalar;
 mod json_shape;
 mod json_stats;
+mod json_values;
 mod logged;
 #[cfg(test)]
 mod model;

@@ -1,0 +1,92 @@
+//! Columns of values from JSON scalars. What type they are of is asked once for many of them, not once for each. Called by
+//! `json_stats`.
+
+use std::borrow::Cow;
+
+use arrow::array::ArrayRef;
+
+use super::json_scalar;
+use crate::Result;
+use crate::expr::scalar::{Scalar, ScalarBuilder};
+use crate::schema::Primitive;
+
+/// How a bound's JSON becomes a value of the leaf's type, if that isn't text; true for the upper one.
+pub(super) type ReadBound = fn(&str, Primitive, bool) -> Option<Scalar>;
+
+/// A column of bounds on its way.
+pub(super) struct JsonValues {
+    ty: Primitive,
+    /// Whether they are upper ones.
+    up: bool,
+    values: ScalarBuilder,
+}
+
+impl JsonValues {
+    /// Without values, with room for some.
+    pub(super) fn new(ty: Primitive, up: bool, room: usize) -> Self {
+        JsonValues {
+            ty,
+            up,
+            values: ScalarBuilder::new(ty, room),
+        }
+    }
+
+    /// More values. What isn't plain is read by `read`.
+    pub(super) fn extend<'a>(&mut self, raw: impl Iterator<Item = Option<&'a str>>, read: ReadBound) {
+        let (ty, up) = (self.ty, self.up);
+        let other = |raw: &str| read(raw, ty, up);
+        let whole = |raw: &str| match other(raw)? {
+            Scalar::Integer(v) | Scalar::Timestamp(v) => Some(v),
+            Scalar::Date(days) => Some(days.into()),
+            _ => None,
+        };
+        let values = &mut self.values;
+        match ty {
+            Primitive::String => values.extend_texts(raw.map(|raw| json_text(raw?))),
+            // One that doesn't fit becomes null.
+            Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long => {
+                values.extend_whole(raw.map(|raw| json_scalar::long(raw?).or_else(|| whole(raw?))));
+            }
+            Primitive::Date => values.extend_whole(raw.map(|raw| json_scalar::date(raw?).or_else(|| whole(raw?)))),
+            Primitive::Timestamp => {
+                values.extend_whole(raw.map(|raw| json_scalar::instant(raw?).or_else(|| whole(raw?))));
+            }
+            Primitive::TimestampNtz => {
+                values.extend_whole(raw.map(|raw| json_scalar::local_time(raw?).or_else(|| whole(raw?))));
+            }
+            Primitive::Double => {
+                let double = |raw: &str| match other(raw)? {
+                    Scalar::Double(v) => Some(v),
+                    _ => None,
+                };
+                values.extend_doubles(raw.map(|raw| json_scalar::double(raw?).or_else(|| double(raw?))));
+            }
+            Primitive::Decimal { precision, scale } => {
+                let (precision, scale) = (precision.into(), usize::try_from(scale).ok());
+                let decimal = |raw: &str| match other(raw)? {
+                    Scalar::Decimal(v) => Some(v),
+                    _ => None,
+                };
+                let plain = |raw: &str| json_scalar::decimal(raw, precision, scale?);
+                values.extend_decimals(raw.map(|raw| plain(raw?).or_else(|| decimal(raw?))));
+            }
+            Primitive::Boolean | Primitive::Float | Primitive::Binary | Primitive::Void | Primitive::Variant => {
+                raw.for_each(|raw| values.append(raw.and_then(other).as_ref()));
+            }
+        }
+    }
+
+    /// The array.
+    pub(super) fn finish(self) -> Result<ArrayRef> {
+        self.values.finish()
+    }
+}
+
+/// The text that a JSON string stands for; `None` for other values.
+pub(super) fn json_text(raw: &str) -> Option<Cow<'_, str>> {
+    let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
+    match inside.as_bytes().contains(&b'\\') {
+        false => Some(Cow::Borrowed(inside)),
+        true => serde_json::from_str(raw).ok().map(Cow::Owned),
+    }
+}
