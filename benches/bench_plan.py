@@ -2,7 +2,7 @@
 
 One predicate is on the partition column (one of the days), one on a column's statistics. From the location it is the
 first call of its process; on an open table the calls after the first are timed. DuckDB over the checkpoint alone is the
-bar: it replays no log.
+bar: it replays no log. A table that grows by days has more files but no more of one day: there the answer stays as long.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ import sizes
 from harness import Case, main
 from logs import NAMES, Log
 from planners import CONTESTANTS, by_day, by_id, of
+
+
+# Files of a day where tables grow by days.
+A_DAY = 10_000
 
 
 def _of_log(log: Log) -> list[Case]:
@@ -34,9 +38,25 @@ def _of_log(log: Log) -> list[Case]:
     return found
 
 
+def _growing_by_days(files: int) -> Case:
+    log = Log(files, "own", days=files // A_DAY)
+    query = by_day(log)
+    return Case(
+        f"{log.name} of {A_DAY:,} a day, {query.condition}, cold",
+        of(log.kind, False, sizes.asked(CONTESTANTS, files)),
+        log.given(**query.arguments, opened=False),
+        calls=1,
+        expected=query.files,
+        series="plan on partition of one length, own checkpoint, cold",
+        size=files,
+        target="plan days own cold",
+    )
+
+
 def cases(options: argparse.Namespace) -> list[Case]:
     chosen = sizes.logs(options, ["own"], ["json", "structs"])
-    return [case for kind, files in chosen for case in _of_log(Log(files, kind))]
+    found = [case for kind, files in chosen for case in _of_log(Log(files, kind))]
+    return found + [_growing_by_days(files) for files in sizes.files(options) if files >= A_DAY]
 
 
 if __name__ == "__main__":

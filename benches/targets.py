@@ -250,6 +250,14 @@ GOALS: Sequence[Goal] = (
             ),
         )
     ),
+    Growth(
+        "T3",
+        "plan days own cold",
+        "cold plan on partition, an answer of one length: 10M files within 2x of 1M",
+        "cpu_s",
+        2.0,
+        1_000_000,
+    ),
     Ratio(
         "T5",
         "plan statistics own open table",
