@@ -245,17 +245,27 @@ pub(super) fn decimal(raw: &str, precision: usize, scale: usize) -> Option<i128>
 
 /// Days since 1970 of a date as writers write it.
 pub(super) fn date(raw: &str) -> Option<i64> {
-    plain_date(raw.strip_prefix('"')?.strip_suffix('"')?.as_bytes())
+    // Patterns, since `strip_prefix` would call a comparison of any length for one byte.
+    match raw.as_bytes() {
+        [b'"', day @ .., b'"'] => plain_date(day),
+        _ => None,
+    }
 }
 
 /// Microseconds since 1970 of an instant in UTC.
 pub(super) fn instant(raw: &str) -> Option<i64> {
-    plain_clock(raw.strip_prefix('"')?.strip_suffix("Z\"")?.as_bytes())
+    match raw.as_bytes() {
+        [b'"', time @ .., b'Z', b'"'] => plain_clock(time),
+        _ => None,
+    }
 }
 
 /// The same of a time without zone.
 pub(super) fn local_time(raw: &str) -> Option<i64> {
-    plain_clock(raw.strip_prefix('"')?.strip_suffix('"')?.as_bytes())
+    match raw.as_bytes() {
+        [b'"', time @ .., b'"'] => plain_clock(time),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

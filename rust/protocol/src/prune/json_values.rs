@@ -84,9 +84,9 @@ impl JsonValues {
 
 /// The text that a JSON string stands for; `None` for other values.
 pub(super) fn json_text(raw: &str) -> Option<Cow<'_, str>> {
-    let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
-    match inside.as_bytes().contains(&b'\\') {
-        false => Some(Cow::Borrowed(inside)),
-        true => serde_json::from_str(raw).ok().map(Cow::Owned),
+    match raw.as_bytes() {
+        [b'"', inside @ .., b'"'] if !inside.contains(&b'\\') => raw.get(1..raw.len() - 1).map(Cow::Borrowed),
+        [b'"', ..] => serde_json::from_str(raw).ok().map(Cow::Owned),
+        _ => None,
     }
 }
