@@ -122,8 +122,9 @@ def tail_request(
     exclude_regex: str | None = None,
     fail_on_data_loss: bool = True,
     read_change_feed: bool = False,
+    waits_for_start: bool = False,
 ) -> str:
-    """What a follower wants, as the core takes it.
+    """What a follower wants, as the core takes it. `waits_for_start`: a start that is still to come is no error.
 
     Raises:
         InvalidArgumentError: `read_change_feed` with a rule for commits that aren't appends, which it shows as they are.
@@ -144,6 +145,7 @@ def tail_request(
             "exclude": exclude_regex,
             "allow_data_loss": not fail_on_data_loss,
             "changes": read_change_feed,
+            "waits_for_start": waits_for_start,
         }
     )
 

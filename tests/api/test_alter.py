@@ -438,6 +438,19 @@ def test_change_feed_columns_clash(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"_change_type": ["x"]}))
     with pytest.raises(InvalidArgumentError, match="_change_type"):
         DeltaTable(tmp_path / "t").alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    fed = {"delta.enableChangeDataFeed": "true"}
+    with pytest.raises(InvalidArgumentError, match="_commit_version"):
+        write_deltalake(tmp_path / "new", pa.table({"_commit_version": [1]}), configuration=fed)
+    assert not DeltaTable.is_deltatable(tmp_path / "new")
+    write_deltalake(tmp_path / "fed", pa.table({"id": [1]}), configuration=fed)
+    rows = pa.table({"id": [1], "_CHANGE_TYPE": ["insert"]})
+    for how in ({"mode": "append", "schema_mode": "merge"}, {"mode": "overwrite", "schema_mode": "overwrite"}):
+        with pytest.raises(InvalidArgumentError, match="`_CHANGE_TYPE` can't be written"):
+            write_deltalake(tmp_path / "fed", rows, **how)
+    merge = DeltaTable(tmp_path / "fed").merge(rows, "t.id = s.id", "s", "t", merge_schema=True)
+    with pytest.raises(InvalidArgumentError, match="`_CHANGE_TYPE` can't be written"):
+        merge.when_not_matched_insert_all().when_matched_update_all().execute()
+    assert DeltaTable(tmp_path / "fed").version() == 0
 
 
 # --- the commit --------------------------------------------------------------------------------------------------------

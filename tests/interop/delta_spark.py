@@ -83,6 +83,14 @@ class DeltaSpark:
         """Runs a statement, whatever it returns."""
         self._ask("execute", text=text)
 
+    def changes(self, table: str, options: Mapping[str, str]) -> int:
+        """How many rows the change feed has."""
+        return self._ask("changes", table=table, options=dict(options))
+
+    def stream(self, table: str, options: Mapping[str, str], checkpoint: str) -> int:
+        """How many rows one run of a query over a table reads, from where its checkpoint is."""
+        return self._ask("stream", table=table, options=dict(options), checkpoint=checkpoint)
+
     @contextmanager
     def settings(self, settings: Mapping[str, str]) -> Iterator[None]:
         """A block in which the session has these settings."""

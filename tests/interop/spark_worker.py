@@ -88,6 +88,21 @@ class Worker:
         self.delta_log.clearCache()
         self.spark.sql(text).collect()
 
+    def changes(self, table: str, options: dict[str, str]) -> int:
+        """How many rows the change feed has."""
+        self.delta_log.clearCache()
+        reader = self.spark.read.format("delta").option("readChangeFeed", "true")
+        return reader.options(**options).load(table).count()
+
+    def stream(self, table: str, options: dict[str, str], checkpoint: str) -> int:
+        """How many rows one run of a query over a table reads."""
+        self.delta_log.clearCache()
+        frame = self.spark.readStream.format("delta").options(**options).load(table)
+        writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return sum(progress["numInputRows"] for progress in query.recentProgress)
+
     def write(self, source: str, table: str, mode: str, partition_by: list[str], options: dict[str, str]) -> None:
         """Writes an Arrow file's rows."""
         from pyspark.sql.pandas.types import from_arrow_schema

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 # On tables that delta-spark made: `t` (id int NOT NULL, v string, with a CHECK constraint), `p` (partitioned by v), `a`
-# (append-only), `c` (clustered by id); `s` is a view with two rows of one id, `nowhere` no table, `folder` one
+# (append-only), `c` (clustered by id), `f` (with a change feed), `n` (with a column of the feed's name); `s` is a view with two rows of one id, `nowhere` no table, `folder` one
 # without a log.
 STATEMENTS = """
 SELECT * FROM {nowhere}
@@ -94,6 +94,10 @@ OPTIMIZE {p} WHERE nope = 1
 OPTIMIZE {p} ZORDER BY (v)
 OPTIMIZE {t} ZORDER BY (nope)
 OPTIMIZE {c} ZORDER BY (id)
+CREATE TABLE {nowhere} (id int, _change_type string) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')
+ALTER TABLE {n} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')
+ALTER TABLE {f} ADD COLUMNS (_commit_timestamp timestamp)
+ALTER TABLE {f} RENAME COLUMN v TO _commit_version
 DELETE FRM {t}
 """
 
@@ -102,6 +106,8 @@ TABLES = {
     "p": "(id int, v string) USING delta PARTITIONED BY (v)",
     "a": "(id int, v string) USING delta TBLPROPERTIES ('delta.appendOnly' = 'true')",
     "c": "(id int, v string) USING delta CLUSTER BY (id)",
+    "f": "(id int, v string) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name')",
+    "n": "(id int, _change_type string) USING delta",
 }
 SOURCE = "CREATE OR REPLACE TEMP VIEW s AS SELECT id, v FROM VALUES (1, 'x'), (1, 'y') AS s(id, v)"
 

@@ -258,3 +258,55 @@ def test_a_streams_failure_stays_its_own(spark: SparkSession, table: str, path: 
     query = writer.trigger(availableNow=True).start()
     with pytest.raises(sparks.StreamingQueryException, match="columns changed"):
         query.awaitTermination()
+
+
+def ended(query: Any) -> Any:
+    """What ended a query, as PySpark tells it."""
+    with pytest.raises(sparks.StreamingQueryException) as found:
+        query.awaitTermination()
+    assert found.value.getCondition() == "STREAM_FAILED"
+    return found.value
+
+
+def started(frame: Any, checkpoint: str) -> Any:
+    return frame.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+
+
+def test_what_a_stream_refuses_is_its_cause(spark: SparkSession, table: str, path: str) -> None:
+    of(spark, ROWS, (7, "x")).mode("overwrite").save(table)
+    frame = spark.readStream.format("delta").option("startingVersion", 0).load(table)
+    failed = ended(started(frame, f"{path} 1").format("noop").start())
+    assert "[DELTA_SOURCE_TABLE_IGNORE_CHANGES] the commit changes" in str(failed)
+    assert "Traceback" not in str(failed)
+    cause: Any = failed._cause
+    assert isinstance(cause, (ours.UnsupportedFeatureError, sparks.UnsupportedOperationException))
+    assert cause.getMessageParameters()["version"] == str(cause.version)
+    # The sink's, and what Spark threw to it.
+    rows = spark.readStream.format("delta").load(table)
+    of(spark, "other long", (1,)).save(f"{path} other")
+    failed = ended(started(rows, f"{path} 2").format("delta").start(f"{path} other"))
+    assert "[DELTA_METADATA_MISMATCH] the data has the column" in str(failed)
+    assert isinstance(failed._cause, ours.SchemaMismatchError)
+    failed = ended(started(rows.selectExpr("v AS other"), f"{path} 3").format("delta").start(f"{path} other"))
+    assert "[CAST_INVALID_INPUT]" in str(failed)
+    assert isinstance(failed._cause, sparks.NumberFormatException)
+
+
+def test_a_condition_is_in_the_text_that_is_left_of_an_error(spark: SparkSession, table: str, path: str) -> None:
+    rows = spark.readStream.format("delta").load(table)
+    of(spark, "other long", (1,)).save(f"{path} other")
+
+    def wrong(batch: Any, _: int) -> None:
+        batch.write.format("delta").mode("append").save(f"{path} other")
+
+    assert "[DELTA_METADATA_MISMATCH]" in str(ended(started(rows, f"{path} 1").foreachBatch(wrong).start()))
+    dp.register(spark)
+    read = spark.readStream.format("deltaplane").option("startingVersion", 99).load(table)
+    assert "[DELTA_VERSION_NOT_FOUND]" in str(ended(started(read, f"{path} 2").format("noop").start()))
+
+
+def test_a_stream_writes_no_void(spark: SparkSession, table: str, path: str) -> None:
+    rows = spark.readStream.format("delta").load(table).selectExpr("id", "array(null) AS n")
+    with pytest.raises(sparks.AnalysisException, match="`n` is of type void") as found:
+        started(rows, f"{path} 1").format("delta").start(f"{path} other")
+    assert found.value.getCondition() == "DELTA_NULL_SCHEMA_IN_STREAMING_WRITE"

@@ -138,13 +138,13 @@ def test_bounds_of_changes_are_those_of_delta_spark(enabled: SparkSession, path:
         ({"startingTimestamp": at(2), "endingTimestamp": at(0)}, "DELTA_INVALID_CDC_RANGE"),
         ({"startingVersion": 2, "endingTimestamp": at(0)}, "DELTA_INVALID_CDC_RANGE"),
         ({"startingVersion": 3}, "DELTA_CDC_START_VERSION_AFTER_LATEST"),
-        ({"startingVersion": 0, "startingTimestamp": at(0)}, None),
-        ({"startingVersion": 0, "endingVersion": 1, "endingTimestamp": at(0)}, None),
         ({"startingVersion": 0, "versionAsOf": 0}, None),
     ):
         with pytest.raises(AnalysisException) as refused:
             feed(**wrong)
         assert refused.value.getCondition() == condition
+    # A version goes before a moment.
+    assert feed(startingVersion=1, startingTimestamp=at(0), endingVersion=1, endingTimestamp=at(2)).count() == 1
     conf["spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"] = "true"
     for beyond in ({"startingVersion": 3}, {"startingVersion": 8, "endingVersion": 9}, {"startingTimestamp": at(2, 1)}):
         assert rows(feed(**beyond)) == []

@@ -306,6 +306,18 @@ def test_an_upsert_of_each_batch_happens_once(spark: SparkSession, native: Reads
     assert counts == {0: 4, 1: 3, 2: 3}
 
 
+def test_a_start_to_come_is_waited_for(spark: SparkSession, source: Reads, path: str) -> None:
+    appends(spark, path, 1)
+    newest = DeltaTable(path).version()
+    frame = source(path, startingVersion=newest + 2, waitForStart=True)
+    writer = frame.writeStream.format("noop").option("checkpointLocation", f"{path}-query")
+    for came in (0, 0, 1):
+        query = writer.trigger(availableNow=True).start()
+        finish(query)
+        assert sum(progress["numInputRows"] > 0 for progress in query.recentProgress) == came
+        appends(spark, path, 1)
+
+
 def test_wrong_calls(spark: SparkSession, path: str) -> None:
     appends(spark, path, 1)
     for options, match in [

@@ -150,3 +150,35 @@ def test_wrong_options(spark: SparkSession, path: str) -> None:
     ]:
         with pytest.raises(exceptions.InvalidArgumentError, match=match):
             dp.read_stream(spark, path, **options)
+
+
+@pytest.mark.parametrize("reads", READS)
+def test_without_a_log_renamed_columns_end_a_query(
+    spark: SparkSession, path: str, reads: str, conf: dict[str, str]
+) -> None:
+    mapped(path, id=pa.int64(), a=pa.int64())
+    write_deltalake(path, pa.table({"id": [1], "a": [2]}), mode="append")
+    dp.register(spark)
+
+    def run(checkpoint: str, **options: Any) -> None:
+        frame = (
+            dp.read_stream(spark, path, **options)
+            if reads == "native"
+            else spark.readStream.format("deltaplane").options(**options).load(path)
+        )
+        writer = frame.writeStream.format("noop").option("checkpointLocation", f"{path} {checkpoint}")
+        assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS)
+
+    run("query")
+    DeltaTable(path).alter.rename_column("a", "b")
+    # Also where nothing came since.
+    with pytest.raises(Exception, match=r"were renamed or dropped .*\(renamed: a\)"):
+        run("query")
+    with pytest.raises(Exception, match=r"were renamed or dropped .*\(renamed: a\)"):
+        run("from the first", startingVersion=0)
+    # Rows that begin with the renaming have the new names alone.
+    run("from the renaming", startingVersion=2)
+    run("anew")
+    if reads == "native":
+        conf["spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"] = "true"
+        run("query")

@@ -23,7 +23,7 @@ from deltaplane.exceptions import (
 )
 from deltaplane.spark._error_conditions import told
 
-__all__ = ["as_sparks", "told_as_spark"]
+__all__ = ["as_sparks", "told_as_spark", "with_condition"]
 
 T = TypeVar("T")
 
@@ -89,6 +89,17 @@ def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
     about = (None, None, None) if said is None else (said.condition, said.sql_state, said.parameters)
     made: DeltaError = make(error, *about)
     return made.with_traceback(error.__traceback__)
+
+
+def with_condition(error: DeltaError, doing: str) -> DeltaError:
+    """The error with its condition in its text, for where a text is all that is left of it."""
+    known: Any = as_sparks(error, doing)
+    condition = known.getCondition()
+    if condition is None or condition in known.desc:
+        return error
+    known.desc = f"[{condition}] {known.desc}"
+    made: DeltaError = known
+    return made
 
 
 def told_as_spark(cls: type[T]) -> type[T]:

@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from deltaplane import _native
-from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 from deltaplane.options import version_arguments
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._read import read_changes
 from deltaplane.spark._schema import quoted, shown
+from deltaplane.spark._stream_columns import column_steps, columns_of, told_steps
 from deltaplane.spark._time_travel import reaches_beyond
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ __all__ = ["Bound", "check_fed", "feed"]
 # A version, a moment, or nothing.
 Bound = int | datetime | None
 _FED = "delta.enableChangeDataFeed"
+# The session's setting in delta-spark: changes of renamed and dropped columns under the columns of one version all the same.
+_UNSAFE = "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled"
 
 
 class _Range(NamedTuple):
@@ -62,6 +65,8 @@ def feed(
         return spark.createDataFrame([], _columns(snapshot))
     if beyond and last is not None:
         ending = last
+    if first is not None and first <= snapshot.version and not _is_unsafe(spark):
+        _refuse_renamed(snapshot, first, snapshot.version if last is None else min(last, snapshot.version))
     frame = read_changes(
         spark,
         location,
@@ -72,6 +77,38 @@ def feed(
         store,
     )
     return frame if ending is None else _under_newest(frame, snapshot)
+
+
+def _is_unsafe(spark: SparkSession) -> bool:
+    return str(spark.conf.get(_UNSAFE, "false")).lower() == "true"
+
+
+def _refuse_renamed(snapshot: _native.Snapshot, first: int, last: int) -> None:
+    """As delta-spark refuses changes from before and after columns were renamed or dropped.
+
+    Raises:
+        SchemaMismatchError: in a table with column mapping some were, between two versions.
+    """
+    if snapshot.column_mapping == "none" or first == last:
+        return
+    end = snapshot if last == snapshot.version else snapshot.at(last)
+    if end.column_mapping == "none":
+        return
+    begins = snapshot.at(first)
+    steps = column_steps(columns_of(begins), columns_of(end))
+    if not (steps["renamed"] or steps["dropped"]):
+        return
+    # delta-spark tells what the table was when the range began from what a commit of the range made of it, as the first one does,
+    # and takes a version without column mapping for no hindrance.
+    began = begins.column_mapping != "none" and first > 0
+    what = f"version {first}, with which they begin," if began else f"since version {first} the table"
+    raise SchemaMismatchError(
+        f"the changes between versions {first} and {last} can't be shown under the columns of version {last}: {what} has other "
+        f"names for columns, or columns that are gone since ({told_steps(steps)}); read up to the version before that and from it "
+        f"on one after the other, or set {_UNSAFE} to true",
+        table=snapshot.uri,
+        version=last,
+    )
 
 
 def check_fed(location: str, store: Mapping[str, str] | None) -> None:

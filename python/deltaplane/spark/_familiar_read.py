@@ -19,6 +19,7 @@ from deltaplane.spark._names import located
 from deltaplane.spark._read import newest_frame, read
 from deltaplane.spark._stream_options import STREAM_OPTIONS, flag
 from deltaplane.spark._stream_read import read_stream
+from deltaplane.spark._time_travel import reaches_beyond
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +32,17 @@ _FEED = "readchangefeed startingversion endingversion startingtimestamp endingti
 _VERSIONS = ("versionasof", "timestampasof")
 _READ_OPTIONS = frozenset(["path", "readchangedata", *_VERSIONS, *_FEED])
 # What a stream says of commits that don't append.
-_PASSED_OVER = ("ignoredeletes", "ignorechanges", "skipchangecommits")
+_PASSED_OVER = ("ignoredeletes", "ignorechanges", "ignorefiledeletion", "skipchangecommits")
 # What `readChangeFeed` was called first.
 _OLD_FEED = "readchangedata"
+_SCHEMA_LOGS = {"schematrackinglocation", "schemalocation"}
+# What goes with a schema log.
+_OF_SCHEMA_LOGS = {
+    "allowsourcecolumnrename",
+    "allowsourcecolumndrop",
+    "allowsourcecolumntypechange",
+    "streamingsourcetrackingid",
+}
 
 
 @told_as_spark
@@ -111,6 +120,9 @@ class StreamReader(_Loading, DataStreamReader):
             )
         if (old := own.pop(_OLD_FEED, None)) is not None:
             own.setdefault("readchangefeed", old)
+        if not own.keys() & _SCHEMA_LOGS:
+            # They say nothing there, and delta-spark lets them stand.
+            own = {key: value for key, value in own.items() if key not in _OF_SCHEMA_LOGS}
         if flag(own, "readchangefeed"):
             # A feed shows what these pass over, and delta-spark lets them stand there.
             own = {key: value for key, value in own.items() if key not in _PASSED_OVER}
@@ -118,6 +130,8 @@ class StreamReader(_Loading, DataStreamReader):
                 check_fed(location, store)
         if "startingtimestamp" in own:
             own["startingtimestamp"] = moment(self._session, own["startingtimestamp"]).isoformat()
+        if reaches_beyond(self._session):
+            own.setdefault("waitforstart", "true")
         return read_stream(self._session, location, store, **own)
 
     def table(self, tableName: str) -> DataFrame:
@@ -128,8 +142,7 @@ class StreamReader(_Loading, DataStreamReader):
 def _bound(spark: SparkSession, own: Mapping[str, str], which: str) -> Bound:
     """Where a change feed begins (`starting`) or ends (`ending`)."""
     version, timestamp = f"{which}version", f"{which}timestamp"
-    if version in own and timestamp in own:
-        raise InvalidArgumentError(f"give {which}Version or {which}Timestamp, not both")
+    # As in delta-spark the version counts where both are given.
     if version in own:
         return number(own, f"{which}Version")
     return moment(spark, own[timestamp]) if timestamp in own else None

@@ -5,6 +5,7 @@ Called by `deltaplane.spark_names`, for sessions that are enabled.
 
 from __future__ import annotations
 
+import functools
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,9 @@ from pyspark.sql import DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from deltaplane import DeltaTable, WriterProperties
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.properties import ToldAs
-from deltaplane.spark._errors import told_as_spark
+from deltaplane.spark._errors import told_as_spark, with_condition
 from deltaplane.spark._familiar import (
     Options,
     column_names,
@@ -27,13 +28,13 @@ from deltaplane.spark._familiar import (
 from deltaplane.spark._names import default_location, located, register_name
 from deltaplane.spark._read import read
 from deltaplane.spark._row_rules import relaxed
-from deltaplane.spark._stored import as_table_takes, stored_by_position
+from deltaplane.spark._stored import as_table_takes, holds_void, stored_by_position
 from deltaplane.spark._stream_options import flag
 from deltaplane.spark._stream_write import write_stream
 from deltaplane.spark._write import write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -220,6 +221,17 @@ class StreamWriter(Options, DataStreamWriter):
         self._when = trigger
         return super().trigger(**trigger)
 
+    def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> Any:
+        @functools.wraps(func)
+        def named(batch: DataFrame, number: int) -> None:
+            try:
+                func(batch, number)
+            except DeltaError as e:
+                # Of what ends the query users see a text, in which delta-spark has the condition.
+                raise with_condition(e, "StreamWriter.foreachBatch") from e
+
+        return super().foreachBatch(named)
+
     def start(
         self,
         path: Any = None,
@@ -274,6 +286,11 @@ class StreamWriter(Options, DataStreamWriter):
         if lacking := [name for name in self._by or () if name.lower() not in has]:
             raise InvalidArgumentError(
                 f"no column {lacking[0]} to partition by among {', '.join(self._frame.columns)}", table=location
+            )
+        if void := [field.name for field in self._frame.schema.fields if holds_void(field.dataType)]:
+            raise InvalidArgumentError(
+                f"the column `{void[0]}` is of type void, which a stream can't write: cast it, or leave it out",
+                table=location,
             )
         columns = schema_mode(spark, own, "overwrite" if self._mode == "complete" else "append")
         return write_stream(

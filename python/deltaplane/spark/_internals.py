@@ -38,7 +38,6 @@ STREAMS_SUPPORTED = SUPPORTED
 _SOURCES = "org.apache.spark.sql.execution.datasources."
 _EXECUTION = "org.apache.spark.sql.execution.streaming."
 _STREAMS = "org.apache.spark.sql.connector.read.streaming."
-STREAM_SOURCE = (_EXECUTION + "Source", _STREAMS + "SupportsTriggerAvailableNow")
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 _CLASSES = {
@@ -70,7 +69,6 @@ _DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
 _STREAM_CLASSES = {"offset": _EXECUTION + "runtime.SerializedOffset", "read_limit": _STREAMS + "ReadLimit"}
 _STREAM_OBJECTS = {
     "catalog_table": _CATALOG + "CatalogTable",
-    "streaming_relation": _EXECUTION + "runtime.StreamingExecutionRelation",
 }
 # The thread-local name of the stream that a planning thread works for.
 _STREAM_ID = "sql.streaming.queryId"
@@ -340,12 +338,15 @@ class Jvm:
         for name, full_name in _STREAM_OBJECTS.items():
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
 
-    def streaming_frame(self, spark: Any, source: Any) -> Any:
-        """A streaming DataFrame of a source in Python."""
+    def streaming_frame(self, spark: Any, python: Any, schema_json: str) -> Any:
+        """A streaming DataFrame of a source that asks an object of Python's."""
         from pyspark.sql import DataFrame
 
-        session = spark._jsparkSession
-        return DataFrame(self.dataset.ofRows(session, self.streaming_relation.apply(source, session)), spark)
+        return DataFrame(self._frames.followed(spark._jsparkSession, python, schema_json), spark)
+
+    def hand_batches(self, writer: Any, python: Any) -> None:
+        """Has the batches of a stream that a `DataStreamWriter` will start go to an object of Python's."""
+        self._frames.sink(writer._jwrite, python)
 
     def stream_id(self, spark: Any) -> str | None:
         """What names the streaming query that the calling thread runs."""

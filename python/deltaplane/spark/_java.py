@@ -16,7 +16,16 @@ COMPILER = "org.codehaus.janino.SimpleCompiler"
 RULE = "deltaplane.PrepareScans"
 FRAMES = "deltaplane.Frames"
 # Each may name those before it.
-_CLASSES = ("deltaplane.Found", "deltaplane.Kept", "deltaplane.Refused", "deltaplane.DeltaplaneFileIndex", RULE, FRAMES)
+_CLASSES = (
+    "deltaplane.Found",
+    "deltaplane.Kept",
+    "deltaplane.Refused",
+    "deltaplane.DeltaplaneFileIndex",
+    "deltaplane.Followed",
+    "deltaplane.Batches",
+    RULE,
+    FRAMES,
+)
 
 
 def sources() -> Iterator[tuple[str, str]]:

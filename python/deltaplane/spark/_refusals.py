@@ -1,8 +1,9 @@
-"""Errors on their way through the JVM: what the file index refuses while Spark plans comes out of the user's call as it was.
+"""Errors on their way through the JVM: what the file index refuses while Spark plans comes out of the user's call as it was, and
+what a stream's source or sink refuses is the cause of the query's end.
 
-The index hands them over as text, the JVM's class `deltaplane.Refused` carries them through Catalyst, and PySpark's own
+They are handed over as text, the JVM's class `deltaplane.Refused` carries them through Catalyst, and PySpark's own
 conversion of the JVM's exceptions makes them errors of Python again, as delta-spark's package has it do with its own. Called by
-`deltaplane.spark._index` and `_internals`.
+`deltaplane.spark._index`, `_stream_read`, `_stream_write` and `_internals`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pyspark.errors.exceptions import captured
 
 from deltaplane import exceptions
 from deltaplane.exceptions import DeltaError
+from deltaplane.spark._error_conditions import told
 from deltaplane.spark._errors import as_sparks
 
 __all__ = ["come_back", "refusal"]
@@ -26,13 +28,16 @@ _OF_STREAMS = "org.apache.spark.sql.streaming.StreamingQueryException"
 _ABOUT = ("kind", "table", "version", "path")
 
 
-def refusal(error: DeltaError) -> str:
-    """The answer to the JVM that stands for an error: no other one begins so."""
+def refusal(error: DeltaError, doing: str = "") -> str:
+    """The answer to the JVM that stands for an error: no other one begins so. `doing` is what it came of."""
     about = {name: getattr(error, name) for name in _ABOUT}
     # A store of the user's may raise a class of its own.
     kind = next(one.__name__ for one in type(error).__mro__ if one.__name__ in exceptions.__all__)
-    made_of = json.dumps({"class": kind, "text": str(error), "about": about})
-    return "\0".join(["", str(error).replace("\0", ""), made_of])
+    made_of = json.dumps({"class": kind, "text": str(error), "about": about, "doing": doing})
+    said = told(error, doing)
+    named = ["", ""] if said is None else [said.condition, said.sql_state]
+    parameters = [] if said is None else [text for item in said.parameters.items() for text in item]
+    return "\0".join(["", *(text.replace("\0", "") for text in (str(error), made_of, *named, *parameters))])
 
 
 def come_back() -> None:
@@ -43,7 +48,7 @@ def come_back() -> None:
 
     def converted(thrown: Any) -> Any:
         refused = _refused(thrown)
-        return theirs(thrown) if refused is None else as_sparks(refused)
+        return theirs(thrown) if refused is None else refused
 
     converted._knows_refusals = True  # type: ignore[attr-defined]
     captured.convert_exception = converted
@@ -56,8 +61,8 @@ def _refused(thrown: Any) -> DeltaError | None:
         if kind == _OF_STREAMS:
             return None
         if kind == _REFUSED:
-            told = json.loads(thrown.error())
-            error: DeltaError = getattr(exceptions, told["class"])(told["text"], **told["about"])
-            return error
+            made_of = json.loads(thrown.error())
+            error: DeltaError = getattr(exceptions, made_of["class"])(made_of["text"], **made_of["about"])
+            return as_sparks(error, made_of["doing"])
         thrown = thrown.getCause()
     return None

@@ -23,7 +23,7 @@ from deltaplane.spark._schema import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["as_table_takes", "stored", "stored_by_name", "stored_by_position"]
+__all__ = ["as_table_takes", "holds_void", "stored", "stored_by_name", "stored_by_position"]
 
 
 def as_table_takes(rows: DataFrame, location: str, options: Mapping[str, str] | None = None) -> DataFrame:
@@ -79,6 +79,17 @@ def stored(rows: DataFrame, schema: StructType) -> DataFrame:
         cast = _with_leaves(field.dataType, to.get(field.name.lower(), field.dataType))
         columns.append(column if cast is field.dataType else jvm.strict_cast(column, cast).alias(field.name))
     return rows.select(*columns).to(schema)
+
+
+def holds_void(of: DataType) -> bool:
+    """Whether a type is void, or one in it is."""
+    if isinstance(of, StructType):
+        return any(holds_void(field.dataType) for field in of.fields)
+    if isinstance(of, ArrayType):
+        return holds_void(of.elementType)
+    if isinstance(of, MapType):
+        return holds_void(of.keyType) or holds_void(of.valueType)
+    return isinstance(of, NullType)
 
 
 def _with_leaves(given: DataType, to: DataType) -> DataType:

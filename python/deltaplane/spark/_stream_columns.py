@@ -17,9 +17,11 @@ from deltaplane.spark._location import absolute_location
 from deltaplane.spark._stream_leave import Leave
 from deltaplane.spark._stream_options import StreamOptions
 
-__all__ = ["FollowedTable"]
+__all__ = ["FollowedTable", "column_steps", "columns_of", "told_steps"]
 
 _HEAD = "v1"
+# The session's setting in delta-spark: rows with other columns under the newest ones, where columns were renamed or dropped.
+_UNSAFE = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,45 @@ class _SchemaLog:
             )
 
 
+def _last_read(at: str) -> str:
+    """An offset in the last version of which rows were read before another offset."""
+    offset = json.loads(at)
+    behind = not offset["isStartingVersion"] and offset["index"] == 0 and offset["version"]
+    return json.dumps({**offset, "version": offset["version"] - 1}) if behind else at
+
+
+def columns_of(snapshot: _native.Snapshot) -> str:
+    """A version's columns as the core takes them."""
+    metadata, protocol = json.loads(snapshot.metadata_json()), json.loads(snapshot.protocol_json())
+    columns = {
+        "version": snapshot.version,
+        "metadata": {
+            "id": metadata["id"],
+            "schemaString": snapshot.schema_json(),
+            "partitionColumns": metadata["partition_columns"],
+            "configuration": metadata["configuration"],
+        },
+        "protocol": {
+            "minReaderVersion": protocol["min_reader_version"],
+            "minWriterVersion": protocol["min_writer_version"],
+            "readerFeatures": protocol["reader_features"],
+            "writerFeatures": protocol["writer_features"],
+        },
+    }
+    return json.dumps(columns)
+
+
+def column_steps(older: str, newer: str) -> dict[str, Any]:
+    """What happened to columns between two versions' columns: names by `renamed`, `dropped` and `widened`."""
+    steps: dict[str, Any] = json.loads(_native.Tail.column_steps_json(older, newer))
+    return steps
+
+
+def told_steps(steps: Mapping[str, Any]) -> str:
+    """The columns that were renamed or dropped, for a message."""
+    return "; ".join(f"{kind}: {', '.join(steps[kind])}" for kind in ("renamed", "dropped") if steps[kind])
+
+
 class FollowedTable:
     """A table that a stream follows, and the columns that the stream keeps to.
 
@@ -128,6 +169,8 @@ class FollowedTable:
         self._kept: _Entry | None = None
         self._log: _SchemaLog | None = None
         self._begun: set[str | None] = set()
+        # Where a run, or a batch that Spark asks for again at its start, begins with rows of the columns that are shown.
+        self._same: set[tuple[str | None, bool]] = set()
         # Where Spark keeps what belongs to this source of the query that the calling thread runs, for who can tell.
         self.checkpoint: Callable[[], str | None] = lambda: None
         if options.schema_location is not None:
@@ -141,15 +184,19 @@ class FollowedTable:
         request = {**json.loads(self._options.request), "columns": json.loads(entry.columns)}
         self.tail = _native.Tail.open(self._location, self._store, json.dumps(request))
 
-    def begin(self, query: str | None, at: str) -> None:
+    def begin(self, query: str | None, at: str, *, resumed: bool = False) -> None:
         """Makes sure, once for each run of a query, that rows at an offset may be shown with the columns that are kept to.
+        `resumed`: an earlier run came to the offset.
 
         Raises:
             SchemaMismatchError: they have other columns, which are in the log now; the log has moved on; or its last step needs
                 leave that wasn't given.
             InvalidArgumentError: the log is another query's.
         """
-        if self._log is None or query in self._begun:
+        if self._log is None:
+            self._refuse_renamed(query, _last_read(at) if resumed else at)
+            return
+        if query in self._begun:
             return
         newest = self._log.newest()
         if newest is None:
@@ -170,17 +217,46 @@ class FollowedTable:
             self._check_leave(self._log.entry(newest.before), newest)
         self._begun.add(query)
 
+    def _refuse_renamed(self, query: str | None, at: str, *, again: bool = False) -> None:
+        """Makes sure, once for each run of a query, that no columns were renamed or dropped since the version of an offset, as
+        Spark's Delta source does; `again`: the offset is the start of a batch that Spark may ask for again.
+
+        Raises:
+            SchemaMismatchError: some were.
+        """
+        if (query, again) in self._same or self.tail.snapshot.column_mapping == "none":
+            return
+        unsafe = self._setting is not None and (self._setting(_UNSAFE) or "false").lower() == "true"
+        older, same = self.tail.columns_at(at)
+        if not (unsafe or same):
+            shown = self.tail.snapshot
+            steps = column_steps(older, columns_of(shown))
+            if steps["renamed"] or steps["dropped"]:
+                version = json.loads(older)["version"]
+                raise SchemaMismatchError(
+                    f"columns were renamed or dropped that rows of the stream had from version {version} on "
+                    f"({told_steps(steps)}), so they can't be shown under the columns of version {shown.version}: give the "
+                    "stream a schemaTrackingLocation from its first run on, start it anew with another checkpoint location, or "
+                    f"set {_UNSAFE} to true for the rows under the newest columns",
+                    table=self._location,
+                    version=shown.version,
+                )
+        self._same.add((query, again))
+
     def end(self, query: str | None) -> None:
         """A run is over."""
         self._begun.discard(query)
+        self._same -= {(query, False), (query, True)}
 
-    def begin_with(self, query: str | None, end: str) -> bool:
-        """The same before a batch that ends at an offset; false where all its rows came through under older columns, as those
+    def begin_with(self, query: str | None, start: str, end: str) -> bool:
+        """The same before a batch between two offsets; false where all its rows came through under older columns, as those
         of the last batch did that Spark asks for again at a start."""
+        if self._log is None:
+            self._refuse_renamed(query, start, again=True)
+            return True
         offset = json.loads(end)
+        self.begin(query, _last_read(end))
         behind = not offset["isStartingVersion"] and offset["index"] == 0
-        last = {**offset, "version": offset["version"] - 1} if behind and offset["version"] else offset
-        self.begin(query, json.dumps(last))
         return not (behind and self._kept is not None and offset["version"] <= self._kept.version)
 
     def stop_before_others(self, query: str | None, at: str, until: int | None) -> None:
@@ -210,7 +286,7 @@ class FollowedTable:
         )
 
     def _check_leave(self, older: _Entry, newer: _Entry) -> None:
-        steps: dict[str, Any] = json.loads(_native.Tail.column_steps_json(older.columns, newer.columns))
+        steps = column_steps(older.columns, newer.columns)
         if steps["incompatible"] is not None:
             raise SchemaMismatchError(
                 f"{steps['incompatible']}: no stream can go on over that; start the query anew with another checkpoint location",

@@ -16,21 +16,35 @@ from deltaplane.tail import limits, tail_request
 
 __all__ = ["STREAM_OPTIONS", "StreamOptions", "flag"]
 
-_FLAGS = ("ignoredeletes", "ignorechanges", "skipchangecommits", "failondataloss", "readchangefeed")
 # Leave to go on where columns are renamed, dropped or changed their type, with `schemaTrackingLocation`.
 _LEAVES = ("allowsourcecolumnrename", "allowsourcecolumndrop", "allowsourcecolumntypechange")
-STREAM_OPTIONS = (
-    *_FLAGS,
-    "startingversion",
-    "startingtimestamp",
-    "maxfilespertrigger",
-    "maxbytespertrigger",
-    "excluderegex",
-    "schematrackinglocation",
-    "schemalocation",
-    "streamingsourcetrackingid",
-    *_LEAVES,
-)
+_SPELT = {
+    name.lower(): name
+    for name in (
+        "ignoreDeletes",
+        "ignoreChanges",
+        # What `ignoreChanges` was called first.
+        "ignoreFileDeletion",
+        "skipChangeCommits",
+        "failOnDataLoss",
+        "readChangeFeed",
+        "startingVersion",
+        "startingTimestamp",
+        # A start that is still to come is waited for.
+        "waitForStart",
+        "maxFilesPerTrigger",
+        "maxBytesPerTrigger",
+        "excludeRegex",
+        "schemaTrackingLocation",
+        "schemaLocation",
+        "streamingSourceTrackingId",
+        "allowSourceColumnRename",
+        "allowSourceColumnDrop",
+        "allowSourceColumnTypeChange",
+    )
+}
+# In lower case, since case says nothing.
+STREAM_OPTIONS = tuple(_SPELT)
 # As in Spark's Delta source.
 _FILES = 1000
 
@@ -75,24 +89,27 @@ class StreamOptions:
         fed = flag(own, "readchangefeed")
         request = tail_request(
             ignore_deletes=flag(own, "ignoredeletes"),
-            ignore_changes=flag(own, "ignorechanges"),
+            ignore_changes=any([flag(own, "ignorechanges"), flag(own, "ignorefiledeletion")]),
             skip_change_commits=flag(own, "skipchangecommits"),
             exclude_regex=own.get("excluderegex"),
             fail_on_data_loss=flag(own, "failondataloss", "true"),
             read_change_feed=fed,
+            waits_for_start=flag(own, "waitforstart"),
         )
         location = own.get("schematrackinglocation", own.get("schemalocation"))
         allowed = {name: _leave(name, own[name]) for name in _LEAVES if name in own}
         tracking_id = own.get("streamingsourcetrackingid")
         if location is None and (without := [*allowed, *(["streamingsourcetrackingid"] if tracking_id else [])]):
-            raise InvalidArgumentError(f"{without[0]} goes with schemaTrackingLocation, which isn't given")
+            raise InvalidArgumentError(f"{_SPELT[without[0]]} goes with schemaTrackingLocation, which isn't given")
         start = json.dumps(_start(own))
         return cls(request, start, max_files, max_bytes, fed, location, tracking_id, allowed)
 
 
 def _leave(name: str, text: str) -> str:
     if text.lower() != "always" and not text.isdecimal():
-        raise InvalidArgumentError(f"the option {name} is always, or the version with the new columns, not {text!r}")
+        raise InvalidArgumentError(
+            f"the option {_SPELT[name]} is always, or the version with the new columns, not {text!r}"
+        )
     return text.lower()
 
 
@@ -107,7 +124,7 @@ def _start(own: Mapping[str, str]) -> str | dict[str, int | None]:
     if version.lower() == "latest":
         return "latest"
     if not version.isdecimal():
-        raise InvalidArgumentError(f"startingVersion is a number or latest, not {version!r}")
+        raise InvalidArgumentError(f"the option startingVersion is a number or latest, not {version!r}")
     return {"version": int(version)}
 
 
@@ -119,13 +136,13 @@ def flag(options: Mapping[str, str], name: str, default: str = "false") -> bool:
     """
     value = options.get(name, default).lower()
     if value not in ("true", "false"):
-        raise InvalidArgumentError(f"the option {name} is true or false, not {value!r}")
+        raise InvalidArgumentError(f"the option {_SPELT.get(name, name)} is true or false, not {value!r}")
     return value == "true"
 
 
 def _number(own: Mapping[str, str], name: str) -> int:
     if not own[name].isdecimal() or int(own[name]) < 1:
-        raise InvalidArgumentError(f"the option {name} is a number from 1 on, not {own[name]!r}")
+        raise InvalidArgumentError(f"the option {_SPELT[name]} is a number from 1 on, not {own[name]!r}")
     return int(own[name])
 
 

@@ -1,4 +1,4 @@
-"""A table as a streaming frame whose micro-batches are Spark's own Parquet scans: Spark's `Source` in Python.
+"""A table as a streaming frame whose micro-batches are Spark's own Parquet scans: what Spark's `Source` asks, in Python.
 
 Spark calls it from the thread of the query; it never sees a row. What is new is the core's matter. Called by users.
 """
@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.options import TableUri
 from deltaplane.spark import _internals
 from deltaplane.spark._index import PinnedSnapshot
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._names import hadoop_path
 from deltaplane.spark._read import data_frame
+from deltaplane.spark._refusals import refusal
 from deltaplane.spark._replay import Files
 from deltaplane.spark._schema import shown
 from deltaplane.spark._session import portable_stream_reader
@@ -47,7 +49,8 @@ def read_stream(
         spark: the session.
         path: the table's path or URL.
         options: how deltaplane reaches the store, as of `read`.
-        stream_options: `startingVersion` (a number, or `latest`), `startingTimestamp`, `maxFilesPerTrigger` (1000 unless
+        stream_options: `startingVersion` (a number, or `latest`), `startingTimestamp`, `waitForStart` (whether either may be
+            still to come), `maxFilesPerTrigger` (1000 unless
             `maxBytesPerTrigger` is given), `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`, `readChangeFeed`,
             `failOnDataLoss`, `excludeRegex`, `schemaTrackingLocation` with `streamingSourceTrackingId`,
             `allowSourceColumnRename`, `allowSourceColumnDrop` and `allowSourceColumnTypeChange`.
@@ -87,7 +90,8 @@ def read_stream(
         return reader.options(**own).load(location)
     table = FollowedTable(location, store_options, given, lambda name: spark.conf.get(name, None))
     source = TableSource(spark, jvm, table, given, spark_options)
-    frame: DataFrame = jvm.streaming_frame(spark, source)
+    schema_json = json.dumps(shown(json.loads(table.tail.snapshot.schema_json())))
+    frame: DataFrame = jvm.streaming_frame(spark, source, schema_json)
     return frame
 
 
@@ -96,7 +100,7 @@ def _text(value: Any) -> str:
 
 
 class TableSource:
-    """Spark's `Source`. Names and arity of its methods are Spark's."""
+    """What Spark's `Source` in the JVM asks, which has the names and arity of these methods."""
 
     def __init__(
         self,
@@ -109,26 +113,33 @@ class TableSource:
         self._spark = spark
         self._jvm = jvm
         self._table = table
-        table.checkpoint = lambda: jvm.source_checkpoint(spark, self)
+        # The source that the thread of a query asks for. Not held beyond that, since it holds this object.
+        self._asks = threading.local()
+        table.checkpoint = lambda: jvm.source_checkpoint(spark, self._asks.source)
         self._options = options
         self._spark_options = spark_options
-        self._schema = jvm.struct(json.dumps(shown(json.loads(table.tail.snapshot.schema_json()))))
         # By query, since a frame may be started more than once: where it ends, and where it begins, which stays as it was
         # until there is a first batch.
         self._until: dict[str | None, int] = {}
         self._begins: dict[str | None, str] = {}
 
-    def schema(self) -> Any:
-        """The table's columns."""
-        return self._schema
+    def apply(self, method: str, arguments: Any) -> Any:
+        """Answers the JVM; an error is an answer too."""
+        self._asks.source, *given = arguments
+        try:
+            return getattr(self, method)(*given)
+        except DeltaError as e:
+            return refusal(e, f"TableSource.{method}")
+        finally:
+            del self._asks.source
 
-    def getDefaultReadLimit(self) -> Any:
+    def getDefaultReadLimit(self, *_: None) -> Any:
         """What the options say of a micro-batch; where they bound both files and bytes, `latestOffset` heeds both."""
         if self._options.max_files is not None:
             return self._jvm.read_limit.maxFiles(min(self._options.max_files, (1 << 31) - 1))
         return self._jvm.read_limit.maxBytes(self._options.max_bytes)
 
-    def prepareForTriggerAvailableNow(self) -> None:
+    def prepareForTriggerAvailableNow(self, *_: None) -> None:
         """The query ends with the version that is the newest one now."""
         self._until[self._jvm.stream_id(self._spark)] = self._table.tail.newest_version()
 
@@ -138,7 +149,7 @@ class TableSource:
         if start is None and query not in self._begins:
             self._begins[query] = self._table.tail.start(self._options.start)
         offset = initial(self._begins[query]) if start is None else json.loads(start.json())
-        self._table.begin(query, place(offset))
+        self._table.begin(query, place(offset), resumed="end" in offset)
         everything = str(limit.getClass().getSimpleName()) == "ReadAllAvailable"
         until = self._until.get(query)
         end = self._table.tail.end(place(offset), limits() if everything else self._options.limits, until)
@@ -147,45 +158,30 @@ class TableSource:
             return start
         return self._jvm.offset(json.dumps(moved(offset, end)))
 
-    def reportLatestOffset(self) -> Any:
-        """Not known without looking."""
-        return None
-
     def getBatch(self, start: Any, end: Any) -> Any:
-        """The rows between two offsets."""
-        first, last = between(json.loads(start.get().json()) if start.isDefined() else None, json.loads(end.json()))
-        has_rows = self._table.begin_with(self._jvm.stream_id(self._spark), last)
+        """The rows between two offsets; without the first one those of a first batch."""
+        first, last = between(None if start is None else json.loads(start.json()), json.loads(end.json()))
+        has_rows = self._table.begin_with(self._jvm.stream_id(self._spark), first, last)
         adds = self._table.tail.adds(first, last) if has_rows else []
         batch = _Batch(self._table.tail.snapshot, f"{first} {last}")
         frame = data_frame(self._spark, self._jvm, batch, _BatchPlans(adds), self._spark_options, streaming=True)
         return frame._jdf
 
-    def commit(self, end: Any) -> None:
-        """Nothing to do: the log forgets by itself."""
-
-    def stop(self) -> None:
+    def stop(self, *_: None) -> None:
         """Nothing is held but the table's snapshot."""
         query = self._jvm.stream_id(self._spark)
         self._until.pop(query, None)
         self._begins.pop(query, None)
         self._table.end(query)
 
-    def toString(self) -> str:
+    def toString(self, *_: None) -> str:
         """What plans and the query's progress show: what they do of Spark's Delta source."""
         return f"DeltaSource[{hadoop_path(self._table.tail.snapshot.uri)}]"
 
-    def hashCode(self) -> int:
-        """That of the object."""
-        return id(self) % (1 << 31)
-
-    def equals(self, other: Any) -> bool:
-        """Whether it is this very object, which arrives as a reference into the JVM."""
-        return other is not None and other.hashCode() == self.hashCode()
-
     class Java:
-        """What py4j reads: the interfaces that this class implements."""
+        """What py4j reads: the interface that this class implements."""
 
-        implements = _internals.STREAM_SOURCE
+        implements = ("java.util.function.BiFunction",)
 
 
 class _Batch(PinnedSnapshot):

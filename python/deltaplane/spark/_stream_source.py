@@ -5,9 +5,10 @@ One of it stays in a worker on the driver for as long as the query runs; tasks g
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -20,7 +21,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from deltaplane import _native
-from deltaplane.exceptions import SchemaMismatchError
+from deltaplane.exceptions import DeltaError, SchemaMismatchError
+from deltaplane.spark._errors import with_condition
 from deltaplane.spark._schema import shown
 from deltaplane.spark._split_scan import SPLIT_BYTES, SplitScan
 from deltaplane.spark._stream_columns import FollowedTable
@@ -32,6 +34,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["StreamReader"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _with_condition(method: Callable[P, T]) -> Callable[P, T]:
+    """A method whose errors say delta-spark's condition in their text, which is all that Spark keeps of them."""
+
+    @functools.wraps(method)
+    def named(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except DeltaError as e:
+            raise with_condition(e, f"TableSource.{method.__name__}") from e.__cause__
+
+    return named
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -69,6 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _table_schema(self, snapshot: _native.Snapshot) -> str:
         return snapshot.change_schema_json() if self._options.read_change_feed else snapshot.schema_json()
 
+    @_with_condition
     def initialOffset(self) -> dict[str, str]:
         """Where a new query begins; stays as it was until there is a first batch."""
         if self._begins is None:
@@ -81,25 +100,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxFiles(self._options.max_files)
         return ReadMaxBytes(self._options.max_bytes or 0)
 
+    @_with_condition
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         """Where the next micro-batch ends."""
         taken = limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
         table = self._table()
-        table.begin(None, place(start))
+        table.begin(None, place(start), resumed="end" in start)
         end = table.tail.end(place(start), taken, self._until)
         if end == place(start):
             table.stop_before_others(None, end, self._until)
         return moved(start, end)
 
+    @_with_condition
     def prepareForTriggerAvailableNow(self) -> None:
         """The query ends with the version that is the newest one now."""
         self._until = self._table().tail.newest_version()
 
+    @_with_condition
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """The files with the rows between two offsets, in splits."""
         table = self._table()
         first, last = between(start, end)
-        if not table.begin_with(None, last):
+        # A batch without rows may stand where the log hasn't come to yet.
+        if first == last or not table.begin_with(None, first, last):
             return []
         tail = table.tail
         scan = SplitScan.of(tail.snapshot, self._table_schema(tail.snapshot), self._store, self._columns)

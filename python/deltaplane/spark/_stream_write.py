@@ -9,18 +9,22 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from pyspark.errors import PySparkException
+
 from deltaplane import _native
-from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import TableUri, storage_options_text
 from deltaplane.properties import ToldAs
+from deltaplane.spark import _internals
 from deltaplane.spark._internals import is_connect
 from deltaplane.spark._location import absolute_location
+from deltaplane.spark._refusals import refusal
 from deltaplane.spark._session import register
 from deltaplane.spark._stored import as_table_takes
 from deltaplane.spark._write import write
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 __all__ = ["foreach_batch", "write_stream"]
@@ -110,7 +114,9 @@ def write_stream(
             **how,
         )
 
-    return foreach_batch(df, written, checkpoint, output_mode, trigger, query_name)
+    return _started(
+        df, written, checkpoint, output_mode, trigger, query_name, lambda writer, each: _hand(df, writer, each)
+    )
 
 
 def foreach_batch(
@@ -160,6 +166,21 @@ def foreach_batch(
             "foreach_batch needs a classic session: a Spark Connect server runs the function in a process of its own; use "
             'df.writeStream.format("deltaplane"), or foreachBatch with write(…, txn=(your name, batch_id)) in it'
         )
+    return _started(
+        df, function, checkpoint, output_mode, trigger, query_name, lambda writer, each: writer.foreachBatch(each)
+    )
+
+
+def _started(
+    df: DataFrame,
+    function: Batch,
+    checkpoint: TableUri,
+    output_mode: str,
+    trigger: Mapping[str, Any] | None,
+    query_name: str | None,
+    hand: Callable[[Any, Callable[[DataFrame, int], None]], object],
+) -> StreamingQuery:
+    """A query whose batches a function gets with what makes its effect happen once; `hand` tells a writer who takes them."""
     started = threading.Event()
     query: list[StreamingQuery] = []
 
@@ -170,12 +191,52 @@ def foreach_batch(
             raise InvalidArgumentError("the query could not be started")
         function(batch, (str(query[0].id), batch_id))
 
-    writer = _writer(df, checkpoint, output_mode, trigger, query_name).foreachBatch(each)
+    writer = _writer(df, checkpoint, output_mode, trigger, query_name)
+    hand(writer, each)
     try:
         query.append(writer.start())
     finally:
         started.set()
     return query[0]
+
+
+def _hand(df: DataFrame, writer: Any, each: Callable[[DataFrame, int], None]) -> None:
+    """Tells a writer that a sink of ours takes the batches: its errors end the query as they are."""
+    try:
+        jvm = _internals.Jvm.of(df.sparkSession)
+    except _internals.NativeScanUnavailable:
+        writer.foreachBatch(each)
+    else:
+        jvm.hand_batches(writer, _Sink(df.sparkSession, each))
+
+
+class _Sink:
+    """What Spark's sink in the JVM gives its batches to."""
+
+    def __init__(self, spark: SparkSession, each: Callable[[DataFrame, int], None]) -> None:
+        self._spark = spark
+        self._each = each
+
+    def apply(self, batch: Any, number: int) -> Any:
+        """Takes a batch; an error is an answer."""
+        from pyspark.sql import DataFrame, SparkSession
+
+        try:
+            # The query's own session, as `foreachBatch` has it.
+            self._each(DataFrame(batch, SparkSession(self._spark.sparkContext, batch.sparkSession())), number)
+        except DeltaError as e:
+            return refusal(e, "StreamWriter.start")
+        except PySparkException as e:
+            # What Spark threw to the batch's job goes on as it was.
+            if (thrown := getattr(e, "_origin", None)) is None:
+                raise
+            return thrown
+        return None
+
+    class Java:
+        """What py4j reads: the interface that this class implements."""
+
+        implements = ("java.util.function.BiFunction",)
 
 
 def _writer(

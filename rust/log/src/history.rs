@@ -162,7 +162,7 @@ pub(crate) async fn version_at(store: &Store, timestamp_ms: i64) -> Result<u64> 
 }
 
 /// A time for people.
-fn moment(ms: i64) -> String {
+pub(crate) fn moment(ms: i64) -> String {
     match DateTime::from_timestamp_millis(ms) {
         Some(at) => at.to_rfc3339_opts(SecondsFormat::Millis, true),
         None => format!("{ms} ms since the epoch"),

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use crate::changes::CommittedChange;
 use crate::commit_reader::{self, Commit, FileLines};
-use crate::history::{commits, version_at};
+use crate::history::{commits, moment, version_at};
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
 use crate::tail_columns::TrackedColumns;
@@ -36,6 +36,8 @@ pub struct TailRequest {
     pub exclude: Option<String>,
     /// Commits that log cleanup took before they were read are passed over.
     pub allow_data_loss: bool,
+    /// A start that is still to come is waited for.
+    pub waits_for_start: bool,
     /// What happened to rows, from the change data feed, instead of new rows.
     pub changes: bool,
     /// Rows are shown with these columns, and a reader stops before a commit with others.
@@ -121,7 +123,8 @@ impl Tail {
     }
 
     async fn find_start(&self, from: TailStart) -> Result<TailOffset> {
-        let newest = self.newest().await?.version();
+        let known = self.newest().await?;
+        let newest = known.version();
         let at = |version: u64, whole: bool| TailOffset {
             table_id: self.table_id().to_owned(),
             version,
@@ -142,12 +145,25 @@ impl Tail {
             },
         };
         if version > newest {
+            if self.request.waits_for_start {
+                return Ok(at(version, false));
+            }
+            if let TailStart::Timestamp(ms) = from {
+                let committed = known.timestamp_ms().await?.unwrap_or_default();
+                return Err(Error::version_not_found(format!(
+                    "{} is after the newest commit: version {newest} was committed at {}; start with the latest, or with a time at or before it",
+                    moment(ms),
+                    moment(committed)
+                )));
+            }
             return Err(Error::version_not_found(format!(
                 "there is no version to start with yet: the newest one is {newest}; start with it, or with the latest"
             ))
             .with_version(version));
         }
-        let first = self.commit_names(version, newest + 1).await?;
+        let first = self
+            .commit_names_or(version, newest + 1, "the version to start with is gone")
+            .await?;
         Ok(at(first.first().map_or(version, |c| c.version), false))
     }
 
@@ -167,6 +183,9 @@ impl Tail {
         self.check_table(start)?;
         let newest = self.newest().await?.version();
         let last = until.map_or(newest, |until| until.min(newest));
+        if start.version > newest + 1 {
+            return Ok(start.clone());
+        }
         let mut taken = Taken::default();
         let mut at = start.clone();
         if at.is_starting_version {
@@ -241,6 +260,9 @@ impl Tail {
             return Ok(None);
         }
         let end = self.newest().await?.version() + 1;
+        if at.version > end {
+            return Ok(None);
+        }
         let mut wanted = self.commits(at.version, end).await?;
         let mut found: Option<TrackedColumns> = None;
         while let Some(commit) = wanted.try_next().await? {
@@ -387,6 +409,11 @@ impl Tail {
 
     /// Their files; those that are gone raise, or are passed over where that is allowed.
     async fn commit_names(&self, first: u64, end: u64) -> Result<Vec<LogName>> {
+        let gone = format!("commits from version {first} on, which weren't read yet, are gone");
+        self.commit_names_or(first, end, &gone).await
+    }
+
+    async fn commit_names_or(&self, first: u64, end: u64, gone: &str) -> Result<Vec<LogName>> {
         // The commit before is looked for too: where even that is gone, so is the table.
         let listed = list_from(&self.store, first.saturating_sub(1)).await?;
         if listed.is_empty() {
@@ -400,7 +427,7 @@ impl Tail {
         let oldest = names.first().map_or(end, |n| n.version);
         if oldest > first && !self.request.allow_data_loss {
             return Err(Error::version_not_found(format!(
-                "commits from version {first} on, which weren't read yet, are gone: log cleanup removed those before version {oldest}; start anew, or set failOnDataLoss to false to go on without their rows"
+                "{gone}: log cleanup removed those before version {oldest}; start anew, or set failOnDataLoss to false to go on without their rows"
             ))
             .with_version(first));
         }

@@ -10,7 +10,8 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, Directives, FileForm, RowRules, View, clustering, iceberg_compat, row_tracking, type_widening,
+    self, Directives, FileForm, RowRules, View, change_data_feed, clustering, iceberg_compat, row_tracking,
+    type_widening,
 };
 use deltaplane_protocol::file_rows::{FileRows, num_records};
 use deltaplane_protocol::files::adds_to_batch;
@@ -194,6 +195,7 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     }
     let protocol = features::protocol_with(None, view, &asked)?;
     features::check_write(&protocol, view)?;
+    change_data_feed::check_columns(None, view)?;
     let rules = row_rules(view, &request)?;
     if request.predicate.is_some() {
         return Err(Error::invalid_argument(
@@ -324,6 +326,7 @@ async fn existing_table(
         metadata: metadata.as_ref().unwrap_or_else(|| base.state().metadata()),
         schema: &schema,
     };
+    change_data_feed::check_columns(Some(base.state().view()), view)?;
     let protocol = match metadata.is_some() || asked != Directives::default() {
         true => {
             let p = features::protocol_with(Some(base.state().protocol()), view, &asked)?;

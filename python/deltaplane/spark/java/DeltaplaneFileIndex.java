@@ -192,10 +192,7 @@ public final class DeltaplaneFileIndex implements FileIndex {
   }
 
   private Object answer(String question, Seq filters) {
-    Object answer = python.apply(question, filters);
-    if (!(answer instanceof String) || !((String) answer).startsWith("\0")) return answer;
-    String[] parts = ((String) answer).split("\0", 3);
-    throw new Refused(parts[1], parts[2]);
+    return Refused.unless(python.apply(question, filters));
   }
 
   private static String question(String kind, String query, Found known, List texts) {

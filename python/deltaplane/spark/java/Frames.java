@@ -14,6 +14,9 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation$;
+import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper;
+import org.apache.spark.sql.streaming.DataStreamWriter;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -47,6 +50,17 @@ public final class Frames {
             PythonUtils.toScalaMap(given), session);
     if (!streaming) return session.baseRelationToDataFrame(relation);
     return Dataset$.MODULE$.ofRows(session, LogicalRelation$.MODULE$.apply(relation, true));
+  }
+
+  // A stream's source that asks an object of Python's, and the streaming rows of it.
+  public Dataset followed(SparkSession session, BiFunction python, String schema) {
+    Followed source = new Followed(python, struct(schema));
+    return Dataset$.MODULE$.ofRows(session, StreamingExecutionRelation$.MODULE$.apply(source, session));
+  }
+
+  // Has a stream's batches go to an object of Python's, which takes a batch and its number.
+  public void sink(DataStreamWriter writer, BiFunction python) {
+    PythonForeachBatchHelper.callForeachBatch(writer, new Batches(python));
   }
 
   // Has the session's optimiser ask indexes for relations that know their files.

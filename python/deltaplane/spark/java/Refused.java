@@ -1,15 +1,54 @@
-// What Python refuses to a thread of the JVM's that plans: the text for people, and the error from which Python makes it again.
+// What Python refuses to a thread of the JVM's that plans, or that runs a stream: the text for people, the error from which
+// Python makes it again, and what delta-spark calls it, which listeners of streams are told.
 package deltaplane;
 
-public final class Refused extends RuntimeException {
-  private final String error;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.SparkThrowable;
 
-  public Refused(String text, String error) {
+public final class Refused extends RuntimeException implements SparkThrowable {
+  private final String error;
+  // Null where delta-spark has no name for it.
+  private final String condition;
+  private final String state;
+  private final HashMap parameters;
+
+  private Refused(String text, String error, String condition, String state, HashMap parameters) {
     super(text);
     this.error = error;
+    this.condition = condition;
+    this.state = state;
+    this.parameters = parameters;
+  }
+
+  // What Python answered, unless it is a refusal, which is thrown: a text that begins with a NUL, with its parts behind further
+  // ones: text, error, condition and state, which may be empty, and the condition's parameters, each name before its value.
+  public static Object unless(Object answer) {
+    if (!(answer instanceof String) || !((String) answer).startsWith("\0")) return answer;
+    String[] parts = ((String) answer).split("\0", -1);
+    HashMap parameters = new HashMap();
+    for (int i = 5; i + 1 < parts.length; i += 2) parameters.put(parts[i], parts[i + 1]);
+    boolean named = !parts[3].isEmpty();
+    String text = parts[1];
+    // Some texts begin with it.
+    if (named && text.startsWith(parts[3] + ": ")) text = text.substring(parts[3].length() + 2);
+    if (named && !text.startsWith("[" + parts[3] + "]")) text = "[" + parts[3] + "] " + text;
+    throw new Refused(text, parts[2], named ? parts[3] : null, named ? parts[4] : null, parameters);
   }
 
   public String error() {
     return error;
+  }
+
+  public String getCondition() {
+    return condition;
+  }
+
+  public String getSqlState() {
+    return state;
+  }
+
+  public Map getMessageParameters() {
+    return parameters;
   }
 }

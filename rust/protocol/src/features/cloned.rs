@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Directives, View, check_write, checkpoint_protection, clustering, in_commit_timestamp, protocol_with, row_tracking,
-    supported,
+    Directives, View, change_data_feed, check_write, checkpoint_protection, clustering, in_commit_timestamp,
+    protocol_with, row_tracking, supported,
 };
 use crate::actions::{DomainMetadata, Metadata, Protocol};
 use crate::properties::canonical_key;
@@ -54,6 +54,7 @@ pub fn protocol(
     };
     let protocol = protocol_with(Some(source), view, &asked)?;
     check_write(&protocol, view)?;
+    change_data_feed::check_columns(None, view)?;
     Ok(protocol)
 }
 

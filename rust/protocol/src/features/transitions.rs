@@ -32,9 +32,6 @@ static READY: &[&TableFeature] = &[
     &variant::SHREDDING,
 ];
 
-/// Columns that the change data feed adds to rows (P133).
-const CHANGE_COLUMNS: &[&str] = &["_change_type", "_commit_version", "_commit_timestamp"];
-
 /// Refuses a change of an existing table's metadata that needs more than a commit of the metadata.
 ///
 /// Errors: `UnsupportedFeature` for a feature that can't be switched on so, `InvalidArgument` for one that clashes.
@@ -48,15 +45,7 @@ pub fn check_change(before: View<'_>, after: View<'_>) -> Result<()> {
         }
     }
     row_tracking::check_begin(before.metadata, after.metadata)?;
-    if (change_data_feed::FEATURE.wanted)(after)
-        && let Some(f) = CHANGE_COLUMNS.iter().find_map(|c| after.schema.field_ignore_case(c))
-    {
-        return Err(Error::invalid_argument(format!(
-            "column `{}` has a name that the change data feed needs for itself (P133): rename it, or leave delta.enableChangeDataFeed off",
-            f.name
-        )));
-    }
-    Ok(())
+    change_data_feed::check_columns(Some(before), after)
 }
 
 /// Whether a property stays with a table that is replaced as a whole: columns keep a mapping, which readers of older
@@ -113,6 +102,14 @@ mod tests {
     fn change_feed_columns_clash() {
         // P133
         let e = change(&["_Commit_Version"], &[("delta.enableChangeDataFeed", "true")]).unwrap_err();
-        assert!(e.message().contains("_Commit_Version"), "{e}");
+        assert!(e.message().contains("`_Commit_Version` has a name"), "{e}");
+        let on = [("delta.enableChangeDataFeed", "true")];
+        let column = |name: &str| vec![Field::new(name, Primitive::Long, true)];
+        let came = with(column("a"), &on, |before| {
+            with(column("_change_type"), &on, |after| check_change(before, after))
+        });
+        let e = came.unwrap_err();
+        assert!(e.message().contains("`_change_type` can't be written"), "{e}");
+        change(&["_change_type"], &[]).unwrap();
     }
 }

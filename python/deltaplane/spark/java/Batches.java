@@ -1,0 +1,20 @@
+// A stream's sink that hands its batches to Python. What Python refuses, and what Spark threw to it meanwhile, ends the query as it is.
+package deltaplane;
+
+import java.util.function.BiFunction;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction;
+import org.apache.spark.unsafe.Platform;
+
+public final class Batches implements PythonForeachBatchFunction {
+  private final BiFunction python;
+
+  public Batches(BiFunction python) {
+    this.python = python;
+  }
+
+  public void call(Dataset batch, long id) {
+    Object answer = Refused.unless(python.apply(batch, Long.valueOf(id)));
+    if (answer instanceof Throwable) Platform.throwException((Throwable) answer);
+  }
+}
