@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,8 +27,8 @@ from deltaplane.spark._familiar_write import StreamWriter, Writer
 from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import delta_jar, is_connect
 from deltaplane.spark._listed import listed_columns
-from deltaplane.spark._names import drop_name, held_location, rename_name
-from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
+from deltaplane.spark._names import drop_name, hadoop_path, held_location, rename_name
+from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame, purged_metrics
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._table_changes import calls_changes, changes_in_views
 from deltaplane.spark._time_travel import version_at
@@ -37,8 +38,10 @@ from deltaplane.statements import command_of
 from deltaplane.statements.describe import Detail, History
 from deltaplane.statements.on_spark import on_spark
 from deltaplane.statements.optimize import Optimize
+from deltaplane.statements.reorg import Purge
 from deltaplane.statements.select import Selection
 from deltaplane.statements.statement import Session
+from deltaplane.statements.vacuum import Vacuum
 
 __all__ = ["disable", "enable", "sql"]
 
@@ -76,6 +79,7 @@ _BEFORE_PATHS = (
     ["desc", "detail"],
 )
 _TRUNCATE = ["truncate", "table"]
+_TRUNCATES = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*truncate\b", re.IGNORECASE | re.DOTALL)
 # What is kept of a table is nothing to care for: each query asks for the newest version, and a cached one couldn't follow it.
 _KEPT = ("cache", "uncache", "refresh")
 # Queries that need no more than Spark's word for their tables.
@@ -162,7 +166,10 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
             "deltaplane.spark.sql needs a classic session: deltaplane.sql(text, spark=spark) brings the rows here"
         )
     with changes_in_views(spark, _identified(text)) as shown:
-        return _ran(spark, _said_otherwise(shown), changes=shown != text)
+        said = _said_otherwise(shown)
+        done = _ran(spark, said, changes=shown != text)
+    # As in delta-spark, what is emptied isn't counted.
+    return spark.createDataFrame([], StructType([])) if _TRUNCATES.match(shown) and said != shown else done
 
 
 def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
@@ -199,9 +206,16 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
         return detail_frame(spark, command.run(Session(catalog, spark)), told if told in (names or {}) else None)
     if isinstance(command, Optimize):
         return _optimized(spark, command, Session(catalog, spark))
+    if isinstance(command, Purge):
+        return _purged(spark, command, Session(catalog, spark))
+    if isinstance(command, Vacuum):
+        paths = command.run(Session(catalog, spark))["path"].to_pylist()
+        return spark.createDataFrame([(hadoop_path(path),) for path in paths], "path string")
     made = CreatedTable.of(spark, Grammar(text, own_queries=False))
     if made is None:
         return spark.createDataFrame(command.run(Session(catalog, spark)))
+    if made.is_others:
+        return spark.createDataFrame([], StructType([]))
     done = made.checked(spark, command).run(Session(catalog, spark))
     made.hold(spark, command)
     return spark.createDataFrame(done)
@@ -221,6 +235,17 @@ def _optimized(spark: SparkSession, command: Optimize, session: Session) -> Data
     told = Optimized.of(done, table, ordered=bool(command.columns), started_ms=began)
     frame = optimized_frame(spark, table.location, told)
     return frame.select("*", *(F.lit(n).cast("bigint").alias(name) for name, n in command.counts(done).items()))
+
+
+def _purged(spark: SparkSession, command: Purge, session: Session) -> DataFrame:
+    """What REORG gives in delta-spark, which is what OPTIMIZE does, and behind it what it gives in `deltaplane.sql`."""
+    began = now_ms()
+    done = command.carried_out(session)
+    metrics = purged_metrics(done.table, done.considered, done.version)
+    told = replace(Optimized.of(metrics, done.table, ordered=False, started_ms=began), clustered=False)
+    frame = optimized_frame(spark, done.table.location, told)
+    (counts,) = done.told.to_pylist()
+    return frame.select("*", *(F.lit(n).cast("bigint").alias(name) for name, n in counts.items()))
 
 
 def _said_otherwise(text: str) -> str:
@@ -291,6 +316,7 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
         named = words[at - 1] in _BEFORE_NAMES or (words[at - 1] in (",", "(") and at > begins)
         named = named or (words[:2] == ["show", "columns"] and words[at - 1] == "in") or words[:at] == ["refresh"]
         named = named or (words[:2] == ["create", "table"] and words[at - 1] == "like")
+        named = named or words[:at] == ["create", "table", "if", "not", "exists"]
         named = named or (words[:1] == ["uncache"] and words[at - 1] == "exists")
         if not named or tokens[at].kind not in ("name", "quoted"):
             continue

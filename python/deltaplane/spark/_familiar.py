@@ -10,7 +10,7 @@ import functools
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
@@ -34,6 +34,7 @@ __all__ = [
     "merges_schema",
     "number",
     "schema_mode",
+    "tells_of_vacuum",
     "transaction",
     "user_metadata",
     "versioned_path",
@@ -52,6 +53,8 @@ _MEANINGLESS = frozenset("header inferschema mergeschema sep delimiter multiline
 _OF_OTHERS = ("fs.", "delta.")
 # How alike two names are, one of which is a slip.
 _NEARLY = 0.85
+# Stores whose tables' histories tell of each VACUUM, unless the session says otherwise.
+_TELLING = frozenset("wasbs wasbss abfs abfss adl gs file hdfs".split())
 # A version or a moment behind a path.
 _AT = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<moment>\d{17}))", re.DOTALL)
 
@@ -177,6 +180,13 @@ def _properties(text: str | None, txn: tuple[str, int] | None) -> CommitProperti
 def checks_retention(spark: SparkSession) -> bool:
     """Whether VACUUM refuses retentions that are shorter than the table's."""
     return bool(spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true")
+
+
+def tells_of_vacuum(spark: SparkSession, location: str) -> Literal["always", "never"]:
+    """Whether commits tell of a VACUUM: the session says it, else the store's kind, as in delta-spark, which always tells or never does."""
+    told = spark.conf.get("spark.databricks.delta.vacuum.logging.enabled", None)
+    scheme = location.partition(":")[0].lower() if re.match(r"\w+:/", location) else "file"
+    return "always" if (scheme in _TELLING if told is None else told.lower() == "true") else "never"
 
 
 def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> bool:
