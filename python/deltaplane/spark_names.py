@@ -26,8 +26,8 @@ from deltaplane.spark._familiar_read import Reader, StreamReader
 from deltaplane.spark._familiar_write import StreamWriter, Writer
 from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import delta_jar, is_connect
-from deltaplane.spark._listed import listed_columns
-from deltaplane.spark._names import drop_name, hadoop_path, held_location, rename_name
+from deltaplane.spark._listed import created_table, described_table, is_table_at, listed_columns, listed_table
+from deltaplane.spark._names import FORMATS, drop_name, hadoop_path, held_location, rename_name
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame, purged_metrics
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._table_changes import calls_changes, changes_in_views
@@ -355,6 +355,13 @@ def _patch() -> None:
     instead(SparkSession, "read", Reader, lambda spark: spark)
     instead(SparkSession, "readStream", StreamReader, lambda spark: spark)
     instead(Catalogs, "listColumns", _list_columns, lambda catalog: catalog._sparkSession)
+    for name, ours in (
+        ("listTables", _list_tables),
+        ("getTable", _get_table),
+        ("tableExists", _table_exists),
+        ("createTable", _create_table),
+    ):
+        instead(Catalogs, name, ours, lambda catalog: catalog._sparkSession)
     instead(SparkSession, "sql", _sql, lambda spark: spark)
     instead(SparkSession, "table", lambda spark, name: Reader(spark).table(name), lambda spark: spark)
     instead(Frames, "write", Writer, lambda frame: frame.sparkSession)
@@ -366,6 +373,47 @@ def _list_columns(catalog: Any, tableName: str, dbName: str | None = None) -> An
     name = tableName if dbName is None else f"{dbName}.{tableName}"
     found = listed_columns(catalog._sparkSession, name)
     return _originals[Catalogs, "listColumns"](catalog, tableName, dbName) if found is None else found
+
+
+def _list_tables(catalog: Any, *args: Any, **kwargs: Any) -> Any:
+    found = _originals[Catalogs, "listTables"](catalog, *args, **kwargs)
+    return [listed_table(catalog._sparkSession, one) for one in found]
+
+
+def _get_table(catalog: Any, tableName: str) -> Any:
+    try:
+        if is_path(tableName.split(".", 1)):
+            return described_table(catalog._sparkSession, tableName, None)
+    except DeltaError as e:
+        raise as_sparks(e, "Catalog.getTable") from None
+    table = _originals[Catalogs, "getTable"](catalog, tableName)
+    return described_table(catalog._sparkSession, tableName, table) or table
+
+
+def _table_exists(catalog: Any, tableName: str, dbName: str | None = None) -> bool:
+    there = is_table_at(tableName) if dbName is None else None
+    return bool(_originals[Catalogs, "tableExists"](catalog, tableName, dbName)) if there is None else there
+
+
+def _create_table(
+    catalog: Any,
+    tableName: str,
+    path: str | None = None,
+    source: str | None = None,
+    schema: StructType | None = None,
+    description: str | None = None,
+    **options: str,
+) -> Any:
+    spark = catalog._sparkSession
+    provider = source or spark.conf.get("spark.sql.sources.default")
+    if str(provider).lower() not in FORMATS:
+        make = _originals[Catalogs, "createTable"]
+        return make(catalog, tableName, path, source, schema, description, **options)
+    try:
+        created_table(spark, tableName, path, schema, description, options)
+    except DeltaError as e:
+        raise as_sparks(e, "Catalog.createTable") from None
+    return Reader(spark).table(tableName)
 
 
 def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:

@@ -64,6 +64,8 @@ class Options:
 
     _format: str | None
     _given: dict[str, str]
+    # The options that were sorted last, and what of them is the store's.
+    _for_store: tuple[dict[str, str], dict[str, str] | None] | None = None
 
     def format(self, source: str) -> Any:
         self._format = source.lower()
@@ -90,10 +92,12 @@ class Options:
         return self._format in FORMATS
 
     def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
-        """The options of ours, in lower case, and those for the store."""
+        """The options of ours, in lower case, and those for the store; which of them are unknown is logged once."""
         mine = {key.lower(): value for key, value in self._given.items() if key.lower() in own}
         others = {key: value for key, value in self._given.items() if key.lower() not in own}
-        return mine, for_store(others, own)
+        if self._for_store is None or self._for_store[0] != others:
+            self._for_store = others, for_store(others, own)
+        return mine, self._for_store[1]
 
     def _path(self, path: Any, own: Mapping[str, str]) -> str:
         found = path if path is not None else own.get("path")

@@ -24,7 +24,7 @@ from deltaplane.spark._familiar import (
     transaction,
     user_metadata,
 )
-from deltaplane.spark._location import absolute_location
+from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._names import check_unused, default_location, is_managed, located, register_name
 from deltaplane.spark._read import read
 from deltaplane.spark._row_rules import relaxed
@@ -105,7 +105,8 @@ class Writer(Options, DataFrameWriter):
         if known is None and not self._is_ours():
             super().saveAsTable(name)
             return
-        own, _, store = self._taken(_WRITE_OPTIONS)
+        own, _, given = self._taken(_WRITE_OPTIONS)
+        store = split_options(given)[0]
         location = known or own.get("path") or default_location(spark, name)
         mode = (self._how or "error").lower()
         there = DeltaTable.is_deltatable(location, store)

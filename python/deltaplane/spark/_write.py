@@ -13,10 +13,10 @@ from deltaplane import _native
 from deltaplane.commands.rewriting import Settings
 from deltaplane.declarations import check_declared
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.options import TableUri, storage_options_text
+from deltaplane.options import TableUri
 from deltaplane.properties import CommitProperties, ToldAs, Transaction, WriterProperties
 from deltaplane.spark._jobs import judged, run_tasks
-from deltaplane.spark._location import absolute_location
+from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._replace import replace_matching, replace_rows
 from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json
@@ -217,7 +217,7 @@ def write(
     (0, 1, 1, 1)
     """
     location = absolute_location(path)
-    store_options = storage_options_text(options)
+    store_options = split_options(options)[0]
     schema_json = delta_schema_json(df.schema, nullable=all_nullable)
     check_read_version(read_version, mode)
     if partition_overwrite_mode not in ("static", "dynamic"):

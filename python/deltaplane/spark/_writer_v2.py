@@ -59,6 +59,7 @@ class WriterV2(DataFrameWriterV2):
         self._properties: dict[str, str] = {}
         self._by: list[str] = []
         self._clusters: list[str] | None = None
+        self._for_store: tuple[dict[str, str], dict[str, str] | None] | None = None
 
     # --- what is written, and how ---------------------------------------------------------------------------------------
 
@@ -179,7 +180,11 @@ class WriterV2(DataFrameWriterV2):
         return given or self._properties.get("location")
 
     def _store(self) -> dict[str, str] | None:
-        return for_store({key: value for key, value in self._given.items() if key.lower() not in _OWN}, _OWN)
+        others = {key: value for key, value in self._given.items() if key.lower() not in _OWN}
+        if self._for_store is None or self._for_store[0] != others:
+            # What is unknown is logged once.
+            self._for_store = others, for_store(others, _OWN)
+        return self._for_store[1]
 
     def _write(
         self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: str | None = None
