@@ -84,6 +84,8 @@ _TRUNCATES = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*truncate\b", re.IGNORECASE
 _KEPT = ("cache", "uncache", "refresh")
 # Queries that need no more than Spark's word for their tables.
 _QUERIES = ("explain", "from")
+# … and QUERY, which a query follows.
+_DESCRIBES = ("describe", "desc")
 # Says that a session is enabled to those that Spark copies from it, as it does for the batches of a stream.
 _MARK = "spark.deltaplane.familiarNames"
 # A statement on no table yet.
@@ -191,7 +193,7 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
         return spark.createDataFrame([], StructType([]))
     if (renamed := renamed_table(Grammar(text, own_queries=False))) is not None:
         return rename_name(spark, *renamed, text)
-    if words[0] in _QUERIES:
+    if words[0] in _QUERIES or (words[0] in _DESCRIBES and words[1:2] == ["query"]):
         with on_spark(_Original(spark), cursor, 0, catalog, follows=True) as frame:
             return frame
     command = command_of(text, own_queries=False)

@@ -92,3 +92,21 @@ def test_a_table_knows_its_columns(enabled: SparkSession, path: str) -> None:
     for reader in (enabled.read, enabled.readStream):
         with pytest.raises(InvalidArgumentError, match="knows its columns"):
             reader.schema("id string").format("delta").load(path)
+
+
+def test_a_path_is_given_once(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
+    rows = enabled.range(3)
+    with pytest.raises(InvalidArgumentError, match="give the path once"):
+        rows.write.format("delta").option("path", f"{path} other").save(path)
+    rows.write.format("delta").option("path", path).save()
+    with pytest.raises(InvalidArgumentError, match="give the path once"):
+        enabled.read.format("delta").option("path", path).load(path)
+    conf["spark.sql.legacy.pathOptionBehavior.enabled"] = "true"
+    assert enabled.read.format("delta").option("path", f"{path} other").load(path).count() == 3
+
+
+def test_a_query_is_described(enabled: SparkSession, path: str) -> None:
+    enabled.range(3).selectExpr("id", "'a' AS a").write.format("delta").save(path)
+    for words in ("DESCRIBE QUERY", "DESC QUERY"):
+        found = enabled.sql(f"{words} SELECT a, count(*) AS n FROM delta.`{path}` GROUP BY a").collect()
+        assert [(row.col_name, row.data_type) for row in found] == [("a", "string"), ("n", "bigint")]

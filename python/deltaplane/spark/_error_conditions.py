@@ -54,6 +54,7 @@ _STATES = {
     "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS": "428GU",
     "DELTA_CDC_START_VERSION_AFTER_LATEST": "22003",
     "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED": "0A000",
+    "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE": "0A000",
     "DELTA_CLUSTERING_WITH_ZORDER_BY": "42613",
     "DELTA_CONCURRENT_APPEND": "2D521",
     "DELTA_CONCURRENT_DELETE_DELETE": "2D521",
@@ -676,6 +677,12 @@ _KNOWN = (
         "PARTITION_BY_NOT_ALLOWED_WITH_INSERT_INTO",
         InvalidArgumentError,
         r"partitionBy and insertInto don't go together: the table (?P<tableName>.*) knows",
+    ),
+    _Known(
+        "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE",
+        UnsupportedExpressionError,
+        r"a clustered table is arranged as a whole, without partitions: leave WHERE (?P<predicates>.*) out",
+        spark=UnsupportedOperationException,
     ),
     _Known("DELTA_SCHEMA_NOT_PROVIDED", InvalidArgumentError, r"what replaces a table has columns"),
     _Known(

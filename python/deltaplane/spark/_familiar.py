@@ -64,6 +64,8 @@ class Options:
 
     _format: str | None
     _given: dict[str, str]
+    # The session, as all of PySpark's readers and writers have it.
+    _spark: Any
     # The options that were sorted last, and what of them is the store's.
     _for_store: tuple[dict[str, str], dict[str, str] | None] | None = None
 
@@ -100,12 +102,20 @@ class Options:
         return mine, self._for_store[1]
 
     def _path(self, path: Any, own: Mapping[str, str]) -> str:
+        if path is not None and "path" in own and not _legacy_paths(self._spark):
+            raise InvalidArgumentError(f"the option path says {own['path']}, and the call {path}: give the path once")
         found = path if path is not None else own.get("path")
         if isinstance(found, (list, tuple)) and len(found) == 1:
             (found,) = found
         if found is None or isinstance(found, (list, tuple)):
             raise InvalidArgumentError('the format "delta" needs one path, or the name of a table')
         return str(found)
+
+
+def _legacy_paths(spark: Any) -> bool:
+    """Whether a call's path goes before the option's, as in Spark 2."""
+    told = spark.conf.get("spark.sql.legacy.pathOptionBehavior.enabled", "false")
+    return str(told).lower() == "true"
 
 
 def for_store(options: Mapping[str, str], own: Iterable[str]) -> dict[str, str] | None:
