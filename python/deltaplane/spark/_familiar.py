@@ -196,11 +196,18 @@ def checks_retention(spark: SparkSession) -> bool:
     return bool(spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true")
 
 
-def tells_of_vacuum(spark: SparkSession, location: str) -> Literal["always", "never"]:
-    """Whether commits tell of a VACUUM: the session says it, else the store's kind, as in delta-spark, which always tells or never does."""
+def tells_of_vacuum(spark: SparkSession, location: str) -> Literal["always", "deleting", "never"]:
+    """When commits tell of a VACUUM: always or never, as the session says; else always on the stores where delta-spark tells of it. On
+    others, such as S3, where it doesn't, for fear of two writers, they tell of files that are deleted: a RESTORE has to know.
+
+    >>> tells_of_vacuum(spark, "/lake/t"), tells_of_vacuum(spark, "s3://lake/t")
+    ('always', 'deleting')
+    """
     told = spark.conf.get("spark.databricks.delta.vacuum.logging.enabled", None)
+    if told is not None:
+        return "always" if told.lower() == "true" else "never"
     scheme = location.partition(":")[0].lower() if re.match(r"\w+:/", location) else "file"
-    return "always" if (scheme in _TELLING if told is None else told.lower() == "true") else "never"
+    return "always" if scheme in _TELLING else "deleting"
 
 
 def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> bool:

@@ -68,7 +68,7 @@ class Columns:
             from deltaplane.spark._names import catalog_facts, hadoop_path
 
             told, managed = catalog_facts(session.spark, self.table.shown)
-            location = hadoop_path(location)
+            location = self.table.path or hadoop_path(location)
         told |= {"Comment": table.metadata().description, "Location": location, "Provider": "delta"}
         if managed:
             told["Is_managed_location"] = "true"
