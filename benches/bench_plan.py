@@ -14,7 +14,6 @@ from harness import Case, main
 from logs import NAMES, Log
 from planners import CONTESTANTS, by_day, by_id, of
 
-
 # Files of a day where tables grow by days.
 A_DAY = 10_000
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from deltaplane.table import DeltaTable
 
-__all__ = ["RESTORED", "clustering_columns", "clustering_columns_of", "detail_row", "history_rows"]
+__all__ = ["RESTORED", "clustering_columns", "clustering_columns_of", "detail_row", "history_rows", "shown_properties"]
 
 # The columns of what a restoration came to, and the metrics in them.
 RESTORED = {
@@ -82,6 +82,29 @@ def detail_row(table: DeltaTable) -> pa.Table:
     types |= {"numFiles": pa.int64(), "sizeInBytes": pa.int64()}
     types |= {"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}
     return _rows(_DETAIL, [values], types)
+
+
+def shown_properties(table: DeltaTable) -> dict[str, str]:
+    """The table's properties by name, as delta-spark shows them: with the columns that it is clustered by, the protocol's versions, and
+    the features that it names.
+
+    >>> import pyarrow as pa
+    >>> from deltaplane import DeltaTable
+    >>> table = DeltaTable.create("memory://doc-shown/t", pa.schema({"x": pa.int64()}), configuration={"own": "a"})
+    >>> shown_properties(table)
+    {'delta.minReaderVersion': '1', 'delta.minWriterVersion': '2', 'own': 'a'}
+    """
+    protocol, clustered = table.protocol(), clustering_columns(table)
+    named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    found = {
+        **table.metadata().configuration,
+        **{f"delta.feature.{name}": "supported" for name in named},
+        "delta.minReaderVersion": str(protocol.min_reader_version),
+        "delta.minWriterVersion": str(protocol.min_writer_version),
+    }
+    if clustered:
+        found["clusteringColumns"] = json.dumps([path.split(".") for path in clustered], separators=(",", ":"))
+    return dict(sorted(found.items()))
 
 
 def clustering_columns(table: DeltaTable) -> list[str]:

@@ -118,11 +118,22 @@ class ToldAs:
     request: Mapping[str, Any]
 
     @classmethod
-    def definition(cls, statement: str, *, fills: bool, replaces: bool = False) -> ToldAs:
+    def definition(
+        cls,
+        statement: str,
+        *,
+        fills: bool,
+        replaces: bool = False,
+        managed: bool = False,
+        saves_as_table: bool = False,
+    ) -> ToldAs:
         """`CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`; with `fills` it is one `AS SELECT`. With `replaces` all
-        goes that defined the table before and isn't named: properties, comment, partitions, clustering.
+        goes that defined the table before and isn't named: properties, comment, partitions, clustering. `managed`: a catalog chose
+        the table's place; `saves_as_table`: it is Spark's `saveAsTable` over a table.
         """
-        return cls({"definition": {"statement": statement, "fills": fills, "replaces": replaces}})
+        says = {"statement": statement, "fills": fills, "replaces": replaces}
+        says |= {name: True for name, so in (("managed", managed), ("saves_as_table", saves_as_table)) if so}
+        return cls({"definition": says})
 
     @classmethod
     def streaming_update(cls, query_id: str, epoch_id: int, output_mode: str) -> ToldAs:

@@ -6,20 +6,25 @@ Called by `deltaplane.spark_names`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, UnsupportedFeatureError
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.grammar import Grammar
+from deltaplane.same_table import check_same
 from deltaplane.spark._internals import held_table
 from deltaplane.spark._location import absolute_location
-from deltaplane.spark._names import FORMATS, default_location, held_location, register_name
+from deltaplane.spark._names import FORMATS, check_unused, default_location, held_location, is_managed, register_name
 from deltaplane.statements.clone import Clone
 from deltaplane.statements.create import Create
 from deltaplane.statements.like import CreateLike
-from deltaplane.statements.same_table import check_same
 from deltaplane.statements.statement import Command
 from deltaplane.table import DeltaTable
 
@@ -34,10 +39,12 @@ _IF_NOT_EXISTS = ["if", "not", "exists"]
 
 @dataclass(frozen=True)
 class CreatedTable:
-    """The name of a new table, as Spark's catalog takes it, and where Spark would put it or has it."""
+    """The name of a new table, as Spark's catalog takes it, and where Spark would put it or has it; and whether a table of another
+    format has the name, which IF NOT EXISTS leaves as it is."""
 
     name: str
     location: str
+    is_others: bool = False
 
     @classmethod
     def of(cls, spark: SparkSession, cursor: Grammar) -> CreatedTable | None:
@@ -52,7 +59,8 @@ class CreatedTable:
         begins = next((len(b) for b in _BEGINNINGS if words[: len(b)] == b), None)
         if begins is None:
             return None
-        at = begins + (len(_IF_NOT_EXISTS) if words[begins : begins + len(_IF_NOT_EXISTS)] == _IF_NOT_EXISTS else 0)
+        if_absent = words[begins : begins + len(_IF_NOT_EXISTS)] == _IF_NOT_EXISTS
+        at = begins + (len(_IF_NOT_EXISTS) if if_absent else 0)
         parts = name_at(cursor, at)
         behind = words[at + 2 * len(parts) - 1 :]
         ours = any(a == "using" and b in FORMATS for a, b in pairwise(behind))
@@ -67,6 +75,8 @@ class CreatedTable:
             )
         held = held_table(spark, name)
         if held is not None and held[0].lower() not in FORMATS:
+            if if_absent:
+                return cls(name, held[1], is_others=True)
             raise TableAlreadyExistsError(
                 f"the session's catalog has a table {name}, of the format {held[0]}: take another name"
             )
@@ -83,11 +93,13 @@ class CreatedTable:
         register_name(spark, self.name, absolute_location(told or self.location), managed=told is None)
 
     def checked(self, spark: SparkSession, command: Command) -> Command:
-        """What is to be run of the statement: one that says of a location what the table there is only takes that table.
+        """What is to be run of the statement, which knows whether the table is managed: one that says of a location what the table there
+        is only takes that table.
 
         Raises:
             InvalidArgumentError: it gives a location to a name that is held with another one.
-            TableAlreadyExistsError: the table at a new name's location is another one than it says.
+            TableAlreadyExistsError: the table at a new name's location is another one than it says, or other files are there.
+            TableNotFoundError: it replaces a table, and the name is none's.
         """
         told = _told(command)
         held = held_location(spark, self.name)
@@ -95,13 +107,33 @@ class CreatedTable:
             raise InvalidArgumentError(
                 f"the table {self.name} is at {held}, and the statement says {told}: leave LOCATION out, or drop the name first"
             )
-        if not isinstance(command, Create) or command.mode != "error" or not command.columns:
+        if isinstance(command, CreateLike):
+            if told is not None:
+                check_unused(absolute_location(told))
+            return replace(command, managed=is_managed(spark, self.name, told))
+        if not isinstance(command, Create):
             return command
-        if told is None or held is not None or not DeltaTable.is_deltatable(told):
+        if command.must_exist and held is None:
+            raise TableNotFoundError(
+                f"REPLACE TABLE needs a table, and the catalog has none called {self.name}: use CREATE OR REPLACE TABLE"
+            )
+        command = replace(command, managed=is_managed(spark, self.name, told))
+        return command if told is None or held is not None else self._at(told, command)
+
+    def _at(self, told: str, command: Create) -> Create:
+        """A statement that gives a new name and a place: a table that is there is taken, or filled anew by a query that may replace it."""
+        if command.rows is not None:
+            if command.mode != "overwrite":
+                check_unused(absolute_location(told), even_tables=True)
+            return command
+        if not DeltaTable.is_deltatable(told):
+            check_unused(absolute_location(told))
+            return command
+        if not command.columns:
             return command
         columns = [column.field for column in command.columns]
         check_same(DeltaTable(told), columns, command.partition_by or [], command.cluster_by or [], command.properties)
-        return Create(command.table, command.cursor, command.mode, location=told)
+        return Create(command.table, command.cursor, "error", location=told)
 
 
 def dropped_table(spark: SparkSession, cursor: Grammar) -> str | None:

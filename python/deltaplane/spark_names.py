@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,9 +26,9 @@ from deltaplane.spark._familiar_read import Reader, StreamReader
 from deltaplane.spark._familiar_write import StreamWriter, Writer
 from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import delta_jar, is_connect
-from deltaplane.spark._listed import listed_columns
-from deltaplane.spark._names import drop_name, held_location, rename_name
-from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
+from deltaplane.spark._listed import created_table, described_table, is_table_at, listed_columns, listed_table
+from deltaplane.spark._names import FORMATS, drop_name, hadoop_path, held_location, rename_name
+from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame, purged_metrics
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._table_changes import calls_changes, changes_in_views
 from deltaplane.spark._time_travel import version_at
@@ -37,8 +38,10 @@ from deltaplane.statements import command_of
 from deltaplane.statements.describe import Detail, History
 from deltaplane.statements.on_spark import on_spark
 from deltaplane.statements.optimize import Optimize
+from deltaplane.statements.reorg import Purge
 from deltaplane.statements.select import Selection
 from deltaplane.statements.statement import Session
+from deltaplane.statements.vacuum import Vacuum
 
 __all__ = ["disable", "enable", "sql"]
 
@@ -76,10 +79,13 @@ _BEFORE_PATHS = (
     ["desc", "detail"],
 )
 _TRUNCATE = ["truncate", "table"]
+_TRUNCATES = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*truncate\b", re.IGNORECASE | re.DOTALL)
 # What is kept of a table is nothing to care for: each query asks for the newest version, and a cached one couldn't follow it.
 _KEPT = ("cache", "uncache", "refresh")
 # Queries that need no more than Spark's word for their tables.
 _QUERIES = ("explain", "from")
+# … and QUERY, which a query follows.
+_DESCRIBES = ("describe", "desc")
 # Says that a session is enabled to those that Spark copies from it, as it does for the batches of a stream.
 _MARK = "spark.deltaplane.familiarNames"
 # A statement on no table yet.
@@ -162,7 +168,10 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
             "deltaplane.spark.sql needs a classic session: deltaplane.sql(text, spark=spark) brings the rows here"
         )
     with changes_in_views(spark, _identified(text)) as shown:
-        return _ran(spark, _said_otherwise(shown), changes=shown != text)
+        said = _said_otherwise(shown)
+        done = _ran(spark, said, changes=shown != text)
+    # As in delta-spark, what is emptied isn't counted.
+    return spark.createDataFrame([], StructType([])) if _TRUNCATES.match(shown) and said != shown else done
 
 
 def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
@@ -184,7 +193,7 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
         return spark.createDataFrame([], StructType([]))
     if (renamed := renamed_table(Grammar(text, own_queries=False))) is not None:
         return rename_name(spark, *renamed, text)
-    if words[0] in _QUERIES:
+    if words[0] in _QUERIES or (words[0] in _DESCRIBES and words[1:2] == ["query"]):
         with on_spark(_Original(spark), cursor, 0, catalog, follows=True) as frame:
             return frame
     command = command_of(text, own_queries=False)
@@ -199,9 +208,16 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
         return detail_frame(spark, command.run(Session(catalog, spark)), told if told in (names or {}) else None)
     if isinstance(command, Optimize):
         return _optimized(spark, command, Session(catalog, spark))
+    if isinstance(command, Purge):
+        return _purged(spark, command, Session(catalog, spark))
+    if isinstance(command, Vacuum):
+        paths = command.run(Session(catalog, spark))["path"].to_pylist()
+        return spark.createDataFrame([(hadoop_path(path),) for path in paths], "path string")
     made = CreatedTable.of(spark, Grammar(text, own_queries=False))
     if made is None:
         return spark.createDataFrame(command.run(Session(catalog, spark)))
+    if made.is_others:
+        return spark.createDataFrame([], StructType([]))
     done = made.checked(spark, command).run(Session(catalog, spark))
     made.hold(spark, command)
     return spark.createDataFrame(done)
@@ -221,6 +237,17 @@ def _optimized(spark: SparkSession, command: Optimize, session: Session) -> Data
     told = Optimized.of(done, table, ordered=bool(command.columns), started_ms=began)
     frame = optimized_frame(spark, table.location, told)
     return frame.select("*", *(F.lit(n).cast("bigint").alias(name) for name, n in command.counts(done).items()))
+
+
+def _purged(spark: SparkSession, command: Purge, session: Session) -> DataFrame:
+    """What REORG gives in delta-spark, which is what OPTIMIZE does, and behind it what it gives in `deltaplane.sql`."""
+    began = now_ms()
+    done = command.carried_out(session)
+    metrics = purged_metrics(done.table, done.considered, done.version)
+    told = replace(Optimized.of(metrics, done.table, ordered=False, started_ms=began), clustered=False)
+    frame = optimized_frame(spark, done.table.location, told)
+    (counts,) = done.told.to_pylist()
+    return frame.select("*", *(F.lit(n).cast("bigint").alias(name) for name, n in counts.items()))
 
 
 def _said_otherwise(text: str) -> str:
@@ -291,6 +318,7 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
         named = words[at - 1] in _BEFORE_NAMES or (words[at - 1] in (",", "(") and at > begins)
         named = named or (words[:2] == ["show", "columns"] and words[at - 1] == "in") or words[:at] == ["refresh"]
         named = named or (words[:2] == ["create", "table"] and words[at - 1] == "like")
+        named = named or words[:at] == ["create", "table", "if", "not", "exists"]
         named = named or (words[:1] == ["uncache"] and words[at - 1] == "exists")
         if not named or tokens[at].kind not in ("name", "quoted"):
             continue
@@ -329,6 +357,13 @@ def _patch() -> None:
     instead(SparkSession, "read", Reader, lambda spark: spark)
     instead(SparkSession, "readStream", StreamReader, lambda spark: spark)
     instead(Catalogs, "listColumns", _list_columns, lambda catalog: catalog._sparkSession)
+    for name, ours in (
+        ("listTables", _list_tables),
+        ("getTable", _get_table),
+        ("tableExists", _table_exists),
+        ("createTable", _create_table),
+    ):
+        instead(Catalogs, name, ours, lambda catalog: catalog._sparkSession)
     instead(SparkSession, "sql", _sql, lambda spark: spark)
     instead(SparkSession, "table", lambda spark, name: Reader(spark).table(name), lambda spark: spark)
     instead(Frames, "write", Writer, lambda frame: frame.sparkSession)
@@ -340,6 +375,47 @@ def _list_columns(catalog: Any, tableName: str, dbName: str | None = None) -> An
     name = tableName if dbName is None else f"{dbName}.{tableName}"
     found = listed_columns(catalog._sparkSession, name)
     return _originals[Catalogs, "listColumns"](catalog, tableName, dbName) if found is None else found
+
+
+def _list_tables(catalog: Any, *args: Any, **kwargs: Any) -> Any:
+    found = _originals[Catalogs, "listTables"](catalog, *args, **kwargs)
+    return [listed_table(catalog._sparkSession, one) for one in found]
+
+
+def _get_table(catalog: Any, tableName: str) -> Any:
+    try:
+        if is_path(tableName.split(".", 1)):
+            return described_table(catalog._sparkSession, tableName, None)
+    except DeltaError as e:
+        raise as_sparks(e, "Catalog.getTable") from None
+    table = _originals[Catalogs, "getTable"](catalog, tableName)
+    return described_table(catalog._sparkSession, tableName, table) or table
+
+
+def _table_exists(catalog: Any, tableName: str, dbName: str | None = None) -> bool:
+    there = is_table_at(tableName) if dbName is None else None
+    return bool(_originals[Catalogs, "tableExists"](catalog, tableName, dbName)) if there is None else there
+
+
+def _create_table(
+    catalog: Any,
+    tableName: str,
+    path: str | None = None,
+    source: str | None = None,
+    schema: StructType | None = None,
+    description: str | None = None,
+    **options: str,
+) -> Any:
+    spark = catalog._sparkSession
+    provider = source or spark.conf.get("spark.sql.sources.default")
+    if str(provider).lower() not in FORMATS:
+        make = _originals[Catalogs, "createTable"]
+        return make(catalog, tableName, path, source, schema, description, **options)
+    try:
+        created_table(spark, tableName, path, schema, description, options)
+    except DeltaError as e:
+        raise as_sparks(e, "Catalog.createTable") from None
+    return Reader(spark).table(tableName)
 
 
 def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:

@@ -469,6 +469,7 @@ def write_request(
     dynamic_partitions: bool = False,
     read_version: int | None = None,
     told_as: ToldAs | None = None,
+    data_change: bool = True,
 ) -> str:
     """The request text that the Rust core takes, from checked arguments.
 
@@ -508,5 +509,6 @@ def write_request(
             "files": file_request(writer_properties, target_file_size),
             "commit": commit_request(commit_properties, post_commithook_properties),
             **({} if told_as is None else {"told_as": told_as.request}),
+            **({} if data_change else {"data_change": False}),
         }
     )

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 # On tables that delta-spark made: `t` (id int NOT NULL, v string, with a CHECK constraint), `p` (partitioned by v), `a`
-# (append-only), `c` (clustered by id), `f` (with a change feed), `n` (with a column of the feed's name); `s` is a view with two rows of one id, `nowhere` no table, `folder` one
-# without a log.
+# (append-only), `c` (clustered by id), `f` (with a change feed), `n` (with a column of the feed's name); `s` is a view with two
+# rows of one id, `nowhere` no table, `folder` one without a log, `files` one with a file.
 STATEMENTS = """
 SELECT * FROM {nowhere}
 SELECT * FROM {folder}
@@ -42,6 +42,13 @@ CREATE TABLE taken (id int, v string) USING delta CLUSTER BY (v) LOCATION '{p_at
 CREATE TABLE taken (id int, v string) USING delta CLUSTER BY (v) LOCATION '{c_at}'
 CREATE TABLE taken (id int, v string) USING delta PARTITIONED BY (v) TBLPROPERTIES ('a' = 'b') LOCATION '{p_at}'
 CREATE TABLE taken (id int, v string) USING delta TBLPROPERTIES ('delta.appendOnly' = 'false') LOCATION '{a_at}'
+CREATE TABLE taken (ID int, V string) USING delta PARTITIONED BY (V) LOCATION '{p_at}'
+CREATE TABLE IF NOT EXISTS taken (id bigint, v string) USING delta PARTITIONED BY (v) LOCATION '{p_at}'
+CREATE OR REPLACE TABLE taken (id bigint, v string) USING delta PARTITIONED BY (v) LOCATION '{p_at}'
+CREATE TABLE taken USING delta LOCATION '{p_at}' AS SELECT 1 AS id
+CREATE TABLE taken (id int) USING delta LOCATION '{files_at}'
+CREATE TABLE IF NOT EXISTS taken USING delta LOCATION '{files_at}' AS SELECT 1 AS id
+REPLACE TABLE taken (id int, v string) USING delta LOCATION '{p_at}'
 CREATE TABLE {nowhere} (id int, ID int) USING delta
 CREATE TABLE {nowhere} (id int, m map<int, int>) USING delta CLUSTER BY (m)
 SELECT * FROM {t} VERSION AS OF 70
@@ -98,6 +105,10 @@ CREATE TABLE {nowhere} (id int, _change_type string) USING delta TBLPROPERTIES (
 ALTER TABLE {n} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')
 ALTER TABLE {f} ADD COLUMNS (_commit_timestamp timestamp)
 ALTER TABLE {f} RENAME COLUMN v TO _commit_version
+OPTIMIZE {t} FULL
+OPTIMIZE {c} WHERE id = 1
+SHOW CREATE TABLE {t}
+ANALYZE TABLE {t} COMPUTE STATISTICS
 DELETE FRM {t}
 """
 
@@ -117,7 +128,9 @@ def tables(delta_spark: DeltaSpark, tmp_path_factory: pytest.TempPathFactory) ->
     folder: Path = tmp_path_factory.mktemp("conditions")
     names = {name: f"delta.`{folder / name}`" for name in (*TABLES, "nowhere", "folder")}
     (folder / "folder").mkdir()
-    names |= {f"{name}_at": str(folder / name) for name in TABLES}
+    (folder / "files").mkdir()
+    (folder / "files" / "one.parquet").write_bytes(b"no table's")
+    names |= {f"{name}_at": str(folder / name) for name in (*TABLES, "files")}
     for name, columns in TABLES.items():
         delta_spark.execute(f"CREATE TABLE {names[name]} {columns}")
         delta_spark.execute(f"INSERT INTO {names[name]} VALUES (1, 'a'), (2, 'b')")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
+import deltaplane
 from api.row_model import CONDITIONS, FEED, IDS, TABLES, UPDATES, VECTORS
 from api.test_merge import Merged, merges
 from deltaplane import DeltaTable, write_deltalake
@@ -464,3 +465,23 @@ def test_names_that_ask_for_care(spark: SparkSession, path: str) -> None:
     merge = table.merge(source.alias("s"), "`t t`.`a.b` = s.`a.b`")
     merge.whenMatchedUpdate(set={"`c ``d```": "concat(`t t`.`c ``d```, s.`c ``d```)", "é": "2"}).execute()
     assert [tuple(row.values()) for row in rows(path, "a.b")] == [(1, "x", 1.5), (2, "yy", 2.0)]
+
+
+def test_clauses_and_updates_without_values(spark: SparkSession, path: str) -> None:
+    """As in delta-spark: a row is what it was, or what the table gives its columns; a clause that would change nothing isn't one."""
+    properties = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    deltaplane.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, a STRING DEFAULT 'none') {properties}")
+    write_deltalake(path, pa.table({"id": [1, 2], "a": ["x", "y"]}), mode="append")
+    table = SparkTable.forPath(spark, path)
+    source = spark.sql("SELECT 2L AS id UNION ALL SELECT 3L")
+    merge = table.alias("t").merge(source.alias("s"), "t.id = s.id")
+    with pytest.raises(InvalidArgumentError, match="at least one clause"):
+        merge.whenMatchedUpdate(set={}).whenNotMatchedBySourceUpdate(set={}).execute()
+    kept = merge.whenMatchedUpdate("t.a = 'y'", {}).whenMatchedDelete()
+    (done,) = kept.whenNotMatchedInsert(values={}).execute().collect()
+    assert tuple(done) == (2, 1, 0, 1)
+    found = [(1, "x"), (2, "y"), (None, "none")]
+    assert sorted(map(tuple, table.toDF().collect()), key=repr) == found
+    table.update("id = 1", {})
+    assert (table.history(1).collect()[0].operation, table.toDF().count()) == ("UPDATE", 3)
+    assert sorted(map(tuple, table.toDF().collect()), key=repr) == found

@@ -306,7 +306,7 @@ def test_the_rest_is_sparks(spark: SparkSession, enabled: SparkSession, path: st
 
 def test_refusals(enabled: SparkSession, path: str) -> None:
     writer = enabled.range(1).write.format("delta").mode("overwrite")
-    with pytest.raises(exceptions.UnsupportedFeatureError, match="executeCompaction"):
+    with pytest.raises(exceptions.InvalidArgumentError, match="dataChange = false"):
         enabled.range(1).write.format("delta").option("dataChange", "false").save(path)
     with pytest.raises(exceptions.InvalidArgumentError, match="needs one path"):
         writer.save()

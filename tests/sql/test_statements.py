@@ -503,10 +503,22 @@ def test_describe_detail(path: str, run: Run) -> None:
 def test_show(path: str, run: Run) -> None:
     run("ALTER TABLE t SET TBLPROPERTIES ('b' = '2', 'a' = '1')")
     assert run("SHOW COLUMNS IN t") == [{"col_name": "k"}, {"col_name": "x"}]
-    assert run("SHOW TBLPROPERTIES t") == [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}]
+    run("ALTER TABLE t CLUSTER BY (x)")
+    shown = {row["key"]: row["value"] for row in run("SHOW TBLPROPERTIES t")}
+    features = ("appendOnly", "clustering", "domainMetadata", "invariants")
+    assert shown == {
+        "a": "1",
+        "b": "2",
+        "clusteringColumns": '[["x"]]',
+        "delta.minReaderVersion": "1",
+        "delta.minWriterVersion": "7",
+        **{f"delta.feature.{name}": "supported" for name in features},
+    }
+    assert list(shown) == sorted(shown)
     assert run("SHOW TBLPROPERTIES t (b)") == [{"key": "b", "value": "2"}]
-    with pytest.raises(InvalidArgumentError, match="no property 'c'"):
-        run("SHOW TBLPROPERTIES t ('c')")
+    assert run("SHOW TBLPROPERTIES t ('c')") == [{"key": "c", "value": "Table t does not have property: c"}]
+    told = {row["col_name"]: row["data_type"] for row in run("DESCRIBE EXTENDED t")}
+    assert told["Table Properties"] == f"[{','.join(f'{k}={v}' for k, v in shown.items())}]"
 
 
 def test_partitions_and_details_are_shown(tmp_table: Table) -> None:

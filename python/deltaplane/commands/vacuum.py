@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane import _native
 from deltaplane.arrow_io import as_reader
@@ -25,13 +25,15 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Vacuum:
-    """What may go. `retention_hours` None: what the table's properties say."""
+    """What may go. `retention_hours` None: what the table's properties say. `told`: whether commits tell of it, where files are deleted,
+    always or never."""
 
     retention_hours: float | None = None
     enforce_retention: bool = True
     full: bool = False
     keep_versions: Sequence[int] = ()
     dry_run: bool = True
+    told: Literal["deleting", "always", "never"] = "deleting"
 
 
 def vacuum(
@@ -68,6 +70,7 @@ def _request(what: Vacuum, has_inventory: bool, commit: dict[str, Any]) -> dict[
         "lite": not what.full and not has_inventory,
         "keep_versions": list(what.keep_versions),
         "dry_run": what.dry_run,
+        "told": what.told,
         "commit": commit,
     }
 

@@ -39,129 +39,10 @@ from deltaplane.exceptions import (
     VersionNotFoundError,
 )
 from deltaplane.spark._known_condition import Known
-from deltaplane.spark._stream_conditions import STREAM_STATES, STREAMS
+from deltaplane.spark._sql_states import SQL_STATES
+from deltaplane.spark._stream_conditions import STREAMS
 
 __all__ = ["Told", "told"]
-
-_STATES = {
-    **STREAM_STATES,
-    "CAST_INVALID_INPUT": "22018",
-    "COLUMN_ALREADY_EXISTS": "42711",
-    "DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED": "42000",
-    "DELTA_CANNOT_MODIFY_APPEND_ONLY": "42809",
-    "DELTA_CANNOT_RESTORE_TABLE_VERSION": "22003",
-    "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER": "22003",
-    "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER": "22003",
-    "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION": "428FT",
-    "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS": "428GU",
-    "DELTA_CDC_START_VERSION_AFTER_LATEST": "22003",
-    "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED": "0A000",
-    "DELTA_CLUSTERING_WITH_ZORDER_BY": "42613",
-    "DELTA_CONCURRENT_APPEND": "2D521",
-    "DELTA_CONCURRENT_DELETE_DELETE": "2D521",
-    "DELTA_CONCURRENT_DELETE_READ": "2D521",
-    "DELTA_CONCURRENT_TRANSACTION": "2D521",
-    "DELTA_CONCURRENT_WRITE": "2D521",
-    "DELTA_CONFLICT_SET_COLUMN": "42701",
-    "DELTA_CONSTRAINT_ALREADY_EXISTS": "42710",
-    "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE": "42K09",
-    "DELTA_CONSTRAINT_DOES_NOT_EXIST": "42704",
-    "DELTA_CREATE_TABLE_SCHEME_MISMATCH": "42KD7",
-    "DELTA_CREATE_TABLE_WITH_DIFFERENT_CLUSTERING": "42KD7",
-    "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING": "42KD7",
-    "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY": "42KD7",
-    "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION": "42601",
-    "DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA": "0AKDC",
-    "DELTA_DUPLICATE_COLUMNS_FOUND.DATA": "42711",
-    "DELTA_EXCEED_CHAR_VARCHAR_LIMIT": "22001",
-    "DELTA_FAILED_CAST_PARTITION_VALUE": "22018",
-    "DELTA_FAILED_TO_MERGE_FIELDS": "22005",
-    "DELTA_FEATURE_DROP_CONFLICT_REVALIDATION_FAIL": "40000",
-    "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT": "55000",
-    "DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED": "42000",
-    "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE": "0AKDC",
-    "DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD": "22KD0",
-    "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH": "42K09",
-    "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED": "42808",
-    "DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP": "42611",
-    "DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED": "42601",
-    "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE": "428H2",
-    "DELTA_IDENTITY_COLUMNS_WITH_GENERATED_EXPRESSION": "42613",
-    "DELTA_IDENTITY_COLUMN_INCONSISTENT_METADATA": "42000",
-    "DELTA_INSERT_COLUMN_ARITY_MISMATCH": "42802",
-    "DELTA_INVALID_CDC_RANGE": "22003",
-    "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES": "42K05",
-    "DELTA_INVALID_GENERATED_COLUMN_REFERENCES": "42621",
-    "DELTA_MERGE_MISSING_WHEN": "42601",
-    "DELTA_MERGE_UNRESOLVED_EXPRESSION": "42601",
-    "DELTA_METADATA_CHANGED": "2D521",
-    "DELTA_METADATA_MISMATCH": "42KDG",
-    "DELTA_MISSING_CHANGE_DATA": "KD002",
-    "DELTA_MISSING_DELTA_TABLE": "42P01",
-    "DELTA_MISSING_NOT_NULL_COLUMN_VALUE": "23502",
-    "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE": "21506",
-    "DELTA_NESTED_NOT_NULL_CONSTRAINT": "0AKDC",
-    "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION": "23512",
-    "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT": "42621",
-    "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN": "42621",
-    "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED": "0AKDC",
-    "DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION": "42601",
-    "DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION": "42601",
-    "DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION": "42601",
-    "DELTA_NON_PARTITION_COLUMN_REFERENCE": "42P10",
-    "DELTA_NOT_NULL_CONSTRAINT_VIOLATED": "23502",
-    "DELTA_NO_START_FOR_CDC_READ": "42601",
-    "DELTA_ONEOF_IN_TIMETRAVEL": "42601",
-    "DELTA_OPERATION_NOT_ALLOWED": "0AKDC",
-    "DELTA_PARTITION_COLUMN_NOT_FOUND": "42703",
-    "DELTA_PATH_EXISTS": "42K04",
-    "DELTA_PROTOCOL_CHANGED": "2D521",
-    "DELTA_REPLACE_WHERE_MISMATCH": "44000",
-    "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE": "42613",
-    "DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS": "22000",
-    "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS": "KD007",
-    "DELTA_SCHEMA_NOT_SET": "KD008",
-    "DELTA_TABLE_NOT_FOUND": "42P01",
-    "DELTA_TABLE_ONLY_OPERATION": "0AKDD",
-    "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION": "42816",
-    "DELTA_TIMESTAMP_GREATER_THAN_COMMIT": "42816",
-    "DELTA_TIMESTAMP_INVALID": "42816",
-    "DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE": "42604",
-    "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME": "KD009",
-    "DELTA_UNKNOWN_CONFIGURATION": "F0000",
-    "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP": "0AKDC",
-    "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE": "0AKDC",
-    "DELTA_UNSUPPORTED_DROP_COLUMN": "0AKDC",
-    "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN": "0AKDC",
-    "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN": "42621",
-    "DELTA_UNSUPPORTED_FEATURES_FOR_READ": "56038",
-    "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE": "56038",
-    "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG": "56038",
-    "DELTA_UNSUPPORTED_RENAME_COLUMN": "0AKDC",
-    "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_SCHEMA": "0AKDC",
-    "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION": "42846",
-    "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT": "22003",
-    "DELTA_VERSIONS_NOT_CONTIGUOUS": "KD00C",
-    "DELTA_VERSION_NOT_FOUND": "22003",
-    "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES": "23001",
-    "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST": "42703",
-    "DELTA_ZORDERING_ON_PARTITION_COLUMN": "42P10",
-    "FIELD_ALREADY_EXISTS": "42710",
-    "FIELD_NOT_FOUND": "42704",
-    "INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS": "21S01",
-    "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS": "21S01",
-    "INVALID_NON_DETERMINISTIC_EXPRESSIONS": "42K0E",
-    "NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION": "42613",
-    "NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION": "42613",
-    "NON_LAST_NOT_MATCHED_BY_TARGET_CLAUSE_OMIT_CONDITION": "42613",
-    "NON_PARTITION_COLUMN": "42000",
-    "PARSE_SYNTAX_ERROR": "42601",
-    "PATH_NOT_FOUND": "42K03",
-    "TABLE_OR_VIEW_ALREADY_EXISTS": "42P07",
-    "TABLE_OR_VIEW_NOT_FOUND": "42P01",
-    "UNRESOLVED_COLUMN.WITH_SUGGESTION": "42703",
-    "UNSUPPORTED_EXPR_FOR_OPERATOR": "42K0E",
-}
 
 
 _NAME = r"`[^`]*`"
@@ -178,7 +59,7 @@ _KNOWN = (
     Known(
         "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
         TableNotFoundError,
-        r"the view's (?P<schemaDiff>table was deleted(?: and another one made in its place)?)",
+        r"the view's (?P<schemaDiff>table was deleted)",
     ),
     Known("DELTA_MISSING_DELTA_TABLE", TableNotFoundError, f"catalog has no table (?P<tableName>{_NAME})"),
     Known("DELTA_MISSING_DELTA_TABLE", TableNotFoundError, r"no Delta table is here: create one", "", "tableName"),
@@ -195,6 +76,18 @@ _KNOWN = (
     Known("DELTA_TABLE_NOT_FOUND", TableNotFoundError, "", "", "tableName", in_folder=True),
     Known("PATH_NOT_FOUND", TableNotFoundError, "", "", "path"),
     Known("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", TableAlreadyExistsError, r"or clone to", "", "tableLocation"),
+    Known(
+        "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+        TableAlreadyExistsError,
+        r"the location isn't empty",
+        "",
+        "tableLocation",
+    ),
+    Known(
+        "DELTA_TABLE_LOCATION_MISMATCH",
+        InvalidArgumentError,
+        r"the table (?P<tableName>\S+) is at (?P<existingTableLocation>.*), and the (?:statement|builder|writer) says (?P<tableLocation>.*): leave",
+    ),
     Known(
         "DELTA_CREATE_TABLE_SCHEME_MISMATCH",
         TableAlreadyExistsError,
@@ -441,6 +334,24 @@ _KNOWN = (
         spark=IllegalArgumentException,
     ),
     Known(
+        "DELTA_DATA_CHANGE_FALSE", InvalidArgumentError, r"the write would (?P<op>.*), and says that it changes nothing"
+    ),
+    Known(
+        "DELTA_REPLACE_WHERE_WITH_FILTER_DATA_CHANGE_UNSET",
+        InvalidArgumentError,
+        r"`(?P<dataFilters>.*)` selects rows, and a write without a change",
+    ),
+    Known(
+        "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED",
+        InvalidArgumentError,
+        r"OPTIMIZE FULL orders all files anew",
+        spark=UnsupportedOperationException,
+    ),
+    Known(
+        "DELTA_OPERATION_NOT_ALLOWED", UnsupportedFeatureError, r"(?P<operation>SHOW CREATE TABLE) isn't a statement"
+    ),
+    Known("NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", UnsupportedFeatureError, r"(?P<cmd>ANALYZE|MSCK) isn't a statement"),
+    Known(
         "CAST_INVALID_INPUT",
         InvalidArgumentError,
         r"\[CAST_INVALID_INPUT\] (?P<expression>'.*') is no",
@@ -623,6 +534,24 @@ _KNOWN = (
         r"only the last WHEN NOT MATCHED may be without",
         spark=ParseException,
     ),
+    Known(
+        "PARTITION_BY_NOT_ALLOWED_WITH_INSERT_INTO",
+        InvalidArgumentError,
+        r"partitionBy and insertInto don't go together: the table (?P<tableName>.*) knows",
+    ),
+    Known(
+        "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE",
+        UnsupportedExpressionError,
+        r"a clustered table is arranged as a whole, without partitions: leave WHERE (?P<predicates>.*) out",
+        spark=UnsupportedOperationException,
+    ),
+    Known("DELTA_SCHEMA_NOT_PROVIDED", InvalidArgumentError, r"what replaces a table has columns"),
+    Known(
+        "DELTA_MODE_NOT_SUPPORTED",
+        InvalidArgumentError,
+        r"'(?P<mode>.*)' is no kind of manifest",
+        spark=IllegalArgumentException,
+    ),
     Known("PARSE_SYNTAX_ERROR", SqlSyntaxError, spark=ParseException),
 )
 
@@ -658,6 +587,6 @@ def told(error: DeltaError, doing: str) -> Told | None:
             parameters[known.location] = error.table
         if known.version and error.version is not None:
             parameters[known.version] = str(error.version)
-        return Told(known.condition, _STATES[known.condition], parameters, known.spark)
-    named = next((word for word in _NAMED.findall(text) if word in _STATES), None)
-    return None if named is None else Told(named, _STATES[named], {}, PySparkException)
+        return Told(known.condition, SQL_STATES[known.condition], parameters, known.spark)
+    named = next((word for word in _NAMED.findall(text) if word in SQL_STATES), None)
+    return None if named is None else Told(named, SQL_STATES[named], {}, PySparkException)

@@ -10,7 +10,7 @@ import functools
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
@@ -34,6 +34,7 @@ __all__ = [
     "merges_schema",
     "number",
     "schema_mode",
+    "tells_of_vacuum",
     "transaction",
     "user_metadata",
     "versioned_path",
@@ -52,6 +53,8 @@ _MEANINGLESS = frozenset("header inferschema mergeschema sep delimiter multiline
 _OF_OTHERS = ("fs.", "delta.")
 # How alike two names are, one of which is a slip.
 _NEARLY = 0.85
+# Stores whose tables' histories tell of each VACUUM, unless the session says otherwise.
+_TELLING = frozenset("wasbs wasbss abfs abfss adl gs file hdfs".split())
 # A version or a moment behind a path.
 _AT = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<moment>\d{17}))", re.DOTALL)
 
@@ -61,6 +64,10 @@ class Options:
 
     _format: str | None
     _given: dict[str, str]
+    # The session, as all of PySpark's readers and writers have it.
+    _spark: Any
+    # The options that were sorted last, and what of them is the store's.
+    _for_store: tuple[dict[str, str], dict[str, str] | None] | None = None
 
     def format(self, source: str) -> Any:
         self._format = source.lower()
@@ -87,18 +94,28 @@ class Options:
         return self._format in FORMATS
 
     def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
-        """The options of ours, in lower case, and those for the store."""
+        """The options of ours, in lower case, and those for the store; which of them are unknown is logged once."""
         mine = {key.lower(): value for key, value in self._given.items() if key.lower() in own}
         others = {key: value for key, value in self._given.items() if key.lower() not in own}
-        return mine, for_store(others, own)
+        if self._for_store is None or self._for_store[0] != others:
+            self._for_store = others, for_store(others, own)
+        return mine, self._for_store[1]
 
     def _path(self, path: Any, own: Mapping[str, str]) -> str:
+        if path is not None and "path" in own and not _legacy_paths(self._spark):
+            raise InvalidArgumentError(f"the option path says {own['path']}, and the call {path}: give the path once")
         found = path if path is not None else own.get("path")
         if isinstance(found, (list, tuple)) and len(found) == 1:
             (found,) = found
         if found is None or isinstance(found, (list, tuple)):
             raise InvalidArgumentError('the format "delta" needs one path, or the name of a table')
         return str(found)
+
+
+def _legacy_paths(spark: Any) -> bool:
+    """Whether a call's path goes before the option's, as in Spark 2."""
+    told = spark.conf.get("spark.sql.legacy.pathOptionBehavior.enabled", "false")
+    return str(told).lower() == "true"
 
 
 def for_store(options: Mapping[str, str], own: Iterable[str]) -> dict[str, str] | None:
@@ -177,6 +194,20 @@ def _properties(text: str | None, txn: tuple[str, int] | None) -> CommitProperti
 def checks_retention(spark: SparkSession) -> bool:
     """Whether VACUUM refuses retentions that are shorter than the table's."""
     return bool(spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true")
+
+
+def tells_of_vacuum(spark: SparkSession, location: str) -> Literal["always", "deleting", "never"]:
+    """When commits tell of a VACUUM: always or never, as the session says; else always on the stores where delta-spark tells of it. On
+    others, such as S3, where it doesn't, for fear of two writers, they tell of files that are deleted: a RESTORE has to know.
+
+    >>> tells_of_vacuum(spark, "/lake/t"), tells_of_vacuum(spark, "s3://lake/t")
+    ('always', 'deleting')
+    """
+    told = spark.conf.get("spark.databricks.delta.vacuum.logging.enabled", None)
+    if told is not None:
+        return "always" if told.lower() == "true" else "never"
+    scheme = location.partition(":")[0].lower() if re.match(r"\w+:/", location) else "file"
+    return "always" if scheme in _TELLING else "deleting"
 
 
 def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> bool:

@@ -49,6 +49,8 @@ _OF_SCHEMA_LOGS = {
 class _Loading(Options):
     """What both readers do before they read."""
 
+    _has_schema = False
+
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)  # type: ignore[call-arg]
         self._session, self._format, self._given = spark, None, {}
@@ -56,14 +58,27 @@ class _Loading(Options):
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
         self._take(options, format=format, schema=schema)
         if self._is_ours():
+            self._check_schema()
             return self._loaded(path)
         frame: DataFrame = super().load(path)  # type: ignore[misc]
         return frame
 
     def schema(self, schema: Any) -> Any:
-        if self._is_ours():
-            raise InvalidArgumentError("a Delta table knows its columns: leave schema() out, and select() some of them")
+        self._has_schema = True
+        self._check_schema()
         return super().schema(schema)  # type: ignore[misc]
+
+    def _check_schema(self) -> None:
+        """Refuses columns that a caller gives, before or after the format."""
+        if self._has_schema and self._is_ours():
+            raise InvalidArgumentError("a Delta table knows its columns: leave schema() out, and select() some of them")
+
+    def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
+        """As in delta-spark a reader's properties of tables mean nothing."""
+        mine, store = super()._split(own)
+        return mine, {
+            key: value for key, value in (store or {}).items() if not key.lower().startswith("delta.")
+        } or None
 
     def _loaded(self, path: Any) -> DataFrame:
         """The rows of a table of ours."""

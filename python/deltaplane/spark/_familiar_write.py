@@ -13,7 +13,7 @@ from pyspark.sql import DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from deltaplane import DeltaTable, WriterProperties
-from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.properties import ToldAs
 from deltaplane.spark._errors import told_as_spark, with_condition
 from deltaplane.spark._familiar import (
@@ -25,7 +25,8 @@ from deltaplane.spark._familiar import (
     transaction,
     user_metadata,
 )
-from deltaplane.spark._names import default_location, located, register_name
+from deltaplane.spark._location import absolute_location, split_options
+from deltaplane.spark._names import check_unused, default_location, is_managed, located, register_name
 from deltaplane.spark._read import read
 from deltaplane.spark._row_rules import relaxed
 from deltaplane.spark._stored import as_table_takes, holds_void, stored_by_position
@@ -105,13 +106,21 @@ class Writer(Options, DataFrameWriter):
         if known is None and not self._is_ours():
             super().saveAsTable(name)
             return
-        own, _, store = self._taken(_WRITE_OPTIONS)
+        own, _, given = self._taken(_WRITE_OPTIONS)
+        store = split_options(given)[0]
         location = known or own.get("path") or default_location(spark, name)
         mode = (self._how or "error").lower()
         there = DeltaTable.is_deltatable(location, store)
+        if known is None and "path" in own and mode in ("append", "error", "errorifexists", "default"):
+            check_unused(absolute_location(location), store, even_tables=mode != "append")
         told_as = None
         if not there or mode == "overwrite":
-            told_as = ToldAs.definition("CREATE OR REPLACE TABLE" if there else "CREATE TABLE", fills=True)
+            told_as = ToldAs.definition(
+                "CREATE OR REPLACE TABLE" if mode == "overwrite" else "CREATE TABLE",
+                fills=True,
+                managed=is_managed(spark, name, own.get("path")),
+                saves_as_table=mode == "overwrite",
+            )
         if there and mode == "append" and schema_mode(spark, own, mode) is None:
             self._frame = as_table_takes(self._frame, location, store)
         self._write(location, mode, told_as)
@@ -123,6 +132,11 @@ class Writer(Options, DataFrameWriter):
         if location is None:
             super().insertInto(tableName, overwrite)
             return
+        if self._by is not None:
+            raise InvalidArgumentError(
+                f"partitionBy and insertInto don't go together: the table {tableName} knows what it is partitioned by",
+                table=location,
+            )
         table = read(self._frame.sparkSession, location)
         if len(table.columns) != len(self._frame.columns):
             raise InvalidArgumentError(
@@ -136,12 +150,6 @@ class Writer(Options, DataFrameWriter):
 
     def _write(self, location: str, mode: str, told_as: ToldAs | None = None) -> None:
         own, configuration, store = self._taken(_WRITE_OPTIONS)
-        if not flag(own, "datachange", "true"):
-            raise UnsupportedFeatureError(
-                "a write can't leave dataChange out: DeltaTable.optimize().executeCompaction() makes larger files of the "
-                "rows that are there",
-                table=location,
-            )
         if self._buckets is not None:
             raise InvalidArgumentError(
                 f"a Delta table has no buckets, so {self._buckets} means nothing to it: use clusterBy or partitionBy",
@@ -173,6 +181,7 @@ class Writer(Options, DataFrameWriter):
             empty_commit=txn is not None,
             user_metadata=user_metadata(spark, own),
             told_as=told_as,
+            data_change=flag(own, "datachange", "true"),
             **_of_files(own),
         )
 
@@ -266,7 +275,7 @@ class StreamWriter(Options, DataStreamWriter):
             if not DeltaTable.is_deltatable(location):
                 # The catalog is told its columns.
                 empty = spark.createDataFrame([], self._frame.schema)
-                told_as = ToldAs.definition("CREATE TABLE", fills=False)
+                told_as = ToldAs.definition("CREATE TABLE", fills=False, managed=path is None)
                 properties = default_properties(spark) or None
                 write(
                     empty, location, partition_by=self._by, all_nullable=True, told_as=told_as, configuration=properties

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
@@ -20,6 +20,7 @@ from deltaplane.convert import Conversion, WouldConvert
 from deltaplane.exceptions import FileMissingError, InvalidArgumentError
 from deltaplane.properties import commit_request
 from deltaplane.spark import _internals
+from deltaplane.spark._familiar import tells_of_vacuum
 from deltaplane.spark._jobs import run_tasks
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._rewriting import SparkTarget
@@ -206,6 +207,7 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
         return True
 
     snapshot = _native.Snapshot.open(location, options)
+    what = replace(what, told=tells_of_vacuum(spark, location))
     files, report = vacuum(snapshot, what, inventory, commit_request(None, None), deletes)
     if report["version"] is not None:
         table.update_incremental()

@@ -20,7 +20,6 @@ from deltaplane.commands.merge_clauses import Clause, said
 from deltaplane.commands.merge_columns import MergeColumns, field_of, is_default
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
-from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.tree import all_of
 from deltaplane.spark._conditions import bound
 from deltaplane.spark._internals import Jvm
@@ -260,8 +259,7 @@ class _Run:
                     [name], _type_of(fields, name), _type_of(source, name), self._source[quoted(name)]
                 )
             ]
-        if not clause.values:
-            raise InvalidArgumentError(f"a clause to {clause.action} rows gives no column a value")
+        # None at all: as in delta-spark the row is what it was, or made of what the table gives its columns.
         values = []
         for name, given in clause.values.items():
             of_default = isinstance(given, str) and is_default(given)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from deltaplane import _native
-from deltaplane.exceptions import TableNotFoundError
+from deltaplane.exceptions import TableAlreadyExistsError, TableNotFoundError
 from deltaplane.options import storage_options_text
 from deltaplane.spark._internals import delete_folder, held_property, held_table, move_folder
 from deltaplane.spark._schema import shown
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
+    "catalog_facts",
+    "check_unused",
     "default_location",
     "drop_name",
     "hadoop_path",
     "held_location",
+    "is_managed",
     "located",
     "location_of",
     "path_of",
@@ -96,12 +99,69 @@ def qualified_name(spark: SparkSession, name: str) -> str:
     return ".".join(parts if len(parts) > 2 else ["spark_catalog", *parts])
 
 
+def catalog_facts(spark: SparkSession, name: str) -> tuple[dict[str, str | None], bool]:
+    """What Spark's catalog is told to say of a table of ours, in the order in which Spark shows it, and whether it is where Spark puts
+    tables. As in delta-spark a path is a name whose database is the format.
+
+    >>> from deltaplane.spark._names import catalog_facts
+    >>> list(catalog_facts(spark, "delta.`/data/t`")[0].values())
+    ['spark_catalog', 'delta', 'delta', '/data/t', 'MANAGED']
+    """
+    path = path_of(name)
+    if path is not None:
+        database, table, managed = "delta", path, False
+    else:
+        _, database, table = qualified_name(spark, name).split(".")[-3:]
+        managed = is_managed(spark, name, "")
+    kind = "MANAGED" if managed or path is not None else "EXTERNAL"
+    names: dict[str, str | None] = {
+        "Catalog": "spark_catalog",
+        "Namespace": database,
+        "Database": database,
+        "Table": table,
+        "Type": kind,
+    }
+    return names, managed
+
+
 def default_location(spark: SparkSession, name: str) -> str:
     """Where Spark would put a new table of this name."""
     *database, table = [part.strip("`") for part in name.split(".")]
     shown = f"`{database[-1]}`" if database else spark.catalog.currentDatabase()
     told = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
     return f"{shown_path(told['Location']).rstrip('/')}/{table.lower()}"
+
+
+def is_managed(spark: SparkSession, name: str, place: str | None) -> bool:
+    """Whether the table that is made under a name, at a place if one is given, is where Spark puts tables: a name that is there already
+    keeps what it was."""
+    if path_of(name) is not None:
+        return False
+    return place is None if held_table(spark, name) is None else held_property(spark, name, _MANAGED) == "true"
+
+
+def check_unused(location: str, options: Mapping[str, str] | None = None, *, even_tables: bool = False) -> None:
+    """Refuses to make a table among files that are no table's, or with `even_tables` where a table is.
+
+    Raises:
+        TableAlreadyExistsError: some are at the location.
+    """
+    told = storage_options_text(options)
+    if _native.is_table(location, told):
+        if even_tables:
+            raise TableAlreadyExistsError(
+                "the location isn't empty: a Delta table is here; say CREATE OR REPLACE, INSERT into it, or give another location",
+                table=location,
+            )
+        return
+    level = _native.RawStore.open(location, told).list_level("")
+    names = () if level is None else (*level[0], *(one[0] for one in level[1]))
+    if any(not name.startswith(("_", ".")) for name in names):
+        raise TableAlreadyExistsError(
+            "the location isn't empty: files are here that are no Delta table's; CONVERT TO DELTA makes a table of Parquet files, or "
+            "give another location",
+            table=location,
+        )
 
 
 def register_name(

@@ -1,4 +1,4 @@
-"""What OPTIMIZE came to, as the frame that delta-spark gives: a path and the struct of its metrics.
+"""What OPTIMIZE and REORG came to, as the frame that delta-spark gives: a path and the struct of its metrics.
 
 Called by `deltaplane.spark.tables` and `deltaplane.spark_names`.
 """
@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from deltaplane import _native
 from deltaplane.described import clustering_columns
+from deltaplane.options import storage_options_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from deltaplane.table import DeltaTable
 
-__all__ = ["Optimized", "now_ms", "optimized_frame"]
+__all__ = ["Optimized", "now_ms", "optimized_frame", "purged_metrics"]
 
 _SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
 _NUMBERS = "struct<num: bigint, size: bigint>"
@@ -77,6 +79,29 @@ class Optimized:
         return cls(metrics, ordered, clustered, started_ms, now_ms(), count, statistics)
 
 
+def purged_metrics(table: DeltaTable, considered: int, version: int | None) -> dict[str, Any]:
+    """What REORG made, as the metrics of OPTIMIZE; of `considered` files those that aren't in its version's commit stayed."""
+    added, removed = list[dict[str, Any]](), list[dict[str, Any]]()
+    if version is not None:
+        store = _native.RawStore.open(table.location, storage_options_text(table.storage_options))
+        for line in bytes(store.read(f"_delta_log/{version:020}.json")).splitlines():
+            action = json.loads(line)
+            added += [action["add"]] if "add" in action else []
+            removed += [action["remove"]] if "remove" in action else []
+    partitions = {json.dumps(one.get("partitionValues")) for one in added}
+    return {
+        "numFilesAdded": len(added),
+        "numFilesRemoved": len(removed),
+        "filesAdded": _sizes_of(added),
+        "filesRemoved": _sizes_of(removed),
+        "partitionsOptimized": len(partitions),
+        "totalConsideredFiles": considered,
+        "totalFilesSkipped": considered - len(removed),
+        "numBatches": len(partitions),
+        "versions": [] if version is None else [version],
+    }
+
+
 def optimized_frame(spark: SparkSession, location: str, done: Optimized) -> DataFrame:
     """One row; what nobody counts is zero, or null where delta-spark leaves it out."""
     told = done.metrics
@@ -91,8 +116,9 @@ def optimized_frame(spark: SparkSession, location: str, done: Optimized) -> Data
         "zOrderStats": ("all", (0, 0), old, 0, old, cubes, None) if done.ordered else None,
         "clusteringStats": ((0, 0), old, 0, old, cubes) if done.clustered else None,
         "numBins": told["numBatches"],
-        "numBatches": len(told["versions"]),
-        "preserveInsertionOrder": told["preserveInsertionOrder"],
+        # As in delta-spark, which also has one where nothing was to do, and never keeps an order.
+        "numBatches": max(len(told["versions"]), 1),
+        "preserveInsertionOrder": False,
         "numFilesSkippedToReduceWriteAmplification": 0,
         "numBytesSkippedToReduceWriteAmplification": 0,
         "startTimeMs": done.started_ms,
@@ -117,3 +143,10 @@ def _sizes(said: str) -> tuple[Any, ...]:
     some = sizes["totalFiles"] > 0
     lowest, highest = (sizes["min"], sizes["max"]) if some else (None, None)
     return lowest, highest, float(sizes["avg"]), sizes["totalFiles"], sizes["totalSize"]
+
+
+def _sizes_of(files: Sequence[Mapping[str, Any]]) -> str:
+    sizes = [int(one.get("size") or 0) for one in files]
+    lowest, highest, total = min(sizes, default=0), max(sizes, default=0), sum(sizes)
+    average = total / len(sizes) if sizes else 0.0
+    return json.dumps({"min": lowest, "max": highest, "avg": average, "totalFiles": len(sizes), "totalSize": total})

@@ -73,12 +73,13 @@ def replace_rows(
     *,
     merge_schema: bool,
     read_version: int | None,
+    data_change: bool = True,
 ) -> WriteResult | DryRun | None:
     """Replaces the rows that meet a condition, in one commit; None where no table is, or where whole partitions are
     replaced: that needs no row of the old ones.
 
     Raises:
-        InvalidArgumentError: a new row that doesn't meet it.
+        InvalidArgumentError: a new row that doesn't meet it; a condition on rows where no data is to change.
     """
     try:
         snapshot = _native.Snapshot.open(location, split_options(options)[0], read_version)
@@ -86,6 +87,12 @@ def replace_rows(
         return None
     if about_partitions(condition, snapshot):
         return None
+    if not data_change:
+        raise InvalidArgumentError(
+            f"`{condition}` selects rows, and a write without a change of data (dataChange = false) takes whole files away: use "
+            "partition columns alone, or leave dataChange out",
+            table=location,
+        )
     target = SparkTarget(location, snapshot, df.sparkSession, options)
     which = SparkCondition(target, condition)
     incoming = {"schema_json": delta_schema_json(df.schema, nullable=True), "merge_schema": merge_schema}

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import deltaplane
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, TableNotFoundError
 from deltaplane.properties import ToldAs
+from deltaplane.same_table import check_same
 from deltaplane.schema import Schema
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import default_properties
 from deltaplane.spark._location import absolute_location
-from deltaplane.spark._names import default_location, path_of, register_name
+from deltaplane.spark._names import check_unused, default_location, held_location, is_managed, path_of, register_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,34 +168,74 @@ class DeltaTableBuilder:
             InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no table can have.
             UnsupportedFeatureError: a property that this version doesn't know, or that a table can't lose; says what to do.
         """
-        location = self._where()
+        held = self._held()
+        location = self._where(held)
         there = deltaplane.DeltaTable.is_deltatable(location)
-        if self._must_exist and not there:
+        named = self._name is not None and path_of(self._name) is None
+        if self._must_exist and (not there or (named and held is None)):
             raise TableNotFoundError("there is no table to be replaced: use createOrReplace", table=location)
-        properties = {**default_properties(self._spark), **self._properties}
-        replaces = self._replaces == "overwrite"
-        statement = "REPLACE TABLE" if self._must_exist else "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE"
-        if not (there and self._replaces == "ignore"):
-            deltaplane.DeltaTable.create(
-                location,
-                Schema.from_json(json.dumps({"type": "struct", "fields": self._columns})),
-                self._replaces,
-                self._partitions,
-                description=self._comment,
-                configuration=properties,
-                cluster_by=self._clusters,
-                told_as=ToldAs.definition(statement, fills=False, replaces=replaces),
+        if held is not None and self._replaces == "error":
+            raise TableAlreadyExistsError(
+                f"the session's catalog has a table {self._name} already: use createIfNotExists, or createOrReplace",
+                table=held,
             )
-        if self._name is not None and path_of(self._name) is None:
-            register_name(self._spark, self._name, location, managed=self._location is None)
+        managed = named and is_managed(self._spark, str(self._name), self._location)
+        if there and named and held is None and self._location is not None:
+            # As in delta-spark a new name takes the table that is there, if it is the one that is described.
+            self._check_same(location)
+        elif not (there and self._replaces == "ignore"):
+            check_unused(location)
+            self._make(location, managed)
+        if named and held is None:
+            register_name(self._spark, str(self._name), location, managed=managed)
         return self._made(location)
 
-    def _where(self) -> str:
-        named = None if self._name is None else path_of(self._name)
+    def _make(self, location: str, managed: bool) -> None:
+        replaces = self._replaces == "overwrite"
+        statement = "REPLACE TABLE" if self._must_exist else "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE"
+        deltaplane.DeltaTable.create(
+            location,
+            self._schema(),
+            self._replaces,
+            self._partitions,
+            description=self._comment,
+            configuration={**default_properties(self._spark), **self._properties},
+            cluster_by=self._clusters,
+            told_as=ToldAs.definition(statement, fills=False, replaces=replaces, managed=managed),
+        )
+
+    def _schema(self) -> Schema:
+        return Schema.from_json(json.dumps({"type": "struct", "fields": self._columns}))
+
+    def _check_same(self, location: str) -> None:
+        if not self._columns and self._replaces == "overwrite":
+            raise InvalidArgumentError(
+                "what replaces a table has columns: add some, or use createIfNotExists to give the table a name",
+                table=location,
+            )
+        if self._columns:
+            fields = self._schema().fields
+            check_same(
+                deltaplane.DeltaTable(location), fields, self._partitions or [], self._clusters or [], self._properties
+            )
+
+    def _held(self) -> str | None:
+        """Where the catalog holds the name, if it does."""
+        if self._name is None or path_of(self._name) is not None:
+            return None
+        return held_location(self._spark, self._name)
+
+    def _where(self, held: str | None) -> str:
+        named = held if self._name is None or held is not None else path_of(self._name)
         if self._location is not None:
-            if named is not None and named != self._location:
+            given = absolute_location(self._location)
+            if self._replaces == "overwrite" and held is not None and given != absolute_location(held):
+                raise InvalidArgumentError(
+                    f"the table {self._name} is at {held}, and the builder says {given}: leave location out, or drop the name first"
+                )
+            if held is None and named is not None and named != self._location:
                 raise InvalidArgumentError(f"the name is one location ({named}), and {self._location} is another")
-            return absolute_location(self._location)
+            return absolute_location(held or given)
         if self._name is None:
             raise InvalidArgumentError("a table needs a place: give a tableName or a location")
         return absolute_location(named if named is not None else default_location(self._spark, self._name))

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
-from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.spark._conditions import SparkCondition, Subqueried
 from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column
 from deltaplane.spark._schema import quoted
@@ -20,9 +19,8 @@ __all__ = ["update"]
 def update(
     target: SparkTarget, values: Mapping[str, Expression], condition: Expression | Subqueried | None, settings: Settings
 ) -> Done:
-    """Updates rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
-    if not values:
-        raise InvalidArgumentError("nothing is assigned: give at least one column a value")
+    """Updates rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do. Without values
+    rows are written as they were, as delta-spark does."""
     which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:

@@ -13,10 +13,10 @@ from deltaplane import _native
 from deltaplane.commands.rewriting import Settings
 from deltaplane.declarations import check_declared
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.options import TableUri, storage_options_text
+from deltaplane.options import TableUri
 from deltaplane.properties import CommitProperties, ToldAs, Transaction, WriterProperties
 from deltaplane.spark._jobs import judged, run_tasks
-from deltaplane.spark._location import absolute_location
+from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._replace import replace_matching, replace_rows
 from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json
@@ -76,6 +76,7 @@ def write(
     max_records_per_file: int | None = None,
     all_nullable: bool = False,
     told_as: ToldAs | None = None,
+    data_change: bool = True,
     dry_run: Literal[False] = False,
 ) -> WriteResult: ...
 @overload
@@ -109,6 +110,7 @@ def write(
     max_records_per_file: int | None = None,
     all_nullable: bool = False,
     told_as: ToldAs | None = None,
+    data_change: bool = True,
     dry_run: Literal[True],
 ) -> DryRun: ...
 def write(
@@ -141,6 +143,7 @@ def write(
     max_records_per_file: int | None = None,
     all_nullable: bool = False,
     told_as: ToldAs | None = None,
+    data_change: bool = True,
     dry_run: bool = False,
 ) -> WriteResult | DryRun:
     """Writes the frame's rows to a table in one commit, creating the table if there is none.
@@ -185,6 +188,8 @@ def write(
         all_nullable: whether columns that the write makes may be null, whatever the frame's schema says.
         empty_commit: whether a frame without rows makes a version of a table that is there.
         told_as: what the history says that the write was, where it is a part of something larger.
+        data_change: False says that the rows are those that were there before, written anew: who follows the table doesn't see
+            them, and an append of another writer is no conflict. Nobody checks it.
         dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The frame is evaluated for it: tasks
             make files as the write's do, and store them nowhere.
 
@@ -212,7 +217,7 @@ def write(
     (0, 1, 1, 1)
     """
     location = absolute_location(path)
-    store_options = storage_options_text(options)
+    store_options = split_options(options)[0]
     schema_json = delta_schema_json(df.schema, nullable=all_nullable)
     check_read_version(read_version, mode)
     if partition_overwrite_mode not in ("static", "dynamic"):
@@ -223,6 +228,10 @@ def write(
         app_transactions=None if txn is None else [Transaction(*txn)],
     )
     plain = mode == "overwrite" and replace_where is None
+    if not data_change and (replace_using is not None or replace_on is not None):
+        raise InvalidArgumentError(
+            "rows that match others are replaced by new ones: data_change=False can't be said of them"
+        )
     by = replaced_rows(replace_using, replace_on, (source_alias, target_alias), plain=plain, schema_mode=schema_mode)
     if by is not None:
         settings = Settings(writer_properties, commit, target_file_size=target_file_size, dry_run=dry_run)
@@ -239,7 +248,14 @@ def write(
         settings = Settings(writer_properties, commit, target_file_size=target_file_size, dry_run=dry_run)
         merges = schema_mode == "merge"
         replaced = replace_rows(
-            df, location, options, replace_where, settings, merge_schema=merges, read_version=read_version
+            df,
+            location,
+            options,
+            replace_where,
+            settings,
+            merge_schema=merges,
+            read_version=read_version,
+            data_change=data_change,
         )
         if replaced is not None:
             return replaced
@@ -260,6 +276,7 @@ def write(
         applies_row_rules=True,
         read_version=read_version,
         told_as=told_as,
+        data_change=data_change,
     )
     job = _native.WriteJob.begin(location, store_options, _native.schema_to_arrow(schema_json), request)
     if job.skip is not None:

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrameWriterV2
 
 from deltaplane import _native
 from deltaplane.exceptions import (
+    InvalidArgumentError,
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedExpressionError,
@@ -20,7 +21,15 @@ from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import default_properties, for_store, merges_schema, number, transaction, user_metadata
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._location import absolute_location
-from deltaplane.spark._names import FORMATS, default_location, held_location, path_of, register_name
+from deltaplane.spark._names import (
+    FORMATS,
+    check_unused,
+    default_location,
+    held_location,
+    is_managed,
+    path_of,
+    register_name,
+)
 from deltaplane.spark._stored import as_table_takes
 from deltaplane.spark._stream_options import flag
 from deltaplane.spark._write import write
@@ -33,7 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["WriterV2"]
 
 # Options of ours; others are the store's.
-_OWN = frozenset("txnappid txnversion usermetadata mergeschema optimizewrite targetfilesize maxrecordsperfile".split())
+_OWN = frozenset(
+    "path txnappid txnversion usermetadata mergeschema optimizewrite targetfilesize maxrecordsperfile".split()
+)
 
 
 @told_as_spark
@@ -48,6 +59,7 @@ class WriterV2(DataFrameWriterV2):
         self._properties: dict[str, str] = {}
         self._by: list[str] = []
         self._clusters: list[str] | None = None
+        self._for_store: tuple[dict[str, str], dict[str, str] | None] | None = None
 
     # --- what is written, and how ---------------------------------------------------------------------------------------
 
@@ -149,13 +161,30 @@ class WriterV2(DataFrameWriterV2):
         if statement == "REPLACE TABLE" and not there:
             raise TableNotFoundError(f"there is no Delta table `{self._name}` to be replaced: use createOrReplace")
         spark = self._frame.sparkSession
-        place = location or default_location(spark, self._name)
+        told = self._told()
+        if location is not None and told is not None and absolute_location(told) != absolute_location(location):
+            raise InvalidArgumentError(
+                f"the table {self._name} is at {location}, and the writer says {told}: leave the place out, or drop the name first"
+            )
+        place = location or told or default_location(spark, self._name)
+        if location is None:
+            check_unused(absolute_location(place), self._store(), even_tables=statement == "CREATE TABLE")
+            there = _native.is_table(absolute_location(place), self._store())
         self._write(place, "overwrite" if there else "error", makes=statement)
         if path_of(self._name) is None:
-            register_name(spark, self._name, place, self._store(), managed=location is None)
+            register_name(spark, self._name, place, self._store(), managed=location is None and told is None)
+
+    def _told(self) -> str | None:
+        """Where a new table is to be, if it is said."""
+        given = next((value for key, value in self._given.items() if key.lower() == "path"), None)
+        return given or self._properties.get("location")
 
     def _store(self) -> dict[str, str] | None:
-        return for_store({key: value for key, value in self._given.items() if key.lower() not in _OWN}, _OWN)
+        others = {key: value for key, value in self._given.items() if key.lower() not in _OWN}
+        if self._for_store is None or self._for_store[0] != others:
+            # What is unknown is logged once.
+            self._for_store = others, for_store(others, _OWN)
+        return self._for_store[1]
 
     def _write(
         self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: str | None = None
@@ -163,6 +192,8 @@ class WriterV2(DataFrameWriterV2):
         own = {key.lower(): value for key, value in self._given.items() if key.lower() in _OWN}
         spark = self._frame.sparkSession
         merges = merges_schema(spark, own)
+        # What Spark has beside a table's properties.
+        properties = {key: value for key, value in self._properties.items() if key not in ("comment", "location")}
         write(
             # As in delta-spark, a table takes what a cast makes of values of other types, where it doesn't grow by them.
             self._frame if makes or merges else as_table_takes(self._frame, location, self._store()),
@@ -174,14 +205,19 @@ class WriterV2(DataFrameWriterV2):
             transaction(spark, own),
             self._store(),
             user_metadata(spark, own),
-            configuration={**default_properties(spark), **self._properties} if makes else None,
+            description=self._properties.get("comment") if makes else None,
+            configuration={**default_properties(spark), **properties} if makes else None,
             target_file_size=number(own, "targetFileSize") if "targetfilesize" in own else None,
             max_records_per_file=number(own, "maxRecordsPerFile") if "maxrecordsperfile" in own else None,
             optimize_write=flag(own, "optimizewrite") if "optimizewrite" in own else None,
             partition_overwrite_mode="dynamic" if dynamic else "static",
             cluster_by=self._clusters if makes else None,
             all_nullable=True,
-            told_as=ToldAs.definition(makes, fills=True, replaces=mode == "overwrite") if makes else None,
+            told_as=None
+            if makes is None
+            else ToldAs.definition(
+                makes, fills=True, replaces=mode == "overwrite", managed=is_managed(spark, self._name, self._told())
+            ),
         )
 
 

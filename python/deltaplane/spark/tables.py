@@ -287,6 +287,7 @@ class DeltaTable:
 
     def generate(self, mode: str) -> None:
         """Writes manifests of the table's files for other programs; the mode is `symlink_format_manifest`."""
+        _check_type(mode, str, "mode", "a string")
         if mode.lower() != "symlink_format_manifest":
             raise InvalidArgumentError(f"{mode!r} is no kind of manifest: use symlink_format_manifest")
         self._table().generate()
@@ -351,6 +352,9 @@ class DeltaTable:
             _check_type(given, bool, name, "a boolean")
         if properties is not None:
             _check_type(properties, dict, "properties", "a dict")
+            for key, value in properties.items():
+                _check_type(key, str, f"All property keys including {key}", "a string")
+                _check_type(value, str, f"All property values including {value}", "a string")
         location = absolute_location(target)
         what = Clone(shallow, replaces, properties or {})
         clone_by_tasks(self._spark, of, location, what, of.storage_options)
@@ -399,8 +403,8 @@ class DeltaMergeBuilder:
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,
     ) -> DeltaMergeBuilder:
-        """Gives columns new values in rows that match."""
-        return self._with("matched", "update", condition, _values(set, "'set' in whenMatchedUpdate"))
+        """Gives columns new values in rows that match; without any and without a condition it is no clause."""
+        return self._updates("matched", condition, _values(set, "'set' in whenMatchedUpdate"))
 
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
         """Gives each column of the source to the table's column of its name, in rows that match."""
@@ -427,7 +431,7 @@ class DeltaMergeBuilder:
     ) -> DeltaMergeBuilder:
         """Gives columns new values in rows of the table that match none of the source."""
         given = _values(set, "'set' in whenNotMatchedBySourceUpdate")
-        return self._with("not_matched_by_source", "update", condition, given)
+        return self._updates("not_matched_by_source", condition, given)
 
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
         """Deletes rows of the table that match none of the source."""
@@ -474,6 +478,9 @@ class DeltaMergeBuilder:
         columns = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
         return session.createDataFrame([(sum(done), *done)], ", ".join(f"{name} long" for name in columns))
 
+    def _updates(self, kind: Kind, condition: Expression | None, values: Mapping[str, Any]) -> DeltaMergeBuilder:
+        return self._with(kind, "update", condition, values) if values or condition is not None else self
+
     def _with(
         self, kind: Kind, action: Action, condition: Expression | None, values: Mapping[str, Any] | None = None
     ) -> DeltaMergeBuilder:
@@ -491,6 +498,7 @@ class DeltaOptimizeBuilder:
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
         """Limits it to the partitions for which a condition is true."""
+        _check_type(partitionFilter, str, "partitionFilter", "a string")
         return DeltaOptimizeBuilder(self._table, partitionFilter)
 
     def executeCompaction(self) -> DataFrame:

@@ -1,7 +1,7 @@
 """Declarations of columns, as CREATE TABLE and ALTER TABLE … ADD COLUMNS have them, and lists of properties.
 
-Knows no table; what a declaration means for the table is the core's to judge. Called by `create`, `alter`, `like` and
-`same_table`.
+Knows no table; what a declaration means for the table is the core's to judge. Called by `create`, `alter` and
+`like`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from deltaplane.schema import DataType, Field
 from deltaplane.statements.statement import Clause
 from deltaplane.statements.types import column_type
 
-__all__ = ["Declaration", "check", "declaration", "properties", "property_key", "without_notes"]
+__all__ = ["Declaration", "check", "declaration", "properties", "property_key"]
 
 _GENERATED = "delta.generationExpression"
 _DEFAULT = "CURRENT_DEFAULT"
 _IDENTITY = "delta.identity."
-# What writers note of columns.
-_NOTED = ("delta.columnMapping.", "delta.identity.highWaterMark")
 
 
 @dataclass
@@ -144,16 +142,3 @@ def _property_value(cursor: Grammar) -> str:
         cursor.expected("a value: text, a number, TRUE or FALSE")
     cursor.at += 1
     return sign + cursor.tokens[cursor.at - 1].text
-
-
-def without_notes(node: Any) -> Any:
-    """A schema's, field's or type's JSON without what writers note of columns, which no statement says.
-
-    >>> without_notes({"comment": "c", "delta.columnMapping.id": 1})
-    {'comment': 'c'}
-    """
-    if isinstance(node, list):
-        return [without_notes(one) for one in node]
-    if not isinstance(node, dict):
-        return node
-    return {key: without_notes(value) for key, value in node.items() if not key.startswith(_NOTED)}

@@ -50,6 +50,8 @@ class Create:
     location: str | None = None
     rows: Query | None = None
     rows_token: int = 0
+    # Whether a catalog chose the place.
+    managed: bool = False
 
     def run(self, session: Session) -> pa.Table:
         """Makes the table in one commit."""
@@ -94,7 +96,7 @@ class Create:
     def _told_as(self) -> ToldAs:
         fills, replaces = self.rows is not None, self.mode == "overwrite"
         statement = "REPLACE TABLE" if self.must_exist else "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE"
-        return ToldAs.definition(statement, fills=fills, replaces=replaces)
+        return ToldAs.definition(statement, fills=fills, replaces=replaces, managed=self.managed)
 
     def _filled(self, session: Session, location: str, rows: Query, replaced: DeltaTable | None) -> int | None:
         """The version with the rows of the query, which may read the table that they replace."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.described import detail_row, history_rows
+from deltaplane.described import detail_row, history_rows, shown_properties
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Session, Statement, field_named, rows
-from deltaplane.statements.types import type_text
+from deltaplane.shown_schema import type_text
+from deltaplane.statements.statement import Session, Statement, field_named, rows, runs_tasks
 from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
@@ -58,23 +58,21 @@ class Columns:
             found += [["# Partition Information", "", ""], ["# col_name", "data_type", "comment"]]
             found += [row for name in partitions for row in found[: len(fields)] if row[0] == name]
         if self.extended:
-            found += [["", "", ""], ["# Detailed Table Information", "", ""], *self._details(table)]
+            found += [["", "", ""], ["# Detailed Table Information", "", ""], *self._details(session, table)]
         return rows(("col_name", "data_type", "comment"), found, {})
 
-    def _details(self, table: DeltaTable) -> list[list[str]]:
-        metadata, protocol = table.metadata(), table.protocol()
-        versions = {
-            "delta.minReaderVersion": protocol.min_reader_version,
-            "delta.minWriterVersion": protocol.min_writer_version,
-        }
-        properties = sorted(f"{k}={v}" for k, v in {**metadata.configuration, **versions}.items())
-        told = {
-            "Name": self.table.shown,
-            "Comment": metadata.description,
-            "Location": table.table_uri,
-            "Provider": "delta",
-        }
-        told["Table Properties"] = f"[{','.join(properties)}]"
+    def _details(self, session: Session, table: DeltaTable) -> list[list[str]]:
+        told: dict[str, str | None] = {"Name": self.table.shown}
+        location, managed = table.table_uri, False
+        if session.spark is not None and runs_tasks(session.spark):
+            from deltaplane.spark._names import catalog_facts, hadoop_path
+
+            told, managed = catalog_facts(session.spark, self.table.shown)
+            location = self.table.path or hadoop_path(location)
+        told |= {"Comment": table.metadata().description, "Location": location, "Provider": "delta"}
+        if managed:
+            told["Is_managed_location"] = "true"
+        told["Table Properties"] = f"[{','.join(f'{k}={v}' for k, v in shown_properties(table).items())}]"
         return [[name, value, ""] for name, value in told.items() if value]
 
 

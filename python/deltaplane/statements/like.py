@@ -15,7 +15,8 @@ from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
 from deltaplane.schema import Schema
-from deltaplane.statements.columns import properties, without_notes
+from deltaplane.shown_schema import without_notes
+from deltaplane.statements.columns import properties
 from deltaplane.statements.statement import Session, one_row
 from deltaplane.table import DeltaTable
 
@@ -41,6 +42,8 @@ class CreateLike:
     place: Callable[[Catalog], str]
     properties: dict[str, str] = field(default_factory=dict)
     location: str | None = None
+    # Whether a catalog chose the place.
+    managed: bool = False
 
     def run(self, session: Session) -> pa.Table:
         """Makes the table in one commit, with the source's columns, partitions, clustering, comment and properties."""
@@ -59,7 +62,7 @@ class CreateLike:
             configuration={**kept, **self.properties},
             storage_options=options,
             cluster_by=clustering_columns(source) or None,
-            told_as=ToldAs.definition("CREATE TABLE", fills=False),
+            told_as=ToldAs.definition("CREATE TABLE", fills=False, managed=self.managed),
         )
         return one_row(operation="CREATE TABLE", version=made.version())
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.commands.optimize import Layout
+from deltaplane.described import clustering_columns
+from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.statement import Clause, Session, Statement, one_row, runs_tasks
@@ -52,6 +54,11 @@ class Optimize:
         }
 
     def _on(self, session: Session, table: DeltaTable, where: str | None) -> dict[str, Any]:
+        if where is not None and clustering_columns(table):
+            raise UnsupportedExpressionError(
+                f"a clustered table is arranged as a whole, without partitions: leave WHERE {where} out",
+                table=table.table_uri,
+            )
         if session.spark is not None and runs_tasks(session.spark):
             from deltaplane.spark._layout import optimize_table
 

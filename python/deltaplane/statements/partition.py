@@ -14,8 +14,8 @@ from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.sources import Catalog
 from deltaplane.schema import Field
+from deltaplane.shown_schema import type_text
 from deltaplane.statements.statement import Clause, field_named
-from deltaplane.statements.types import type_text
 from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:

@@ -22,6 +22,16 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class Purged:
+    """The table, how many of its files were looked at, the version that was made if any was, and what the statement gives."""
+
+    table: DeltaTable
+    considered: int
+    version: int | None
+    told: pa.Table
+
+
+@dataclass(frozen=True)
 class Purge:
     """The table, and which of its partitions."""
 
@@ -30,10 +40,15 @@ class Purge:
 
     def run(self, session: Session) -> pa.Table:
         """Writes files anew that hold what the table has no more; no row changes."""
+        return self.carried_out(session).told
+
+    def carried_out(self, session: Session) -> Purged:
+        """The same, for whoever wants to know more than that tells."""
         table = session.catalog.target(self.table)
-        before = table.version()
+        before, considered = table.version(), self._on(table, lambda where: len(table._file_paths(where)))
         metrics = self._on(table, lambda where: table.purge(where))
-        return counted(0, metrics, table.version() if table.version() != before else None)
+        version = table.version() if table.version() != before else None
+        return Purged(table, considered, version, counted(0, metrics, version))
 
     def rehearse(self, session: Session) -> DryRun:
         """What that would do."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deltaplane.described import shown_properties
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.columns import property_key
 from deltaplane.statements.partition import PartitionSpec, read_partition
-from deltaplane.statements.statement import Session, Statement, listed, rows
+from deltaplane.statements.statement import Session, Statement, listed, rows, runs_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,13 +27,16 @@ class Properties:
     key: str | None
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each property, by name."""
-        table = session.catalog.table(self.table)
-        found = table.metadata().configuration
-        if self.key is not None and self.key not in found:
-            raise InvalidArgumentError(f"the table has no property {self.key!r}", table=table.table_uri)
-        kept = {k: v for k, v in sorted(found.items()) if self.key in (None, k)}
-        return rows(("key", "value"), [list(pair) for pair in kept.items()], {})
+        """A row for each property, by name. Of one that the table hasn't the value says so, as in Spark."""
+        found = shown_properties(session.catalog.table(self.table))
+        if self.key is not None:
+            name = self.table.shown
+            if session.spark is not None and runs_tasks(session.spark) and self.table.path is None:
+                from deltaplane.spark._names import qualified_name
+
+                name = qualified_name(session.spark, name)
+            found = {self.key: found.get(self.key, f"Table {name} does not have property: {self.key}")}
+        return rows(("key", "value"), [list(pair) for pair in found.items()], {})
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""The types of columns as SQL writes them, both ways.
+"""The types of columns as SQL writes them, read.
 
-Knows no statement. Called by statements that make columns, and by DESCRIBE.
+Knows no statement. Called by statements that make columns.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from deltaplane.schema import ArrayType, DataType, Field, MapType, PrimitiveType
 if TYPE_CHECKING:
     from deltaplane.queries.grammar import Grammar
 
-__all__ = ["column_type", "type_text"]
+__all__ = ["column_type"]
 
 _WORDS = {
     **dict.fromkeys(("boolean",), "boolean"),
@@ -29,22 +29,6 @@ _WORDS = {
     "timestamp_ntz": "timestamp_ntz",
     "variant": "variant",
 }
-_TEXTS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-
-
-def type_text(of: DataType) -> str:
-    """A type as Spark's DESCRIBE shows it.
-
-    >>> type_text(ArrayType(StructType([Field("a", "long"), Field("b", MapType("string", "integer"))])))
-    'array<struct<a:bigint,b:map<string,int>>>'
-    """
-    if isinstance(of, ArrayType):
-        return f"array<{type_text(of.element_type)}>"
-    if isinstance(of, MapType):
-        return f"map<{type_text(of.key_type)},{type_text(of.value_type)}>"
-    if isinstance(of, StructType):
-        return f"struct<{','.join(f'{f.name}:{type_text(f.type)}' for f in of.fields)}>"
-    return _TEXTS.get(of.type, of.type)
 
 
 def column_type(cursor: Grammar) -> DataType:

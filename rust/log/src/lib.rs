@@ -96,7 +96,7 @@ pub use tail_columns::{ColumnSteps, TrackedColumns};
 pub use tail_offset::{TailLimits, TailOffset};
 pub use traces::RewriteFirst;
 pub use transaction::{Committed, MarkedAgain, Marks, Operation, Staged, commit};
-pub use vacuum::{Deletes, VacuumRequest, Vacuumed, vacuum, visible_files};
+pub use vacuum::{Deletes, VacuumRequest, VacuumTold, Vacuumed, vacuum, visible_files};
 pub use write_plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write, plan_write_after};
 pub use write_request::{CommitRequest, FileRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest};
 

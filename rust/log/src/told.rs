@@ -21,9 +21,15 @@ pub(crate) struct Gone {
 pub(crate) fn operation(request: &WriteRequest, partition_columns: &[String], adds: &[Add], gone: &Gone) -> Operation {
     let (name, parameters) = match &request.told_as {
         ToldAs::Write => ("WRITE".to_owned(), of_write(request)),
-        ToldAs::Definition { statement, fills, .. } => (
+        ToldAs::Definition {
+            statement,
+            fills,
+            managed,
+            saves_as_table,
+            ..
+        } => (
             format!("{statement}{}", if *fills { " AS SELECT" } else { "" }),
-            of_definition(request, partition_columns),
+            of_definition(request, partition_columns, *managed, *saves_as_table),
         ),
         ToldAs::StreamingUpdate {
             query_id,
@@ -111,15 +117,23 @@ fn of_write(request: &WriteRequest) -> BTreeMap<String, Value> {
     parameters
 }
 
-/// Whether a catalog takes the files with the name isn't known here: a table is called unmanaged.
-fn of_definition(request: &WriteRequest, partition_columns: &[String]) -> BTreeMap<String, Value> {
-    BTreeMap::from([
+fn of_definition(
+    request: &WriteRequest,
+    partition_columns: &[String],
+    managed: bool,
+    saves_as_table: bool,
+) -> BTreeMap<String, Value> {
+    let mut parameters = BTreeMap::from([
         ("partitionBy".to_owned(), list(Some(partition_columns))),
         ("clusterBy".to_owned(), list(request.cluster_by.as_deref())),
         ("description".to_owned(), json!(request.description)),
-        ("isManaged".to_owned(), json!("false")),
+        ("isManaged".to_owned(), json!(managed.to_string())),
         ("properties".to_owned(), json!(json!(request.configuration).to_string())),
-    ])
+    ]);
+    if saves_as_table {
+        parameters.insert("isV1SaveAsTableOverwrite".into(), json!("true"));
+    }
+    parameters
 }
 
 /// Names of columns as text.

@@ -156,6 +156,7 @@ pub(crate) async fn plan_incoming(
 }
 
 fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result<PlannedWrite> {
+    check_data_change(&request, "make a table")?;
     let partition_columns = canonical_columns(&schema, request.partition_by.as_deref().unwrap_or_default())?;
     let mut configuration = BTreeMap::new();
     let mut wanted = request.configuration.clone();
@@ -234,6 +235,16 @@ fn row_rules(view: View<'_>, request: &WriteRequest) -> Result<RowRules> {
     )))
 }
 
+/// Rows that stay what they are leave the table what it is.
+fn check_data_change(request: &WriteRequest, does: &str) -> Result<()> {
+    match request.data_change {
+        true => Ok(()),
+        false => Err(Error::invalid_argument(format!(
+            "the write would {does}, and says that it changes nothing (dataChange = false): leave dataChange out"
+        ))),
+    }
+}
+
 /// Identity values are handed out where files are written, behind the rules, which would see null (P103, P108).
 fn check_fills_unused(fills: &[Fill], rules: &RowRules) -> Result<()> {
     match fills.iter().find_map(|f| Some((f, rules.user_of(&f.column)?))) {
@@ -302,6 +313,7 @@ async fn existing_table(
     let schema = mapped(mapping, schema, &mut after.configuration, names_seed)?;
     let metadata = changed_metadata(&base, &schema, &partition_columns, after);
     if let Some(m) = &metadata {
+        check_data_change(&request, "change the table's columns, partitions or properties")?;
         let view = View {
             metadata: m,
             schema: &schema,
@@ -557,8 +569,12 @@ impl PlannedWrite {
     async fn stage(&self, mut adds: Vec<Add>) -> Result<Staged> {
         let now = now_ms();
         let marks = identity_columns::take_marks(&mut adds);
+        let changes = self.request.data_change;
+        for add in &mut adds {
+            add.data_change = changes;
+        }
         let (gone, read) = match (&self.base, &self.replace) {
-            (Some(base), Replace::All) => (removes(base, None, now).await?, ReadSet::Table),
+            (Some(base), Replace::All) => (removes(base, None, now, changes).await?, ReadSet::Table),
             (Some(base), Replace::Partitions(p)) => {
                 let pruner = Arc::new(Pruner::new(
                     p,
@@ -572,13 +588,13 @@ impl PlannedWrite {
                     self.request.predicate_sql.as_deref().unwrap_or("the predicate"),
                 )?;
                 (
-                    removes(base, Some(pruner.clone()), now).await?,
+                    removes(base, Some(pruner.clone()), now, changes).await?,
                     ReadSet::Rows(Some(pruner)),
                 )
             }
             (Some(base), Replace::Written) if !adds.is_empty() => {
                 let pruner = Arc::new(written_partitions(base, &adds)?);
-                let gone = removes(base, Some(pruner.clone()), now).await?;
+                let gone = removes(base, Some(pruner.clone()), now, changes).await?;
                 (gone, ReadSet::Rows(Some(pruner)))
             }
             _ => (Gone::default(), ReadSet::Nothing),
@@ -624,7 +640,7 @@ impl PlannedWrite {
     }
 }
 
-async fn removes(base: &Snapshot, pruner: Option<Arc<Pruner>>, now: i64) -> Result<Gone> {
+async fn removes(base: &Snapshot, pruner: Option<Arc<Pruner>>, now: i64, changes: bool) -> Result<Gone> {
     let mut gone = Gone {
         files: Vec::new(),
         rows: Some(0),
@@ -635,7 +651,7 @@ async fn removes(base: &Snapshot, pruner: Option<Arc<Pruner>>, now: i64) -> Resu
         for row in 0..batch.num_rows() {
             let add = rows.add(row)?;
             gone.rows = gone.rows.zip(live_rows(&add)).map(|(a, b)| a.saturating_add(b));
-            gone.files.push(add.to_remove(now, true));
+            gone.files.push(add.to_remove(now, changes));
         }
     }
     Ok(gone)
@@ -719,6 +735,8 @@ pub async fn create_table(store: &Store, schema: StructType, request: WriteReque
                 .to_owned(),
                 fills: false,
                 replaces: false,
+                managed: false,
+                saves_as_table: false,
             },
             told => told,
         },

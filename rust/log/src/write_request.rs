@@ -140,6 +140,12 @@ pub enum ToldAs {
         /// Whether it takes the place of all that defined the table before: what it doesn't name goes.
         #[serde(default)]
         replaces: bool,
+        /// Whether a catalog chose the table's place and takes its files away with its name.
+        #[serde(default)]
+        managed: bool,
+        /// Whether it is Spark's `saveAsTable` with mode overwrite, which the history tells apart.
+        #[serde(default)]
+        saves_as_table: bool,
     },
     /// A batch of a stream.
     StreamingUpdate {
@@ -212,6 +218,14 @@ pub struct WriteRequest {
     /// What the write is a part of: the history says so.
     #[serde(default)]
     pub told_as: ToldAs,
+    /// Whether rows change. The caller may say of rows that were there before that they don't: nobody who follows the table sees
+    /// them then.
+    #[serde(default = "yes")]
+    pub data_change: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl WriteRequest {
@@ -241,6 +255,7 @@ impl WriteRequest {
             commit: CommitRequest::default(),
             applies_row_rules: false,
             told_as: ToldAs::Write,
+            data_change: true,
         }
     }
 }

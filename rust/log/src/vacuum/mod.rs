@@ -32,6 +32,19 @@ const HANDED_ON_AT_ONCE: usize = 100_000;
 /// What a retention is compared in.
 const HOUR_MS: i64 = 3_600_000;
 
+/// When commits tell that a vacuum begins and that it ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VacuumTold {
+    /// Where there are files to delete.
+    #[default]
+    Deleting,
+    /// Always, also where nothing is to go.
+    Always,
+    /// Never: a RESTORE doesn't know then that files are on their way out.
+    Never,
+}
+
 /// A vacuum as the caller asks for it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -46,6 +59,8 @@ pub struct VacuumRequest {
     pub keep_versions: Vec<u64>,
     /// Only says what would go.
     pub dry_run: bool,
+    /// When commits tell of it.
+    pub told: VacuumTold,
     /// What the commits carry.
     pub commit: CommitRequest,
 }
@@ -124,14 +139,19 @@ async fn run(
     garbage
         .collect(objects, &columns, &mut kept, written_before, tell)
         .await?;
-    if request.dry_run || garbage.files.is_empty() {
+    if request.dry_run || (garbage.files.is_empty() && request.told != VacuumTold::Always) {
         return Ok(garbage.vacuumed(None));
     }
-    let version = delete(&base, request, &mut garbage, elsewhere, tell).await?;
+    let version = if request.told == VacuumTold::Never {
+        delete_untold(&base, &mut garbage, elsewhere, tell).await?;
+        None
+    } else {
+        Some(delete(&base, request, &mut garbage, elsewhere, tell).await?)
+    };
     if let Some(until) = looked_until {
         write_note(store, until).await;
     }
-    Ok(garbage.vacuumed(Some(version)))
+    Ok(garbage.vacuumed(version))
 }
 
 /// Those of the inventory's files that are the table's, under their keys.
@@ -281,6 +301,15 @@ async fn delete_some(store: &Store, keys: &[String], elsewhere: Option<Deletes>)
     for some in keys.chunks(DELETED_AT_ONCE) {
         store.delete_all(some).await?;
     }
+    Ok(())
+}
+
+/// Deletes without a commit.
+async fn delete_untold(base: &Snapshot, garbage: &mut Garbage, elsewhere: Option<Deletes>, tell: &Tell) -> Result<()> {
+    let now = Snapshot::open(base.store(), None).await?;
+    spare_restored(base, &now, garbage).await?;
+    garbage.delete(base.store(), elsewhere, tell).await?;
+    info!(table = %base.store().location(), files = garbage.deleted, "vacuumed, and no commit tells of it");
     Ok(())
 }
 

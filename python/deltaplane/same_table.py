@@ -1,6 +1,6 @@
 """Whether a table is what a statement says of it: CREATE TABLE with columns at a LOCATION takes the table that is there, as delta-spark does.
 
-Called by `deltaplane.spark_created`.
+Called by `deltaplane.spark_created` and the builder of tables.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from deltaplane.described import clustering_columns
 from deltaplane.exceptions import TableAlreadyExistsError
 from deltaplane.schema import Field
-from deltaplane.statements.columns import without_notes
-from deltaplane.statements.types import type_text
+from deltaplane.shown_schema import type_text, without_notes
 from deltaplane.table import DeltaTable
 
 __all__ = ["check_same"]
@@ -61,7 +60,7 @@ def _refuse(table: DeltaTable, says: str, leave_out: str) -> None:
 
 
 def _difference(said: Sequence[Field], found: Sequence[Field]) -> str | None:
-    here, asked = ({one.name.lower(): one for one in fields} for fields in (found, said))
+    here, asked = ({one.name: one for one in fields} for fields in (found, said))
     if missing := asked.keys() - here.keys():
         return f"it has no column `{asked[min(missing)].name}`"
     if more := here.keys() - asked.keys():
