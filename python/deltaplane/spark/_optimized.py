@@ -5,9 +5,10 @@ Called by `deltaplane.spark.tables` and `deltaplane.spark_names`.
 
 from __future__ import annotations
 
+import io
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -81,22 +82,25 @@ class Optimized:
 
 def purged_metrics(table: DeltaTable, considered: int, version: int | None) -> dict[str, Any]:
     """What REORG made, as the metrics of OPTIMIZE; of `considered` files those that aren't in its version's commit stayed."""
-    added, removed = list[dict[str, Any]](), list[dict[str, Any]]()
+    added, removed, partitions = _Sizes(), _Sizes(), set[str]()
     if version is not None:
         store = _native.RawStore.open(table.location, storage_options_text(table.storage_options))
-        for line in bytes(store.read(f"_delta_log/{version:020}.json")).splitlines():
+        # One line after the other: a commit may name a million files.
+        for line in io.BytesIO(store.read(f"_delta_log/{version:020}.json")):
             action = json.loads(line)
-            added += [action["add"]] if "add" in action else []
-            removed += [action["remove"]] if "remove" in action else []
-    partitions = {json.dumps(one.get("partitionValues")) for one in added}
+            if add := action.get("add"):
+                added.take(add)
+                partitions.add(json.dumps(add.get("partitionValues")))
+            elif remove := action.get("remove"):
+                removed.take(remove)
     return {
-        "numFilesAdded": len(added),
-        "numFilesRemoved": len(removed),
-        "filesAdded": _sizes_of(added),
-        "filesRemoved": _sizes_of(removed),
+        "numFilesAdded": added.files,
+        "numFilesRemoved": removed.files,
+        "filesAdded": added.told(),
+        "filesRemoved": removed.told(),
         "partitionsOptimized": len(partitions),
         "totalConsideredFiles": considered,
-        "totalFilesSkipped": considered - len(removed),
+        "totalFilesSkipped": considered - removed.files,
         "numBatches": len(partitions),
         "versions": [] if version is None else [version],
     }
@@ -145,8 +149,24 @@ def _sizes(said: str) -> tuple[Any, ...]:
     return lowest, highest, float(sizes["avg"]), sizes["totalFiles"], sizes["totalSize"]
 
 
-def _sizes_of(files: Sequence[Mapping[str, Any]]) -> str:
-    sizes = [int(one.get("size") or 0) for one in files]
-    lowest, highest, total = min(sizes, default=0), max(sizes, default=0), sum(sizes)
-    average = total / len(sizes) if sizes else 0.0
-    return json.dumps({"min": lowest, "max": highest, "avg": average, "totalFiles": len(sizes), "totalSize": total})
+@dataclass
+class _Sizes:
+    """How many files there are, and how large."""
+
+    files: int = 0
+    least: int = 0
+    greatest: int = 0
+    total: int = 0
+
+    def take(self, file: Mapping[str, Any]) -> None:
+        size = int(file.get("size") or 0)
+        self.least = size if self.files == 0 else min(self.least, size)
+        self.greatest = max(self.greatest, size)
+        self.files += 1
+        self.total += size
+
+    def told(self) -> str:
+        """As OPTIMIZE's metrics tell it."""
+        average = self.total / self.files if self.files else 0.0
+        said = {"min": self.least, "max": self.greatest, "avg": average}
+        return json.dumps({**said, "totalFiles": self.files, "totalSize": self.total})
