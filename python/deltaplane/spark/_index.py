@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -30,8 +29,6 @@ __all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan", "Pl
 _QUERIES = 256
 # A long of the JVM's.
 _MOST = (1 << 63) - 1
-
-_log = logging.getLogger(__name__)
 
 _serial = itertools.count()
 
@@ -81,16 +78,11 @@ class PinnedSnapshot:
         """The snapshot; whatever the query."""
         return self.first
 
-    def stamp(self, snapshot: _native.Snapshot) -> str:
-        """What tells one version's files from another's."""
-        return str(snapshot.version)
-
 
 class LiveSnapshots:
     """The newest version for each query, the same one for all parts of a query.
 
-    The view's columns are those of `first`; a newer version must still have them, with the same types, and so must another table that
-    was made where the first one was deleted.
+    The view's columns are those of `first`; a newer version must still have them, with the same types.
     """
 
     def __init__(self, snapshot: _native.Snapshot, options: Mapping[str, str] | None = None) -> None:
@@ -103,15 +95,13 @@ class LiveSnapshots:
         self._newest = snapshot
         self._commit = self._seen(snapshot.version)
         self._queries: OrderedDict[str, _native.Snapshot] = OrderedDict()
-        # The versions of one table have numbers; of tables that followed each other at the place each has its own, too.
-        self._tables = [json.loads(snapshot.metadata_json())["id"]]
 
     def for_query(self, query_id: str | None) -> _native.Snapshot:
         """This query's snapshot, or, outside of a query, the newest.
 
         Raises:
             SchemaMismatchError: a column of the view is gone or has another type now.
-            TableNotFoundError: the table was deleted.
+            TableNotFoundError: the table was deleted, or another one is where it was.
         """
         with self._lock:
             known = self._queries.get(query_id) if query_id is not None else None
@@ -133,21 +123,15 @@ class LiveSnapshots:
             newest = last.update()
         else:
             newest = self._opened()
-            made = json.loads(newest.metadata_json())["id"]
-            if made not in self._tables:
-                _log.info(
-                    "the table at %s was deleted and another one made in its place, which the view shows", newest.uri
+            if json.loads(newest.metadata_json())["id"] != json.loads(last.metadata_json())["id"]:
+                raise TableNotFoundError(
+                    "the view's table was deleted and another one made in its place: read it again, or call "
+                    "create_or_replace_temp_view again, to see that one",
+                    table=newest.uri,
                 )
-                self._tables.append(made)
         if newest.version != last.version or self._commit is None:
             self._commit = self._seen(newest.version)
         return newest
-
-    def stamp(self, snapshot: _native.Snapshot) -> str:
-        """What tells one version's files from another's, and from those of another table's version with its number."""
-        if len(self._tables) == 1:
-            return str(snapshot.version)
-        return f"{snapshot.version}/{self._tables.index(json.loads(snapshot.metadata_json())['id'])}"
 
     def _opened(self) -> _native.Snapshot:
         try:
@@ -231,7 +215,7 @@ class DeltaplaneFileIndex:
             self.deleted += "_"
         if files == "marked":
             partition.append({"name": self.deleted, "type": "binary", "nullable": False, "metadata": {}})
-        self._sizes: dict[str, int] = {}
+        self._sizes: dict[int, int] = {}
         # What Spark's relation takes.
         self.shown = jvm.file_index(
             spark, self, f"{snapshots.identity} {files} files", _native.spark_uri(first),
@@ -244,16 +228,7 @@ class DeltaplaneFileIndex:
         plans = []
         for line in str(self.shown.plans()).splitlines():
             version, filters, understood, files, directories, by_job = line.split(" ")
-            plans.append(
-                Plan(
-                    int(version.split("/")[0]),
-                    int(filters),
-                    int(understood),
-                    int(files),
-                    int(directories),
-                    bool(by_job),
-                )
-            )
+            plans.append(Plan(int(version), int(filters), int(understood), int(files), int(directories), bool(by_job)))
         return plans
 
     def apply(self, question: str, conditions: Any) -> bytes | str | None:
@@ -270,7 +245,7 @@ class DeltaplaneFileIndex:
         if kind.startswith("prepare"):
             return self._prepared(query, known, filters, zone, conditions, columns=kind == "prepare with statistics")
         snapshot = self._snapshots.for_query(query or None)
-        if known == self._snapshots.stamp(snapshot):
+        if known == str(snapshot.version):
             return b""
         if kind == "size":
             return str(min(self.size_bytes(snapshot), _MOST))
@@ -278,17 +253,14 @@ class DeltaplaneFileIndex:
             return "\0".join(_native.spark_file_uris(snapshot, self._files))
         by_job = self._jobs.take(snapshot)
         make = self._jobs.plan if by_job else _native.spark_plan
-        return _answer(
-            self._snapshots.stamp(snapshot), snapshot, make(snapshot, filters, zone, self._files), by_job=by_job
-        )
+        return _answer(snapshot, make(snapshot, filters, zone, self._files), by_job=by_job)
 
     def size_bytes(self, snapshot: _native.Snapshot) -> int:
         """Bytes of all files, by which Spark chooses between joins: goes through the file list once for each version."""
-        stamp = self._snapshots.stamp(snapshot)
-        if stamp not in self._sizes:
+        if snapshot.version not in self._sizes:
             of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
-            self._sizes = {stamp: of(snapshot, self._files)}
-        return self._sizes[stamp]
+            self._sizes = {snapshot.version: of(snapshot, self._files)}
+        return self._sizes[snapshot.version]
 
     def _prepared(
         self, query: str, known: str, filters: list[str], zone: str, conditions: Any, *, columns: bool
@@ -297,7 +269,7 @@ class DeltaplaneFileIndex:
         wrong, which is told when Spark asks for the files."""
         try:
             snapshot = self._snapshots.for_query(query or None)
-            if known == self._snapshots.stamp(snapshot):
+            if known == str(snapshot.version):
                 return b""
             if self._jobs.take(snapshot):
                 return None
@@ -306,7 +278,7 @@ class DeltaplaneFileIndex:
             found = column_statistics(snapshot, plan, told, self._files) if columns else {}
         except DeltaError:
             return None
-        return _answer(self._snapshots.stamp(snapshot), snapshot, plan, found)
+        return _answer(snapshot, plan, found)
 
     class Java:
         """What py4j reads: the interface that this class implements."""
@@ -315,7 +287,6 @@ class DeltaplaneFileIndex:
 
 
 def _answer(
-    stamp: str,
     snapshot: _native.Snapshot,
     plan: _native.SparkPlan,
     columns: Mapping[str, ColumnStatistics] | None = None,
@@ -327,7 +298,7 @@ def _answer(
     rows = -1 if plan.rows is None else plan.rows
     said = [
         shown,
-        stamp,
+        snapshot.version,
         plan.understood,
         plan.files,
         by_job or "",
