@@ -59,7 +59,7 @@ _KNOWN = (
     Known(
         "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
         TableNotFoundError,
-        r"the view's (?P<schemaDiff>table was deleted)",
+        r"the view's (?P<schemaDiff>table was deleted(?: and another one made in its place)?)",
     ),
     Known("DELTA_MISSING_DELTA_TABLE", TableNotFoundError, f"catalog has no table (?P<tableName>{_NAME})"),
     Known("DELTA_MISSING_DELTA_TABLE", TableNotFoundError, r"no Delta table is here: create one", "", "tableName"),
