@@ -40,15 +40,19 @@ class Purge:
 
     def run(self, session: Session) -> pa.Table:
         """Writes files anew that hold what the table has no more; no row changes."""
-        return self.carried_out(session).told
+        return counted(0, *self._purge(session.catalog.target(self.table)))
 
     def carried_out(self, session: Session) -> Purged:
         """The same, for whoever wants to know more than that tells."""
         table = session.catalog.target(self.table)
-        before, considered = table.version(), self._on(table, lambda where: len(table._file_paths(where)))
-        metrics = self._on(table, lambda where: table.purge(where))
-        version = table.version() if table.version() != before else None
+        considered = self._on(table, lambda where: sum(batch.num_rows for batch in table.plan(where)))
+        metrics, version = self._purge(table)
         return Purged(table, considered, version, counted(0, metrics, version))
+
+    def _purge(self, table: DeltaTable) -> tuple[dict[str, int], int | None]:
+        before = table.version()
+        metrics = self._on(table, lambda where: table.purge(where))
+        return metrics, table.version() if table.version() != before else None
 
     def rehearse(self, session: Session) -> DryRun:
         """What that would do."""
