@@ -15,7 +15,7 @@ from logs import NAMES, Log
 from planners import CONTESTANTS, by_day, by_id, of
 
 # Files of a day where tables grow by days.
-A_DAY = 10_000
+A_DAY = 1_000
 
 
 def _of_log(log: Log) -> list[Case]:
@@ -38,10 +38,10 @@ def _of_log(log: Log) -> list[Case]:
 
 
 def _growing_by_days(files: int) -> Case:
-    log = Log(files, "own", days=files // A_DAY)
+    log = Log(files, "own", days=max(files // A_DAY, 1))
     query = by_day(log)
     return Case(
-        f"{log.name} of {A_DAY:,} a day, {query.condition}, cold",
+        f"{log.name}, {A_DAY:,} a day, {query.condition}, cold",
         of(log.kind, False, sizes.asked(CONTESTANTS, files)),
         log.given(**query.arguments, opened=False),
         calls=1,
@@ -55,7 +55,7 @@ def _growing_by_days(files: int) -> Case:
 def cases(options: argparse.Namespace) -> list[Case]:
     chosen = sizes.logs(options, ["own"], ["json", "structs"])
     found = [case for kind, files in chosen for case in _of_log(Log(files, kind))]
-    return found + [_growing_by_days(files) for files in sizes.files(options) if files >= A_DAY]
+    return found + [_growing_by_days(files) for files in sizes.files(options)]
 
 
 if __name__ == "__main__":
