@@ -125,9 +125,19 @@ def test_columns_that_went_are_named(tmp_table: Callable[[], str]) -> None:
 def test_columns_of_the_feed_are_taken(tmp_table: Callable[[], str]) -> None:
     # P133: a physical column of the name doesn't show in scans; one of the table's own is in the feed's way
     path = tmp_table()
-    write_deltalake(path, pa.table({"_change_type": ["mine"]}), configuration=ON)
+    mine = pa.table({"_change_type": ["mine"]})
+    with pytest.raises(InvalidArgumentError, match="`_change_type` has a name that the change data feed needs"):
+        write_deltalake(path, mine, configuration=ON)
+    # Another writer may have made it.
+    write_deltalake(path, mine)
+    first = Path(path) / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in first.read_text().splitlines()]
+    next(a["metaData"] for a in actions if "metaData" in a)["configuration"].update(ON)
+    first.write_text("\n".join(map(json.dumps, actions)))
     with pytest.raises(InvalidArgumentError, match="`_change_type`, a name that the change data feed needs"):
         DeltaTable(path).load_cdf()
+    with pytest.raises(InvalidArgumentError, match="`_change_type` can't be written"):
+        write_deltalake(path, mine, mode="append")
 
 
 def test_a_commit_s_own_time_counts(fed: str) -> None:
