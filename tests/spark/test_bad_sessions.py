@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,6 +67,22 @@ def test_workers_with_another_python(spark: SparkSession, path: str, monkeypatch
         dp.write(spark.range(3), path, target_file_size=1 << 20)
     assert not DeltaTable.is_deltatable(path)
     assert dp.write(spark.range(3), path).version == 0, "Spark's own writer needs none"
+
+
+def test_workers_without_the_package(
+    spark: SparkSession, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deltaplane").mkdir()
+    text = "raise ModuleNotFoundError(\"No module named 'deltaplane'\", name='deltaplane')"
+    (tmp_path / "deltaplane" / "__init__.py").write_text(text)
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nPYTHONPATH='{tmp_path}':$PYTHONPATH exec '{sys.executable}' \"$@\"\n")
+    python.chmod(0o755)
+    context: Any = spark.sparkContext
+    monkeypatch.setattr(context, "pythonExec", str(python))
+    with pytest.raises(ImportError, match="doesn't have deltaplane: install it there"):
+        dp.write(spark.range(3), path, target_file_size=1 << 20)
+    assert not DeltaTable.is_deltatable(path)
 
 
 def test_a_view_whose_table_was_replaced(spark: SparkSession, path: str) -> None:
