@@ -524,10 +524,6 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """The add actions without statistics, whose cost doesn't grow with the columns."""
         return Scan(self._snapshot.add_actions(statistics=False)).to_arrow()
 
-    def _file_paths(self, predicate: Predicate | None = None) -> list[str]:
-        """The live files' paths, those that a predicate may need rows of."""
-        return self._snapshot.file_paths(expr.parse(predicate))
-
     def partitions(
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
     ) -> list[dict[str, str | None]]:

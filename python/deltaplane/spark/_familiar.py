@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.properties import CommitProperties, Transaction
-from deltaplane.spark._internals import is_connect
+from deltaplane.spark._internals import is_connect, is_on
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._names import FORMATS
 from deltaplane.spark._stream_options import flag
@@ -51,6 +51,8 @@ _DEFAULTS = "spark.databricks.delta.properties.defaults."
 _MEANINGLESS = frozenset("header inferschema mergeschema sep delimiter multiline quote escape encoding charset".split())
 # Settings of Spark's file systems, and properties of tables.
 _OF_OTHERS = ("fs.", "delta.")
+# Whether a call's path goes before the option's, as in Spark 2.
+_LEGACY_PATHS = "spark.sql.legacy.pathOptionBehavior.enabled"
 # How alike two names are, one of which is a slip.
 _NEARLY = 0.85
 # Stores whose tables' histories tell of each VACUUM, unless the session says otherwise.
@@ -102,7 +104,7 @@ class Options:
         return mine, self._for_store[1]
 
     def _path(self, path: Any, own: Mapping[str, str]) -> str:
-        if path is not None and "path" in own and not _legacy_paths(self._spark):
+        if path is not None and "path" in own and not is_on(self._spark, _LEGACY_PATHS):
             raise InvalidArgumentError(f"the option path says {own['path']}, and the call {path}: give the path once")
         found = path if path is not None else own.get("path")
         if isinstance(found, (list, tuple)) and len(found) == 1:
@@ -110,12 +112,6 @@ class Options:
         if found is None or isinstance(found, (list, tuple)):
             raise InvalidArgumentError('the format "delta" needs one path, or the name of a table')
         return str(found)
-
-
-def _legacy_paths(spark: Any) -> bool:
-    """Whether a call's path goes before the option's, as in Spark 2."""
-    told = spark.conf.get("spark.sql.legacy.pathOptionBehavior.enabled", "false")
-    return str(told).lower() == "true"
 
 
 def for_store(options: Mapping[str, str], own: Iterable[str]) -> dict[str, str] | None:

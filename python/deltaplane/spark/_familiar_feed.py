@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 from deltaplane.options import version_arguments
+from deltaplane.spark._internals import is_on
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._read import read_changes
 from deltaplane.spark._schema import quoted, shown
@@ -65,7 +66,7 @@ def feed(
         return spark.createDataFrame([], _columns(snapshot))
     if beyond and last is not None:
         ending = last
-    if first is not None and first <= snapshot.version and not _is_unsafe(spark):
+    if first is not None and first <= snapshot.version and not is_on(spark, _UNSAFE):
         _refuse_renamed(snapshot, first, snapshot.version if last is None else min(last, snapshot.version))
     frame = read_changes(
         spark,
@@ -77,10 +78,6 @@ def feed(
         store,
     )
     return frame if ending is None else _under_newest(frame, snapshot)
-
-
-def _is_unsafe(spark: SparkSession) -> bool:
-    return str(spark.conf.get(_UNSAFE, "false")).lower() == "true"
 
 
 def _refuse_renamed(snapshot: _native.Snapshot, first: int, last: int) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "delta_jar",
     "held_table",
     "is_connect",
+    "is_on",
     "spark_schema",
 ]
 
@@ -90,6 +91,11 @@ _COMMITTING = {
 
 class NativeScanUnavailable(Exception):
     """This session can't run the native scan; the text says why."""
+
+
+def is_on(spark: Any, setting: str) -> bool:
+    """Whether a setting of the session that is off unless said is on."""
+    return str(spark.conf.get(setting, "false")).lower() == "true"
 
 
 def is_connect(spark: Any) -> bool:

@@ -14,6 +14,7 @@ from deltaplane import _native
 from deltaplane.exceptions import VersionNotFoundError
 from deltaplane.options import VersionLike, version_arguments
 from deltaplane.spark._errors import as_sparks
+from deltaplane.spark._internals import is_on
 from deltaplane.spark._location import version_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def refuse_after_newest(table: _native.Snapshot, moment: VersionLike, doing: str
 
 def reaches_beyond(spark: SparkSession) -> bool:
     """Whether the session's ranges of changes may begin and end after the newest commit."""
-    return str(spark.conf.get(_OUT_OF_RANGE, "false")).lower() == "true"
+    return is_on(spark, _OUT_OF_RANGE)
 
 
 def _shown(ms: int) -> str:
