@@ -1,0 +1,100 @@
+"""The local cache under readers that are killed at any instant, a bound that it doesn't fit in, and a disk that changes its
+bytes: every answer is right, the bound is kept, and nothing half-written stays for good.
+
+DELTAPLANE_CRASH_ROUNDS sets the number of kills (10 unless told).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from crash import cache_reader
+from crash.cache_reader import ROWS
+from crash.memory_s3 import memory_s3
+from deltaplane import write_deltalake
+from deltaplane.cache import cache_info
+
+ROUNDS = int(os.environ.get("DELTAPLANE_CRASH_ROUNDS", "10"))
+READERS = 3
+TABLES, VERSIONS = 4, 24
+BOUND = 4 << 20
+# Long enough for an answer of a process that has just begun on a busy machine.
+ANSWER_SECONDS = 60
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload(["crash.cache_reader"])
+
+
+def _damage(cache: Path, choose: random.Random) -> int:
+    """Changes a byte of some files, cuts others."""
+    files = [path for path in cache.rglob("*") if path.is_file()]
+    chosen = choose.sample(files, min(len(files), 5))
+    for path in chosen:
+        try:
+            content = bytearray(path.read_bytes())
+            at = choose.randrange(len(content))
+            content[at] ^= 0xFF
+            path.write_bytes(content[:at] if choose.random() < 0.5 else content)
+        except (FileNotFoundError, ValueError):
+            continue  # It went meanwhile, or is empty.
+    return len(chosen)
+
+
+def _lines(journal: Path) -> list[str]:
+    # The kill may cut the last line.
+    return [line for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120 + 30 * ROUNDS)
+def test_killed_readers_and_damaged_files_never_make_a_wrong_answer(tmp_path: Path) -> None:
+    choose, cache, journal = random.Random(20261126), tmp_path / "cache", tmp_path / "journal"
+    journal.touch()
+    with memory_s3() as server:
+        bucket = server.bucket({})
+        _, plain = server.client()
+        paths = [f"s3://{bucket}/table-{n}" for n in range(TABLES)]
+        for path in paths:
+            for version in range(VERSIONS):
+                rows = range(version * ROWS, (version + 1) * ROWS)
+                # They don't pack well: all of them are more than the cache may hold.
+                texts = [choose.randbytes(32).hex() for _ in rows]
+                write_deltalake(path, pa.table({"x": rows, "text": texts}), mode="append", storage_options=plain)
+        _, given = server.client()
+        options = {**given, "cache_dir": str(cache), "cache_bytes": str(BOUND), "cache_data": "true"}
+        readers: list[Any] = []
+        damaged = 0
+        for seed in range(READERS + ROUNDS):
+            arguments = (paths, VERSIONS, options, str(journal), seed)
+            reader = _FORKED.Process(target=cache_reader.main, args=arguments, daemon=True)
+            reader.start()
+            readers.append(reader)
+            answers, deadline = len(_lines(journal)), time.monotonic() + ANSWER_SECONDS
+            while len(_lines(journal)) == answers:
+                assert time.monotonic() < deadline, f"no answer in {ANSWER_SECONDS} s"
+                time.sleep(0.01)
+            time.sleep(choose.uniform(0, 0.5))
+            if len(readers) > READERS:
+                killed = readers.pop(choose.randrange(READERS))
+                assert killed.is_alive(), _lines(journal)[-READERS:]
+                killed.kill()
+                killed.join()
+                damaged += _damage(cache, choose)
+        for reader in readers:
+            reader.kill()
+            reader.join()
+        answers = _lines(journal)
+        wrong = [line for line in answers if not line.endswith(": right\n")]
+        assert not wrong, wrong[:3]
+        assert damaged, "no file of the cache was damaged: the test shows less than it says"
+        info = cache_info(cache)
+        # Whoever was killed while writing leaves one draft, and each reader may be one file above the bound.
+        assert info.drafts <= ROUNDS + READERS
+        assert BOUND / 2 < info.size_bytes <= BOUND * (64 + READERS) / 64, info
