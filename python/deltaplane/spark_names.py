@@ -21,6 +21,7 @@ from deltaplane.exceptions import DeltaError, InvalidArgumentError, SqlSyntaxErr
 from deltaplane.expr.syntax import Token
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
+from deltaplane.spark._configured import wrapped_builder
 from deltaplane.spark._errors import as_sparks
 from deltaplane.spark._familiar_read import Reader, StreamReader
 from deltaplane.spark._familiar_write import StreamWriter, Writer
@@ -43,7 +44,7 @@ from deltaplane.statements.select import Selection
 from deltaplane.statements.statement import Session
 from deltaplane.statements.vacuum import Vacuum
 
-__all__ = ["disable", "enable", "sql"]
+__all__ = ["configure_spark_with_delta_pip", "disable", "enable", "sql"]
 
 _enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 # What was there before the first `enable`, to be called for everything else.
@@ -131,6 +132,39 @@ def enable(spark: SparkSession) -> None:
     spark.conf.set(_MARK, "true")
     if not _originals:
         _patch()
+
+
+def configure_spark_with_delta_pip(
+    spark_session_builder: SparkSession.Builder, extra_packages: Sequence[str] | None = None
+) -> SparkSession.Builder:
+    """A builder whose sessions are enabled, for scripts that call delta-spark's function of this name.
+
+    No jar comes with it: delta-spark's extension and catalog are left out of the settings, whichever of them the builder has,
+    and `extra_packages` are what `spark.jars.packages` names beside those it has. A Spark Connect session has the format
+    `deltaplane` alone, as of `register`.
+
+    Raises:
+        InvalidArgumentError: not a builder.
+        UnsupportedFeatureError: by `getOrCreate`, as of `enable`: the session has delta-spark's jar.
+
+    >>> from deltaplane.spark import configure_spark_with_delta_pip
+    >>> from pyspark.sql import SparkSession
+    >>> builder = SparkSession.builder.config(
+    ...     "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    ... )
+    >>> spark = configure_spark_with_delta_pip(builder).getOrCreate()
+    >>> spark.range(3).write.format("delta").save("numbers")
+    >>> spark.read.format("delta").load("numbers").count()
+    3
+    """
+    return wrapped_builder(spark_session_builder, extra_packages, _taken)
+
+
+def _taken(spark: SparkSession) -> None:
+    if is_connect(spark):
+        dp.register(spark)
+    else:
+        enable(spark)
 
 
 def disable(spark: SparkSession) -> None:

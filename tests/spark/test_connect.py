@@ -1,15 +1,18 @@
-"""The data source on Spark Connect: rows and streams; what needs a classic session says so by name."""
+"""Spark Connect: rows and streams of the data source, commands of tables; what needs a classic session says so by name."""
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import subprocess
 import sys
 import textwrap
+from decimal import Decimal
 
 import pytest
 
 from deltaplane import DeltaTable
+from deltaplane.exceptions import UnsupportedFeatureError
 from following import needs_data_source
 
 pytestmark = [needs_data_source, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -18,7 +21,7 @@ pytestmark = [needs_data_source, pytest.mark.spark, pytest.mark.slow, pytest.mar
 CLIENT = """
     import sys
     import deltaplane
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession, functions
     from deltaplane import spark as dp
 
     path = sys.argv[1]
@@ -32,6 +35,7 @@ CLIENT = """
     print("rows", even.count(), dp.read(spark, rows, version=0).count())
     print("plan", dp.plan(spark, rows, "id >= 0").agg({"num_records": "sum"}).collect()[0][0])
 
+    dp.write(spark.range(10).selectExpr("id", "'x' AS text"), path + " changed")
     out, now = path + " out", {"availableNow": True}
     for n in range(3):
         dp.write(spark.range(n * 10, n * 10 + 10, numPartitions=1), path)
@@ -44,7 +48,27 @@ CLIENT = """
     print("counted", dp.read(spark, path + " count").collect()[0][0])
     print("sql", deltaplane.sql(f"SELECT count(*) AS n FROM delta.`{path}`", spark=spark).to_pylist()[0]["n"])
 
+    table = dp.DeltaTable.forPath(spark, path + " changed")
+    F = functions
+    table.update(condition="id % 2 = 0", set={"id": F.expr("id + 100"), "text": F.concat(F.col("text"), F.lit("'s \\\\"))})
+    table.delete((F.col("id") > F.lit(3)) & ~F.col("id").isin(5, 100, 102))
+    new = spark.range(3, 7).withColumn("text", F.lit("new"))
+    merge = table.alias("t").merge(new.alias("n"), F.col("t.id") == F.col("n.id"))
+    merge = merge.whenMatchedUpdate(set={"text": F.when(F.col("t.id") > 4, "more").otherwise(F.col("n.text"))})
+    print("merged", merge.whenNotMatchedInsertAll().execute().collect()[0])
+    table.alias("t").merge(new.alias("n"), "t.id = n.id").whenMatchedDelete("t.id = 6").execute()
+    found = table.toDF()
+    print("changed", sorted(map(tuple, found.collect())))
+    print("optimized", table.optimize().executeCompaction().collect()[0].metrics.numFilesRemoved)
+    table.optimize().executeZOrderBy("id")
+    table.delete("id > 100")
+    print("now", table.toDF().count(), table.clone(path + " clone").toDF().count())
+    spark.read.format("delta").load(path + " changed").write.parquet(path + " files")
+    print("converted", dp.DeltaTable.convertToDelta(spark, "parquet.`" + path + " files`").toDF().count())
+
     for name, call in {
+        "by_name": lambda: dp.DeltaTable.forName(spark, "a_table"),
+        "random": lambda: table.delete(F.rand() < F.udf(lambda: 0.5, "double")()),
         "enable": lambda: dp.enable(spark),
         "sql": lambda: dp.sql(spark, "SELECT 1"),
         "foreach_batch": lambda: dp.foreach_batch(stream, print, out + "-other"),
@@ -90,5 +114,52 @@ def test_streams(said: list[str], place: str) -> None:
 
 def test_what_needs_a_classic_session_is_refused_by_name(said: list[str]) -> None:
     refused = [line.split(maxsplit=2)[1:] for line in said if line.startswith("refused")]
-    assert [name for name, _ in refused] == ["enable", "sql", "foreach_batch", "view", "distributed_plan"]
+    assert [name for name, _ in refused] == [
+        "by_name",
+        "random",
+        "enable",
+        "sql",
+        "foreach_batch",
+        "view",
+        "distributed_plan",
+    ]
     assert "a view that follows the table needs the native scan" in dict(map(tuple, refused))["view"]
+    assert (
+        "a PythonUDF" in dict(map(tuple, refused))["random"]
+        or "CommonInlineUserDefined" in dict(map(tuple, refused))["random"]
+    )
+
+
+def test_commands_of_a_table_run_in_the_client(said: list[str], place: str) -> None:
+    assert "merged Row(num_affected_rows=4, num_updated_rows=2, num_deleted_rows=0, num_inserted_rows=2)" in said
+    rows = [(1, "x"), (3, "new"), (4, "new"), (5, "more"), (100, "x's \\"), (102, "x's \\")]
+    assert f"changed {rows}" in said
+    assert "now 5 5" in said
+    assert "converted 5" in said
+    assert DeltaTable(place + " changed").history(1)[0]["operation"] == "DELETE"
+
+
+def test_expressions_of_spark_connect_have_their_text() -> None:
+    pytest.importorskip("grpc", reason="Spark Connect's packages aren't installed")
+    from pyspark.sql.connect import functions as F
+    from pyspark.sql.connect.column import Column
+
+    from deltaplane.spark._connect_sql import sql_of
+
+    for column, text in (
+        (F.expr("a + 1"), "(a + 1)"),
+        (F.col("t.a") == F.lit("it's"), r"(t.a = 'it\'s')"),
+        (F.col("a").isNull() | ~(F.col("b") < F.lit(1.5)), "((a IS NULL) OR (NOT (b < CAST('1.5' AS double))))"),
+        (F.col("a").cast("int") + F.lit(None), "(CAST(a AS int) + NULL)"),
+        (F.lit(dt.date(2026, 11, 26)), "DATE '2026-11-26'"),
+        (F.lit(dt.datetime(2026, 11, 26, 1, 2, 3, 4, dt.timezone.utc)), "TIMESTAMP '2026-11-26 01:02:03.000004 UTC'"),
+        (F.lit(Decimal("1.50")), "CAST('1.50' AS decimal(3,2))"),
+        (F.lit(b"\x01\xff"), "X'01ff'"),
+        (F.when(F.col("a") > 1, True).otherwise(False), "(CASE WHEN (a > CAST(1 AS int)) THEN true ELSE false END)"),
+        (F.upper(F.col("`a b`").alias("c")), "upper(`a b`)"),
+        (F.coalesce(F.col("a"), -F.col("b")), "coalesce(a, (- b))"),
+    ):
+        assert isinstance(column, Column)
+        assert sql_of(column) == text
+    with pytest.raises(UnsupportedFeatureError, match="give the condition or value as Spark SQL"):
+        sql_of(F.col("a").getField("b"))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         DeltaTableBuilder,
         IdentityGenerator,
     )
-    from deltaplane.spark_names import disable, enable, sql
+    from deltaplane.spark_names import configure_spark_with_delta_pip, disable, enable, sql
     from deltaplane.write import WriteResult
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "DeltaTableBuilder",
     "IdentityGenerator",
     "WriteResult",
+    "configure_spark_with_delta_pip",
     "create_or_replace_temp_view",
     "disable",
     "enable",
@@ -71,6 +72,7 @@ _ROOMS = {
     "write": "spark._write",
     "write_stream": "spark._stream_write",
     # They stand above statements, which stand above this room.
+    "configure_spark_with_delta_pip": "spark_names",
     "disable": "spark_names",
     "enable": "spark_names",
     "sql": "spark_names",

@@ -38,7 +38,7 @@ from deltaplane.write import write_request
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DeltaplaneDataSource"]
+__all__ = ["DeltaDataSource", "DeltaplaneDataSource"]
 
 # The source's own options; all others go to the store. Names ignore case, as Spark's do.
 _CHANGES = ("readchangefeed", "startingversion", "endingversion", "startingtimestamp", "endingtimestamp")
@@ -83,7 +83,7 @@ class DeltaplaneDataSource(DataSource):
         # Spark's catalog calls a table's path its location.
         path = self._own.get("path", self._own.get("location"))
         if path is None:
-            raise InvalidArgumentError('the format "deltaplane" needs a path: .load(path) or .save(path)')
+            raise InvalidArgumentError(f'the format "{self.name()}" needs a path: .load(path) or .save(path)')
         return absolute_location(path)
 
     def _snapshot(self) -> _native.Snapshot:
@@ -214,6 +214,15 @@ class DeltaplaneDataSource(DataSource):
             ),
             applies_row_rules=True,
         )
+
+
+class DeltaDataSource(DeltaplaneDataSource):
+    """The same under the name that scripts know, for sessions where nobody else has it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "delta"
 
 
 class _Reader(DataSourceReader):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -27,6 +27,13 @@ __all__ = ["as_sparks", "told_as_spark", "with_condition"]
 
 T = TypeVar("T")
 
+# What scripts look for in the texts of these conditions.
+_PHRASES = {
+    "DELTA_MISSING_DELTA_TABLE": "{tableName} is not a Delta table",
+    "DELTA_TABLE_NOT_FOUND": "Delta table {tableName} doesn't exist",
+    "PATH_NOT_FOUND": "Path does not exist: {path}",
+}
+
 # What is found wrong before rows are read.
 _FOUND_EARLY = (
     InvalidArgumentError,
@@ -44,8 +51,8 @@ class _Told(PySparkException):
     def __init__(
         self, error: DeltaError, condition: str | None, sql_state: str | None, parameters: dict[str, str] | None
     ) -> None:
-        super().__init__(message=str(error), errorClass=condition, messageParameters=parameters)
-        self.desc = str(error)
+        self.desc = _text(error, condition, parameters or {})
+        super().__init__(message=self.desc, errorClass=condition, messageParameters=parameters)
         self._sql_state = sql_state
 
     def __str__(self) -> str:
@@ -56,6 +63,15 @@ class _Told(PySparkException):
 
     def getSqlState(self) -> str | None:
         return self._sql_state
+
+
+def _text(error: DeltaError, condition: str | None, parameters: Mapping[str, str]) -> str:
+    """The error's text behind its condition, as Spark's own have it."""
+    text = str(error)
+    if condition is None or condition in text:
+        return text
+    phrase = _PHRASES.get(condition)
+    return f"[{condition}] {text if phrase is None else f'{phrase.format(**parameters)}: {text}'}"
 
 
 @functools.cache
@@ -95,9 +111,8 @@ def with_condition(error: DeltaError, doing: str) -> DeltaError:
     """The error with its condition in its text, for where a text is all that is left of it."""
     known: Any = as_sparks(error, doing)
     condition = known.getCondition()
-    if condition is None or condition in known.desc:
+    if condition is None or condition in str(error):
         return error
-    known.desc = f"[{condition}] {known.desc}"
     made: DeltaError = known
     return made
 

@@ -17,6 +17,8 @@ from deltaplane.spark._schema import quoted
 from deltaplane.spark._statistics import Condition
 
 __all__ = [
+    "CATALOG",
+    "DELTA_CATALOG",
     "SUPPORTED",
     "Jvm",
     "NativeScanUnavailable",
@@ -25,6 +27,7 @@ __all__ = [
     "held_table",
     "is_connect",
     "is_on",
+    "let_go_of_catalog",
     "spark_schema",
 ]
 
@@ -66,6 +69,8 @@ _OBJECTS = {
 # What knows its tasks from the plan.
 _SCANS = {"FileSourceScanExec", "LocalTableScanExec", "RangeExec", "RDDScanExec", "ExternalRDDScanExec"}
 _DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
+# The setting for the session's own catalog, and what delta-spark's documentation has users set it to.
+CATALOG, DELTA_CATALOG = "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 # What a stream needs beside them.
 _STREAM_CLASSES = {"offset": _EXECUTION + "runtime.SerializedOffset", "read_limit": _STREAMS + "ReadLimit"}
 _STREAM_OBJECTS = {
@@ -105,10 +110,22 @@ def is_connect(spark: Any) -> bool:
 
 def delta_jar(spark: Any) -> bool:
     """Whether a classic session has delta-spark's jar."""
+    return _has_class(spark, _DELTA)
+
+
+def let_go_of_catalog(spark: Any) -> None:
+    """Gives a session Spark's own catalog where it names delta-spark's and hasn't its class: it could resolve no name at all."""
+    if is_connect(spark) or spark.conf.get(CATALOG, "") != DELTA_CATALOG or _has_class(spark, DELTA_CATALOG):
+        return
+    spark.conf.unset(CATALOG)
+    _log.info("%s names delta-spark's catalog, whose jar isn't there: the setting was taken back", CATALOG)
+
+
+def _has_class(spark: Any, name: str) -> bool:
     from py4j.protocol import Py4JJavaError
 
     try:
-        spark._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(_DELTA)
+        spark._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
     except Py4JJavaError:
         return False
     return True
@@ -217,6 +234,7 @@ class Jvm:
             raise NativeScanUnavailable("a Spark Connect client has no access to the JVM")
         if not spark.version.startswith(tuple(v + "." for v in SUPPORTED)):
             raise NativeScanUnavailable(f"Spark {spark.version} is none of the versions tried: {', '.join(SUPPORTED)}")
+        let_go_of_catalog(spark)
         gateway = spark.sparkContext._gateway
         known = cls._known.get(gateway)
         if known is None:

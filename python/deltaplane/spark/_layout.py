@@ -16,7 +16,7 @@ from deltaplane.commands.clone import Clone, clone
 from deltaplane.commands.optimize import Layout, optimize
 from deltaplane.commands.rewriting import Settings
 from deltaplane.commands.vacuum import Vacuum, vacuum
-from deltaplane.convert import Conversion, WouldConvert
+from deltaplane.convert import Conversion, FilesHere, WouldConvert
 from deltaplane.exceptions import FileMissingError, InvalidArgumentError
 from deltaplane.properties import commit_request
 from deltaplane.spark import _internals
@@ -65,7 +65,9 @@ def _spread(spark: SparkSession, texts: Sequence[str], each: int = 1) -> DataFra
 
 
 def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> dict[str, Any]:
-    """As `commands.optimize`, with a task for each group of files; its rows never pass Spark."""
+    """As `commands.optimize`, with a task for each group of files; its rows never pass Spark. On Spark Connect without tasks."""
+    if _internals.is_connect(target.spark):
+        return optimize(target, what, settings)
     options, _ = split_options(target.options)
     location, spark = target.location, target.spark
 
@@ -97,8 +99,9 @@ def optimize_table(spark: SparkSession, table: DeltaTable, what: Layout) -> dict
 
 
 def convert_by_tasks(spark: SparkSession, what: Conversion, *, dry_run: bool = False) -> WouldConvert | None:
-    """As `convert_to_deltalake`, with footers read by tasks."""
-    return what.run(_FilesByTasks(spark, what), dry_run=dry_run)
+    """As `convert_to_deltalake`, with footers read by tasks. On Spark Connect without them."""
+    files = FilesHere(what) if _internals.is_connect(spark) else _FilesByTasks(spark, what)
+    return what.run(files, dry_run=dry_run)
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,11 @@ def clone_by_tasks(
 
     def copies(files: list[tuple[str, str]]) -> list[int] | None:
         # What lies in one process's memory is in no worker's.
-        if len(files) < least or any(place.startswith("memory:") for place in (location, target)):
+        if (
+            _internals.is_connect(spark)
+            or len(files) < least
+            or any(place.startswith("memory:") for place in (location, target))
+        ):
             return None
         tasks = max(1, min(len(files), 4 * spark.sparkContext.defaultParallelism))
         requests = [json.dumps(files[first::tasks]) for first in range(tasks)]
@@ -194,7 +201,7 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
     least = _setting(spark, _DISTRIBUTED_DELETE, _MANY)
 
     def deletes(keys: list[str]) -> bool:
-        if len(keys) < least:
+        if _internals.is_connect(spark) or len(keys) < least:
             return False
         requests = [json.dumps(keys[at : at + _REQUEST]) for at in range(0, len(keys), _REQUEST)]
 

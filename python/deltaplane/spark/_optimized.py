@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native
 from deltaplane.described import clustering_columns
 from deltaplane.options import storage_options_text
+from deltaplane.spark._internals import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,7 +128,8 @@ def optimized_frame(spark: SparkSession, location: str, done: Optimized) -> Data
         "numBytesSkippedToReduceWriteAmplification": 0,
         "startTimeMs": done.started_ms,
         "endTimeMs": done.ended_ms,
-        "totalClusterParallelism": spark.sparkContext.defaultParallelism,
+        # A Spark Connect client does the work itself, and is no cluster.
+        "totalClusterParallelism": 1 if is_connect(spark) else spark.sparkContext.defaultParallelism,
         "totalScheduledTasks": told["numBatches"],
         "numTableColumns": done.columns,
         "numTableColumnsWithStats": done.columns_with_statistics,

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.spark._internals import is_connect
+from deltaplane.spark._internals import delta_jar, is_connect, let_go_of_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
@@ -19,13 +19,18 @@ __all__ = ["portable_reader", "portable_stream_reader", "register", "session"]
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `spark.read.format("deltaplane")` and `df.write.format("deltaplane")` known to this session.
+    """Makes `spark.read.format("deltaplane")` and `df.write.format("deltaplane")` known to this session, and the format
+    `delta` too unless delta-spark's jar holds that name.
 
     Works on classic sessions and on Spark Connect, where the server's Python needs deltaplane too.
     """
-    from deltaplane.spark._datasource import DeltaplaneDataSource
+    from deltaplane.spark._datasource import DeltaDataSource, DeltaplaneDataSource
 
+    let_go_of_catalog(spark)
     spark.dataSource.register(DeltaplaneDataSource)
+    # A server's jars aren't seen from here: Spark itself takes a provider in the JVM before one in Python.
+    if is_connect(spark) or not delta_jar(spark):
+        spark.dataSource.register(DeltaDataSource)
 
 
 def portable_reader(spark: SparkSession) -> DataFrameReader:

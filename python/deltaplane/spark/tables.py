@@ -20,18 +20,19 @@ from deltaplane import _native
 from deltaplane.commands.clone import Clone
 from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
 from deltaplane.commands.optimize import Layout
-from deltaplane.commands.rewriting import Done, Settings
+from deltaplane.commands.rewriting import Done, Settings, Target
 from deltaplane.commands.vacuum import Vacuum
 from deltaplane.convert import Conversion
 from deltaplane.described import RESTORED, detail_row, history_rows
 from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.schema import Schema
+from deltaplane.spark._by_client import ClientTable, newest_rows
 from deltaplane.spark._delete import delete
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import change_properties, checks_retention, commit_properties, merges_schema
 from deltaplane.spark._history import detail_frame, history_frame
-from deltaplane.spark._internals import Jvm
+from deltaplane.spark._internals import Jvm, is_connect, let_go_of_catalog
 from deltaplane.spark._layout import clone_by_tasks, convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._merge import SparkMerge, merge
@@ -82,6 +83,7 @@ class DeltaTable:
         options: Mapping[str, str] | None = None,
         alias: str | None = None,
     ) -> None:
+        let_go_of_catalog(spark)
         self._spark, self._location, self._options, self._alias = spark, location, options, alias
         # What the catalog holds the table by, where it was found so.
         self._name: str | None = None
@@ -175,7 +177,10 @@ class DeltaTable:
 
     def toDF(self) -> DataFrame:
         """The table's rows; each query sees the newest version. Its columns may stand in conditions and values of this
-        table's commands."""
+        table's commands. On Spark Connect the frame has the version that was the newest at its first query."""
+        if is_connect(self._spark):
+            rows = newest_rows(self._spark, self._location, split_options(self._options)[0])
+            return rows if self._alias is None else rows.alias(self._alias)
         columns = self._target().snapshot.schema_json()
         if columns not in self._frames:
             self._frames[columns] = live_frame(self._spark, self._location, self._options)
@@ -193,6 +198,8 @@ class DeltaTable:
             DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
         """
         _check_expression(condition, "'condition'")
+        if is_connect(self._spark):
+            return _rehearsed(self._of_client(dry_run).delete(condition))
         return _rehearsed(delete(self._target([condition]), condition, self._settings(dry_run)))
 
     def update(
@@ -216,6 +223,8 @@ class DeltaTable:
         """
         values = _values(set, "'set'")
         _check_expression(condition, "'condition'")
+        if is_connect(self._spark):
+            return _rehearsed(self._of_client(dry_run).update(values, condition))
         target = self._target([condition, *values.values()])
         return _rehearsed(update(target, values, condition, self._settings(dry_run)))
 
@@ -364,6 +373,12 @@ class DeltaTable:
             options = {**(options or {}), _EXTERNAL: self._location}
         return DeltaTable(self._spark, location, options)
 
+    def _of_client(self, dry_run: bool) -> ClientTable:
+        """The newest version, whose commands run without Spark."""
+        options, _ = split_options(self._options)
+        target = Target(self._location, _native.Snapshot.open(self._location, options))
+        return ClientTable(target, self._settings(dry_run), self._alias)
+
     def _target(self, expressions: Iterable[Expression | None] = ()) -> SparkTarget:
         store_options, _ = split_options(self._options)
         snapshot = _native.Snapshot.open(self._location, store_options)
@@ -471,7 +486,10 @@ class DeltaMergeBuilder:
         for clause in self._what.clauses:
             expressions += [clause.condition, *(clause.values or {}).values()]
         what = replace(self._what, merge_schema=evolves)
-        metrics = merge(table._target(expressions), what, table._settings(dry_run))
+        if is_connect(session):
+            metrics = table._of_client(dry_run).merge(what)
+        else:
+            metrics = merge(table._target(expressions), what, table._settings(dry_run))
         if isinstance(metrics, DryRun):
             return metrics
         done = [metrics.get(f"numTargetRows{what}", 0) for what in ("Updated", "Deleted", "Inserted")]
@@ -540,7 +558,8 @@ class DeltaOptimizeBuilder:
                     f"{name} is a partition column. Z-Ordering can only be performed on data columns",
                     table=target.snapshot.uri,
                 )
-        if self._filter is None:
+        # The core refuses such a condition too.
+        if self._filter is None or is_connect(self._table._spark):
             return
         for name in target.jvm.names_in(self._table.toDF().where(self._filter)):
             if name.lower() not in lower:

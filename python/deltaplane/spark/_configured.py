@@ -1,0 +1,59 @@
+"""Builders of sessions that are configured for delta-spark, as its documentation has it, where its jar isn't there.
+
+Called by users as `deltaplane.spark.configure_spark_with_delta_pip`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.spark._internals import CATALOG, DELTA_CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["wrapped_builder"]
+
+_EXTENSIONS, _EXTENSION = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
+_PACKAGES = "spark.jars.packages"
+
+
+def _without_delta_sparks(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a session without delta-spark's classes."""
+    kept = {key: value for key, value in settings.items() if (key, value) != (CATALOG, DELTA_CATALOG)}
+    if _EXTENSIONS in kept:
+        named = [name.strip() for name in str(kept.pop(_EXTENSIONS)).split(",")]
+        if others := [name for name in named if name and name != _EXTENSION]:
+            kept[_EXTENSIONS] = ",".join(others)
+    return kept
+
+
+def wrapped_builder(builder: Any, packages: Iterable[str] | None, taken: Callable[[SparkSession], None]) -> Any:
+    """A builder with the same settings but for delta-spark's, and these Maven packages; `taken` has each session it gives."""
+    from pyspark.sql import SparkSession
+
+    if not isinstance(builder, SparkSession.Builder):
+        raise InvalidArgumentError(f"a builder of sessions is needed, as SparkSession.builder is one, not {builder!r}")
+
+    class Builder(SparkSession.Builder):
+        """As any builder, whose sessions have the familiar names."""
+
+        _options: dict[str, Any]
+
+        def getOrCreate(self) -> SparkSession:
+            self._options = _without_delta_sparks(self._options)
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            spark = super().getOrCreate()
+            taken(spark)
+            return spark
+
+    made = Builder()
+    made._options.update(builder._options)
+    if listed := [*filter(None, [made._options.get(_PACKAGES)]), *(packages or ())]:
+        made._options[_PACKAGES] = ",".join(listed)
+    return made

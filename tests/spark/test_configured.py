@@ -1,0 +1,112 @@
+"""Sessions that are set up as delta-spark's documentation says, without its jar: what scripts have before their one import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from deltaplane import exceptions
+from deltaplane import spark as dp
+from deltaplane.spark import DeltaTable, configure_spark_with_delta_pip
+from following import needs_data_source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+EXTENSIONS, EXTENSION = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
+CATALOG, DELTA_CATALOG = "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+@pytest.fixture
+def configured(spark: SparkSession) -> Iterator[SparkSession]:
+    spark.conf.set(CATALOG, DELTA_CATALOG)
+    yield spark
+    spark.conf.unset(CATALOG)
+    dp.disable(spark)
+
+
+def test_a_catalog_that_is_not_there_is_let_go_of(configured: SparkSession, path: str) -> None:
+    with pytest.raises(Exception, match="Cannot find catalog plugin class"):
+        configured.sql("SELECT 1").withColumn("two", cast("Any", 2 * configured.range(1).id)).collect()
+    dp.write(configured.range(3), path)
+    table = DeltaTable.forPath(configured, path)
+    new = configured.range(2, 5)
+    table.alias("t").merge(new.alias("n"), "t.id = n.id").whenMatchedDelete().whenNotMatchedInsertAll().execute()
+    assert sorted(row.id for row in configured.sql("SELECT * FROM range(1)").union(table.toDF()).collect()) == [
+        0,
+        0,
+        1,
+        3,
+        4,
+    ]
+    assert configured.conf.get(CATALOG, "none") != DELTA_CATALOG
+
+
+def test_another_catalog_stays(spark: SparkSession) -> None:
+    spark.conf.set(CATALOG, "a.Catalog")
+    try:
+        dp.register(spark)
+        assert spark.conf.get(CATALOG) == "a.Catalog"
+    finally:
+        spark.conf.unset(CATALOG)
+
+
+def test_a_configured_builder_gives_enabled_sessions(configured: SparkSession, path: str) -> None:
+    builder = type(configured).builder.config(CATALOG, DELTA_CATALOG).config("spark.sql.shuffle.partitions", "7")
+    before = configured.conf.get("spark.sql.shuffle.partitions")
+    try:
+        made = configure_spark_with_delta_pip(builder, extra_packages=None).getOrCreate()
+        assert made is configured
+        assert made.conf.get("spark.sql.shuffle.partitions") == "7"
+    finally:
+        configured.conf.set("spark.sql.shuffle.partitions", cast("str", before))
+    configured.range(3).write.format("delta").save(path)
+    assert configured.sql(f"SELECT count(*) AS n FROM delta.`{path}`").collect()[0].n == 3
+    with pytest.raises(exceptions.InvalidArgumentError, match="a builder of sessions is needed"):
+        configure_spark_with_delta_pip(cast("Any", configured))
+
+
+SCRIPT = f"""
+    import sys
+    from pyspark.sql import SparkSession
+    from deltaplane.spark import DeltaTable, configure_spark_with_delta_pip
+
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("{EXTENSIONS}", "{EXTENSION}").config("{CATALOG}", "{DELTA_CATALOG}")
+    spark = configure_spark_with_delta_pip(builder).getOrCreate()
+    spark.range(5).write.format("delta").saveAsTable("numbers")
+    spark.sql("UPDATE numbers SET id = id + 100 WHERE id % 2 = 0")
+    print("sum", DeltaTable.forName(spark, "numbers").toDF().groupBy().sum().collect()[0][0])
+    print("extensions", spark.conf.get("{EXTENSIONS}", "none"))
+    try:
+        spark.read.load(path=sys.argv[1], format="delta")
+    except Exception as e:
+        print("missing", e.getMessage())
+"""
+
+
+@pytest.mark.slow
+def test_a_script_of_delta_spark_runs_with_its_import_changed(tmp_path: Any) -> None:
+    missing = str(tmp_path / "missing")
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), missing]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert (said["sum"], said["extensions"]) == ("310", "none"), done.stderr
+    assert said["missing"].startswith(f"[PATH_NOT_FOUND] Path does not exist: {missing}: no Delta table here")
+    assert "DeltaSparkSessionExtension" not in done.stderr
+
+
+@needs_data_source
+def test_the_name_delta_is_registered_too(spark: SparkSession, path: str) -> None:
+    dp.register(spark)
+    spark.range(3).write.format("delta").mode("append").save(path)
+    assert spark.read.format("delta").load(path).count() == 3
+    with pytest.raises(Exception, match='the format "delta" needs a path'):
+        spark.read.format("delta").load()
