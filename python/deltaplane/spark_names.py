@@ -153,9 +153,10 @@ def configure_spark_with_delta_pip(
     ...     "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     ... )
     >>> spark = configure_spark_with_delta_pip(builder).getOrCreate()
-    >>> spark.range(3).write.format("delta").save("numbers")
-    >>> spark.read.format("delta").load("numbers").count()
+    >>> spark.range(3).write.format("delta").save("configured")
+    >>> spark.read.format("delta").load("configured").count()
     3
+    >>> disable(spark)
     """
     return wrapped_builder(spark_session_builder, extra_packages, _taken)
 

@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 # What scripts look for in the texts of these conditions.
 _PHRASES = {
-    "DELTA_MISSING_DELTA_TABLE": "{tableName} is not a Delta table",
-    "DELTA_TABLE_NOT_FOUND": "Delta table {tableName} doesn't exist",
-    "PATH_NOT_FOUND": "Path does not exist: {path}",
+    "DELTA_MISSING_DELTA_TABLE": ("tableName", "{} is not a Delta table"),
+    "DELTA_TABLE_NOT_FOUND": ("tableName", "Delta table {} doesn't exist"),
+    "PATH_NOT_FOUND": ("path", "Path does not exist: {}"),
 }
 
 # What is found wrong before rows are read.
@@ -70,8 +70,10 @@ def _text(error: DeltaError, condition: str | None, parameters: Mapping[str, str
     text = str(error)
     if condition is None or condition in text:
         return text
-    phrase = _PHRASES.get(condition)
-    return f"[{condition}] {text if phrase is None else f'{phrase.format(**parameters)}: {text}'}"
+    parameter, phrase = _PHRASES.get(condition, ("", ""))
+    if parameter in parameters:
+        text = f"{phrase.format(parameters[parameter])}: {text}"
+    return f"[{condition}] {text}"
 
 
 @functools.cache
