@@ -20,17 +20,28 @@ if TYPE_CHECKING:
     from deltaplane.loading import CopyResult, copy_into
     from deltaplane.log_store import LogStore, StoredObject, register_log_store
     from deltaplane.once_writer import OnceWriter
-    from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
-    from deltaplane.schema import Field, Schema
+    from deltaplane.properties import (
+        BloomFilterProperties,
+        ColumnProperties,
+        CommitProperties,
+        PostCommitHookProperties,
+        Transaction,
+        WriterProperties,
+    )
+    from deltaplane.query import QueryBuilder
+    from deltaplane.schema import DataType, Field, Schema
     from deltaplane.statements import sql
-    from deltaplane.table_facts import Metadata, ProtocolVersions
+    from deltaplane.table_facts import Metadata, ProtocolVersions, TableFeatures
     from deltaplane.tail import NewRows
     from deltaplane.write import WriteResult, write_deltalake
 
 __all__ = [
     "AlterPlan",
+    "BloomFilterProperties",
+    "ColumnProperties",
     "CommitProperties",
     "CopyResult",
+    "DataType",
     "DeltaError",
     "DeltaTable",
     "DryRun",
@@ -43,9 +54,11 @@ __all__ = [
     "PlanExplanation",
     "PostCommitHookProperties",
     "ProtocolVersions",
+    "QueryBuilder",
     "Schema",
     "StoredObject",
     "TableAlterer",
+    "TableFeatures",
     "Transaction",
     "WriteResult",
     "WriterProperties",
@@ -60,8 +73,11 @@ __all__ = [
 # Where the names are that come in when they are used.
 _LATER = {
     "AlterPlan": "alter",
+    "BloomFilterProperties": "properties",
+    "ColumnProperties": "properties",
     "CommitProperties": "properties",
     "CopyResult": "loading",
+    "DataType": "schema",
     "DryRun": "dry_run",
     "Field": "schema",
     "GroupWriter": "group_commit",
@@ -72,9 +88,11 @@ _LATER = {
     "PlanExplanation": "explanation",
     "PostCommitHookProperties": "properties",
     "ProtocolVersions": "table_facts",
+    "QueryBuilder": "query",
     "Schema": "schema",
     "StoredObject": "log_store",
     "TableAlterer": "alter",
+    "TableFeatures": "table_facts",
     "Transaction": "properties",
     "WriteResult": "write",
     "WriterProperties": "properties",

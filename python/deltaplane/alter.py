@@ -694,5 +694,5 @@ def _property_text(key: str, value: object) -> str:
 
 
 def _feature_name(feature: object) -> str:
-    """The name of a feature: text as it is, deltalake's enumeration by its member's; the core knows both spellings."""
+    """The name of a feature: text as it is, a member of `TableFeatures`, ours or deltalake's, by its own; the core knows both."""
     return feature if isinstance(feature, str) else str(feature).rpartition(".")[2]

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 __all__ = [
     "NOT_COMMITTED",
+    "CommitFailedError",
     "ConcurrentAppendException",
     "ConcurrentDeleteDeleteException",
     "ConcurrentDeleteReadException",
@@ -21,6 +22,7 @@ __all__ = [
     "CorruptLogError",
     "DeltaConcurrentModificationException",
     "DeltaError",
+    "DeltaProtocolError",
     "FileMissingError",
     "InternalError",
     "InvalidArgumentError",
@@ -85,7 +87,11 @@ class TableAlreadyExistsError(DeltaError, FileExistsError):
     default_kind = "TableAlreadyExists"
 
 
-class CorruptLogError(DeltaError):
+class DeltaProtocolError(DeltaError):
+    """What deltalake has one class for: a log or rows that break the protocol's or the table's rules; subclasses say which."""
+
+
+class CorruptLogError(DeltaProtocolError):
     """The log can't be what a correct writer left."""
 
     default_kind = "CorruptLog"
@@ -137,7 +143,7 @@ class SchemaMismatchError(DeltaError, ValueError):
     default_kind = "SchemaMismatch"
 
 
-class ConstraintViolationError(DeltaError, ValueError):
+class ConstraintViolationError(DeltaProtocolError, ValueError):
     """A row breaks a constraint, invariant or NOT NULL of the table."""
 
     default_kind = "ConstraintViolation"
@@ -162,7 +168,13 @@ class ConflictingCommit(NamedTuple):
     timestamp_ms: int | None = None
 
 
-class DeltaConcurrentModificationException(DeltaError):
+class CommitFailedError(DeltaError):
+    """deltalake's name for a commit that other writers were in the way of."""
+
+    default_kind = "ConcurrentWrite"
+
+
+class DeltaConcurrentModificationException(CommitFailedError):
     """A transaction lost against another writer; subclasses say how. Nothing was committed: run it again.
 
     `conflicting_commit` is the other writer's commit; None where no single one is in the way.

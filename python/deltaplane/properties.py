@@ -148,6 +148,25 @@ class ToldAs:
 
 
 @dataclass(frozen=True)
+class BloomFilterProperties:
+    """deltalake's settings of a column's Bloom filter, for `ColumnProperties`."""
+
+    set_bloom_filter_enabled: bool | None
+    fpp: float | None = None
+    ndv: int | None = None
+
+
+@dataclass(frozen=True)
+class ColumnProperties:
+    """deltalake's settings of one column's encoding, for `WriterProperties`, which refuses them in this version."""
+
+    dictionary_enabled: bool | None = None
+    statistics_enabled: str | None = None
+    bloom_filter_properties: BloomFilterProperties | None = None
+    encoding: str | None = None
+
+
+@dataclass(frozen=True)
 class WriterProperties:
     """How Parquet files are written. Set `max_row_group_size` (rows), `compression` and `compression_level`.
 
@@ -166,8 +185,8 @@ class WriterProperties:
     compression: str | None = None
     compression_level: int | None = None
     statistics_truncate_length: int | None = None
-    default_column_properties: object | None = None
-    column_properties: object | None = None
+    default_column_properties: ColumnProperties | None = None
+    column_properties: Mapping[str, ColumnProperties] | None = None
 
     def to_request(self) -> dict[str, Any]:
         """These settings as a part of a write request.

@@ -139,8 +139,8 @@ def configure_spark_with_delta_pip(
 ) -> SparkSession.Builder:
     """A builder whose sessions are enabled, for scripts that call delta-spark's function of this name.
 
-    No jar comes with it: delta-spark's extension and catalog are left out of the settings, whichever of them the builder has,
-    and `extra_packages` are what `spark.jars.packages` names beside those it has. A Spark Connect session has the format
+    No jar comes with it: delta-spark's extension, catalog and Maven packages are left out of the settings, whichever of them the
+    builder has, and `extra_packages` are what `spark.jars.packages` names beside the others. A Spark Connect session has the format
     `deltaplane` alone, as of `register`.
 
     Raises:

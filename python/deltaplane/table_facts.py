@@ -1,13 +1,14 @@
-"""What a table says of itself, as plain values. Made by `DeltaTable`."""
+"""What a table says of itself, as plain values, made by `DeltaTable`; and the names of what it may support."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import NamedTuple
 
-__all__ = ["Metadata", "ProtocolVersions", "clustering_of"]
+__all__ = ["Metadata", "ProtocolVersions", "TableFeatures", "clustering_of"]
 
 _DOMAIN = "delta.clustering"
 _PHYSICAL = "delta.columnMapping.physicalName"
@@ -32,6 +33,28 @@ class ProtocolVersions(NamedTuple):
     min_writer_version: int
     writer_features: list[str] | None
     reader_features: list[str] | None
+
+
+class TableFeatures(Enum):
+    """deltalake's names of table features, for `DeltaTable.alter.add_feature`, which takes the protocol's own as texts. What
+    each means is the core's matter, which knows both spellings."""
+
+    ColumnMapping = auto()
+    DeletionVectors = auto()
+    TimestampWithoutTimezone = auto()
+    V2Checkpoint = auto()
+    AppendOnly = auto()
+    Invariants = auto()
+    CheckConstraints = auto()
+    ChangeDataFeed = auto()
+    GeneratedColumns = auto()
+    IdentityColumns = auto()
+    RowTracking = auto()
+    DomainMetadata = auto()
+    IcebergCompatV1 = auto()
+    VariantType = auto()
+    VariantTypePreview = auto()
+    TimestampNanos = auto()
 
 
 def clustering_of(domains: Mapping[str, str], schema_json: str) -> list[str]:

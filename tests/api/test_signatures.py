@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import deltalake
 import deltalake.table
+import pyarrow as pa
 import pytest
 
 import deltaplane
-from deltaplane import DeltaTable
+from deltaplane import DeltaTable, exceptions, write_deltalake
 from deltaplane.merging import TableMerger
 from deltaplane.table import _INSTEAD
 
@@ -96,3 +99,60 @@ def test_a_missing_method_says_what_to_do() -> None:
         table.to_pyarrow_dataset  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         table.nonsense  # noqa: B018
+
+
+# What this version doesn't have: nanoseconds, a type of variants in schemas of its own, OpenTelemetry, another core's version.
+_WITHOUT = {"VariantType", "enable_nanosecond_timestamps", "init_tracing", "rust_core_version"}
+
+
+def test_every_name_but_a_few_is_there() -> None:
+    assert {name for name in deltalake.__all__ if not hasattr(deltaplane, name)} == _WITHOUT
+    for module in ("exceptions", "writer"):
+        theirs, ours = (importlib.import_module(f"{package}.{module}") for package in ("deltalake", "deltaplane"))
+        named = getattr(theirs, "__all__", None) or [n for n, v in vars(theirs).items() if isinstance(v, type)]
+        assert [name for name in named if not hasattr(ours, name)] == []
+    from deltaplane import transaction
+
+    assert all(getattr(transaction, name) is getattr(deltaplane, name) for name in transaction.__all__)
+
+
+@pytest.mark.parametrize("name", ["BloomFilterProperties", "ColumnProperties", "QueryBuilder"])
+def test_settings_and_queries_take_the_same_arguments(name: str) -> None:
+    theirs, ours = parameters(getattr(deltalake, name)), parameters(getattr(deltaplane, name))
+    assert {n: p.default for n, p in ours.items()} == {n: p.default for n, p in theirs.items()}
+
+
+def test_features_have_the_same_names(tmp_path: Path) -> None:
+    theirs = {name for name in dir(deltalake.TableFeatures) if not name.startswith("_")}
+    assert set(deltaplane.TableFeatures.__members__) == theirs
+    write_deltalake(tmp_path, pa.table({"x": [1]}))
+    ours, also = deltaplane.TableFeatures, deltalake.TableFeatures
+    named = [ours.DeletionVectors, ours.V2Checkpoint, ours.TimestampWithoutTimezone, also.AppendOnly]
+    DeltaTable(tmp_path).alter.add_feature(named, allow_protocol_versions_increase=True)
+    expected = {"deletionVectors", "v2Checkpoint", "timestampNtz", "appendOnly"}
+    assert expected <= set(DeltaTable(tmp_path).protocol().writer_features or ())
+
+
+def test_errors_are_caught_by_deltalakes_names(tmp_path: Path) -> None:
+    with pytest.raises(exceptions.CommitFailedError):
+        raise exceptions.ConcurrentAppendException("another writer was first")
+    write_deltalake(tmp_path, pa.table({"x": [1]}))
+    DeltaTable(tmp_path).alter.add_constraint({"few": "x < 5"})
+    with pytest.raises(exceptions.DeltaProtocolError, match="few"):
+        write_deltalake(tmp_path, pa.table({"x": [7]}), mode="append")
+
+
+def test_queries_over_named_tables(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"x": [1, 2, 3]}))
+    tables = deltaplane.QueryBuilder().register("t", DeltaTable(tmp_path)).register("u", DeltaTable(tmp_path))
+    found = tables.execute("SELECT count(*) AS n FROM t JOIN u ON t.x < u.x")
+    assert isinstance(found, pa.RecordBatchReader)
+    assert found.read_all().to_pylist() == [{"n": 3}]
+    with pytest.raises(exceptions.UnsupportedFeatureError, match=r"no setting datafusion\.x"):
+        deltaplane.QueryBuilder({"datafusion.x": "1"})
+
+
+def test_settings_of_columns_are_refused_by_name(tmp_path: Path) -> None:
+    settings = deltaplane.WriterProperties(column_properties={"x": deltaplane.ColumnProperties(encoding="PLAIN")})
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="column_properties"):
+        write_deltalake(tmp_path, pa.table({"x": [1]}), writer_properties=settings)

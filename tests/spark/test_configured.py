@@ -13,6 +13,7 @@ import pytest
 from deltaplane import exceptions
 from deltaplane import spark as dp
 from deltaplane.spark import DeltaTable, configure_spark_with_delta_pip
+from deltaplane.spark._configured import without_delta_sparks
 from following import needs_data_source
 
 if TYPE_CHECKING:
@@ -110,3 +111,16 @@ def test_the_name_delta_is_registered_too(spark: SparkSession, path: str) -> Non
     assert spark.read.format("delta").load(path).count() == 3
     with pytest.raises(Exception, match='the format "delta" needs a path'):
         spark.read.format("delta").load()
+
+
+def test_settings_lose_what_is_delta_sparks_alone() -> None:
+    packages = "io.delta:delta-spark_2.13:4.4.0, org.example:other:1.0"
+    given = {EXTENSIONS: f"a.B,{EXTENSION}", "spark.jars.packages": packages, CATALOG: "a.Catalog", "spark.x": "y"}
+    expected = {EXTENSIONS: "a.B", "spark.jars.packages": "org.example:other:1.0", CATALOG: "a.Catalog", "spark.x": "y"}
+    assert without_delta_sparks(given) == expected
+    of_delta = {
+        EXTENSIONS: EXTENSION,
+        "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",
+        CATALOG: DELTA_CATALOG,
+    }
+    assert without_delta_sparks(of_delta) == {}

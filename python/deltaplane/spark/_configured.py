@@ -17,19 +17,23 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["wrapped_builder"]
+__all__ = ["without_delta_sparks", "wrapped_builder"]
 
-_EXTENSIONS, _EXTENSION = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
 _PACKAGES = "spark.jars.packages"
+# Settings that list names, and how those of delta-spark begin.
+_LISTS = {
+    "spark.sql.extensions": ("io.delta.sql.DeltaSparkSessionExtension",),
+    _PACKAGES: tuple(f"io.delta:delta-{part}" for part in ("spark_", "core_", "storage:", "connect-")),
+}
 
 
-def _without_delta_sparks(settings: Mapping[str, Any]) -> dict[str, Any]:
+def without_delta_sparks(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a session without delta-spark's classes."""
     kept = {key: value for key, value in settings.items() if (key, value) != (CATALOG, DELTA_CATALOG)}
-    if _EXTENSIONS in kept:
-        named = [name.strip() for name in str(kept.pop(_EXTENSIONS)).split(",")]
-        if others := [name for name in named if name and name != _EXTENSION]:
-            kept[_EXTENSIONS] = ",".join(others)
+    for key, beginnings in _LISTS.items():
+        names = [name.strip() for name in str(kept.pop(key, "")).split(",")]
+        if others := [name for name in names if name and not name.startswith(beginnings)]:
+            kept[key] = ",".join(others)
     return kept
 
 
@@ -46,7 +50,7 @@ def wrapped_builder(builder: Any, packages: Iterable[str] | None, taken: Callabl
         _options: dict[str, Any]
 
         def getOrCreate(self) -> SparkSession:
-            self._options = _without_delta_sparks(self._options)
+            self._options = without_delta_sparks(self._options)
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             spark = super().getOrCreate()
             taken(spark)

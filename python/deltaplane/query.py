@@ -1,0 +1,52 @@
+"""Queries over tables by names of one's own, as deltalake's users write them. Called by users; `deltaplane.sql` does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.statements import sql as run
+from deltaplane.table import DeltaTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["QueryBuilder"]
+
+
+class QueryBuilder:
+    """Tables by name, and queries over them in Spark SQL, as `deltaplane.sql` runs them.
+
+    >>> import pyarrow as pa
+    >>> from deltaplane import DeltaTable, write_deltalake
+    >>> _ = write_deltalake("memory://doc-query/t", pa.table({"x": [1, 2, 3]}))
+    >>> tables = QueryBuilder().register("numbers", DeltaTable("memory://doc-query/t"))
+    >>> tables.execute("SELECT sum(x) AS total FROM numbers").read_all().to_pylist()
+    [{'total': 6}]
+    """
+
+    def __init__(self, session_config: Mapping[str, str] | None = None) -> None:
+        """No table yet.
+
+        Raises:
+            UnsupportedFeatureError: settings of DataFusion, which isn't the engine here.
+        """
+        if session_config:
+            raise UnsupportedFeatureError(
+                f"queries are DuckDB's here, which has no setting {next(iter(session_config))}: leave session_config out"
+            )
+        self._tables: dict[str, DeltaTable] = {}
+
+    def register(self, table_name: str, delta_table: DeltaTable) -> QueryBuilder:
+        """Gives a table, at the version that it shows, a name for queries; returns this object."""
+        self._tables[table_name] = delta_table
+        return self
+
+    def execute(self, sql: str) -> pa.RecordBatchReader:
+        """Runs a query.
+
+        Raises:
+            SqlSyntaxError, InvalidArgumentError, UnsupportedExpressionError, DeltaError: as `deltaplane.sql`.
+        """
+        return run(sql, tables=self._tables).to_reader()
