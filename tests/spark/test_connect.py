@@ -68,6 +68,7 @@ CLIENT = """
 
     for name, call in {
         "by_name": lambda: dp.DeltaTable.forName(spark, "a_table"),
+        "create": lambda: dp.DeltaTable.create(spark).tableName("made").addColumn("id", "long").execute(),
         "random": lambda: table.delete(F.rand() < F.udf(lambda: 0.5, "double")()),
         "enable": lambda: dp.enable(spark),
         "sql": lambda: dp.sql(spark, "SELECT 1"),
@@ -116,6 +117,7 @@ def test_what_needs_a_classic_session_is_refused_by_name(said: list[str]) -> Non
     refused = [line.split(maxsplit=2)[1:] for line in said if line.startswith("refused")]
     assert [name for name, _ in refused] == [
         "by_name",
+        "create",
         "random",
         "enable",
         "sql",

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.spark import _java
 from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark._refusals import come_back
@@ -162,6 +163,11 @@ def move_folder(spark: Any, uri: str, to: str) -> bool:
 
 def _held(spark: Any, name: str) -> Any:
     """The catalog's table of a name, None for a view, and for none."""
+    if is_connect(spark):
+        raise UnsupportedFeatureError(
+            f"the name {name} stands in the server's catalog, which a Spark Connect client can't ask: give the table's path instead, to "
+            "forPath or location, or as delta.`/path`"
+        )
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from deltaplane import _native
-from deltaplane.exceptions import TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
+from deltaplane.exceptions import TableAlreadyExistsError, TableNotFoundError
 from deltaplane.options import storage_options_text
-from deltaplane.spark._internals import delete_folder, held_property, held_table, is_connect, move_folder
+from deltaplane.spark._internals import delete_folder, held_property, held_table, move_folder
 from deltaplane.spark._schema import shown
 
 if TYPE_CHECKING:
@@ -68,11 +68,6 @@ def location_of(spark: SparkSession, name: str) -> str:
     path = path_of(name)
     if path is not None:
         return path
-    if is_connect(spark):
-        raise UnsupportedFeatureError(
-            f"where the table `{name}` is stands in the server's catalog, which a Spark Connect client can't ask: give its path, to "
-            "forPath or as delta.`/path`"
-        )
     found = held_table(spark, name)
     if found is None:
         raise TableNotFoundError(
