@@ -140,8 +140,8 @@ def configure_spark_with_delta_pip(
     """A builder whose sessions are enabled, for scripts that call delta-spark's function of this name.
 
     No jar comes with it: delta-spark's extension, catalog and Maven packages are left out of the settings, whichever of them the
-    builder has, and `extra_packages` are what `spark.jars.packages` names beside the others. A Spark Connect session has the format
-    `deltaplane` alone, as of `register`.
+    builder has, and `extra_packages` are what `spark.jars.packages` names beside the others. A Spark Connect session has
+    what `register` gives.
 
     Raises:
         InvalidArgumentError: not a builder.

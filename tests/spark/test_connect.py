@@ -8,12 +8,14 @@ import subprocess
 import sys
 import textwrap
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 from deltaplane import DeltaTable
 from deltaplane.exceptions import UnsupportedFeatureError
 from following import needs_data_source
+from interop.jars import delta_jars
 
 pytestmark = [needs_data_source, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -165,3 +167,34 @@ def test_expressions_of_spark_connect_have_their_text() -> None:
         assert sql_of(column) == text
     with pytest.raises(UnsupportedFeatureError, match="give the condition or value as Spark SQL"):
         sql_of(F.col("a").getField("b"))
+
+
+WITH_JAR = """
+    import sys
+    from pyspark.sql import SparkSession
+    from deltaplane import spark as dp
+
+    path, jars = sys.argv[1:]
+    builder = SparkSession.builder.remote("local[2]").config("spark.jars", jars)
+    builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+    catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    spark = builder.config("spark.sql.catalog.spark_catalog", catalog).getOrCreate()
+    dp.write(spark.range(3), path)
+    dp.register(spark)
+    try:
+        print("rows", spark.read.format("delta").load(path + " missing").count())
+    except Exception as e:
+        print("missing", "io.delta" in str(e) or "PATH_NOT_FOUND" in str(e), "MULTIPLE" in str(e))
+    print("rows", spark.read.format("delta").load(path).count(), spark.read.format("deltaplane").load(path).count())
+    spark.stop()
+"""
+
+
+def test_a_server_with_delta_sparks_jar_keeps_the_name(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect's packages aren't installed")
+    environment = {**os.environ, "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
+    jars = ",".join(map(str, delta_jars()))
+    command = [sys.executable, "-c", textwrap.dedent(WITH_JAR), str(tmp_path / "table"), jars]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=540, env=environment)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == ["missing True False", "rows 3 3"]

@@ -24,20 +24,39 @@ def register(spark: SparkSession) -> None:
 
     Works on classic sessions and on Spark Connect, where the server's Python needs deltaplane too.
     """
-    from deltaplane.spark._datasource import DeltaDataSource, DeltaplaneDataSource
+    from deltaplane.spark._datasource import DeltaDataSource
+
+    _register(spark)
+    if _name_is_free(spark):
+        spark.dataSource.register(DeltaDataSource)
+
+
+def _register(spark: SparkSession) -> None:
+    from deltaplane.spark._datasource import DeltaplaneDataSource
 
     let_go_of_catalog(spark)
     spark.dataSource.register(DeltaplaneDataSource)
-    # A server's jars aren't seen from here: Spark itself takes a provider in the JVM before one in Python.
-    if is_connect(spark) or not delta_jar(spark):
-        spark.dataSource.register(DeltaDataSource)
+
+
+def _name_is_free(spark: SparkSession) -> bool:
+    """Whether nobody has the format `delta`: where two have it, Spark takes neither."""
+    if not is_connect(spark):
+        return not delta_jar(spark)
+    from pyspark.errors import PySparkException
+
+    # A server's jars aren't seen from here.
+    try:
+        held = bool(spark.read.format("delta").load("/no/table").schema)
+    except PySparkException as e:
+        held = "DATA_SOURCE_NOT_FOUND" not in str(e)
+    return not held
 
 
 def portable_reader(spark: SparkSession) -> DataFrameReader:
     """A reader of the data source: Spark's own, also where `enable` has given the session's `read` to the native paths."""
     from pyspark.sql import DataFrameReader
 
-    register(spark)
+    _register(spark)
     reader = spark.read if is_connect(spark) else DataFrameReader(spark)
     return reader.format("deltaplane")
 
@@ -46,7 +65,7 @@ def portable_stream_reader(spark: SparkSession) -> DataStreamReader:
     """The same of `readStream`."""
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-    register(spark)
+    _register(spark)
     reader = spark.readStream if is_connect(spark) else DataStreamReader(spark)
     return reader.format("deltaplane")
 
