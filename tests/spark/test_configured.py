@@ -34,8 +34,8 @@ def configured(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def test_a_catalog_that_is_not_there_is_let_go_of(configured: SparkSession, path: str) -> None:
-    with pytest.raises(Exception, match="Cannot find catalog plugin class"):
-        configured.sql("SELECT 1").withColumn("two", cast("Any", 2 * configured.range(1).id)).collect()
+    with pytest.raises(Exception, match="plugin class"):
+        configured.sql("SELECT * FROM no_table").collect()
     dp.write(configured.range(3), path)
     table = DeltaTable.forPath(configured, path)
     new = configured.range(2, 5)

@@ -10,6 +10,7 @@ import textwrap
 from decimal import Decimal
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from deltaplane import DeltaTable
@@ -190,6 +191,7 @@ WITH_JAR = """
 """
 
 
+@pytest.mark.skipif(not pyspark.__version__.startswith("4.2."), reason="the jar at hand is for Spark 4.2")
 def test_a_server_with_delta_sparks_jar_keeps_the_name(tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect's packages aren't installed")
     environment = {**os.environ, "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
