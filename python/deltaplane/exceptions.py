@@ -169,9 +169,7 @@ class ConflictingCommit(NamedTuple):
 
 
 class CommitFailedError(DeltaError):
-    """deltalake's name for a commit that other writers were in the way of."""
-
-    default_kind = "ConcurrentWrite"
+    """deltalake's name for a commit that other writers were in the way of; subclasses say how."""
 
 
 class DeltaConcurrentModificationException(CommitFailedError):

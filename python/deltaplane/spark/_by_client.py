@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deltaplane.spark._merge import SparkMerge
     from deltaplane.spark._rewriting import Expression
 
-__all__ = ["ClientTable"]
+__all__ = ["ClientTable", "newest_rows"]
 
 
 @dataclass(frozen=True)
