@@ -28,9 +28,6 @@ SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # Spark's own Parquet reader loses -0.0 in a dictionary when asked for 0.0, in its own files too: what is compared
-    # here is the skipping of whole files.
-    "spark.sql.parquet.filterPushdown": "false",
     # Many queries on few rows: neither compiled code nor a task for each file pays.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

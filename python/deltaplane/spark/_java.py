@@ -23,6 +23,7 @@ _CLASSES = (
     "deltaplane.DeltaplaneFileIndex",
     "deltaplane.Followed",
     "deltaplane.Batches",
+    "deltaplane.ScanFormat",
     RULE,
     FRAMES,
 )

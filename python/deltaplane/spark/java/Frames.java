@@ -13,7 +13,6 @@ import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation$;
 import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper;
 import org.apache.spark.sql.streaming.DataStreamWriter;
@@ -46,7 +45,7 @@ public final class Frames {
     for (int i = 0; i + 1 < said.length; i += 2) given.put(said[i], said[i + 1]);
     HadoopFsRelation relation =
         new HadoopFsRelation(
-            index, index.partitionSchema(), struct(schema), Option.empty(), new ParquetFileFormat(),
+            index, index.partitionSchema(), struct(schema), Option.empty(), new ScanFormat(),
             PythonUtils.toScalaMap(given), session);
     if (!streaming) return session.baseRelationToDataFrame(relation);
     return Dataset$.MODULE$.ofRows(session, LogicalRelation$.MODULE$.apply(relation, true));

@@ -24,6 +24,7 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::ColumnDescPtr;
 
+use super::bounds;
 use super::parts::Parts;
 use crate::read::Chunk;
 
@@ -63,7 +64,8 @@ impl CopiedColumn {
     }
 
     /// Ends the next column of a row group by it.
-    pub(super) fn append_to(self, group: &mut SerializedRowGroupWriter<'_, Parts>) -> ParquetResult<()> {
+    pub(super) fn append_to(mut self, group: &mut SerializedRowGroupWriter<'_, Parts>) -> ParquetResult<()> {
+        bounds::make_sound(&mut self.close)?;
         group.append_column(&self.pages, self.close)
     }
 }

@@ -19,6 +19,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnDescPtr, ColumnPath, SchemaDescriptor};
 use uuid::Uuid;
 
+use super::bounds;
 use super::copied::CopiedColumn;
 use super::parts::Parts;
 use super::repeats::hardly_repeats;
@@ -250,7 +251,7 @@ impl Column {
         }
         let chunks = writers
             .into_iter()
-            .map(|w| w.close().map(Chunk::Encoded))
+            .map(|w| bounds::closed(w).map(Chunk::Encoded))
             .collect::<Result<Vec<_>, _>>();
         chunks.map_err(|e| encoding(self.field.name(), &e))
     }

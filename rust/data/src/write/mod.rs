@@ -2,6 +2,7 @@
 //! Owns partitions, file size and memory; `split` groups rows, `file` encodes one Parquet file.
 //! Called by every command that writes rows, on a driver as on an executor.
 
+mod bounds;
 mod compress;
 mod copied;
 mod file;

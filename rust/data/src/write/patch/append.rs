@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{Writer, blocking, failed};
 use crate::read::Input;
+use crate::write::bounds;
 use crate::write::copied::CopiedColumn;
 
 /// The chunk of a leaf.
@@ -78,7 +79,7 @@ fn append(
             Chunk::Encoded(new) => new.append_to_row_group(&mut made).map_err(failed)?,
             Chunk::Patched(new) => new.append_to(&mut made).map_err(failed)?,
             Chunk::Kept(input) => {
-                let close = ColumnCloseResult {
+                let mut close = ColumnCloseResult {
                     bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
                     rows_written: u64::try_from(old.num_rows()).unwrap_or(0),
                     metadata: chunk.clone(),
@@ -86,6 +87,8 @@ fn append(
                     column_index: index.column_index(leaf).cloned(),
                     offset_index: index.offset_index(leaf).cloned(),
                 };
+                // An older file's bounds may leave NaN out.
+                bounds::make_sound(&mut close).map_err(failed)?;
                 made.append_column(&input, close).map_err(failed)?;
             }
         }

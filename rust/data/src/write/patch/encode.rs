@@ -11,6 +11,7 @@ use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory
 use super::append::Chunk;
 use super::values::GroupValues;
 use super::{Column, blocking, failed};
+use crate::write::bounds;
 use crate::write::file::{encoding, leaf_count};
 
 /// Assigned columns of one row group that are encoded, each with the writers of its leaves.
@@ -68,7 +69,7 @@ impl Encoder {
         let (mut columns, mut chunks) = (Vec::with_capacity(self.0.len()), BTreeMap::new());
         for (column, writers) in self.0 {
             for (i, writer) in writers.into_iter().enumerate() {
-                chunks.insert(column.leaf + i, Chunk::Encoded(writer.close().map_err(failed)?));
+                chunks.insert(column.leaf + i, Chunk::Encoded(bounds::closed(writer).map_err(failed)?));
             }
             columns.push(column);
         }
