@@ -125,7 +125,7 @@ def _z_order(path: str, rows: pa.Table) -> None:
     DeltaTable(path).optimize.z_order(["k"])
 
 
-def _files(rows: pa.Table, folder: Path) -> None:
+def write_files(rows: pa.Table, folder: Path) -> None:
     """pyarrow's files leave NaN out of their bounds, in footers and in page indexes."""
     for c in range(len(CHUNKS)):
         (folder / f"c={c}").mkdir(parents=True)
@@ -135,7 +135,7 @@ def _files(rows: pa.Table, folder: Path) -> None:
 
 def _copy_into(path: str, rows: pa.Table) -> None:
     folder = Path(path).parent / "loaded"
-    _files(rows, folder)
+    write_files(rows, folder)
     DeltaTable.create(path, rows.schema, partition_by=["c"])
     for c in range(len(CHUNKS)):
         own = folder / f"c={c}" / "a.parquet"
@@ -144,7 +144,7 @@ def _copy_into(path: str, rows: pa.Table) -> None:
 
 
 def _convert(path: str, rows: pa.Table) -> None:
-    _files(rows, Path(path))
+    write_files(rows, Path(path))
     convert_to_deltalake(path, partition_by=pa.schema([("c", pa.int64())]), partition_strategy="hive")
 
 

@@ -126,3 +126,117 @@ fn may_hold_zero(of: &Statistics) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Float32Array, Float64Array, RecordBatch};
+    use parquet::arrow::ArrowSchemaConverter;
+    use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PAGE_ROWS: usize = 4;
+
+    /// The ended chunk of a column with pages of a few rows.
+    fn chunk(array: &ArrayRef, dictionary: bool) -> ColumnCloseResult {
+        let rows = RecordBatch::try_from_iter_with_nullable([("x", array.clone(), true)]).unwrap();
+        let schema = rows.schema();
+        let properties = WriterProperties::builder()
+            .set_dictionary_enabled(dictionary)
+            .set_data_page_row_count_limit(PAGE_ROWS)
+            .set_write_batch_size(1);
+        let parquet = ArrowSchemaConverter::new().convert(&schema).unwrap();
+        let file = SerializedFileWriter::new(Vec::new(), parquet.root_schema_ptr(), Arc::new(properties.build()));
+        let factory = ArrowRowGroupWriterFactory::new(&file.unwrap(), schema.clone());
+        let mut writer = factory.create_column_writers(0).unwrap().remove(0);
+        for leaf in compute_leaves(schema.field(0), array).unwrap() {
+            writer.write(&leaf).unwrap();
+        }
+        let mut made = closed(writer).unwrap();
+        let close = made.close_mut();
+        let again = (close.metadata.statistics().cloned(), close.column_index.clone());
+        make_sound(close).unwrap();
+        assert_eq!((close.metadata.statistics().cloned(), close.column_index.clone()), again);
+        ColumnCloseResult {
+            bytes_written: close.bytes_written,
+            rows_written: close.rows_written,
+            metadata: close.metadata.clone(),
+            bloom_filter: None,
+            column_index: close.column_index.clone(),
+            offset_index: close.offset_index.clone(),
+        }
+    }
+
+    /// Whether all values lie within the bounds, by the bits: -0.0 is below 0.0.
+    fn is_within(min: &[u8], max: &[u8], values: &[f64], double: bool) -> bool {
+        let read = |bytes: &[u8]| match double {
+            true => f64::from_le_bytes(bytes.try_into().unwrap()),
+            false => f64::from(f32::from_le_bytes(bytes.try_into().unwrap())),
+        };
+        let (min, max) = (read(min), read(max));
+        let zeros = min.to_bits() != 0.0_f64.to_bits() && max.to_bits() != (-0.0_f64).to_bits();
+        let inside = |v: &f64| min.total_cmp(v).is_le() && v.total_cmp(&max).is_le();
+        zeros && values.iter().all(inside)
+    }
+
+    fn check(values: &[Option<f64>], double: bool, dictionary: bool) {
+        #[allow(clippy::cast_possible_truncation)]
+        let singles = || values.iter().map(|v| v.map(|v| v as f32)).collect::<Float32Array>();
+        let array: ArrayRef = match double {
+            true => Arc::new(values.iter().copied().collect::<Float64Array>()),
+            false => Arc::new(singles()),
+        };
+        let close = chunk(&array, dictionary);
+        let numbers: Vec<f64> = values.iter().flatten().copied().collect();
+        let has_nan = numbers.iter().any(|v| v.is_nan());
+        let stats = close.metadata.statistics().unwrap();
+        assert_eq!(stats.null_count_opt(), Some((values.len() - numbers.len()) as u64));
+        let bounded = stats.min_bytes_opt().zip(stats.max_bytes_opt());
+        assert_eq!(bounded.is_some(), !has_nan && !numbers.is_empty());
+        assert!(bounded.is_none_or(|(min, max)| is_within(min, max, &numbers, double)));
+        assert_eq!(close.column_index.is_some(), !has_nan);
+        if let Some(index) = &close.column_index {
+            for (page, rows) in values.chunks(PAGE_ROWS).enumerate() {
+                let rows: Vec<f64> = rows.iter().flatten().copied().collect();
+                assert_eq!(index.is_null_page(page), rows.is_empty());
+                let (min, max) = page_bounds(index, page);
+                assert!(rows.is_empty() || is_within(&min, &max, &rows, double));
+            }
+        }
+        // A reader that compares bits asks no dictionary that may hold a zero.
+        let may_be_asked = close.metadata.page_encoding_stats().is_some();
+        assert!(!(may_be_asked && dictionary && numbers.contains(&0.0)));
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_hold_all_values_or_are_left_out(
+            values in prop::collection::vec(
+                prop::option::weighted(0.8, prop::sample::select(vec![
+                    -0.0, 0.0, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN,
+                ])),
+                1..20,
+            ),
+            numbers_alone in any::<bool>(),
+            double in any::<bool>(),
+            dictionary in any::<bool>(),
+        ) {
+            let kept = |v: &Option<f64>| !numbers_alone || v.is_none_or(|v| !v.is_nan());
+            let values: Vec<_> = values.into_iter().filter(kept).collect();
+            prop_assume!(!values.is_empty());
+            check(&values, double, dictionary);
+        }
+    }
+
+    #[test]
+    fn a_dictionary_without_zero_may_be_asked() {
+        let close = chunk(&(Arc::new(Float64Array::from(vec![1.0, 2.0])) as ArrayRef), true);
+        assert!(close.metadata.page_encoding_stats().is_some());
+    }
+}

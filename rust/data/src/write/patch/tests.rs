@@ -258,3 +258,53 @@ fn nulls_and_bounds_that_are_not_exact_are_encoded() {
     assert!(!takes(10, text("z".repeat(100))));
     assert!(takes(10, text(format!("text +{}", "1".repeat(100)))));
 }
+
+#[test]
+fn bounds_that_leave_nan_out_are_not_copied() {
+    // P168: as files of older versions have them.
+    let folder = Folder::new();
+    let s = schema(&[("k", P::Long), ("d", P::Double), ("f", P::Float), ("n", P::Double)]);
+    let numbers = Float64Array::from(vec![0.0, f64::NAN, 0.0]);
+    let rows = crate::testing::batch(vec![
+        ("k", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef),
+        ("d", Arc::new(numbers)),
+        ("f", Arc::new(Float32Array::from(vec![f32::NAN, 1.0, 2.0]))),
+        ("n", Arc::new(Float64Array::from(vec![0.0, 1.0, 2.0]))),
+    ]);
+    let rows = cast_batch(&rows, &s).unwrap();
+    let spec = WriteSpec::new(s, Vec::new(), 0);
+    let adds = folder.write_spec(spec.clone(), std::slice::from_ref(&rows)).unwrap();
+    let mut bytes = Vec::new();
+    let properties = parquet::file::properties::WriterProperties::builder().build();
+    let file = open(&folder, &adds[0]).footer;
+    let schema = parquet::arrow::parquet_to_arrow_schema(file.file_metadata().schema_descr(), None).unwrap();
+    let options = parquet::arrow::arrow_writer::ArrowWriterOptions::new()
+        .with_properties(properties)
+        .with_skip_arrow_metadata(true)
+        .with_schema_root("spark_schema".to_owned());
+    let plain = RecordBatch::try_new(Arc::new(schema.clone()), rows.columns().to_vec()).unwrap();
+    let mut out = parquet::arrow::ArrowWriter::try_new_with_options(&mut bytes, Arc::new(schema), options).unwrap();
+    out.write(&plain).unwrap();
+    out.close().unwrap();
+    folder.put("old.parquet", &bytes);
+    let old = Add {
+        path: "old.parquet".to_owned(),
+        size: bytes.len() as i64,
+        ..adds[0].clone()
+    };
+    let bounds = |add: &Add, leaf: usize| {
+        let footer = open(&folder, add).footer;
+        let stats = footer.row_group(0).column(leaf).statistics().unwrap();
+        let index = footer.page_index_for_row_group(0);
+        (stats.min_bytes_opt().is_some(), index.column_index(leaf).is_some())
+    };
+    assert_eq!([1, 2, 3].map(|leaf| bounds(&old, leaf)), [(true, true); 3]);
+    let new = deltaplane_store::block_on(async {
+        let patcher = Patcher::new(&folder.store, &spec, &["k".to_owned()]).unwrap().unwrap();
+        assert!(patcher.takes(&old).await.unwrap());
+        let path = patcher.new_path(&old, 0).unwrap();
+        patcher.patch(&old, None, &path, &rows).await.unwrap()
+    });
+    let kept = [1, 2, 3].map(|leaf| bounds(&new, leaf));
+    assert_eq!(kept, [(false, false), (false, false), (true, true)]);
+}
