@@ -48,12 +48,35 @@ pub(crate) fn parse_type(name: &str) -> Result<Primitive> {
     })
 }
 
+/// The type of a literal that is written as a number: days, or microseconds, since 1970-01-01. Calendar texts don't
+/// reach every value of a column's type.
+fn counted_type(name: &str) -> Option<Primitive> {
+    match name {
+        "date_days" => Some(Primitive::Date),
+        "timestamp_micros" => Some(Primitive::Timestamp),
+        "timestamp_ntz_micros" => Some(Primitive::TimestampNtz),
+        _ => None,
+    }
+}
+
+fn counted(text: &str, ty: Primitive) -> Option<Literal> {
+    let number: i64 = text.parse().ok()?;
+    let scalar = match ty {
+        Primitive::Date => Scalar::Date(i32::try_from(number).ok()?),
+        _ => Scalar::Timestamp(number),
+    };
+    Some(Literal::Other(scalar, ty))
+}
+
 impl Literal {
     /// The literal of this text and type name.
     pub(crate) fn parse(value: Option<&str>, type_name: &str) -> Result<Literal> {
         let Some(text) = value else { return Ok(Literal::Null) };
         if type_name == "text" {
             return Ok(Literal::Untyped(text.to_owned()));
+        }
+        if let Some(ty) = counted_type(type_name) {
+            return counted(text, ty).ok_or_else(|| malformed(text, type_name));
         }
         let ty = parse_type(type_name)?;
         let parsed = match ty {
