@@ -71,6 +71,9 @@ class ArrowSource:
     """Data of the caller's, in memory."""
 
     def __init__(self, data: pa.Table) -> None:
+        names = data.column_names
+        if len({name.lower() for name in names}) < len(names):
+            raise InvalidArgumentError(f"two columns of the data have one name: {', '.join(names)[:300]}")
         self.schema_json = _native.schema_from_arrow(data.schema)
         try:
             self._data = in_table_types(data.to_reader()).read_all()

@@ -227,3 +227,30 @@ fn parse_hex(text: &str) -> Option<Vec<u8>> {
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn counted_literals_reach_every_value() {
+        let parsed = |text: String, ty| Literal::parse(Some(&text), ty);
+        for days in [i32::MIN, -719_164, i32::MAX] {
+            let expected = Literal::Other(Scalar::Date(days), Primitive::Date);
+            assert_eq!(parsed(days.to_string(), "date_days").unwrap(), expected);
+        }
+        for micros in [i64::MIN, 0, i64::MAX] {
+            for (name, ty) in [
+                ("timestamp_micros", Primitive::Timestamp),
+                ("timestamp_ntz_micros", Primitive::TimestampNtz),
+            ] {
+                let expected = Literal::Other(Scalar::Timestamp(micros), ty);
+                assert_eq!(parsed(micros.to_string(), name).unwrap(), expected);
+            }
+        }
+        assert!(parsed((i64::from(i32::MAX) + 1).to_string(), "date_days").is_err());
+        assert!(parsed("2024-01-01".to_owned(), "timestamp_micros").is_err());
+        assert_eq!(Literal::parse(None, "date_days").unwrap(), Literal::Null);
+    }
+}
