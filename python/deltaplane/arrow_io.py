@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from deltaplane import _native
 
-__all__ = ["KeptErrors", "Scan", "as_reader", "reads_again"]
+__all__ = ["KeptErrors", "Scan", "as_reader", "in_table_types", "reads_again"]
 
 _ACCEPTED = (
     "pass anything with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow Table, RecordBatch or RecordBatchReader, "
@@ -53,6 +53,35 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, (list, tuple)) or not reads_again(data):
         rows = pa.RecordBatchReader.from_batches(rows.schema, map(partial(_alike, schema=rows.schema), _read(rows)))
     return rows
+
+
+def in_table_types(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The rows in the Arrow types that a table of their columns has, by the casts of an append: for commands that evaluate
+    rows before they write them, which meet one layout per type then. Rows in these types already aren't touched.
+
+    Raises:
+        SchemaMismatchError: a type that no table has; from the reader also a value that the type doesn't hold.
+        InvalidArgumentError: two columns, or two fields of a struct, whose names are equal when case is ignored.
+
+    >>> import pyarrow as pa
+    >>> words = pa.table({"w": pa.array(["a", "a"]).dictionary_encode(), "n": pa.array([1, 2], pa.uint8())})
+    >>> [str(t) for t in in_table_types(words.to_reader()).schema.types]
+    ['string', 'int16']
+    """
+    import pyarrow as pa
+
+    from deltaplane import _native
+
+    empty = pa.RecordBatchReader.from_batches(rows.schema, [])
+    schema = Scan(_native.rows_in_table_types(empty)).schema
+    if schema.types == rows.schema.types:
+        return rows
+
+    def cast() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            yield from Scan(_native.rows_in_table_types(batch))
+
+    return pa.RecordBatchReader.from_batches(schema, cast())
 
 
 def _reader(data: Any) -> pa.RecordBatchReader:

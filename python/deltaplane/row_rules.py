@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.arrow_io import KeptErrors
+from deltaplane.arrow_io import KeptErrors, in_table_types
 from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidArgumentError
 from deltaplane.expr.program import Check, Program, compile_boolean, compile_expressions
 from deltaplane.expr.types import of_json
@@ -148,6 +148,8 @@ class RuledRows:
         rules, schema, rows = RowRules.of_spec(spec, data.schema.names), data.schema, iter(data)
         if rules:
             try:
+                data = in_table_types(data)
+                schema = data.schema
                 ruled = BatchRules(rules, zone=zone, now_us=now_us)
             except DeltaError as e:
                 e.table = location

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
 from deltaplane import _native, expr
-from deltaplane.arrow_io import as_reader
+from deltaplane.arrow_io import as_reader, in_table_types
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate
 from deltaplane.options import StorageOptions, location_text, storage_options_text, version_arguments
@@ -290,7 +290,7 @@ class _Replacing:
             assert isinstance(self.predicate, str)
             if about_partitions(self.predicate, snapshot):
                 return None
-            rows = as_reader(data)
+            rows = in_table_types(as_reader(data))
             metrics = replace_where(target, rows, self.predicate, self.settings, **told)
         return command_result(snapshot, metrics, "txn" if self.matching is None else "nothing")
 

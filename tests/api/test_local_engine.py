@@ -11,7 +11,7 @@ ROWS = 200_000
 
 
 def _limit(engine: LocalEngine) -> str:
-    return str(engine.value("SELECT current_setting('memory_limit')"))
+    return str(engine.values("SELECT current_setting('memory_limit')")[0])
 
 
 @pytest.mark.parametrize("limit", [None, "200MB"])

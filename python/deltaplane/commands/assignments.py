@@ -38,9 +38,13 @@ def stores(given: SparkType, to: SparkType) -> bool:
 
 @dataclass
 class Node:
-    """A column or field to be assigned: a value's number, or fields below it."""
+    """A column or field to be assigned: a value's number, or fields below it.
+
+    `null_if` is the number of a boolean value: where it is true a struct that was null stays null, whatever its fields get.
+    """
 
     value: int | None = None
+    null_if: int | None = None
     below: dict[str, Node] = field(default_factory=dict)
 
 
@@ -97,14 +101,24 @@ class AssignedColumns:
             fields, below = of["fields"], node.below
         raise InvalidArgumentError("an assignment needs the name of a column")
 
+    def keep_null(self, path: Sequence[str], number: int) -> None:
+        """Notes that a struct, of which fields are assigned, stays null where the value of this number is true."""
+        node, fields = Node(below=self._tree), self._fields
+        for part in path:
+            name = next(f["name"] for f in fields if f["name"].lower() == part.lower())
+            fields = next(f["type"].get("fields", ()) for f in fields if f["name"] == name)
+            node = node.below[name]
+        node.null_if = number
+
     def put(self, batch: pa.RecordBatch, values: Sequence[pa.Array]) -> pa.RecordBatch:
-        """The batch with the values in their columns; a column that it lacks is added."""
+        """The batch with the values in their columns; a column or field that it lacks is added."""
+        types = {f["name"]: f["type"] for f in self._fields}
         for name, node in self._tree.items():
             at = batch.schema.get_field_index(name)
             if at >= 0:
-                batch = batch.set_column(at, name, _assigned(batch.column(at), node, values))
-            elif node.value is not None:
-                batch = batch.append_column(name, values[node.value])
+                batch = batch.set_column(at, name, _assigned(batch.column(at), types[name], node, values))
+            else:
+                batch = batch.append_column(name, _assigned(None, types[name], node, values))
         return batch
 
 
@@ -243,20 +257,33 @@ def _spark_type(of: pa.DataType) -> SparkType | None:
     return of_json(json.loads(_native.schema_from_arrow(pa.schema([("v", of)])))["fields"][0]["type"])
 
 
-def _assigned(old: pa.Array, node: Node, values: Sequence[pa.Array]) -> pa.Array:
-    """A column with the new values in it; a struct that was null gets its other fields as nulls, as in Spark."""
+def _assigned(old: pa.Array | None, of: Any, node: Node, values: Sequence[pa.Array]) -> pa.Array:
+    """A column of this type with the new values in it; a struct that was null gets its other fields as nulls, as in Spark.
+
+    `old` is None for a column or field that the rows lack, since the command adds it. Of such ones only those that are
+    assigned are in the result: the writer of files fills in the others.
+    """
     import pyarrow as pa
 
     if node.value is not None:
         new = values[node.value]
-        return pa.nulls(len(new), old.type) if pa.types.is_null(new.type) else new
+        return new if old is None or not pa.types.is_null(new.type) else pa.nulls(len(new), old.type)
     # Imported where it is needed: it takes a good part of what a small UPDATE does.
     import pyarrow.compute as pc
 
-    parts = []
-    for field_ in old.type:
-        part = pc.struct_field(old, field_.name)
-        below = node.below.get(field_.name)
-        parts.append(part if below is None else _assigned(part, below, values))
-    named = [pa.field(f.name, p.type) for f, p in zip(old.type, parts, strict=True)]
-    return pa.StructArray.from_arrays(parts, fields=named)
+    parts, named = [], []
+    for field_ in of["fields"]:
+        name, below = field_["name"], node.below.get(field_["name"])
+        at = -1 if old is None else old.type.get_field_index(name)
+        part = None if old is None or at < 0 else pc.struct_field(old, [at])
+        if below is not None:
+            part = _assigned(part, field_["type"], below, values)
+        if part is not None:
+            parts.append(part)
+            named.append(pa.field(name, part.type))
+    stays_null = None
+    if node.null_if is not None:
+        stays_null = values[node.null_if]
+        if old is not None:
+            stays_null = pc.and_(stays_null, old.is_null())
+    return pa.StructArray.from_arrays(parts, fields=named, mask=stays_null)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.arrow_io import Scan
+from deltaplane.arrow_io import Scan, in_table_types
 from deltaplane.commands.changed_rows import ChangedRows, rules_of_whole_rows
 from deltaplane.commands.condition import PLACE
 from deltaplane.commands.merge_clauses import Clause, said, several_matches
@@ -23,7 +23,7 @@ from deltaplane.commands.rewriting import PATCHED_BYTES, Done, Operation, Rewrit
 from deltaplane.engine.local import LocalEngine, Memory
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import tree
-from deltaplane.expr.tuples import value_node
+from deltaplane.expr.arrow_literals import literal_nodes
 from deltaplane.expr.types import of_json
 from deltaplane.row_rules import BatchRules, RowRules
 
@@ -62,7 +62,8 @@ class Merge:
 
 def merge(target: Target, what: Merge, settings: Settings) -> Done:
     """Merges in one commit."""
-    source_json = _native.schema_from_arrow(what.source.schema)
+    source = in_table_types(what.source)
+    source_json = _native.schema_from_arrow(source.schema)
     configuration = json.loads(target.snapshot.metadata_json()).get("configuration", {})
     plan = MergePlan(
         schema_json=target.snapshot.schema_json(),
@@ -77,7 +78,7 @@ def merge(target: Target, what: Merge, settings: Settings) -> Done:
     incoming = plan.incoming
     with LocalEngine(what.memory) as engine:
         with phase(what.operation, target.location, "source"):
-            engine.adopt("source", what.source, _arrow(source_json))
+            engine.adopt("source", source, _arrow(source_json))
         matching = _matching(target.snapshot, plan, engine)
         by_source = bool(plan.of_kind("not_matched_by_source"))
         parameters = what.parameters or _said(what)
@@ -128,27 +129,17 @@ def _range(key: Key, engine: LocalEngine) -> tree.Node | None:
     """What a column must be to equal one of the source's values."""
     column = tree.column(key.column)
     values = f"SELECT DISTINCT {key.source} AS k FROM source s"
-    found = engine.column(f"SELECT k FROM ({values}) WHERE k IS NOT NULL LIMIT {_LISTED_KEYS + 1}")
+    found = engine.values(f"SELECT k FROM ({values}) WHERE k IS NOT NULL LIMIT {_LISTED_KEYS + 1}")
     if len(found) > _LISTED_KEYS:
-        low, high = engine.row(f"SELECT min({key.source}), max({key.source}) FROM source s")
-        bounds = [tree.compare(">=", column, _literal(low, key)), tree.compare("<=", column, _literal(high, key))]
-        part = tree.all_of(bounds)
+        bounds = engine.values(f"SELECT unnest([min({key.source}), max({key.source})]) FROM source s")
+        low, high = literal_nodes(bounds, key.type)
+        part = tree.all_of([tree.compare(">=", column, low), tree.compare("<=", column, high)])
     else:
         # A list without members is met by no row.
-        part = tree.is_in(column, [_literal(value, key) for value in found] or [tree.literal(None, "void")])
+        part = tree.is_in(column, literal_nodes(found, key.type) or [tree.literal(None, "void")])
     if key.null_safe:
         return tree.any_of([part, tree.compare("<=>", column, tree.literal(None, "void"))])
     return part
-
-
-def _literal(value: Any, key: Key) -> tree.Node:
-    if key.type.name == "string":
-        return tree.literal(value, "string")
-    if key.type.name == "timestamp":
-        import datetime
-
-        value = value.replace(tzinfo=datetime.timezone.utc)
-    return value_node(value, ".".join(key.column))
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -179,7 +170,7 @@ class _Run:
         whether files may keep columns as they are.
         """
         job, engine = self._job, self._engine
-        sources = self._sources = engine.value("SELECT count(*) FROM source")
+        sources = self._sources = engine.count("SELECT count(*) FROM source")
         engine.run("CREATE TABLE matched (f INTEGER, r BIGINT, sid BIGINT, act SMALLINT)")
         if sources:
             with job.phase("join"):
@@ -239,7 +230,7 @@ class _Run:
         if len(keys) > 1:
             # The one that tells most.
             asked = ", ".join(f"count(DISTINCT {k.source})" for k in keys)
-            counts = self._engine.row(f"SELECT {asked} FROM source s")
+            counts = self._engine.counts(f"SELECT {asked} FROM source s")
             key = keys[counts.index(max(counts))]
         return key.column[0], self._engine.reader(f"SELECT {key.source} AS k FROM source s"), key.null_safe
 
@@ -276,7 +267,7 @@ class _Run:
         deletes = [str(n) for n, c in enumerate(self._changing) if c.clause.action == "delete"]
         all_delete = f"bool_and(act IN ({', '.join(deletes)}))" if deletes else "false"
         twice = f"SELECT {all_delete} AS fine FROM matched WHERE act IS NOT NULL GROUP BY f, r HAVING count(*) > 1"
-        fine, rows = self._engine.row(f"SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine) FROM ({twice})")
+        fine, rows = self._engine.counts(f"SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine) FROM ({twice})")
         if rows:
             raise several_matches(rows)
         if fine:
@@ -286,8 +277,8 @@ class _Run:
 
     def _changed_rows(self) -> dict[str, int]:
         """How many rows are changed, in all and of which kind."""
-        counts = self._engine.rows("SELECT act, count(*) FROM matched WHERE act IS NOT NULL GROUP BY act")
-        self._rows_of = dict(counts)
+        counts = self._engine.count_rows("SELECT act, count(*) FROM matched WHERE act IS NOT NULL GROUP BY act")
+        self._rows_of = {act: rows for act, rows in counts}
         return changed_rows([c.clause for c in self._changing], self._rows_of)
 
     def _places(self) -> Iterator[pa.RecordBatch]:

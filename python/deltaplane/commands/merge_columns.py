@@ -6,7 +6,7 @@ Needs no row and binds no expression, so every engine's plan is built on it. Cal
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from deltaplane.expr.joined import parsed
 from deltaplane.expr.syntax import Name
 from deltaplane.expr.types import of_json
 
-__all__ = ["Field", "MergeColumns", "check_star", "check_whole", "field_of", "is_default"]
+__all__ = ["Field", "MergeColumns", "check_star", "check_whole", "field_of", "is_default", "star_paths"]
 
 Field = Mapping[str, Any]
 
@@ -56,16 +56,32 @@ class MergeColumns:
         if not inserts and not grows:
             return None
         given: dict[str, Field] = {}
-        for clause in self.clauses:
-            if clause.action == "insert" or (grows and clause.action == "update"):
-                for name in self._assigned_names(clause):
-                    given.setdefault(name.lower(), self._incoming_field(name))
+        for clause in self._growing(grows):
+            for name in self._assigned_names(clause):
+                if name.lower() not in given:
+                    given[name.lower()] = self._incoming_field(name, self._assigned_paths(name, grows))
         for name in self._identities():
             # One that some clause leaves to the table is handed out there.
             if not all(name.lower() in map(str.lower, self._assigned_names(c)) for c in inserts):
                 given.pop(name.lower(), None)
         schema = json.dumps({"type": "struct", "fields": list(given.values())})
         return {"schema_json": schema, "merge_schema": bool(grows)}
+
+    def _growing(self, grows: bool) -> list[Clause]:
+        """The clauses whose columns are planned as those of new rows. Rows without match have no value of the source that
+        a new column or field could get."""
+        updates = grows and [c for c in self.clauses if c.action == "update" and c.kind != "not_matched_by_source"]
+        return [c for c in self.clauses if c.action == "insert" or (updates and c in updates)]
+
+    def _assigned_paths(self, name: str, grows: bool) -> set[tuple[str, ...]]:
+        """The paths of a column, in lower case, that get values. `*` gives one to each field."""
+        found = set[tuple[str, ...]]()
+        for clause in self._growing(grows):
+            if clause.values is not None:
+                found |= {tuple(part.lower() for part in self.path(column)) for column in clause.values}
+            elif name.lower() in map(str.lower, self._assigned_names(clause)):
+                found.add((name.lower(),))
+        return {path for path in found if path[0] == name.lower()}
 
     def _identities(self) -> list[str]:
         return [f["name"] for f in self._fields if "delta.identity.start" in f.get("metadata", {})]
@@ -89,19 +105,37 @@ class MergeColumns:
             raise InvalidArgumentError(f"`{unknown[0]}`, which is to be excepted, is a column of neither table")
         return [f for f in self._source_fields if f["name"].lower() not in excepted]
 
-    def _incoming_field(self, name: str) -> Field:
+    def _incoming_field(self, name: str, paths: set[tuple[str, ...]]) -> Field:
         own = field_of(self._fields, name)
         brought = field_of(self._source_fields, name)
-        if own is None and brought is None:
+        part = None if brought is None else _part(brought["type"], (name.lower(),), paths)
+        if own is None and (brought is None or part is None):
             raise InvalidArgumentError(f"the table has no column `{name}`, nor has the source one that could be added")
         chosen = own or brought
         assert chosen is not None
-        taken = chosen["type"]
-        if own is not None and brought is not None and self.merge_schema:
-            nested = not isinstance(own["type"], str) and not isinstance(brought["type"], str)
-            if nested or (self.widens and _is_wider(own["type"], brought["type"])):
-                taken = brought["type"]
+        if own is None:
+            taken = part
+        elif part is None or not self.merge_schema:
+            taken = own["type"]
+        else:
+            taken = self._grown(own["type"], part)
         return {"name": chosen["name"], "type": taken, "nullable": True, "metadata": {}}
+
+    def _grown(self, own: Any, brought: Any) -> Any:
+        """A column's type with the fields that a source's has beside, at any depth; other parts stay the column's own, but for
+        those of a wider type where the table lets them widen."""
+        if isinstance(own, str) or isinstance(brought, str):
+            return brought if self.widens and _is_wider(own, brought) else own
+        if own["type"] != brought["type"]:
+            return own
+        if own["type"] != "struct":
+            return {key: self._grown(part, brought[key]) if key in _PARTS else part for key, part in own.items()}
+        fields = []
+        for field in own["fields"]:
+            other = field_of(brought["fields"], field["name"])
+            fields.append(field if other is None else {**field, "type": self._grown(field["type"], other["type"])})
+        new = [f for f in brought["fields"] if field_of(own["fields"], f["name"]) is None]
+        return {**own, "fields": [*fields, *new]}
 
     def starred(self, clause: Clause, fields: Sequence[Field]) -> list[str]:
         """The columns that `*` gives values to, of a table with these columns."""
@@ -156,6 +190,43 @@ class MergeColumns:
 def field_of(fields: Sequence[Field], name: str) -> Field | None:
     """The field of a name, found ignoring case."""
     return next((f for f in fields if f["name"].lower() == name.lower()), None)
+
+
+def _part(of: Any, path: tuple[str, ...], paths: set[tuple[str, ...]]) -> Any | None:
+    """The part of a source's type, at this path, that gets to the table by the assignments to these; None for nothing of it."""
+    if path in paths:
+        return of
+    if isinstance(of, str) or of["type"] != "struct" or not any(p[: len(path)] == path for p in paths):
+        return None
+    parts = [(f, _part(f["type"], (*path, f["name"].lower()), paths)) for f in of["fields"]]
+    fields = [{**field, "type": part} for field, part in parts if part is not None]
+    return {**of, "fields": fields} if fields else None
+
+
+def star_paths(path: list[str], to: Any, given: Any) -> Iterator[tuple[list[str], bool]]:
+    """What `*` of an update gives values to in a column where the schema evolves: the paths, and whether only fields of what is
+    there get values.
+
+    Fields that the source's structs lack keep what they have. A struct of which only fields are assigned stays null where it
+    and the source's are null.
+    """
+    both = not isinstance(to, str) and not isinstance(given, str) and to["type"] == given["type"] == "struct"
+    if not both or not _lacks(to, given):
+        yield path, False
+        return
+    yield path, True
+    for field in given["fields"]:
+        own = field_of(to["fields"], field["name"])
+        if own is not None:
+            yield from star_paths([*path, own["name"]], own["type"], field["type"])
+
+
+def _lacks(to: Any, given: Any) -> bool:
+    """Whether a struct lacks a field of another one, at any depth."""
+    if isinstance(to, str) or isinstance(given, str) or not to["type"] == given["type"] == "struct":
+        return False
+    found = [(own, field_of(given["fields"], own["name"])) for own in to["fields"]]
+    return any(other is None or _lacks(own["type"], other["type"]) for own, other in found)
 
 
 def is_default(sql: str) -> bool:

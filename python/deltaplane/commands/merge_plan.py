@@ -13,7 +13,7 @@ from typing import Any
 
 from deltaplane.commands.assignments import AssignedColumns, stores
 from deltaplane.commands.merge_clauses import Clause, Kind
-from deltaplane.commands.merge_columns import Field, MergeColumns, check_whole, field_of, is_default
+from deltaplane.commands.merge_columns import Field, MergeColumns, check_whole, field_of, is_default, star_paths
 from deltaplane.exceptions import (
     DeltaError,
     InvalidArgumentError,
@@ -26,7 +26,7 @@ from deltaplane.expr.joined import JoinedBinder, Side, conjuncts, in_expression,
 from deltaplane.expr.program import context_at
 from deltaplane.expr.syntax import Call, Name, Syntax
 from deltaplane.expr.typed import Typed
-from deltaplane.expr.types import SparkType, of_json
+from deltaplane.expr.types import SparkType, of_json, text
 
 __all__ = ["BoundClause", "Key", "MergePlan", "Value"]
 
@@ -76,13 +76,17 @@ class BoundClause:
 
 @dataclass(frozen=True)
 class _New:
-    """A value of a clause: the column's name as it was written, its path, and the expression."""
+    """A value of a clause: the column's name as it was written, its path, and the expression.
+
+    With `keeps_null` it is no value of its own: a struct stays null where this one of the source is null, too.
+    """
 
     name: str
     path: list[str]
     sql: str
     node: Syntax
     binder: JoinedBinder
+    keeps_null: bool = False
 
 
 @dataclass
@@ -235,13 +239,20 @@ class MergePlan(MergeColumns):
         used, same = set[int](), set[str]()
         # `*` leaves fields that the source lacks as they are, a value that was named says all of its column.
         named = self.merge_schema and clause.values is not None
+        stay_null = dict[int, Sequence[str]]()
         for number, new in enumerate(self._values(clause, fields)):
+            if new.keeps_null:
+                stay_null[number] = new.path
+                values.append(Value(f"({self._located(new)[0]}) IS NULL", "boolean"))
+                continue
             path, to = assigned.add_path(new.name, new.path, number)
             values.append(self._value(new, path, to, lacks=named))
             places = [new.binder.place(name) for name in names(new.node)]
             used |= {at for side, at, _ in places if side is self._sides.target}
             if clause.kind == "matched" and self._is_same(new.node, path, places):
                 same.add(path[0])
+        for number, of_struct in stay_null.items():
+            assigned.keep_null(of_struct, number)
         whole = {name for name, node in assigned.tree.items() if node.value is not None}
         return BoundClause(clause, condition, values, assigned=assigned, used=used, whole=whole, same=same)
 
@@ -267,7 +278,9 @@ class MergePlan(MergeColumns):
             # `*` means the source's columns, whatever aliases there are.
             binder = self._binder("not_matched")
             starred = self.starred(clause, fields)
-            return [_New(name, [name], name, Name((name,)), binder) for name in starred]
+            if clause.action == "insert" or not self.merge_schema:
+                return [_New(name, [name], name, Name((name,)), binder) for name in starred]
+            return [new for name in starred for new in self._star_values(name, fields, binder)]
         if not clause.values:
             raise InvalidArgumentError(f"a clause to {clause.action} rows gives no column a value")
         binder, found = self._binder(clause.kind), []
@@ -276,17 +289,36 @@ class MergePlan(MergeColumns):
             found.append(_New(name, self.path(name), sql, parsed(sql), binder))
         return found
 
+    def _star_values(self, name: str, fields: Sequence[Field], binder: JoinedBinder) -> Iterator[_New]:
+        """What `*` gives to a column where the schema evolves."""
+        own, brought = field_of(fields, name), field_of(self._source_fields, name)
+        assert own is not None and brought is not None
+        for path, keeps_null in star_paths([name], own["type"], brought["type"]):
+            yield _New(".".join(path), path, ".".join(path), Name(tuple(path)), binder, keeps_null)
+
+    def _located(self, new: _New) -> tuple[str, Any]:
+        """A column, or a field below one, as DuckDB text, and its type as JSON; None where there is no such field."""
+        assert isinstance(new.node, Name)
+        side, number, below = new.binder.place(new.node)
+        found = (self._source_fields if side is self._sides.source else self._fields)[number]
+        sql, of = side.sql_of(number), found["type"]
+        for part in below:
+            inner = None if isinstance(of, str) else field_of(of.get("fields", ()), part)
+            if inner is None:
+                return sql, None
+            sql, of = f"struct_extract({sql}, {text(inner['name'])})", inner["type"]
+        return sql, of
+
     def _value(self, new: _New, path: list[str], to: Any, *, lacks: bool) -> Value:
         """A new value, in the type of its column where that is a simple one."""
         column, target = ".".join(path), of_json(to)
         if isinstance(new.node, Name):
-            side, number, below = new.binder.place(new.node)
-            given_json = (self._source_fields if side is self._sides.source else self._fields)[number]["type"]
-            given = of_json(given_json)
+            sql, given_json = self._located(new)
+            given = None if given_json is None else of_json(given_json)
             simple = target is not None and given is not None and target.atomic and given.atomic
-            if not below and (given_json == to or not simple):
+            if given_json is not None and (given_json == to or not simple):
                 check_whole(column, to, given_json, lacks=lacks, inside=not self.merge_schema)
-                return Value(side.sql_of(number), given_json)
+                return Value(sql, given_json)
         try:
             typed = new.binder.bind(new.node)
         except (InvalidArgumentError, UnsupportedExpressionError) as e:

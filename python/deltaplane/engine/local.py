@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.exceptions import DeltaError, InternalError, InvalidArgumentError
 from deltaplane.expr.duck import connect, disable_optimizers, explained, given, zoneless
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class LocalEngine:
     >>> with LocalEngine() as engine:
     ...     data = pa.table({"any name": [3, 1]})
     ...     engine.adopt("s", data.to_batches(), data.schema)
-    ...     engine.value("SELECT sum(c0) FROM s")
-    4
+    ...     engine.count("SELECT sum(c0) FROM s"), engine.values("SELECT max(c0) FROM s").to_pylist()
+    (4, [3])
     """
 
     def __init__(self, memory: Memory | None = None) -> None:
@@ -149,27 +149,37 @@ class LocalEngine:
 
     def run(self, sql: str) -> None:
         """Runs a statement whose result doesn't matter."""
-        self.rows(sql)
-
-    def row(self, sql: str) -> tuple[Any, ...]:
-        """The one row of a query."""
-        (found,) = self.rows(sql)
-        return found
-
-    def value(self, sql: str) -> Any:
-        """The one value of a query."""
-        (found,) = self.row(sql)
-        return found
-
-    def column(self, sql: str) -> list[Any]:
-        """The one column of a small result."""
-        return [value for (value,) in self.rows(sql)]
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """A small result."""
         with self._explaining():
-            found: list[tuple[Any, ...]] = self._connection.execute(sql).fetchall()
-        return found
+            self._connection.execute(sql)
+
+    def count(self, sql: str) -> int:
+        """The one number of a query."""
+        (number,) = self.counts(sql)
+        return number
+
+    def counts(self, sql: str) -> tuple[int, ...]:
+        """The one row of a query, of whole numbers."""
+        (row,) = self.count_rows(sql)
+        return row
+
+    def count_rows(self, sql: str) -> list[tuple[int, ...]]:
+        """A small result of whole numbers. All other values leave as Arrow (`values`): DuckDB makes texts, or other values, of
+        dates and timestamps that Python's calendar doesn't reach.
+
+        Raises:
+            InternalError: a value that is no whole number.
+        """
+        with self._explaining():
+            rows: list[tuple[Any, ...]] = self._connection.execute(sql).fetchall()
+        if not all(isinstance(value, int) for row in rows for value in row):
+            raise InternalError("a query for counts has other values than whole numbers")
+        return rows
+
+    def values(self, sql: str) -> pa.ChunkedArray:
+        """The one column of a small result."""
+        reader = self.reader(sql)
+        with self._explaining():
+            return reader.read_all().column(0)
 
     def reader(self, sql: str) -> pa.RecordBatchReader:
         """The rows of a query that can't fail as it is computed; while it runs the engine takes no other one."""

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltaplane import _native
+from deltaplane.arrow_io import Scan
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.arrow_literals import shown_value
 from deltaplane.expr.duck import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
 from deltaplane.expr.typed import Context, Typed
 from deltaplane.expr.types import SparkType, of_json
@@ -92,9 +94,19 @@ class Program:
         for column, name in self.columns.items():
             at = there.get(column.lower())
             found = pa.nulls(batch.num_rows, wanted[column]) if at is None else batch.column(at)
+            if pa.types.is_nested(found.type) and found.type != wanted[column]:
+                found = self._stored(column, found)
             arrays.append(given(found, zoneless(wanted[column])))
             names.append(name)
         return pa.Table.from_arrays(arrays, names=names)
+
+    def _stored(self, column: str, values: pa.Array) -> pa.Array:
+        """Values as the column stores them: Arrow's own cast finds a struct's fields by their case, and makes nulls of others."""
+        import pyarrow as pa
+
+        rows = pa.RecordBatch.from_arrays([values], names=[column])
+        stored = Scan(_native.rows_in_table_types(rows, self.schema_json)).to_arrow().column(0)
+        return stored.chunk(0) if stored.num_chunks == 1 else stored.combine_chunks()
 
     def _connected(self) -> Any:
         if self._connection is None:
@@ -190,8 +202,7 @@ class Check:
         lines = []
         for column in self.columns:
             at = there.get(column.lower())
-            value = None if at is None else row.column(at)[0].as_py()
-            lines.append(f"\n - {column} : {'null' if value is None else value}")
+            lines.append(f"\n - {column} : {'null' if at is None else shown_value(row.column(at)[0])}")
         return "".join(lines)
 
 

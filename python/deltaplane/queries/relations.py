@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import time
 
+from deltaplane.expr.arrow_literals import shown_value
 from deltaplane.expr.program import compile_expressions
 from deltaplane.expr.syntax import Call, Literal, Name, Syntax
 from deltaplane.options import VersionLike
@@ -187,7 +188,13 @@ class Relations(Expressions):
             program = compile_expressions([self.text_from(token)], _NO_COLUMNS, now_us=time.time_ns() // 1000)
             import pyarrow as pa
 
-            found = program.evaluate(pa.record_batch({"one": [None]}))[0][0].as_py()
+            made = program.evaluate(pa.record_batch({"one": [None]}))[0][0]
+            try:
+                found = made.as_py()
+            except (ValueError, OverflowError):
+                raise InvalidArgumentError(
+                    f"no version is that of {shown_value(made)}: give a moment in the years 1 to 9999"
+                ) from None
         if isinstance(found, dt.date) and not isinstance(found, dt.datetime):
             found = dt.datetime(found.year, found.month, found.day)
         if not isinstance(found, (str, dt.datetime)):

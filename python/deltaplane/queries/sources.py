@@ -11,8 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltaplane import _native
-from deltaplane.arrow_io import as_reader
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError, UnsupportedExpressionError
+from deltaplane.arrow_io import as_reader, in_table_types
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    UnsupportedExpressionError,
+)
 from deltaplane.expr.types import SparkType, of_json
 from deltaplane.options import StorageOptions, VersionLike, location_text, storage_options_text
 from deltaplane.queries.syntax import TableName
@@ -66,15 +71,13 @@ class ArrowSource:
     """Data of the caller's, in memory."""
 
     def __init__(self, data: pa.Table) -> None:
-        import pyarrow as pa
-
         names = data.column_names
         if len({name.lower() for name in names}) < len(names):
             raise InvalidArgumentError(f"two columns of the data have one name: {', '.join(names)[:300]}")
         self.schema_json = _native.schema_from_arrow(data.schema)
         try:
-            self._data = data.cast(pa.schema(_native.schema_to_arrow(self.schema_json)))
-        except pa.ArrowException as e:
+            self._data = in_table_types(data.to_reader()).read_all()
+        except SchemaMismatchError as e:
             raise InvalidArgumentError(f"the data has values that no column of a table holds: {e}") from e
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.merge_clauses import Clause, said
-from deltaplane.commands.merge_columns import MergeColumns, field_of, is_default
+from deltaplane.commands.merge_columns import MergeColumns, field_of, is_default, star_paths
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
 from deltaplane.expr.tree import all_of
@@ -213,10 +213,15 @@ class _Run:
         if clause.kind == "not_matched_by_source":
             rows = rows.select(*[self._table[quoted(name)] for name in self._table.columns])
         old = {name: self._table[quoted(name)] for name in self._columns.target_columns}
-        assigned, values = AssignedColumns(work.fields), []
+        assigned, values, stay_null = AssignedColumns(work.fields), [], dict[int, list[str]]()
         for n, (name, path, value) in enumerate(self._values(clause, work.fields)):
-            assigned.add_path(name, path, n)
+            if name is None:
+                stay_null[n] = path
+            else:
+                assigned.add_path(name, path, n)
             values.append(value)
+        for n, path in stay_null.items():
+            assigned.keep_null(path, n)
         return work.changed(rows, old, assigned, values, evolves=self._what.merge_schema)
 
     def _insert(self, work: Work, pairs: DataFrame, changed: bool) -> int:
@@ -240,58 +245,43 @@ class _Run:
     def _new_rows(self, work: Work, rows: DataFrame, clause: Clause) -> DataFrame:
         columns, values = list[str](), []
         for name, path, value in self._values(clause, work.fields):
+            assert name is not None
             columns.append(self._columns.inserted_column(name, path, work.fields, columns))
             values.append(value)
         # What is written as it is may lack fields, as where it is appended.
         return work.inserted(rows, columns, values, lacks=self._what.merge_schema or clause.kind == "source")
 
-    def _values(self, clause: Clause, fields: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], Column]]:
-        """The columns that a clause gives values to: name, path and value."""
+    def _values(
+        self, clause: Clause, fields: Sequence[Mapping[str, Any]]
+    ) -> list[tuple[str | None, list[str], Column]]:
+        """The columns that a clause gives values to: name, path and value. Without a name it is the path of a struct, of which
+        `*` assigns some fields, and whether the source's is null: then the struct stays null where it was.
+        """
         if clause.values is None:
             found = self._columns.starred(clause, fields)
             if clause.action == "insert" or not self._what.merge_schema:
                 return [(name, [name], self._source[quoted(name)]) for name in found]
             source = json.loads(delta_schema_json(self._what.source.schema))["fields"]
-            return [
-                (".".join(path), path, value)
-                for name in found
-                for path, value in _fields_given(
-                    [name], _type_of(fields, name), _type_of(source, name), self._source[quoted(name)]
-                )
-            ]
+            return [one for name in found for one in self._star_values(name, fields, source)]
         # None at all: as in delta-spark the row is what it was, or made of what the table gives its columns.
-        values = []
+        values: list[tuple[str | None, list[str], Column]] = []
         for name, given in clause.values.items():
             of_default = isinstance(given, str) and is_default(given)
             value = self._columns.default(name, fields) if of_default else given
             values.append((name, self._columns.path(name), column(value)))
         return values
 
-
-def _type_of(fields: Sequence[Mapping[str, Any]], name: str) -> Any:
-    found = field_of(fields, name)
-    assert found is not None
-    return found["type"]
-
-
-def _fields_given(path: list[str], to: Any, given: Any, value: Column) -> Iterator[tuple[list[str], Column]]:
-    """What `*` gives to a column where the schema evolves: fields that the source's structs lack keep what they have."""
-    both = not isinstance(to, str) and not isinstance(given, str) and to["type"] == given["type"] == "struct"
-    if not both or not _lacks(to, given):
-        yield path, value
-        return
-    for field in given["fields"]:
-        own = field_of(to["fields"], field["name"])
-        if own is not None:
-            yield from _fields_given([*path, own["name"]], own["type"], field["type"], value.getField(field["name"]))
-
-
-def _lacks(to: Any, given: Any) -> bool:
-    """Whether a struct lacks a field of another one, at any depth."""
-    if isinstance(to, str) or isinstance(given, str) or not to["type"] == given["type"] == "struct":
-        return False
-    found = [(own, field_of(given["fields"], own["name"])) for own in to["fields"]]
-    return any(other is None or _lacks(own["type"], other["type"]) for own, other in found)
+    def _star_values(
+        self, name: str, fields: Sequence[Mapping[str, Any]], source: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[str | None, list[str], Column]]:
+        """What `*` of an update gives to a column where the schema evolves."""
+        own, brought = field_of(fields, name), field_of(source, name)
+        assert own is not None and brought is not None
+        for path, keeps_null in star_paths([name], own["type"], brought["type"]):
+            value = self._source[quoted(name)]
+            for part in path[1:]:
+                value = value.getField(part)
+            yield (None, path, value.isNull()) if keeps_null else (".".join(path), path, value)
 
 
 def _first(clauses: Sequence[Clause], number: int) -> Column:

@@ -17,7 +17,7 @@ from deltaplane.expr.joined import JoinedBinder, Side, conjuncts, parsed, prunin
 from deltaplane.expr.program import context_at
 from deltaplane.expr.syntax import Call, Name, Syntax
 from deltaplane.expr.tuples import value_node
-from deltaplane.expr.types import of_json
+from deltaplane.expr.types import SparkType, of_json
 from deltaplane.spark._schema import quoted
 
 if TYPE_CHECKING:
@@ -38,6 +38,23 @@ class _Key:
     target: str
     source: str
     null_safe: bool
+    type: SparkType
+
+    @property
+    def values(self) -> Column:
+        """The source's values as they come back from Spark: days of dates, since Python's calendar doesn't reach all of them."""
+        of = F.col(quoted(self.source))
+        return F.unix_date(of) if self.type.name == "date" else of
+
+    def constant(self, value: Any) -> Column:
+        """One of the values as the column's type has it."""
+        return F.date_from_unix_date(F.lit(value)) if self.type.name == "date" else F.lit(value)
+
+    def literal(self, value: Any) -> tree.Node:
+        """One of the values as the core has it."""
+        if self.type.name == "date":
+            return tree.literal(str(value), "date_days")
+        return tree.literal(value, "string") if isinstance(value, str) else value_node(value, self.target)
 
 
 @dataclass
@@ -92,12 +109,12 @@ class SourceKeys:
             to = coerce.common(*types)
             if to is None or to.name not in _RANGED or any(t != to and not (t.integral and to.integral) for t in types):
                 continue
-            yield _Key(list(side.columns)[number], list(other.columns)[of], part.name == "<=>")
+            yield _Key(list(side.columns)[number], list(other.columns)[of], part.name == "<=>", types[1])
 
     def looked_up(self, source: DataFrame) -> tuple[int, list[Column], list[tree.Node]]:
         """The source's rows, and what rows of the target must meet to match one: for Spark, and for the core."""
         bounds = [
-            f(F.col(quoted(key.source))).alias(f"k{i}{name}")
+            f(key.values).alias(f"k{i}{name}")
             for i, key in enumerate(self.keys)
             for name, f in (("low", F.min), ("high", F.max))
         ]
@@ -108,13 +125,13 @@ class SourceKeys:
             column, name = F.col(quoted(key.target)), tree.column([key.target])
             if values is None:
                 low, high = row[f"k{i}low"], row[f"k{i}high"]
-                met = column.between(F.lit(low), F.lit(high))
+                met = column.between(key.constant(low), key.constant(high))
                 part = tree.all_of(
-                    [tree.compare(">=", name, _literal(low, key)), tree.compare("<=", name, _literal(high, key))]
+                    [tree.compare(">=", name, key.literal(low)), tree.compare("<=", name, key.literal(high))]
                 )
             else:
-                met = column.isin(values) if values else F.lit(False)
-                part = tree.is_in(name, [_literal(value, key) for value in values] or [tree.literal(None, "void")])
+                met = column.isin([key.constant(value) for value in values]) if values else F.lit(False)
+                part = tree.is_in(name, [key.literal(value) for value in values] or [tree.literal(None, "void")])
             if key.null_safe:
                 met = met | column.isNull()
                 part = tree.any_of([part, tree.compare("<=>", name, tree.literal(None, "void"))])
@@ -128,10 +145,7 @@ class SourceKeys:
             return [] if low is None else [low]
         if rows > _LISTED_ROWS:
             return None
-        of = F.col(quoted(key.source))
+        of = key.values
         found = [row[0] for row in source.select(of).where(of.isNotNull()).distinct().limit(_LISTED_KEYS + 1).collect()]
         return found if len(found) <= _LISTED_KEYS else None
 
-
-def _literal(value: Any, key: _Key) -> tree.Node:
-    return tree.literal(value, "string") if isinstance(value, str) else value_node(value, key.target)

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from deltaplane.commands.assignments import AssignedColumns, Node
 from deltaplane.commands.merge_clauses import several_matches
-from deltaplane.commands.merge_columns import check_whole
+from deltaplane.commands.merge_columns import check_whole, field_of
 from deltaplane.commands.rewriting import Rewriting, Target
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 from deltaplane.spark._internals import Jvm
@@ -170,13 +170,15 @@ class Work:
         """
         given = rows.select(*values)
         types = [json.loads(f.dataType.json()) for f in given.schema.fields]
-        columns = []
+        columns, was = [], json.loads(self._target.snapshot.schema_json())["fields"]
         for field in self.fields:
             name = field["name"]
             before = old.get(name, F.lit(None))
             node = assigned.tree.get(name)
             _check_structs(name, field["type"], node, types, evolves)
-            after = before if node is None else _assigned(before, field["type"], node, values)
+            own = field_of(was, name) if name in old else None
+            of_old = None if own is None else own["type"]
+            after = before if node is None else _assigned(before, of_old, field["type"], node, values)
             columns.append(after.alias(name))
         beside = [F.col(FILE), F.col(ROW)] + ([F.col(ROW_ID)] if self.stored_ids else [])
         new = rows.select(*columns, *beside)
@@ -255,15 +257,25 @@ class Work:
         return sum(one["written_rows"] for one in done)
 
 
-def _assigned(old: Column, of: Any, node: Node, values: Sequence[Column]) -> Column:
-    """A column with the new values in it; a struct that was null gets its other fields as nulls, as in Spark."""
+def _assigned(old: Column, was: Any, of: Any, node: Node, values: Sequence[Column]) -> Column:
+    """A column of this type with the new values in it; a struct that was null gets its other fields as nulls, as in Spark.
+
+    `was` is its type before the command, None for a column or field that the command adds. Of such ones only those that
+    are assigned are in the result.
+    """
     if node.value is not None:
         return values[node.value]
+    before = [] if was is None or isinstance(was, str) else was["fields"]
     parts = []
     for field in of["fields"]:
-        part, below = old.getField(field["name"]), node.below.get(field["name"])
-        parts.append((part if below is None else _assigned(part, field["type"], below, values)).alias(field["name"]))
-    return F.struct(*parts)
+        own, below = field_of(before, field["name"]), node.below.get(field["name"])
+        part = F.lit(None) if own is None else old.getField(own["name"])
+        if below is not None:
+            part = _assigned(part, None if own is None else own["type"], field["type"], below, values)
+        if below is not None or own is not None:
+            parts.append(part.alias(field["name"]))
+    made = F.struct(*parts)
+    return made if node.null_if is None else F.when(~(values[node.null_if] & old.isNull()), made)
 
 
 def _check_structs(name: str, of: Any, node: Node | None, types: Sequence[Any], evolves: bool) -> None:

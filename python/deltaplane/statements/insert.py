@@ -201,9 +201,7 @@ class Insert:
                 if len(names) != len(fields):
                     raise InvalidArgumentError(_arity(len(names), fields))
                 stored = _stored_by_spark(frame, fields, by_name=self.by_name)
-            from pyspark.sql import functions as F
-
-            more = {f.field.name: F.lit(f.value.as_py()).cast(type_text(f.field.type)) for f in fixed}
+            more = {one.field.name: one.on_spark() for one in fixed}
             yield stored.withColumns(more) if more else stored, read
 
 

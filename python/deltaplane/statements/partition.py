@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.arrow_literals import date_text, timestamp_text
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
@@ -20,6 +20,7 @@ from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import Column
 
 __all__ = ["Fixed", "PartitionSpec", "read_partition"]
 
@@ -38,8 +39,16 @@ class Fixed:
         Raises:
             UnsupportedExpressionError: a value that conditions have no form of.
         """
-        name, value = quoted(self.field.name), self.value.as_py()
-        return f"{name} IS NULL" if value is None else f"{name} = {_literal(value)}"
+        name = quoted(self.field.name)
+        return f"{name} = {_literal(self.value)}" if self.value.is_valid else f"{name} IS NULL"
+
+    def on_spark(self) -> Column:
+        """The value as a session has it, in the column's type."""
+        from pyspark.sql import functions as F
+
+        moment = self.field.type in ("date", "timestamp", "timestamp_ntz") and self.value.is_valid
+        made = F.expr(_literal(self.value)) if moment else F.lit(self.value.as_py())
+        return made.cast(type_text(self.field.type))
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,17 @@ def _cast(text: str, field: Field) -> pa.Scalar:
     return prepared(cursor.last_query(), cursor, Catalog()).run()["v"][0]
 
 
-def _literal(value: Any) -> str:
+def _literal(scalar: pa.Scalar) -> str:
+    """Spark SQL for a value. Dates and timestamps are made of their numbers: Python's reach a part of either type's range."""
+    import pyarrow as pa
+
+    if pa.types.is_date(scalar.type):
+        return f"DATE '{date_text(scalar.cast(pa.int32()).as_py())}'"
+    if pa.types.is_timestamp(scalar.type):
+        zoned = scalar.type.tz is not None
+        text = timestamp_text(scalar.cast(pa.timestamp("us", scalar.type.tz)).cast(pa.int64()).as_py())
+        return f"TIMESTAMP '{text}+00:00'" if zoned else f"TIMESTAMP_NTZ '{text}'"
+    value = scalar.as_py()
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, Decimal)):
@@ -100,10 +119,6 @@ def _literal(value: Any) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace("'", "\\'")
         return f"'{escaped}'"
-    if isinstance(value, datetime):
-        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-    if isinstance(value, date):
-        return f"DATE '{value.isoformat()}'"
     raise UnsupportedExpressionError(
         f"INSERT OVERWRITE … PARTITION has no form of a {type(value).__name__}: use REPLACE WHERE with a condition"
     )

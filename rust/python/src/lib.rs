@@ -4,6 +4,7 @@
 mod add_view;
 mod alter;
 mod arrow_bridge;
+mod arrow_layouts;
 mod cache;
 mod care;
 mod changes;
@@ -61,6 +62,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(snapshot::log_history_json, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_from_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_to_arrow, module)?)?;
+    module.add_function(wrap_pyfunction!(arrow_layouts::rows_in_table_types, module)?)?;
     module.add_function(wrap_pyfunction!(cache::cache_dir, module)?)?;
     module.add_function(wrap_pyfunction!(cache::cache_contents, module)?)?;
     module.add_function(wrap_pyfunction!(cache::clear_cache, module)?)?;

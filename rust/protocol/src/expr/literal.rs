@@ -48,12 +48,35 @@ pub(crate) fn parse_type(name: &str) -> Result<Primitive> {
     })
 }
 
+/// The type of a literal that is written as a number: days, or microseconds, since 1970-01-01. Calendar texts don't
+/// reach every value of a column's type.
+fn counted_type(name: &str) -> Option<Primitive> {
+    match name {
+        "date_days" => Some(Primitive::Date),
+        "timestamp_micros" => Some(Primitive::Timestamp),
+        "timestamp_ntz_micros" => Some(Primitive::TimestampNtz),
+        _ => None,
+    }
+}
+
+fn counted(text: &str, ty: Primitive) -> Option<Literal> {
+    let number: i64 = text.parse().ok()?;
+    let scalar = match ty {
+        Primitive::Date => Scalar::Date(i32::try_from(number).ok()?),
+        _ => Scalar::Timestamp(number),
+    };
+    Some(Literal::Other(scalar, ty))
+}
+
 impl Literal {
     /// The literal of this text and type name.
     pub(crate) fn parse(value: Option<&str>, type_name: &str) -> Result<Literal> {
         let Some(text) = value else { return Ok(Literal::Null) };
         if type_name == "text" {
             return Ok(Literal::Untyped(text.to_owned()));
+        }
+        if let Some(ty) = counted_type(type_name) {
+            return counted(text, ty).ok_or_else(|| malformed(text, type_name));
         }
         let ty = parse_type(type_name)?;
         let parsed = match ty {
@@ -203,4 +226,31 @@ fn parse_hex(text: &str) -> Option<Vec<u8>> {
         .chunks(2)
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn counted_literals_reach_every_value() {
+        let parsed = |text: String, ty| Literal::parse(Some(&text), ty);
+        for days in [i32::MIN, -719_164, i32::MAX] {
+            let expected = Literal::Other(Scalar::Date(days), Primitive::Date);
+            assert_eq!(parsed(days.to_string(), "date_days").unwrap(), expected);
+        }
+        for micros in [i64::MIN, 0, i64::MAX] {
+            for (name, ty) in [
+                ("timestamp_micros", Primitive::Timestamp),
+                ("timestamp_ntz_micros", Primitive::TimestampNtz),
+            ] {
+                let expected = Literal::Other(Scalar::Timestamp(micros), ty);
+                assert_eq!(parsed(micros.to_string(), name).unwrap(), expected);
+            }
+        }
+        assert!(parsed((i64::from(i32::MAX) + 1).to_string(), "date_days").is_err());
+        assert!(parsed("2024-01-01".to_owned(), "timestamp_micros").is_err());
+        assert_eq!(Literal::parse(None, "date_days").unwrap(), Literal::Null);
+    }
 }

@@ -166,9 +166,10 @@ pub(crate) fn parse_offset(text: &str) -> Option<i64> {
 /// A timestamp as Spark's cast reads it: its wall clock in microseconds, and the offset in seconds if written.
 pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, Option<i64>)> {
     let (days, complete, rest) = date_part(text.trim())?;
-    let midnight = days.checked_mul(DAY_US)?;
+    // The midnight before the least timestamp is no timestamp itself.
+    let midnight = i128::from(days) * i128::from(DAY_US);
     if rest.is_empty() {
-        return Some((midnight, None));
+        return Some((i64::try_from(midnight).ok()?, None));
     }
     let time = rest.strip_prefix([' ', 'T']).filter(|_| complete)?;
     let (micros, zone) = time_part(time)?;
@@ -177,7 +178,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, Option<i64>)> {
     } else {
         Some(parse_offset(zone)?)
     };
-    Some((midnight.checked_add(micros)?, offset))
+    Some((i64::try_from(midnight + i128::from(micros)).ok()?, offset))
 }
 
 /// The instant of a timestamp text; without an offset it is UTC.
@@ -416,6 +417,10 @@ mod tests {
             "2020-01-01 05",
         ] {
             assert_eq!(parse_instant(bad), None, "{bad}");
+        }
+        for micros in [i64::MIN, i64::MIN + 1, i64::MAX, -62_135_596_800_000_001] {
+            let (text, left) = format_timestamp(micros, ' ');
+            assert_eq!(parse_instant(&format!("{text}.{left:06}")), Some(micros), "{text}");
         }
         let (text, left) = format_timestamp(-1, 'T');
         assert_eq!((text.as_str(), left), ("1969-12-31T23:59:59", 999_999));
