@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +28,8 @@ _ACCEPTED = (
     "pass anything with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow Table, RecordBatch or RecordBatchReader, "
     "a Polars or pandas DataFrame, a DuckDB relation), or an iterable of record batches"
 )
+# What pyarrow says of a type that another library made up for Arrow's C interface.
+_FORMAT = re.compile(r"unsupported format string: '([^']*)'")
 # What Arrow puts before and behind an error's own words where a stream carries its text alone.
 _KINDS = re.compile(r"(?:(?:C Data interface error|Invalid|IOError|Unknown error): )+")
 _TRACE = re.compile(r"\.? Detail: Python exception:.*", re.DOTALL)
@@ -102,8 +104,8 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     if hasattr(data, "__arrow_c_stream__"):
         try:
             return pa.RecordBatchReader.from_stream(data)
-        except pa.ArrowInvalid:
-            raise _one_column(data) from None
+        except pa.ArrowInvalid as e:
+            raise _not_a_table(data, e) from None
     if hasattr(data, "__arrow_c_array__"):
         batch = _batch(data)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
@@ -171,12 +173,28 @@ def _batch(data: Any) -> pa.RecordBatch:
         return data
     try:
         return pa.record_batch(data)
-    except pa.ArrowInvalid:
-        raise _one_column(data) from None
+    except pa.ArrowInvalid as e:
+        raise _not_a_table(data, e) from None
 
 
-def _one_column(data: Any) -> TypeError:
-    return TypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}")
+def _not_a_table(data: Any, e: Exception) -> Exception:
+    """What to raise for data that pyarrow doesn't take as a table, from what it says."""
+    if "non-struct type" in str(e):
+        return TypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}")
+    unknown = _FORMAT.search(str(e))
+    if unknown is None:
+        return InvalidArgumentError(f"the source's rows can't be read: {_words(e)}")
+    types = {str(t): name for name, t in getattr(data, "schema", {}).items()} if _is_polars(data) else {}
+    named = [f"`{name}` ({t})" for t, name in types.items() if "Int128" in t]
+    of = f"the column {', '.join(named)}" if named else f"a column of the Arrow format {unknown[1]!r}"
+    return SchemaMismatchError(
+        f"can't write {of}: this type has no counterpart in Arrow and in Delta; cast the column first, for example to "
+        "decimal(38,0), long or string"
+    )
+
+
+def _is_polars(data: Any) -> bool:
+    return _is_from("polars", "DataFrame", data)
 
 
 def reads_again(data: Any) -> bool:

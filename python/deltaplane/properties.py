@@ -20,6 +20,7 @@ __all__ = [
     "WriterProperties",
     "commit_request",
     "file_request",
+    "property_texts",
 ]
 
 # What the commit itself says: setting them by hand would make the history lie.
@@ -241,3 +242,38 @@ def commit_request(commit: CommitProperties | None, hook: PostCommitHookProperti
         InvalidArgumentError: as `CommitProperties.to_request`.
     """
     return {**(commit or CommitProperties()).to_request(), **(hook or PostCommitHookProperties()).to_request()}
+
+
+def property_texts(configuration: Mapping[str, Any] | None) -> dict[str, str]:
+    """Table properties as the log keeps them, which is as text: a bool or an int becomes its text, None leaves one out.
+
+    Raises:
+        InvalidArgumentError: a name that is no text, or a value that isn't a setting.
+
+    >>> property_texts({"delta.appendOnly": True, "delta.checkpointInterval": 5, "owner": None})
+    {'delta.appendOnly': 'true', 'delta.checkpointInterval': '5'}
+    """
+    if configuration is not None and not isinstance(configuration, Mapping):
+        raise InvalidArgumentError(
+            f"configuration is a mapping of property names to values, not {type(configuration).__name__}"
+        )
+    return {_property_name(k): _property_text(k, v) for k, v in (configuration or {}).items() if v is not None}
+
+
+def _property_name(name: Any) -> str:
+    if isinstance(name, str):
+        return name
+    raise InvalidArgumentError(f"configuration has the property name {name!r}: names of properties are text")
+
+
+def _property_text(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    raise InvalidArgumentError(
+        f"the property `{name}` in configuration has a value of the type {type(value).__name__}: give its text, a bool, "
+        "an int or None"
+    )

@@ -6,6 +6,7 @@ Arguments in, results out; log, pruning and rows are the Rust core's. Called by 
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -788,11 +789,19 @@ def _texts(values: pa.ChunkedArray) -> list[str | None]:
     """Partition values as the log has them: bytes that are no text by the protocol's escapes (section 9)."""
     import pyarrow as pa
 
-    try:
-        texts: list[str | None] = values.cast(pa.string()).to_pylist()
-    except pa.ArrowInvalid:
-        return [None if v is None else "".join(f"\\u{byte:04x}" for byte in v) for v in values.to_pylist()]
+    if pa.types.is_binary(values.type):
+        return [None if value is None else _escaped(value) for value in values.to_pylist()]
+    texts: list[str | None] = values.cast(pa.string()).to_pylist()
     return texts
+
+
+def _escaped(value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = ""
+    plain = text and "\\u" not in text and not any(unicodedata.category(c) == "Cc" for c in text)
+    return text if plain else "".join(f"\\u{byte:04X}" for byte in value)
 
 
 def _schema_json(schema: Any) -> str | None:

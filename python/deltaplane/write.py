@@ -22,6 +22,7 @@ from deltaplane.properties import (
     WriterProperties,
     commit_request,
     file_request,
+    property_texts,
 )
 
 if TYPE_CHECKING:
@@ -504,7 +505,7 @@ def write_request(
             "names_seed": names_seed,
             "name": name,
             "description": description,
-            "configuration": {k: v for k, v in (configuration or {}).items() if v is not None},
+            "configuration": property_texts(configuration),
             "applies_row_rules": applies_row_rules,
             "files": file_request(writer_properties, target_file_size),
             "commit": commit_request(commit_properties, post_commithook_properties),

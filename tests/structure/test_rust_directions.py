@@ -12,6 +12,7 @@ from structure.rust_modules import Crate
 
 # What each crate may know of the workspace. `python` is the boundary: it may know all.
 CRATES = {
+    "boundary": set(),
     "error": set(),
     "protocol": {"error"},
     "store": {"error"},
@@ -19,7 +20,7 @@ CRATES = {
     "memory": set(),
     "log": {"protocol", "store", "sorting", "error"},
     "data": {"protocol", "store", "sorting", "error"},
-    "python": {"error", "protocol", "store", "log", "data", "memory"},
+    "python": {"boundary", "error", "protocol", "store", "log", "data", "memory"},
 }
 
 # The rooms of `protocol`, lowest first: each may use its own layer and those before it.

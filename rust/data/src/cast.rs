@@ -10,6 +10,7 @@ use deltaplane_protocol::schema::{DataType, StructType};
 
 use crate::char_varchar;
 use crate::convert::{Convert, Mismatch, Rules};
+use crate::hidden_values::without_hidden;
 use crate::types::{row_schema, row_type};
 
 /// The batch with exactly the columns of `to`, in its order and in its Arrow types.
@@ -28,7 +29,8 @@ pub fn cast_batch(batch: &RecordBatch, to: &StructType) -> Result<RecordBatch> {
             Some(array) => {
                 let convert = Convert::new(array.data_type(), &field.data_type, Rules::User, &field.name)
                     .map_err(|m| refusal(&m))?;
-                convert.apply(array).map_err(|e| {
+                let converted = convert.apply(array).and_then(|a| without_hidden(&a, None));
+                converted.map_err(|e| {
                     Error::schema_mismatch(format!(
                         "column `{}` of type {} holds a value that the table's type {} can't hold: {e}",
                         field.name,

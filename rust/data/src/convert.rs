@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, new_null_array};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::{CastOptions, cast_with_options, filter};
 use arrow::datatypes::{
     DataType as ArrowType, FieldRef, Fields, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
@@ -14,6 +14,7 @@ use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{DataType, Field, Primitive};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
+use crate::hidden_values::shown_offsets;
 use crate::types::row_type;
 use crate::variant;
 
@@ -357,11 +358,18 @@ fn maps(array: &ArrayRef, field: &FieldRef, key: &Convert, value: &Convert) -> R
     let ArrowType::Struct(fields) = field.data_type() else {
         return Err(unexpected());
     };
-    let columns = vec![key.apply(map.keys())?, value.apply(map.values())?];
+    // Keys behind a null map may be null, which entries can't hold.
+    let (offsets, shown) = shown_offsets(map.offsets(), map.keys().len(), map.nulls());
+    let parts = match &shown {
+        Some(keep) => [filter(map.keys(), keep)?, filter(map.values(), keep)?],
+        None => [map.keys().clone(), map.values().clone()],
+    };
+    let [keys, values] = &parts;
+    let columns = vec![key.apply(keys)?, value.apply(values)?];
     let entries = StructArray::try_new(fields.clone(), columns, None)?;
     let out = MapArray::try_new(
         field.clone(),
-        map.offsets().clone(),
+        offsets,
         entries,
         map.nulls().cloned(),
         false,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field as ArrowField, Fields, Schema, TimeUnit};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::arrow_types::from_arrow_schema;
-use deltaplane_protocol::schema::StructType;
+use deltaplane_protocol::schema::{Field, StructType};
 use deltaplane_store::Store;
 use futures::TryStreamExt;
 use parquet::arrow::parquet_to_arrow_schema;
@@ -40,7 +40,12 @@ pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
             let arrow = parquet_to_arrow_schema(footer.schema_descr(), None).map_err(|e| {
                 Error::corrupt_file(format!("the file's columns can't be read: {e}")).with_path(key.to_owned())
             })?;
-            from_arrow_schema(&Schema::new(at_utc(arrow.fields()))).map_err(|e| e.with_path(key.to_owned()))?
+            let schema = from_arrow_schema(&Schema::new(at_utc(arrow.fields())));
+            // Ids of the file's columns are no part of the table's schema.
+            let plain = |f: Field| Field::new(f.name, f.data_type, f.nullable);
+            schema
+                .map_err(|e| e.with_path(key.to_owned()))?
+                .map_fields(&mut |f| plain(f))
         }
     };
     Ok(schema.map_fields(&mut |mut f| {

@@ -3,6 +3,8 @@
 //! decided by its callers, the API's scans and the commands.
 
 mod arrange;
+mod arrow_check;
+mod batch_split;
 mod cast;
 mod char_varchar;
 mod convert;
@@ -13,6 +15,7 @@ mod convert;
 mod counted;
 mod footer;
 mod hashes;
+mod hidden_values;
 mod identity;
 mod processors;
 mod read;
@@ -26,6 +29,8 @@ mod variant;
 mod write;
 
 pub use arrange::{Arranged, Arrangement, Carried, ClusteredWriter, Joined, Order, Trace, Traced, carry};
+pub use arrow_check::check_arrow;
+pub use batch_split::{MAX_BATCH_BYTES, split_batch};
 pub use cast::cast_batch;
 pub use footer::{footer_schema, footer_stats};
 pub use identity::IdentityValues;

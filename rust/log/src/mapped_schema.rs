@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::features::{column_mapping, iceberg_compat};
+use deltaplane_protocol::features::{arrow_metadata, column_mapping, iceberg_compat};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use uuid::Uuid;
 
 use crate::surroundings::new_id;
 
-/// Data's schema: what its columns were called in another table's files means nothing here.
+/// Data's schema: what another table recorded of its own files means nothing here.
 pub(crate) fn incoming_schema(data: &StructType) -> StructType {
-    column_mapping::strip(data)
+    arrow_metadata::shareable(data)
 }
 
 /// The schema with an id and a physical name for each field that has none, where the table maps its columns. The

@@ -10,7 +10,7 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, Directives, FileForm, RowRules, View, change_data_feed, clustering, iceberg_compat, row_tracking,
+    self, Directives, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, iceberg_compat, row_tracking,
     type_widening,
 };
 use deltaplane_protocol::file_rows::{FileRows, num_records};
@@ -122,7 +122,11 @@ async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, reque
     };
     let incoming = match &request.schema_json {
         Some(text) => StructType::from_json(text)?,
-        None => incoming,
+        None => {
+            let incoming = arrow_metadata::from_arrow_text(&incoming)?;
+            check_arrow_metadata(&incoming, base.as_ref(), &request)?;
+            incoming
+        }
     };
     incoming.check_names()?;
     // What the data's columns were called in another table's files means nothing here.
@@ -130,6 +134,15 @@ async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, reque
     match base {
         None => new_table(store, incoming, request).map(|p| WritePlan::Go(Box::new(p))),
         Some(base) => existing_table(store, base, incoming, request).await,
+    }
+}
+
+/// Refuses Arrow metadata that the table's schema would take over from the data and not obey.
+fn check_arrow_metadata(incoming: &StructType, base: Option<&Snapshot>, request: &WriteRequest) -> Result<()> {
+    match (base, request.schema_mode) {
+        (None, _) | (_, Some(SchemaMode::Overwrite)) => arrow_metadata::check_kept(incoming, None),
+        (Some(base), Some(SchemaMode::Merge)) => arrow_metadata::check_kept(incoming, Some(base.schema())),
+        (Some(_), None) => Ok(()),
     }
 }
 
@@ -148,7 +161,11 @@ pub(crate) async fn plan_incoming(
     };
     let columns = StructType::from_json(&incoming.schema_json)?;
     columns.check_names()?;
-    match existing_table(base.store(), base.clone(), nullable_inside(columns), request).await? {
+    let columns = nullable_inside(incoming_schema(&columns));
+    if incoming.merge_schema {
+        arrow_metadata::check_kept(&columns, Some(base.schema()))?;
+    }
+    match existing_table(base.store(), base.clone(), columns, request).await? {
         WritePlan::Go(planned) => Ok(*planned),
         // Nothing to skip for was given.
         WritePlan::Skip(why) => Err(Error::internal(format!("a command's rows were skipped: {why}"))),

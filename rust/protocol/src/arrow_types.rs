@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 
 use crate::schema::{ArrayType, DataType, Field, MapType, Primitive, StructType};
 use crate::{Error, Result};
@@ -16,6 +16,46 @@ pub fn to_arrow_schema(s: &StructType) -> SchemaRef {
 
 fn to_arrow_fields(s: &StructType) -> Fields {
     s.fields().iter().map(to_arrow_field).collect()
+}
+
+/// The same schema with what the fields of the table say of themselves in their metadata: a text stays as it is, any
+/// other value becomes its JSON text. Elements, keys and values have no metadata in a Delta schema.
+pub fn to_arrow_schema_with_metadata(s: &StructType) -> SchemaRef {
+    Arc::new(Schema::new(annotated_fields(&to_arrow_fields(s), s)))
+}
+
+fn annotated_fields(fields: &Fields, s: &StructType) -> Fields {
+    let annotated = fields.iter().zip(s.fields()).map(|(arrow, own)| {
+        let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mut metadata: HashMap<String, String> = own.metadata.iter().map(|(k, v)| (k.clone(), text(v))).collect();
+        // What names the Arrow type of a variant wins.
+        metadata.extend(arrow.metadata().iter().map(|(k, v)| (k.clone(), v.clone())));
+        let data_type = annotated_type(arrow.data_type(), &own.data_type);
+        let field = arrow.as_ref().clone().with_data_type(data_type);
+        Arc::new(field.with_metadata(metadata))
+    });
+    annotated.collect()
+}
+
+fn annotated_child(arrow: &FieldRef, t: &DataType) -> FieldRef {
+    Arc::new(arrow.as_ref().clone().with_data_type(annotated_type(arrow.data_type(), t)))
+}
+
+fn annotated_type(arrow: &ArrowType, t: &DataType) -> ArrowType {
+    match (arrow, t) {
+        (ArrowType::Struct(fields), DataType::Struct(s)) => ArrowType::Struct(annotated_fields(fields, s)),
+        (ArrowType::List(element), DataType::Array(a)) => ArrowType::List(annotated_child(element, &a.element)),
+        (ArrowType::Map(entries, sorted), DataType::Map(m)) => match entries.data_type() {
+            ArrowType::Struct(fields) => {
+                let types = [&m.key, &m.value];
+                let fields = fields.iter().zip(types).map(|(f, t)| annotated_child(f, t)).collect();
+                let entries = entries.as_ref().clone().with_data_type(ArrowType::Struct(fields));
+                ArrowType::Map(Arc::new(entries), *sorted)
+            }
+            _ => arrow.clone(),
+        },
+        _ => arrow.clone(),
+    }
 }
 
 /// The Arrow field of a column.
@@ -86,7 +126,8 @@ pub fn primitive_to_arrow(p: Primitive) -> ArrowType {
 ///
 /// Unsigned integers go to the next wider signed type (`uint64` to `decimal(20,0)`), timestamps of
 /// any unit to microseconds, dictionaries and views to their values. `time`, `duration` and
-/// `interval` have no Delta type and are refused by name.
+/// `interval` have no Delta type and are refused by name. Metadata of fields comes as it is, all of it text:
+/// `features::arrow_metadata` knows what of it a table keeps.
 pub fn from_arrow_schema(s: &Schema) -> Result<StructType> {
     from_arrow_fields(s.fields(), &mut Vec::new())
 }
@@ -103,7 +144,11 @@ fn from_arrow_field(f: &ArrowField, path: &mut Vec<String>) -> Result<Field> {
     path.push(f.name().clone());
     let data_type = type_of(f, path)?;
     path.pop();
-    Ok(Field::new(f.name(), data_type, f.is_nullable()))
+    let metadata = f.metadata().iter();
+    Ok(Field {
+        metadata: metadata.map(|(key, text)| (key.clone(), text.clone().into())).collect(),
+        ..Field::new(f.name(), data_type, f.is_nullable())
+    })
 }
 
 fn type_of(f: &ArrowField, path: &mut Vec<String>) -> Result<DataType> {
@@ -188,7 +233,18 @@ mod tests {
     fn delta_to_arrow_and_back_is_the_identity() {
         let text = r#"{"type":"struct","fields":[{"name":"m","type":{"type":"map","keyType":"string","valueType":{"type":"struct","fields":[{"name":"d","type":"decimal(38,10)","nullable":true,"metadata":{}}]},"valueContainsNull":false},"nullable":false,"metadata":{}},{"name":"t","type":"timestamp","nullable":true,"metadata":{}},{"name":"n","type":"timestamp_ntz","nullable":true,"metadata":{}},{"name":"l","type":{"type":"array","elementType":"byte","containsNull":true},"nullable":true,"metadata":{}},{"name":"v","type":{"type":"array","elementType":"variant","containsNull":true},"nullable":true,"metadata":{}}]}"#;
         let s = StructType::from_json(text).unwrap();
-        assert_eq!(from_arrow_schema(&to_arrow_schema(&s)).unwrap(), s);
+        let mut plain = from_arrow_schema(&to_arrow_schema(&s)).unwrap();
+        plain = plain.map_fields(&mut |f| Field::new(f.name, f.data_type, f.nullable));
+        assert_eq!(plain, s);
+    }
+
+    #[test]
+    fn metadata_of_fields_goes_to_arrow_and_back_as_text() {
+        let text = r#"{"type":"struct","fields":[{"name":"a","type":{"type":"array","elementType":{"type":"struct","fields":[{"name":"x","type":"long","nullable":true,"metadata":{"comment":"deep"}}]},"containsNull":true},"nullable":true,"metadata":{"comment":"top","n":1}},{"name":"m","type":{"type":"map","keyType":"string","valueType":{"type":"struct","fields":[{"name":"y","type":"long","nullable":true,"metadata":{"k":"v"}}]},"valueContainsNull":true},"nullable":true,"metadata":{}}]}"#;
+        let s = StructType::from_json(text).unwrap();
+        let there = from_arrow_schema(&to_arrow_schema_with_metadata(&s)).unwrap();
+        assert_eq!(there.to_json(), s.to_json().replace("\"n\":1", "\"n\":\"1\""));
+        assert!(to_arrow_schema(&s).fields().iter().all(|f| f.metadata().is_empty()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use arrow::datatypes::{
 
 pub use crate::expr::scalar::Scalar;
 use crate::expr::scalar::ScalarBuilder;
-use crate::expr::text::{format_date, format_decimal, format_f32, format_f64, format_timestamp};
+use crate::expr::text::{format_date, format_decimal, format_f32, format_f64, format_timestamp, unescape_bytes};
 use crate::schema::Primitive;
 use crate::{Error, Result};
 
@@ -117,31 +117,6 @@ fn escape_bytes(bytes: &[u8]) -> String {
         Ok(text) if !text.chars().any(char::is_control) && !text.contains("\\u") => text.to_owned(),
         _ => bytes.iter().map(|b| format!("\\u{b:04X}")).collect(),
     }
-}
-
-/// Bytes of `\u00FF` escapes; other text stands for its UTF-8 bytes, as delta-spark writes it.
-fn unescape_bytes(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let escaped = rest.strip_prefix("\\u").and_then(|t| t.split_at_checked(4));
-        let byte = escaped.and_then(|(hex, after)| {
-            let digits = hex.bytes().all(|b| b.is_ascii_hexdigit());
-            Some((
-                u8::try_from(u16::from_str_radix(hex, 16).ok().filter(|_| digits)?).ok()?,
-                after,
-            ))
-        });
-        if let Some((b, after)) = byte {
-            bytes.push(b);
-            rest = after;
-        } else {
-            let (head, after) = rest.split_at_checked(c.len_utf8()).unwrap_or((rest, ""));
-            bytes.extend_from_slice(head.as_bytes());
-            rest = after;
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

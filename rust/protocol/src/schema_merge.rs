@@ -44,6 +44,12 @@ fn mismatch(path: &str, table: &DataType, data: &DataType) -> Error {
     ))
 }
 
+fn untyped(path: &str, data: &DataType) -> Error {
+    Error::schema_mismatch(format!(
+        "column `{path}` has no type in the table yet (void: only nulls), found {data} in the data: schema_mode=\"merge\", in a merge merge_schema=True, gives the column this type"
+    ))
+}
+
 /// Whether a column of the first type may become one of the second, for data that has it.
 pub type Widening<'a> = &'a dyn Fn(Primitive, Primitive) -> bool;
 
@@ -53,6 +59,9 @@ fn fits(table: &DataType, data: &DataType, path: &str, grow: Option<Widening<'_>
         (DataType::Primitive(t), DataType::Primitive(d)) if t == d || widens(*d, *t) => Ok(()),
         (DataType::Primitive(t), DataType::Primitive(d)) if grow.is_some_and(|g| g(*t, *d)) => Ok(()),
         (_, DataType::Primitive(Primitive::Void)) => Ok(()),
+        // A column that holds only nulls takes the type of the first data that has one (P153).
+        (DataType::Primitive(Primitive::Void), _) if grow.is_some() => Ok(()),
+        (DataType::Primitive(Primitive::Void), _) => Err(untyped(path, data)),
         (DataType::Primitive(Primitive::Variant), DataType::Struct(d)) if holds_variants(d) => Ok(()),
         (DataType::Array(t), DataType::Array(d)) => fits(&t.element, &d.element, &format!("{path}.element"), grow),
         (DataType::Map(t), DataType::Map(d)) => {
@@ -159,12 +168,21 @@ fn merge_type(table: &DataType, data: &DataType, widening: Widening<'_>) -> Data
             value_contains_null: t.value_contains_null,
         })),
         // void → any needs no feature (P153)
-        (DataType::Primitive(Primitive::Void), d) => d.clone(),
+        (DataType::Primitive(Primitive::Void), d) => nullable(d),
         (DataType::Primitive(t), DataType::Primitive(d)) if t != d && !widens(*d, *t) && widening(*t, *d) => {
             (*d).into()
         }
         (t, _) => t.clone(),
     }
+}
+
+/// The type with every field of a struct nullable, at every depth: rows that are there have null for the whole.
+fn nullable(t: &DataType) -> DataType {
+    let whole = StructType::new(vec![Field::new("", t.clone(), true)]).map_fields(&mut |mut f| {
+        f.nullable = true;
+        f
+    });
+    whole.fields().first().map_or_else(|| t.clone(), |f| f.data_type.clone())
 }
 
 #[cfg(test)]
@@ -229,6 +247,26 @@ mod tests {
         let m = merge(&table(), &data, &|from, _| from == Primitive::Integer).unwrap();
         assert_eq!(m.to_string(), "struct<id:long,s:struct<x:long>>");
         assert!(check_fits(&table(), &data).is_err());
+    }
+
+    #[test]
+    fn void_takes_the_type_of_the_data_at_every_depth() {
+        // P153
+        let inner = |t: DataType| DataType::Struct(StructType::new(vec![Field::new("v", t, true), Field::new("x", Primitive::Long, true)]));
+        let strict = DataType::Struct(StructType::new(vec![Field::new("y", Primitive::Long, false)]));
+        for typed in [Primitive::String.into(), strict] {
+            let (void, data) = (inner(Primitive::Void.into()), inner(typed));
+            let (table, data) = (
+                StructType::new(vec![Field::new("s", void, true)]),
+                StructType::new(vec![Field::new("s", data, true)]),
+            );
+            let merged = merge(&table, &data, &|_, _| false).unwrap();
+            assert_eq!(merged.to_string(), data.to_string());
+            assert!(!merged.to_json().contains("\"nullable\":false"), "{}", merged.to_json());
+            let e = check_fits(&table, &data).unwrap_err();
+            assert!(e.message().contains("`s.v`") && e.message().contains("schema_mode=\"merge\""), "{e}");
+            assert_eq!(merge(&merged, &table, &|_, _| false).unwrap(), merged, "void data fits every type");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use deltaplane_boundary::boundary;
 use deltaplane_error::Error;
 use deltaplane_log::{AlterRequest, protocol_json};
 use deltaplane_protocol::features::{self, Kind};
@@ -14,6 +15,7 @@ use crate::errors::run;
 use crate::snapshot::{Snapshot, store};
 
 /// Plans and commits one change of a table's metadata; both texts are JSON.
+#[boundary]
 #[pyfunction]
 pub(crate) fn alter_table(
     py: Python<'_>,
@@ -30,6 +32,7 @@ pub(crate) fn alter_table(
 }
 
 /// Every feature of the protocol that this build knows, with what it can do with a table that supports it.
+#[boundary]
 #[pyfunction]
 pub(crate) fn features_json() -> String {
     let all = features::all().map(|f| {
@@ -46,6 +49,7 @@ pub(crate) fn features_json() -> String {
 }
 
 /// Every table property that Delta knows.
+#[boundary]
 #[pyfunction]
 pub(crate) fn properties_json() -> String {
     let all = KNOWN.iter().map(|k| {
@@ -61,6 +65,7 @@ pub(crate) fn properties_json() -> String {
 }
 
 /// The protocol of a snapshot with all that it supports, listed or implied, and why this build wouldn't write it.
+#[boundary]
 #[pyfunction]
 pub(crate) fn supported_json(snapshot: &Snapshot) -> String {
     let state = snapshot.inner.state();

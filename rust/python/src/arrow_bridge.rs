@@ -1,26 +1,27 @@
-//! Arrow across the boundary by PyCapsules: the Arrow PyCapsule interface, both ways.
+//! Arrow out of the core by PyCapsules: schemas and streams of the Arrow PyCapsule interface. `incoming` is the way in.
 
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ffi::FFI_ArrowSchema;
-use arrow::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow::ffi_stream::FFI_ArrowArrayStream;
+use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Result};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors::to_python;
+use crate::errors::{panicked, to_python};
 use crate::log_store::waiting;
 
-const SCHEMA: &CStr = c"arrow_schema";
-const STREAM: &CStr = c"arrow_array_stream";
+pub(crate) const SCHEMA: &CStr = c"arrow_schema";
+pub(crate) const STREAM: &CStr = c"arrow_array_stream";
 
 /// Where a stream leaves the error that ended it: C streams carry text alone.
 pub(crate) type LastError = Arc<Mutex<Option<Error>>>;
@@ -45,11 +46,7 @@ impl Pulled {
     /// end the process, so it becomes an error here.
     fn pull(&mut self) -> Option<Result<RecordBatch>> {
         let next = || waiting(|| deltaplane_store::block_on(self.stream.next()));
-        catch_unwind(AssertUnwindSafe(next)).unwrap_or_else(|_| {
-            let what =
-                "rows can't be decoded: a decoder gave up (its message is on standard error); please report this";
-            Some(Err(Error::internal(what)))
-        })
+        catch_unwind(AssertUnwindSafe(next)).unwrap_or_else(|panic| Some(Err(panicked(panic.as_ref()))))
     }
 }
 
@@ -95,63 +92,16 @@ pub(crate) fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<
     PyCapsule::new_with_value(py, ffi, SCHEMA)
 }
 
-fn capsule<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyCapsule>> {
+/// The capsule that a method of the Arrow PyCapsule interface gives.
+pub(crate) fn capsule<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyCapsule>> {
     Ok(object.call_method0(method)?.cast_into::<PyCapsule>()?)
-}
-
-/// The schema of any object with `__arrow_c_schema__` or `__arrow_c_stream__`.
-pub(crate) fn schema_of(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
-    if !object.hasattr("__arrow_c_schema__")? {
-        return Ok(reader_of(object)?.schema().as_ref().clone());
-    }
-    let capsule = capsule(object, "__arrow_c_schema__")?;
-    let pointer = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
-    // SAFETY: a capsule of this name holds a valid ArrowSchema for as long as it lives.
-    let ffi = unsafe { pointer.as_ref() };
-    Schema::try_from(ffi).map_err(|e| PyValueError::new_err(format!("not a readable Arrow schema: {e}")))
-}
-
-/// The batches of any object with `__arrow_c_stream__` or `__arrow_c_array__`.
-pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
-    if object.hasattr("__arrow_c_stream__")? {
-        let capsule = capsule(object, "__arrow_c_stream__")?;
-        let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-        // SAFETY: a capsule of this name holds a valid ArrowArrayStream, which is moved out of it once.
-        let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr()) };
-        let reader = reader.map_err(|e| PyValueError::new_err(format!("not a readable Arrow stream: {e}")))?;
-        return Ok(Box::new(reader));
-    }
-    if object.hasattr("__arrow_c_array__")? {
-        let batch = batch_of(object)?;
-        let schema = batch.schema();
-        return Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
-    }
-    Err(PyTypeError::new_err(
-        "expected Arrow data: an object with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow, Polars, pandas or DuckDB table)",
-    ))
-}
-
-fn batch_of(object: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
-    use arrow::array::{Array, StructArray};
-    use arrow::ffi::{FFI_ArrowArray, from_ffi};
-    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
-        object.call_method0("__arrow_c_array__")?.extract()?;
-    let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
-    let array = array.pointer_checked(Some(c"arrow_array"))?.cast::<FFI_ArrowArray>();
-    // SAFETY: capsules of these names hold a valid ArrowSchema and ArrowArray; the array is moved out once.
-    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
-    let data = data.map_err(|e| PyValueError::new_err(format!("not a readable Arrow array: {e}")))?;
-    let rows = StructArray::from(data);
-    if rows.null_count() > 0 {
-        return Err(PyValueError::new_err("an Arrow array with null rows isn't a table"));
-    }
-    Ok(RecordBatch::from(rows))
 }
 
 /// An Arrow schema behind the capsule protocol.
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct ArrowSchema(pub(crate) SchemaRef);
 
+#[boundary]
 #[pymethods]
 impl ArrowSchema {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
@@ -177,6 +127,7 @@ impl ArrowStream {
     }
 }
 
+#[boundary]
 #[pymethods]
 impl ArrowStream {
     #[pyo3(signature = (requested_schema = None))]

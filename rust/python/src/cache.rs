@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use deltaplane_boundary::boundary;
 use deltaplane_store as store;
 use pyo3::prelude::*;
 
@@ -12,12 +13,14 @@ use crate::errors::run;
 type Contents = (u64, u64, u64, Option<u64>, BTreeMap<String, (u64, u64)>);
 
 /// The directory that the environment names.
+#[boundary]
 #[pyfunction]
 pub(crate) fn cache_dir() -> Option<PathBuf> {
     store::cache_dir()
 }
 
 /// What is in a directory's cache.
+#[boundary]
 #[pyfunction]
 pub(crate) fn cache_contents(py: Python<'_>, path: PathBuf) -> PyResult<Contents> {
     let found = run(py, || store::cache_contents(&path))?;
@@ -35,6 +38,7 @@ pub(crate) fn cache_contents(py: Python<'_>, path: PathBuf) -> PyResult<Contents
 }
 
 /// Throws it away; files and bytes that went.
+#[boundary]
 #[pyfunction]
 pub(crate) fn clear_cache(py: Python<'_>, path: PathBuf) -> PyResult<(u64, u64)> {
     run(py, || store::clear_cache(&path)).map(|cleared| (cleared.files, cleared.size_bytes))

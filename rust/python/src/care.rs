@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch, RecordBatchReader};
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
+use deltaplane_boundary::boundary;
 use deltaplane_data::{Vectors, WriteSpec, footer_schema, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
@@ -24,8 +25,8 @@ use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::arrow_bridge::reader_of;
 use crate::errors::{kind_of, run};
+use crate::incoming::{Incoming, reader_of};
 use crate::progress::run_told;
 use crate::snapshot::{Snapshot, store};
 use crate::write::Spec;
@@ -42,6 +43,7 @@ fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
 
 /// Deletes files that nothing needs; returns their keys, if they are wanted, and a report as JSON. `deletes` is asked first to
 /// delete files by their keys, many at once, and says whether it did.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, request, inventory = None, keys = true, deletes = None, progress = None))]
 pub(crate) fn vacuum(
@@ -90,6 +92,7 @@ fn of_tasks(py: Python<'_>, e: &PyErr, what: &str) -> Error {
 }
 
 /// Goes back to an older version; returns the version that it made and metrics, as JSON.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, request, progress = None))]
 pub(crate) fn restore(
@@ -106,6 +109,7 @@ pub(crate) fn restore(
 }
 
 /// What of the version doesn't agree with the files that are there, as JSON.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
 pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<String> {
@@ -114,6 +118,7 @@ pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyA
 }
 
 /// What reading every data file and deletion vector finds, as JSON.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
 pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<String> {
@@ -198,6 +203,7 @@ fn is_damage(e: &Error) -> bool {
 }
 
 /// Takes files out of the log that are gone; returns their paths and the version that it made.
+#[boundary]
 #[pyfunction]
 pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyResult<(Vec<String>, Option<u64>)> {
     run(py, || {
@@ -208,6 +214,7 @@ pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyRe
 }
 
 /// Makes a table a clone of this version; returns the version that it made and metrics, as JSON.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, target, options, request, progress = None, copies = None))]
 pub(crate) fn clone_table(
@@ -246,6 +253,7 @@ fn copying(function: Py<PyAny>) -> Copies {
 }
 
 /// Copies files of a table to another, from decoded paths to keys; the bytes of each.
+#[boundary]
 #[pyfunction]
 pub(crate) fn copy_files(
     py: Python<'_>,
@@ -262,6 +270,7 @@ pub(crate) fn copy_files(
 }
 
 /// The keys of all files at a location that aren't hidden, given the names of partition columns.
+#[boundary]
 #[pyfunction]
 pub(crate) fn visible_files(
     py: Python<'_>,
@@ -276,6 +285,7 @@ pub(crate) fn visible_files(
 }
 
 /// The columns of these Parquet files together, as Delta schema JSON: each has one type in all files that have it.
+#[boundary]
 #[pyfunction]
 pub(crate) fn parquet_schema(
     py: Python<'_>,
@@ -301,9 +311,8 @@ pub(crate) fn parquet_schema(
 }
 
 /// The rows of an inventory: `path`, `length` and `modificationTime`, in this order.
-fn objects(rows: Box<dyn RecordBatchReader + Send>) -> BoxStream<'static, Result<ObjectInfo>> {
+fn objects(rows: Incoming) -> BoxStream<'static, Result<ObjectInfo>> {
     stream::iter(rows)
-        .map_err(|e| Error::invalid_argument(format!("the inventory can't be read: {e}")))
         .map(|batch| Ok(stream::iter(infos(&batch?)?).map(Ok)))
         .try_flatten()
         .boxed()

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use deltaplane_boundary::boundary;
 use deltaplane_data::{FileRead, ReadSpec};
 use deltaplane_error::Result;
 use deltaplane_log::{CommittedChange, Snapshot};
@@ -156,6 +157,7 @@ impl Changes {
     }
 }
 
+#[boundary]
 #[pymethods]
 impl Changes {
     #[pyo3(signature = (requested_schema = None))]

@@ -12,10 +12,13 @@ mod chosen_files;
 mod credentials;
 mod errors;
 mod events;
+mod incoming;
 mod log_store;
 mod marked_rows;
 mod optimize;
 mod patches;
+#[cfg(debug_assertions)]
+mod planted;
 mod progress;
 mod raw_store;
 mod recent;
@@ -38,6 +41,7 @@ static BLOCKS: deltaplane_memory::Blocks = deltaplane_memory::Blocks;
 /// The native half of the Python package `deltaplane`.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    errors::note_panics();
     events::listen();
     credentials::serve();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -80,5 +84,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(care::copy_files, module)?)?;
     module.add_function(wrap_pyfunction!(care::visible_files, module)?)?;
     module.add_function(wrap_pyfunction!(care::parquet_schema, module)?)?;
+    #[cfg(debug_assertions)]
+    module.add_function(wrap_pyfunction!(planted::panic_at, module)?)?;
     spark_plan::register(module)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_store::{
     Backend, Listing, Location, ObjectInfo, ObjectPath, ObjectStore, Options, PutOutcome, Sink, Store, Upload,
@@ -24,6 +25,7 @@ use crate::errors::{kind_of, to_python};
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// Makes locations of a scheme open by a Python factory of `(location, options)`.
+#[boundary]
 #[pyfunction]
 pub(crate) fn register_log_store(py: Python<'_>, scheme: &str, factory: Py<PyAny>) -> PyResult<()> {
     let factory = Arc::new(factory);

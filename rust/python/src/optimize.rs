@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use deltaplane_boundary::boundary;
 use deltaplane_data::{Arranged, Arrangement, FileRead, Joined, Order, Trace, Traced, carry};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{LayoutPlan, LayoutRequest, MarkedAgain, Marks, Moved, PlanColumns, now_ms};
@@ -60,6 +61,7 @@ impl State {
     }
 }
 
+#[boundary]
 #[pymethods]
 impl Layout {
     #[staticmethod]
@@ -413,6 +415,7 @@ fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
 
 /// Moves the rows of one group to new files, on any machine, holding so many bytes of rows while they are sorted;
 /// returns what `Layout.adopt` takes.
+#[boundary]
 #[pyfunction]
 pub(crate) fn arrange_group(
     py: Python<'_>,

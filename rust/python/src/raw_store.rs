@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_store::{Listing, ObjectInfo, PutOutcome, Store, block_on};
 use futures::TryStreamExt;
@@ -27,6 +28,7 @@ async fn all(listing: Result<Listing>) -> Result<Vec<Shown>> {
     listing?.map_ok(shown).try_collect().await
 }
 
+#[boundary]
 #[pymethods]
 impl RawStore {
     #[staticmethod]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use deltaplane_boundary::boundary;
 use deltaplane_data::{
     FILE, FileRead, IdentityValues, Marked, Patcher, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink,
     Written, is_outdated, take_out,
@@ -22,8 +23,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use crate::arrow_bridge::reader_of;
 use crate::errors::run;
+use crate::incoming::reader_of;
 use crate::marked_rows::MarkedRows;
 use crate::patches::Patches;
 use crate::rewrite_tasks::{Outcome, TaskSpec};
@@ -82,6 +83,7 @@ type Found = HashMap<String, Positions>;
 /// takes a vector.
 type Located = (String, String, String, Option<i64>, bool);
 
+#[boundary]
 #[pymethods]
 impl Rewrite {
     #[staticmethod]
@@ -229,7 +231,7 @@ impl Rewrite {
         run(py, || {
             let mut found = Found::new();
             for batch in reader {
-                collect(&batch.map_err(|e| stream_failed(&e))?, &mut found)?;
+                collect(&batch?, &mut found)?;
             }
             let rows = found.values().map(Positions::len).sum();
             self.locked().files = block_on(self.files_of(found))?;
@@ -403,7 +405,7 @@ impl Rewrite {
                 };
                 Patches::of(patcher, state.files.iter().filter(|f| state.is_patched(f)))?
             };
-            let (done, written) = patches.write(reader.into_iter().map(|batch| batch.map_err(|e| stream_failed(&e))));
+            let (done, written) = patches.write(reader);
             let mut state = self.locked();
             state.written.adds.extend(done.adds);
             state.copied_rows += done.copied_rows;
@@ -419,7 +421,7 @@ impl Rewrite {
         run(py, || {
             let mut state = self.locked();
             for batch in reader {
-                let batch = batch.map_err(|e| stream_failed(&e))?;
+                let batch = batch?;
                 state.added_rows += batch.num_rows();
                 self.put(&mut state, &batch, change)?;
             }
@@ -439,7 +441,7 @@ impl Rewrite {
             };
             let mut inserted = 0;
             for batch in reader {
-                let batch = identity.fill(batch.map_err(|e| stream_failed(&e))?)?;
+                let batch = identity.fill(batch?)?;
                 inserted += batch.num_rows();
                 self.put(&mut state, &batch, change)?;
             }
@@ -454,7 +456,7 @@ impl Rewrite {
         run(py, || {
             let mut state = self.locked();
             for batch in reader {
-                let batch = batch.map_err(|e| stream_failed(&e))?;
+                let batch = batch?;
                 block_on(self.sink(&mut state)?.record(&batch, change))?;
             }
             Ok(())
@@ -688,10 +690,6 @@ fn plain_uri(uri: &str) -> Result<String> {
 fn adds_of(batch: &RecordBatch) -> Result<Vec<Add>> {
     let adds = FileRows::new(batch);
     (0..batch.num_rows()).map(|row| adds.add(row)).collect()
-}
-
-fn stream_failed(e: &arrow::error::ArrowError) -> Error {
-    Error::invalid_argument(format!("the stream of rows failed: {e}"))
 }
 
 /// Adds the rows that a batch names.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use deltaplane_boundary::boundary;
 use deltaplane_data::{
     FileRead, IdentityValues, PickedFile, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink, scan, take_out,
 };
@@ -22,8 +23,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::arrow_bridge::reader_of;
 use crate::errors::run;
+use crate::incoming::reader_of;
 use crate::snapshot::store;
 use crate::write::Spec;
 
@@ -130,6 +131,7 @@ impl Outcome {
 ///
 /// `inserts` says that the rows are new in the table: identity columns that they lack are filled from the range of the
 /// task's number.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options, spec, data, change, inserts, task))]
 #[allow(
@@ -159,9 +161,7 @@ pub(crate) fn write_rows(
         };
         block_on(async {
             for batch in reader {
-                let batch = batch
-                    .map_err(|e| Error::invalid_argument(format!("the data's stream failed: {e}")).with_source(e))
-                    .and_then(|b| identity.fill(b));
+                let batch = batch.and_then(|b| identity.fill(b));
                 let put = async {
                     let batch = batch?;
                     outcome.written_rows += batch.num_rows();
@@ -190,6 +190,7 @@ pub(crate) fn write_rows(
 /// the number of the clause that takes it out (`act`), and for each file a row with its add action as JSON (`add`).
 /// Clauses in `deletes` may name a row several times. With `records` the old rows are recorded, where the table records
 /// changes, as deleted by these and as updated by others. Returns what was done, as JSON.
+#[boundary]
 #[pyfunction]
 pub(crate) fn take_out_rows(
     py: Python<'_>,
@@ -206,7 +207,7 @@ pub(crate) fn take_out_rows(
         let store = spec.store(location, options)?;
         let mut named = Named::new(deletes);
         for batch in reader {
-            named.collect(&batch.map_err(|e| Error::invalid_argument(format!("the stream of rows failed: {e}")))?)?;
+            named.collect(&batch?)?;
         }
         let twice = named.files.values().map(|f| f.twice.len()).sum();
         if twice > 0 {

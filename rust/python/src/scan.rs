@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::error::ArrowError;
+use arrow::array::RecordBatch;
+use deltaplane_boundary::boundary;
 use deltaplane_data::{FileRead, Members, ROW_COMMIT_VERSION, ROW_ID, ReadSpec};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
@@ -19,6 +19,7 @@ use pyo3::types::PyCapsule;
 use crate::arrow_bridge::{LastError, raise_last, schema_capsule, stream_capsule};
 use crate::chosen_files::{Others, file_reads};
 use crate::errors::run;
+use crate::incoming::Incoming;
 
 /// Rows of one version; each reader starts anew.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -53,11 +54,10 @@ pub(crate) fn read_spec(snapshot: &Snapshot, columns: Option<Vec<String>>) -> Re
 /// The values of a stream's first column, as those of which a column has to hold one; `None` for types that aren't looked up.
 pub(crate) fn members_of(
     column: &str,
-    values: Box<dyn RecordBatchReader + Send>,
+    values: Incoming,
     nulls: bool,
 ) -> Result<Option<Members>> {
-    let failed = |e: ArrowError| Error::invalid_argument(format!("the stream of values failed: {e}"));
-    let batches = values.collect::<std::result::Result<Vec<_>, _>>().map_err(failed)?;
+    let batches = values.collect::<Result<Vec<_>>>()?;
     let arrays: Vec<_> = batches.iter().filter_map(|b| b.columns().first().cloned()).collect();
     Ok(Members::new(column, &arrays, nulls))
 }
@@ -187,6 +187,7 @@ impl Scan {
     }
 }
 
+#[boundary]
 #[pymethods]
 impl Scan {
     #[pyo3(signature = (requested_schema = None))]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
+use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{
     HistoryEntry, PlanColumns, ReadRequest, RewriteFirst, Snapshot as Inner, log_history, now_ms, versions_between,
@@ -20,10 +21,11 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use crate::add_view::AddView;
-use crate::arrow_bridge::{ArrowSchema, ArrowStream, reader_of};
+use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::changes::Changes;
 use crate::chosen_files::{Others, sampled};
 use crate::errors::run;
+use crate::incoming::reader_of;
 use crate::scan::{Scan, bind, members_of};
 use crate::texts::Texts;
 use crate::vectors::masks;
@@ -51,6 +53,7 @@ fn history_text(entries: Vec<HistoryEntry>) -> String {
 }
 
 /// What the newest commits of a location's log say of themselves, as JSON, without opening the table.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options = None, limit = None))]
 pub(crate) fn log_history_json(
@@ -63,6 +66,7 @@ pub(crate) fn log_history_json(
     Ok(history_text(told))
 }
 
+#[boundary]
 #[pymethods]
 impl Snapshot {
     #[staticmethod]
@@ -232,7 +236,7 @@ impl Snapshot {
 
     #[pyo3(signature = (predicate = None))]
     fn file_uris(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Texts> {
-        let root = self.location();
+        let root = self.location()?;
         let absolute = |to: &mut Texts, path: &str| match path.starts_with('/') || path.contains("://") {
             true => to.push(&[path]),
             false => to.push(&[&root, "/", path]),
@@ -285,8 +289,8 @@ impl Snapshot {
         Ok(json!(report).to_string())
     }
 
-    fn deletion_vectors(&self) -> ArrowStream {
-        masks(&self.inner, &self.location())
+    fn deletion_vectors(&self) -> PyResult<ArrowStream> {
+        Ok(masks(&self.inner, &self.location()?))
     }
 
     /// `members` are a column, a stream of values, and whether it may be null: only rows are shown that hold one of the values

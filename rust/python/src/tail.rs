@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{Tail as Inner, TailLimits, TailOffset, TailRequest, TailStart, TrackedColumns};
 use deltaplane_protocol::files::adds_to_batch;
@@ -27,6 +28,7 @@ fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a request to follow a table: {e}")))
 }
 
+#[boundary]
 #[pymethods]
 impl Tail {
     #[staticmethod]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use deltaplane_boundary::boundary;
 use deltaplane_data::{
     ClusteredWriter, Compression, IdentityValues, Order, StatsConfig, WriteSpec, cast_batch, footer_stats,
 };
@@ -11,8 +12,8 @@ use deltaplane_log::{
     FileTarget, PlannedWrite, Rehearsal, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after, protocol_json,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
-use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
-use deltaplane_protocol::features::RowRules;
+use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
+use deltaplane_protocol::features::{RowRules, arrow_metadata};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
@@ -25,8 +26,9 @@ use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::arrow_bridge::{ArrowSchema, reader_of, schema_of};
+use crate::arrow_bridge::ArrowSchema;
 use crate::errors::run;
+use crate::incoming::{reader_of, schema_of};
 use crate::recent;
 use crate::snapshot::{Snapshot, store};
 
@@ -205,6 +207,7 @@ fn add_texts(adds: &[Add]) -> Result<Vec<String>> {
         .collect()
 }
 
+#[boundary]
 #[pymethods]
 impl WriteJob {
     #[staticmethod]
@@ -319,6 +322,7 @@ impl WriteJob {
 }
 
 /// Writes data to new files of a table; they are invisible until committed. With `keep` false nothing is stored.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options, spec, data, task = 0, keep = true))]
 pub(crate) fn write_files(
@@ -338,15 +342,17 @@ pub(crate) fn write_files(
         };
         let spec = Spec::parse(spec)?;
         let mut identity = IdentityValues::new(spec.identity.clone(), task);
-        let order = spec.order();
+        let (order, declares) = (spec.order(), spec.declares);
         let spec = spec.write_spec()?;
         let schema = spec.schema.clone();
+        if declares {
+            // The data has all columns of a table that it makes: GENERATED ALWAYS refuses its values (P109).
+            identity_columns::complete(&schema, schema.as_ref().clone())?;
+        }
         let mut writer = ClusteredWriter::new(store, spec, order)?;
         block_on(async {
             for batch in reader {
-                let cast = batch
-                    .map_err(|e| Error::invalid_argument(format!("the data's stream failed: {e}")).with_source(e))
-                    .and_then(|b| cast_batch(&identity.fill(b)?, &schema));
+                let cast = batch.and_then(|b| cast_batch(&identity.fill(b)?, &schema));
                 let written = match cast {
                     Ok(b) => writer.write(b).await,
                     Err(e) => Err(e),
@@ -376,6 +382,7 @@ struct Adopted {
 }
 
 /// Reads another engine's files for exact statistics, unless none are wanted, and returns their add actions.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options, spec, files, statistics = true))]
 pub(crate) fn adopt_files(
@@ -415,6 +422,7 @@ async fn adopt(store: &Store, spec: &WriteSpec, text: String, statistics: bool) 
 }
 
 /// Creates a table without rows; returns its version as JSON.
+#[boundary]
 #[pyfunction]
 pub(crate) fn create_table(
     py: Python<'_>,
@@ -436,6 +444,7 @@ pub(crate) fn create_table(
 }
 
 /// Whether a table is here.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options = None))]
 pub(crate) fn is_table(py: Python<'_>, location: &str, options: Option<HashMap<String, String>>) -> PyResult<bool> {
@@ -443,16 +452,21 @@ pub(crate) fn is_table(py: Python<'_>, location: &str, options: Option<HashMap<S
 }
 
 /// The Delta schema, as JSON, that holds every value of an Arrow schema.
+#[boundary]
 #[pyfunction]
 pub(crate) fn schema_from_arrow(py: Python<'_>, schema: &Bound<'_, PyAny>) -> PyResult<String> {
     let schema = schema_of(schema)?;
-    run(py, || Ok(from_arrow_schema(&schema)?.to_json()))
+    run(py, || {
+        Ok(arrow_metadata::from_arrow_text(&from_arrow_schema(&schema)?)?.to_json())
+    })
 }
 
 /// The Arrow schema of a Delta schema given as JSON.
+#[boundary]
 #[pyfunction]
 pub(crate) fn schema_to_arrow(py: Python<'_>, schema_json: &str) -> PyResult<ArrowSchema> {
     run(py, || {
-        Ok(ArrowSchema(to_arrow_schema(&StructType::from_json(schema_json)?)))
+        let schema = arrow_metadata::shareable(&StructType::from_json(schema_json)?);
+        Ok(ArrowSchema(to_arrow_schema_with_metadata(&schema)))
     })
 }

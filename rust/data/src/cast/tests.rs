@@ -204,3 +204,30 @@ fn not_null_holds_at_every_level() {
         assert!(e.message().contains(named) && e.message().contains(rows), "{e}");
     }
 }
+
+#[test]
+fn values_behind_nulls_are_no_nulls_of_not_null_elements() {
+    // P102
+    let s = json_schema(
+        r#"{"type":"struct","fields":[{"name":"e","type":{"type":"array","elementType":{"type":"struct","fields":[{"name":"x","type":"integer","nullable":false,"metadata":{}}]},"containsNull":false},"nullable":true,"metadata":{}},{"name":"m","type":{"type":"map","keyType":"integer","valueType":"integer","valueContainsNull":false},"nullable":true,"metadata":{}}]}"#,
+    );
+    let nulls = || Some(vec![true, false].into());
+    let field = |name: &str, t: &A| Arc::new(F::new(name, t.clone(), true));
+    let cast = |x: Vec<Option<i32>>, of_maps: Vec<Option<i32>>| {
+        let inner = StructArray::from(vec![(field("x", &A::Int32), ints(x))]);
+        let lists = FixedSizeListArray::new(field("item", inner.data_type()), 1, Arc::new(inner), nulls());
+        let entries = StructArray::from(vec![
+            (Arc::new(F::new("k", A::Int32, false)), ints(vec![Some(1), Some(2)])),
+            (field("v", &A::Int32), ints(of_maps)),
+        ]);
+        let entries_field = Arc::new(F::new("entries", entries.data_type().clone(), false));
+        let offsets = arrow::buffer::OffsetBuffer::new(vec![0, 1, 2].into());
+        let maps = MapArray::new(entries_field, offsets, entries, nulls(), false);
+        cast_batch(&batch(vec![("e", Arc::new(lists)), ("m", Arc::new(maps))]), &s)
+    };
+    let b = cast(vec![Some(1), None], vec![Some(1), None]).unwrap();
+    assert_eq!(b.column(0).as_list::<i32>().values().len(), 1, "what a null covers goes to no file");
+    for (x, v) in [(vec![None, None], vec![Some(1), None]), (vec![Some(1), None], vec![None, None])] {
+        assert_eq!(cast(x, v).unwrap_err().kind(), Kind::ConstraintViolation);
+    }
+}

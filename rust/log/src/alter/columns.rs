@@ -80,7 +80,10 @@ fn grown(draft: &Draft<'_>, parent: &[String], field: &Field) -> Result<Option<S
             &field.data_type,
             DataType::Struct(_) | DataType::Array(_) | DataType::Map(_)
         )
-        && draft.schema.field_ignore_case(&field.name).is_some();
+        && draft
+            .schema
+            .field_ignore_case(&field.name)
+            .is_some_and(|own| own.data_type != DataType::Primitive(Primitive::Void));
     if !is_there {
         return Ok(None);
     }

@@ -6,7 +6,7 @@ use super::Comparison;
 use super::literal::{Literal, malformed};
 use super::node::{Node, Op, Term};
 use super::scalar::{Scalar, exact_range, exact_scalar, is_integer};
-use super::text::{DAY_US, Fit, Number};
+use super::text::{DAY_US, Fit, Number, unescape_bytes};
 use crate::schema::Primitive;
 use crate::{Error, Result};
 
@@ -159,7 +159,11 @@ fn untyped(term: Term, ty: Primitive, text: &str) -> Result<(Term, Place)> {
         let place = exact(Number::parse(text).ok_or_else(bad)?, ty)?;
         return Ok((term, place));
     }
-    let scalar = Scalar::parse(text, ty).ok_or_else(bad)?;
+    let scalar = match ty {
+        // As partition values of bytes are written in the log, and shown (P170).
+        Primitive::Binary => Scalar::Binary(unescape_bytes(text)),
+        _ => Scalar::parse(text, ty).ok_or_else(bad)?,
+    };
     Ok((term, Place::At(scalar)))
 }
 

@@ -357,6 +357,31 @@ pub(crate) fn format_decimal(unscaled: i128, scale: i8) -> String {
     }
 }
 
+/// Bytes of `\u00FF` escapes; other text stands for its UTF-8 bytes, as delta-spark writes it.
+pub(crate) fn unescape_bytes(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let escaped = rest.strip_prefix("\\u").and_then(|t| t.split_at_checked(4));
+        let byte = escaped.and_then(|(hex, after)| {
+            let digits = hex.bytes().all(|b| b.is_ascii_hexdigit());
+            Some((
+                u8::try_from(u16::from_str_radix(hex, 16).ok().filter(|_| digits)?).ok()?,
+                after,
+            ))
+        });
+        if let Some((b, after)) = byte {
+            bytes.push(b);
+            rest = after;
+        } else {
+            let (head, after) = rest.split_at_checked(c.len_utf8()).unwrap_or((rest, ""));
+            bytes.extend_from_slice(head.as_bytes());
+            rest = after;
+        }
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// Table property: the highest id that the table ever gave to a column.
 pub const MAX_ID: &str = "delta.columnMapping.maxColumnId";
 /// All keys of column mapping in a field's metadata begin so.
-const PREFIX: &str = "delta.columnMapping.";
+pub(super) const PREFIX: &str = "delta.columnMapping.";
 
 fn is_wanted(v: View<'_>) -> bool {
     Mapping::of(&v.metadata.configuration).is_ok_and(|m| m != Mapping::None)

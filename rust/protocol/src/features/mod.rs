@@ -2,6 +2,7 @@
 //! read and write tables where it is active. The only place where feature names stand.
 
 mod append_only;
+pub mod arrow_metadata;
 pub mod attempt;
 pub mod change_data_feed;
 mod check_constraints;

@@ -11,6 +11,7 @@ mod splits;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use deltaplane_boundary::boundary;
 use deltaplane_data::ReadSpec;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::LogHead;
@@ -75,6 +76,7 @@ pub(crate) struct SparkPlan {
 
 /// The files (`all`, `whole` or `marked`: without or with a deletion vector) that can hold rows for which all of
 /// Catalyst's filters (as `toJSON` texts, in a session time zone) are true; with `counts_rows` also how many rows they hold.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, filters, zone, files, counts_rows = false))]
 fn spark_plan(
@@ -92,6 +94,7 @@ fn spark_plan(
 }
 
 /// The same of files that a distributed plan found by these filters: their add actions as JSON.
+#[boundary]
 #[pyfunction]
 fn spark_plan_of(
     py: Python<'_>,
@@ -130,18 +133,21 @@ fn serialised(py: Python<'_>, plan: impl FnOnce() -> Result<Planned> + Send) -> 
 }
 
 /// Bytes of a version's files.
+#[boundary]
 #[pyfunction]
 fn spark_size_bytes(py: Python<'_>, snapshot: &Snapshot, files: &str) -> PyResult<u64> {
     run(py, || block_on(plan::size_bytes(&snapshot.inner, Files::parse(files)?)))
 }
 
 /// URIs of a version's files, as Spark's file systems know them.
+#[boundary]
 #[pyfunction]
 fn spark_file_uris(py: Python<'_>, snapshot: &Snapshot, files: &str) -> PyResult<Vec<String>> {
     run(py, || block_on(plan::uris(&snapshot.inner, Files::parse(files)?)))
 }
 
 /// URI of the table's root, as Spark's file systems know it.
+#[boundary]
 #[pyfunction]
 fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
     run(py, || plan::spark_uri(snapshot.inner.store().location()))
@@ -149,12 +155,14 @@ fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
 
 /// The schema of Spark's relation of the table's files, as JSON: the table's fields in their order, under the names
 /// or with the field ids by which files have them.
+#[boundary]
 #[pyfunction]
 fn spark_schema_json(snapshot: &Snapshot) -> String {
     columns::relation_schema(snapshot.inner.state()).to_json()
 }
 
 /// The files that can match a predicate (expression JSON), in texts of about so many bytes of files each.
+#[boundary]
 #[pyfunction]
 fn scan_splits(
     py: Python<'_>,
@@ -168,6 +176,7 @@ fn scan_splits(
 }
 
 /// The files with the rows that the versions from `first` up to the snapshot's changed, likewise.
+#[boundary]
 #[pyfunction]
 fn change_splits(
     py: Python<'_>,
@@ -183,6 +192,7 @@ fn change_splits(
 
 /// The rows of one split, on any machine: these columns of a table with this schema, where the predicate
 /// (expression JSON) is true.
+#[boundary]
 #[pyfunction]
 #[allow(
     clippy::too_many_arguments,
@@ -225,12 +235,14 @@ fn scan_split(
 }
 
 /// Bytes of the log's files that a plan of this version may have to read.
+#[boundary]
 #[pyfunction]
 fn replay_bytes(snapshot: &Snapshot) -> u64 {
     snapshot.inner.replay_bytes()
 }
 
 /// A version's state and its log in parts of about so many bytes, as JSON: what a distributed plan begins with.
+#[boundary]
 #[pyfunction]
 fn replay_json(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResult<String> {
     let of = &snapshot.inner;
@@ -244,6 +256,7 @@ fn replay_json(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResu
 }
 
 /// The same of a table that isn't open: what its commits say of files is read past, not held.
+#[boundary]
 #[pyfunction]
 fn replay_json_of(
     py: Python<'_>,
@@ -270,12 +283,14 @@ fn replay_json_of(
 }
 
 /// What a distributed plan (JSON) shows of each file.
+#[boundary]
 #[pyfunction]
 fn replay_schema(py: Python<'_>, plan: &str) -> PyResult<ArrowSchema> {
     Ok(ArrowSchema(run(py, || Ok(replay::Plan::parse(plan)?.schema()))?))
 }
 
 /// The files in a part of the checkpoint that may match, whatever the commits after it say, on any machine.
+#[boundary]
 #[pyfunction]
 fn replay_checkpoint(
     py: Python<'_>,
@@ -291,6 +306,7 @@ fn replay_checkpoint(
 }
 
 /// What a part of the commits says of files, on any machine: the keys alone, or each word to be reconciled.
+#[boundary]
 #[pyfunction]
 fn replay_commits(
     py: Python<'_>,
@@ -304,6 +320,7 @@ fn replay_commits(
 }
 
 /// Those of these files (JSON of add actions), which are known to live, that may match.
+#[boundary]
 #[pyfunction]
 fn replay_live(py: Python<'_>, plan: &str, adds: Vec<String>) -> PyResult<ArrowStream> {
     let (schema, rows) = run(py, || replay::Plan::parse(plan)?.live_files(&adds))?;
@@ -311,6 +328,7 @@ fn replay_live(py: Python<'_>, plan: &str, adds: Vec<String>) -> PyResult<ArrowS
 }
 
 /// Deletes data files that won't be committed (texts of add actions); what is gone already is fine.
+#[boundary]
 #[pyfunction]
 fn discard_files(
     py: Python<'_>,

@@ -97,6 +97,7 @@ fn account<'a>(location: &'a Location, settings: &'a Settings<Key>) -> &'a str {
 
 fn settings(location: &Location, options: &Options, environment: &[(String, String)]) -> Result<Settings<Key>> {
     let mut settings: Settings<Key> = Settings::new(options, environment, "AZURE_")?;
+    settings.check_values()?;
     settings.as_a_group(CREDENTIALS);
     settings.ask_the_provider(CREDENTIALS)?;
     settings.default(Key::Client(Client::ConnectTimeout), settings::CONNECT_TIMEOUT);

@@ -12,7 +12,7 @@ use object_store::{ClientOptions, StaticCredentialProvider};
 use super::dynamo_http::Http;
 use super::dynamo_items::Items;
 use super::http::Connector;
-use super::settings::{Settings, check_endpoint};
+use super::settings::{Settings, check_endpoint, check_value};
 use crate::error;
 use crate::location::Location;
 use crate::options::Options;
@@ -102,6 +102,7 @@ pub(super) fn items(settings: Settings<Key>, of: Of<'_>) -> Result<Items> {
         None if region.starts_with("cn-") => format!("https://dynamodb.{region}.amazonaws.com.cn"),
         None => format!("https://dynamodb.{region}.amazonaws.com"),
     };
+    check_value("aws_endpoint_url_dynamodb", &endpoint)?;
     check_endpoint(Some(&endpoint), of.allow_http)?;
     let mut retry = retry::config(of.options)?;
     if let Some(seconds) = settings.get(Key::MaxElapsed) {

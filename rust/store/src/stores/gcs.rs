@@ -92,6 +92,7 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
 
 fn settings(options: &Options, environment: &[(String, String)]) -> Result<Settings<Key>> {
     let mut settings: Settings<Key> = Settings::new(options, environment, "GOOGLE_")?;
+    settings.check_values()?;
     settings.as_a_group(CREDENTIALS);
     settings.ask_the_provider(CREDENTIALS)?;
     settings.default(Key::Client(Client::ConnectTimeout), settings::CONNECT_TIMEOUT);

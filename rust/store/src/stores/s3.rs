@@ -126,6 +126,7 @@ fn client_options(settings: &Settings<Key>) -> ClientOptions {
 
 fn settings(options: &Options, environment: &[(String, String)]) -> Result<Settings<Key>> {
     let mut settings: Settings<Key> = Settings::new(options, environment, "AWS_")?;
+    settings.check_values()?;
     settings.as_a_group(CREDENTIALS);
     settings.ask_the_provider(CREDENTIALS)?;
     // The builder prefers the S3-only endpoint, so the environment's would beat the options'.

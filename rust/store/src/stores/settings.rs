@@ -83,6 +83,19 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
         Some(Provided::new(Arc::clone(kept), &self.redactor, account))
     }
 
+    /// Refuses values that no request can be made of.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, which names the option and shows no secret.
+    pub(super) fn check_values(&self) -> Result<()>
+    where
+        K: AsRef<str>,
+    {
+        let mut values: Vec<_> = self.pairs().map(|(key, value)| (key.as_ref().to_ascii_lowercase(), value)).collect();
+        values.sort();
+        values.iter().try_for_each(|(name, value)| check_value(name, value))
+    }
+
     /// Sets a value unless options or environment have one.
     pub(super) fn default(&mut self, key: K, value: &str) {
         if !self.has(key) {
@@ -140,6 +153,35 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
     }
 }
 
+/// Refuses values from which the store's library can't make a request: it doesn't look at them before it signs the first
+/// one, and panics then. `name` is the option's.
+pub(super) fn check_value(name: &str, value: &str) -> Result<()> {
+    let refused = |why: &str| Err(Error::invalid_argument(format!("the option {name} {why}")));
+    let is_json = value.trim_start().starts_with('{');
+    if value.chars().any(char::is_control) && !is_json {
+        return refused("holds a control character, such as a line break: take it out");
+    }
+    let ends = |words: &[&str]| words.iter().any(|word| name.ends_with(word));
+    if ends(&["endpoint", "url", "url_s3", "url_dynamodb", "authority_host", "_uri"]) && !name.contains("fabric") {
+        let url = url::Url::parse(value).ok();
+        let url = url.filter(|url| matches!(url.scheme(), "http" | "https" | "socks5") && url.has_host());
+        let path_only = name.ends_with("relative_uri") && value.starts_with('/');
+        let plain = |c: char| c.is_ascii_graphic() && !"<>\"{}|\\^`".contains(c);
+        if (url.is_none() && !path_only) || !value.chars().all(plain) {
+            // What stands before an @ may be a password.
+            let shown = value.rsplit('@').next().unwrap_or_default();
+            return refused(&format!(
+                "is `{shown}`, which isn't a URL: write it with its scheme, as https://host:port, or http://host:port together with the option allow_http=true"
+            ));
+        }
+    }
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if ends(&["region", "account_name", "endpoint_suffix"]) && !value.chars().all(word) {
+        return refused("becomes a part of the store's address: it takes letters, digits, - and . only");
+    }
+    Ok(())
+}
+
 /// Plain http is refused by the HTTP client with words that name no option.
 pub(super) fn check_endpoint(endpoint: Option<&str>, allow_http: bool) -> Result<()> {
     match endpoint {
@@ -166,4 +208,26 @@ pub(super) fn install_crypto() {
             tracing::debug!("the process has a TLS provider already; it is used");
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_value;
+
+    #[test]
+    fn addresses_that_no_request_can_be_made_of_are_refused() {
+        for bad in ["", "host:9000", "http://", "https://a b", "//x", "{", "http://[::1", "https://h:99999", "ftp://h"] {
+            for name in ["aws_endpoint_url", "google_base_url", "azure_endpoint", "proxy_url"] {
+                let e = check_value(name, bad).map_err(|e| e.to_string()).unwrap_err();
+                assert!(e.contains(name) && e.contains("https://host:port"), "{bad}: {e}");
+            }
+        }
+        for good in ["http://localhost:9000", "https://user:pw@h/path", "https://[::1]:9000"] {
+            assert!(check_value("aws_endpoint_url", good).is_ok(), "{good}");
+        }
+        assert!(check_value("aws_region", "eu west").is_err() && check_value("aws_region", "eu-west-1").is_ok());
+        assert!(check_value("aws_session_token", "a\nb").is_err());
+        assert!(check_value("google_service_account_key", "{\n}").is_ok());
+        assert!(check_value("aws_container_credentials_relative_uri", "/v2/x").is_ok());
+    }
 }

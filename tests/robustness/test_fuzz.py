@@ -1,0 +1,29 @@
+"""A bounded number of random cases of each kind: no panic, no abort, no wrong rows.
+
+`DELTAPLANE_FUZZ_SECONDS=3600` runs each kind for as long, from a seed of its own. A case that failed is run again by
+`python tests/robustness/fuzz.py KIND SEED 99 1`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+_FUZZ = Path(__file__).with_name("fuzz.py")
+_CASES = {"valid": 60, "damaged": 60, "options": 60, "schema": 60}
+
+
+@pytest.mark.parametrize("kind", _CASES)
+def test_random_cases_end_in_their_rows_or_in_a_typed_error(kind: str) -> None:
+    seconds = os.environ.get("DELTAPLANE_FUZZ_SECONDS")
+    first, cases = (0, _CASES[kind]) if seconds is None else (int(time.time()), 10**9)
+    command = [sys.executable, str(_FUZZ), kind, str(first), seconds or "120", str(cases)]
+    # In a process of its own: what aborts it must not end the tests, and is known by its last line.
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    last = (ran.stdout.splitlines() or ["nothing ran"])[-1]
+    assert ran.returncode == 0 and last.startswith("done"), f"exit {ran.returncode} after `{last}`:\n{ran.stderr[-3000:]}"
