@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane import _native
+    from deltaplane.row_filter import FilteredRows
 
 __all__ = ["KeptErrors", "Scan", "as_reader", "reads_again"]
 
@@ -219,7 +220,7 @@ class Scan:
     Memory of `batches` and `to_reader` is that of some batches, of the others that of all rows.
     """
 
-    def __init__(self, native: _native.Scan | _native.Changes | _native.ArrowStream) -> None:
+    def __init__(self, native: _native.Scan | _native.Changes | _native.ArrowStream | FilteredRows) -> None:
         self._native = native
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_chec
 from deltaplane import _native, expr
 from deltaplane.arrow_io import as_reader
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
-from deltaplane.expr import Predicate
+from deltaplane.expr import Predicate, columns_of
 from deltaplane.options import StorageOptions, location_text, storage_options_text, version_arguments
 from deltaplane.properties import (
     CommitProperties,
@@ -288,6 +288,7 @@ class _Replacing:
             metrics = replace_matching(target, rows, self.matching, self.settings, **told)
         else:
             assert isinstance(self.predicate, str)
+            expr.refuse_unclear(self.predicate, columns_of(snapshot.schema_json))
             if about_partitions(self.predicate, snapshot):
                 return None
             rows = as_reader(data)

@@ -27,7 +27,7 @@ LAYERS = (
         "schema",
         "shown_schema",
     ),
-    ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_rules", "table_facts", "tail"),
+    ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_filter", "row_rules", "table_facts", "tail"),
     ("engine",),
     ("commands",),
     ("merging", "report", "write"),
