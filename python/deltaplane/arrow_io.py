@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +81,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
         return _reader_of_batches(_read(data))
-    raise TypeError(f"can't write a {_name(data)}: {_ACCEPTED}{_hint(data)}")
+    raise InvalidTypeError(f"can't write a {_name(data)}: {_ACCEPTED}{_hint(data)}")
 
 
 def _reader_of_batches(batches: Iterator[Any]) -> pa.RecordBatchReader:
@@ -89,9 +89,9 @@ def _reader_of_batches(batches: Iterator[Any]) -> pa.RecordBatchReader:
 
     first = next(batches, None)
     if first is None:
-        raise TypeError(f"an empty iterable has no schema, so no table can be written from it: {_ACCEPTED}")
+        raise InvalidTypeError(f"an empty iterable has no schema, so no table can be written from it: {_ACCEPTED}")
     if not hasattr(first, "__arrow_c_array__"):
-        raise TypeError(f"can't write an iterable of {_name(first)}: {_ACCEPTED}{_hint([first])}")
+        raise InvalidTypeError(f"can't write an iterable of {_name(first)}: {_ACCEPTED}{_hint([first])}")
     head = _batch(first)
     return pa.RecordBatchReader.from_batches(head.schema, chain([head], map(_batch, batches)))
 
@@ -147,8 +147,8 @@ def _batch(data: Any) -> pa.RecordBatch:
         raise _one_column(data) from None
 
 
-def _one_column(data: Any) -> TypeError:
-    return TypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}")
+def _one_column(data: Any) -> InvalidTypeError:
+    return InvalidTypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}")
 
 
 def reads_again(data: Any) -> bool:

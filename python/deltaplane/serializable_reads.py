@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from deltaplane.arguments import checked
 from deltaplane.expr import Predicate
 from deltaplane.row_filter import scan_filter
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SerializableReads"]
 
 
+@checked()
 class SerializableReads:
     """Reading as a transaction."""
 

@@ -11,10 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from deltaplane import _native, expr
+from deltaplane.arguments import checked
 from deltaplane.arrow_io import Scan
 from deltaplane.care import TableCare
 from deltaplane.dml import RowCommands
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.exceptions import InvalidArgumentError, InvalidTypeError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.layout import LayoutCommands
 from deltaplane.options import StorageOptions, location_text, storage_options_text, version_arguments
@@ -60,6 +61,7 @@ def _entries(text: str) -> list[dict[str, Any]]:
     return entries
 
 
+@checked()
 class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, SerializableReads, Followed):
     """A table at one version. Opening reads the log's head, never the list of files.
 
@@ -801,9 +803,18 @@ def _texts(values: pa.ChunkedArray) -> list[str | None]:
 
 
 def _schema_json(schema: Any) -> str | None:
-    """The text of a schema of ours, which says more than Arrow's."""
+    """The text of a schema of ours, which says more than Arrow's.
+
+    Raises:
+        InvalidTypeError: neither a schema of ours nor one of Arrow.
+    """
     from deltaplane.schema import Schema
 
+    if not hasattr(schema, "__arrow_c_schema__"):
+        raise InvalidTypeError(
+            f"schema is a deltaplane.Schema or an object with __arrow_c_schema__, such as pyarrow.schema, not "
+            f"{type(schema).__name__}"
+        )
     return schema.to_json() if isinstance(schema, Schema) else None
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.arrow_io import Scan
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import Predicate
@@ -36,6 +37,7 @@ class NewRows(Scan):
         self.version: int = at["version"] if inside else at["version"] - 1
 
 
+@checked()
 class Followed:
     """What a table that is followed gives. `DeltaTable` inherits it."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
 from deltaplane import _native, expr
+from deltaplane.arguments import checked
 from deltaplane.arrow_io import as_reader
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
@@ -132,6 +133,7 @@ def write_deltalake(
     told_as: ToldAs | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
+@checked()
 def write_deltalake(
     table_or_uri: TableUri | OpenTable,
     data: Any,

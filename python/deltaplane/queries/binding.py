@@ -42,7 +42,8 @@ class Planned:
         return [column.id for column in self.columns]
 
 
-Names = Mapping[str, tuple[Nested, "Names"]]
+# What a named query is, which names it may use, and the columns of the queries around its WITH.
+Names = Mapping[str, tuple[Nested, "Names", Sequence[Column]]]
 
 
 class Binding(ABC):

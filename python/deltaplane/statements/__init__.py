@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
+from deltaplane.arguments import checked
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
 from deltaplane.options import StorageOptions
@@ -107,6 +108,7 @@ def sql(
     storage_options: StorageOptions | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
+@checked()
 def sql(
     text: str,
     spark: SparkSession | None = None,
