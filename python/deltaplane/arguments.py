@@ -97,25 +97,31 @@ def _wrapped(function: Callable[..., Any], but: frozenset[str], owner: str | Non
     rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
     checks: dict[str, _Check] = {}
 
-    def check(given: str, value: object) -> None:
-        found = checks[given](value) if given in checks else None
+    def taken(given: str, value: object) -> object:
+        check = checks.get(given)
+        if check is None:
+            return value
+        found = check(value)
         if found is not None:
             raise InvalidTypeError(f"{name}: {given}{found.where} is {found.wanted}, not {_shown(found.value)}")
+        return _own(value)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not checks:
             checks.update(_checks(function, signature, but))
-        for given, value in zip(positional, args, strict=False):
-            check(given, value)
-        if rest is not None:
-            for value in args[len(positional) :]:
-                check(rest, value)
-        for given, value in kwargs.items():
-            check(given, value)
-        return function(*args, **kwargs)
+        own = list(map(taken, positional, args))
+        for value in args[len(positional) :]:
+            own.append(value if rest is None else taken(rest, value))
+        return function(*own, **{given: taken(given, value) for given, value in kwargs.items()})
 
     return call
+
+
+def _own(value: Any) -> object:
+    """NumPy's numbers and truth values as Python's own, which Rust and JSON take."""
+    is_one = type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") in "biuf"
+    return value.item() if is_one and getattr(value, "ndim", 1) == 0 else value
 
 
 def _checks(function: Callable[..., Any], signature: inspect.Signature, but: frozenset[str]) -> dict[str, _Check]:

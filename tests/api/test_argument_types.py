@@ -154,13 +154,12 @@ def wrong_values(annotation: str, default: Any) -> Iterator[Any]:
         yield None
 
 
-def called_wrongly(name: str, parameter: str, value: Any) -> str | None:
+def called_wrongly(name: str, call: Callable[..., Any], parameter: str, value: Any) -> str | None:
     """What is wrong with how a call fails; None if nothing is."""
-    function, get = FUNCTIONS[name]
+    function = FUNCTIONS[name][0]
     arguments = {**NEEDED.get(name, {}), parameter: value}
     by_position = inspect.signature(function).parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL
     try:
-        call = get()
         made = call(value) if by_position else call(**arguments)
         # A generator or a block begins with its first step.
         if inspect.isgenerator(made):
@@ -182,12 +181,14 @@ def annotation_of(function: Callable[..., Any], parameter: str) -> str:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_argument_of_a_wrong_type_is_named(name: str) -> None:
     faults = []
-    parameters = inspect.signature(FUNCTIONS[name][0]).parameters
+    function, get = FUNCTIONS[name]
+    # One object for all calls, since none of them does anything.
+    parameters, call = inspect.signature(function).parameters, get()
     for parameter in parameters.values():
         if parameter.annotation is parameter.empty or parameter.name in INTERNAL or parameter.name == "self":
             continue
         for value in wrong_values(str(parameter.annotation), parameter.default):
-            fault = called_wrongly(name, parameter.name, value)
+            fault = called_wrongly(name, call, parameter.name, value)
             if fault is not None:
                 faults.append(f"{parameter.name}={value!r} ({parameter.annotation}): {fault}")
     assert faults == []
