@@ -65,7 +65,7 @@ Each program reads tables that use the feature, and every value is compared; the
 the result and the protocol verifier looks at it (`tests/interop/measure_engines.py`). `reads wrong` and `writes wrong`:
 the program doesn't refuse the feature, and the rows or the table are not right; `–`: it refuses. deltaplane's column is
 what its core says of itself, which the tests hold it to. Of several ways to read the best counts:
-{ways()}.
+{ways()}. DuckDB appends to tables that `ATTACH` made known.
 
 {support(measured())}
 ## From documentation

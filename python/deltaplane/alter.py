@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.arrow_io import Scan
 from deltaplane.commands.purge import purge
 from deltaplane.commands.rewriting import Settings, Target
@@ -99,6 +100,7 @@ class AlterPlan:
         return lines
 
 
+@checked()
 class TableAlterer:
     """The changes of a table, as `DeltaTable.alter`; the names are deltalake's where deltalake has them.
 

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane import _native
+    from deltaplane.row_filter import FilteredRows
 
 __all__ = ["KeptErrors", "Scan", "as_reader", "in_table_types", "reads_again"]
 
@@ -111,7 +112,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
         return _reader_of_batches(_read(data))
-    raise TypeError(f"can't write a {_name(data)}: {_ACCEPTED}{_hint(data)}")
+    raise InvalidTypeError(f"can't write a {_name(data)}: {_ACCEPTED}{_hint(data)}")
 
 
 def _reader_of_batches(batches: Iterator[Any]) -> pa.RecordBatchReader:
@@ -119,9 +120,9 @@ def _reader_of_batches(batches: Iterator[Any]) -> pa.RecordBatchReader:
 
     first = next(batches, None)
     if first is None:
-        raise TypeError(f"an empty iterable has no schema, so no table can be written from it: {_ACCEPTED}")
+        raise InvalidTypeError(f"an empty iterable has no schema, so no table can be written from it: {_ACCEPTED}")
     if not hasattr(first, "__arrow_c_array__"):
-        raise TypeError(f"can't write an iterable of {_name(first)}: {_ACCEPTED}{_hint([first])}")
+        raise InvalidTypeError(f"can't write an iterable of {_name(first)}: {_ACCEPTED}{_hint([first])}")
     head = _batch(first)
     return pa.RecordBatchReader.from_batches(head.schema, chain([head], map(_batch, batches)))
 
@@ -180,7 +181,7 @@ def _batch(data: Any) -> pa.RecordBatch:
 def _not_a_table(data: Any, e: Exception) -> Exception:
     """What to raise for data that pyarrow doesn't take as a table, from what it says."""
     if "non-struct type" in str(e):
-        return TypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}")
+        return InvalidTypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}")
     unknown = _FORMAT.search(str(e))
     if unknown is None:
         return InvalidArgumentError(f"the source's rows can't be read: {_words(e)}")
@@ -266,7 +267,7 @@ class Scan:
     Memory of `batches` and `to_reader` is that of some batches, of the others that of all rows.
     """
 
-    def __init__(self, native: _native.Scan | _native.Changes | _native.ArrowStream) -> None:
+    def __init__(self, native: _native.Scan | _native.Changes | _native.ArrowStream | FilteredRows) -> None:
         self._native = native
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

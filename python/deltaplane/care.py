@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.options import StorageOptions, location_text, storage_options_text
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TableCare"]
 
 
+@checked()
 class TableCare:
     """VACUUM, RESTORE, FSCK, CLONE and GENERATE. What a command commits to the table, the object shows afterwards."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import unquote
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError
 from deltaplane.options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, ToldAs
@@ -40,6 +41,7 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 _CHECKED = {"byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz"}
 
 
+@checked()
 def convert_to_deltalake(
     uri: TableUri,
     mode: Literal["error", "ignore"] = "error",

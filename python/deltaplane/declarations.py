@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr import columns_of
 from deltaplane.expr.program import Check, Program, compile_boolean, compile_expressions
+from deltaplane.expr.quoting import refuse_unclear
 from deltaplane.expr.syntax import called, captured, parse
 from deltaplane.expr.types import SparkType, of_json
 
@@ -69,6 +71,7 @@ def _check_generated(
     rule: Mapping[str, str], schema: str, types: Mapping[str, SparkType | None], generated: Sequence[str]
 ) -> None:
     sql = rule["sql"]
+    refuse_unclear(sql, columns_of(lambda: schema), is_condition=False)
     program = compile_expressions([sql], schema)
     unfit = sorted(called(parse(sql)) & NOT_GENERATED)
     if not unfit and program.intervals:
@@ -101,6 +104,7 @@ def check_constraint(sql: str, schema: str) -> Check:
     >>> check_constraint("x > 0", '{"fields": [{"name": "x", "type": "long"}]}').columns
     ['x']
     """
+    refuse_unclear(sql, columns_of(lambda: schema))
     check = compile_boolean(sql, schema)
     if columns := captured(parse(sql)):
         raise UnsupportedExpressionError(

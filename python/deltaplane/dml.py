@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
 
@@ -26,6 +27,7 @@ __all__ = ["COMMON_METRICS", "RowCommands"]
 COMMON_METRICS = ("num_added_files", "num_removed_files", "num_copied_rows", "execution_time_ms", "scan_time_ms")
 
 
+@checked()
 class RowCommands:
     """DELETE, UPDATE, MERGE and purge. Each call is one commit; a failed one leaves the table as it was."""
 

@@ -26,6 +26,7 @@ __all__ = [
     "FileMissingError",
     "InternalError",
     "InvalidArgumentError",
+    "InvalidTypeError",
     "MetadataChangedException",
     "ProtocolChangedException",
     "SchemaMismatchError",
@@ -119,6 +120,14 @@ class InvalidArgumentError(DeltaError, ValueError):
     """The call itself is wrong."""
 
     default_kind = "InvalidArgument"
+
+
+class InvalidTypeError(InvalidArgumentError, TypeError):
+    """An argument has a type that the function doesn't take; the message names the argument.
+
+    >>> isinstance(InvalidTypeError("columns is a list of str"), (ValueError, TypeError))
+    True
+    """
 
 
 class SqlSyntaxError(InvalidArgumentError):

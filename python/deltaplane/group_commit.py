@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.arrow_io import as_reader, reads_again
 from deltaplane.exceptions import (
     NOT_COMMITTED,
@@ -134,6 +135,7 @@ class _Bounds:
         return chosen
 
 
+@checked()
 class GroupWriter:
     """Appends to a table from many threads at once, with few commits.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
 
@@ -48,6 +49,7 @@ class LayoutCommands:
                 self._snapshot = self._snapshot.update()
 
 
+@checked()
 class TableOptimizer:
     """What `DeltaTable.optimize` returns.
 

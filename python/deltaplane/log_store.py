@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 
 __all__ = ["LogStore", "StoredObject", "is_registered", "register_log_store"]
@@ -94,6 +95,7 @@ class LogStore:
         return NotImplemented
 
 
+@checked()
 def register_log_store(scheme: str, factory: Callable[[str, dict[str, str]], LogStore]) -> None:
     """Makes locations `scheme://authority/path` tables of a store of the caller's own, in this process.
 

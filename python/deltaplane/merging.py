@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
+from deltaplane.arguments import checked
 from deltaplane.commands.merge_clauses import Action, Clause, Kind, check, expression
 from deltaplane.dry_run import DryRun
 
@@ -23,6 +24,7 @@ MERGE_METRICS = (
 )
 
 
+@checked()
 class TableMerger:
     """A merge to be run by `execute`. Clauses of a kind are tried in the order in which they were added: the first one
     whose condition is true applies to a row, and only the last may have none.

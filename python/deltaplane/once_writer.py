@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["OnceWriter"]
 
 
+@checked()
 class OnceWriter:
     """Appends batches of applications that number them: a batch that is there already is skipped.
 

@@ -5,6 +5,7 @@ Knows no table and does no I/O. Called by `deltaplane.table`, `deltaplane.write`
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
@@ -75,6 +76,9 @@ def version_arguments(version: VersionLike | None) -> tuple[int | None, int | No
         return None, None
     from datetime import date, datetime
 
+    if not isinstance(version, (bool, int)) and hasattr(version, "__index__"):
+        # NumPy's numbers.
+        version = operator.index(version)
     if isinstance(version, bool) or not isinstance(version, (int, str, datetime, date)):
         raise InvalidArgumentError(
             f"a version is a number, an ISO 8601 text or a datetime, not {type(version).__name__}"

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 
 __all__ = [
@@ -29,6 +30,7 @@ _LEVELS = {"ZSTD": (1, 22), "GZIP": (0, 9)}
 _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "LZ4_RAW", "ZSTD", "GZIP", "LZ4"})
 
 
+@checked()
 @dataclass(frozen=True)
 class Transaction:
     """An application's own version, committed together with the data: the same one is never written twice.
@@ -48,6 +50,7 @@ class Transaction:
             raise InvalidArgumentError("last_updated is the time of the commit, which sets it: leave it out")
 
 
+@checked()
 @dataclass(frozen=True)
 class CommitProperties:
     """What a commit carries beside the data.
@@ -92,6 +95,7 @@ class CommitProperties:
         }
 
 
+@checked()
 @dataclass(frozen=True)
 class PostCommitHookProperties:
     """What happens after a commit. `create_checkpoint=False` leaves out the checkpoint that was due.
@@ -148,6 +152,7 @@ class ToldAs:
         return cls({"conversion": {"parameters": dict(parameters)}})
 
 
+@checked()
 @dataclass(frozen=True)
 class BloomFilterProperties:
     """deltalake's settings of a column's Bloom filter, for `ColumnProperties`."""
@@ -157,6 +162,7 @@ class BloomFilterProperties:
     ndv: int | None = None
 
 
+@checked()
 @dataclass(frozen=True)
 class ColumnProperties:
     """deltalake's settings of one column's encoding, for `WriterProperties`, which refuses them in this version."""
@@ -167,6 +173,7 @@ class ColumnProperties:
     encoding: str | None = None
 
 
+@checked()
 @dataclass(frozen=True)
 class WriterProperties:
     """How Parquet files are written. Set `max_row_group_size` (rows), `compression` and `compression_level`.

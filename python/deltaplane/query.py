@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from deltaplane.arguments import checked
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.statements import sql as run
 from deltaplane.table import DeltaTable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["QueryBuilder"]
 
 
+@checked()
 class QueryBuilder:
     """Tables by name, and queries over them in Spark SQL, as `deltaplane.sql` runs them.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def _dumps(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
+@checked()
 @dataclass(frozen=True)
 class PrimitiveType:
     """A type without parts: `long`, `string`, `decimal(10,2)`, `timestamp`, `variant` …
@@ -65,6 +67,7 @@ class PrimitiveType:
         return f'PrimitiveType("{self.type}")'
 
 
+@checked()
 @dataclass(frozen=True, init=False)
 class ArrayType:
     """A list of elements of one type.
@@ -94,6 +97,7 @@ class ArrayType:
         return _dumps(self.to_value())
 
 
+@checked()
 @dataclass(frozen=True, init=False)
 class MapType:
     """Keys of one type, each with a value of one type.
@@ -130,6 +134,7 @@ class MapType:
         return _dumps(self.to_value())
 
 
+@checked()
 @dataclass(frozen=True, init=False)
 class Field:
     """A column, or a part of a struct.
@@ -168,6 +173,7 @@ class Field:
         return f"Field({self.name}, {self.type!r}, nullable={self.nullable})"
 
 
+@checked()
 @dataclass(frozen=True, init=False)
 class StructType:
     """Named fields in order: a struct column, and the whole of a table (`Schema`)."""
@@ -194,6 +200,7 @@ class StructType:
         return f"{type(self).__name__}({self.fields!r})"
 
 
+@checked()
 class Schema(StructType):
     """The columns of a table.
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from deltaplane import expr
+from deltaplane.arguments import checked
 from deltaplane.expr import Predicate
+from deltaplane.row_filter import scan_filter
 
 if TYPE_CHECKING:
     from deltaplane import _native
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SerializableReads"]
 
 
+@checked()
 class SerializableReads:
     """Reading as a transaction."""
 
@@ -63,9 +65,9 @@ class SerializableReads:
         """
         from deltaplane.properties import commit_request
 
-        tree = expr.parse(filters)
         self._snapshot = read = self._snapshot.update()
-        # A wrong condition is said before the block runs.
+        # A wrong condition is said before the block runs. Rows that only DuckDB could tell apart count as read.
+        tree = scan_filter(read, filters).tree
         read.scan([], tree)
         yield self
         request = {

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from deltaplane import spark as dp
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SqlSyntaxError, UnsupportedFeatureError
+from deltaplane.expr.quoting import spark_texts
 from deltaplane.expr.syntax import Token
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
@@ -31,6 +32,7 @@ from deltaplane.spark._listed import created_table, described_table, is_table_at
 from deltaplane.spark._names import FORMATS, drop_name, hadoop_path, held_location, rename_name
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame, purged_metrics
 from deltaplane.spark._schema import quoted
+from deltaplane.spark._session import session_text
 from deltaplane.spark._table_changes import calls_changes, changes_in_views
 from deltaplane.spark._time_travel import version_at
 from deltaplane.spark._writer_v2 import WriterV2
@@ -202,7 +204,8 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
         raise UnsupportedFeatureError(
             "deltaplane.spark.sql needs a classic session: deltaplane.sql(text, spark=spark) brings the rows here"
         )
-    with changes_in_views(spark, _identified(text)) as shown:
+    text = session_text(spark, text)
+    with spark_texts(), changes_in_views(spark, _identified(text)) as shown:
         said = _said_otherwise(shown)
         done = _ran(spark, said, changes=shown != text)
     # As in delta-spark, what is emptied isn't counted.

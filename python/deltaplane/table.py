@@ -8,17 +8,19 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from deltaplane import _native, expr
+from deltaplane.arguments import checked
 from deltaplane.arrow_io import Scan
 from deltaplane.care import TableCare
 from deltaplane.dml import RowCommands
-from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
-from deltaplane.expr import Predicate
-from deltaplane.expr.tree import all_of
+from deltaplane.exceptions import InvalidArgumentError, InvalidTypeError, TableNotFoundError
+from deltaplane.expr import Predicate, columns_of
 from deltaplane.layout import LayoutCommands
 from deltaplane.options import StorageOptions, location_text, storage_options_text, version_arguments
+from deltaplane.row_filter import row_filter, scan_filter
 from deltaplane.serializable_reads import SerializableReads
 from deltaplane.tail import Followed
 from deltaplane.upkeep import TableUpkeep
@@ -60,6 +62,7 @@ def _entries(text: str) -> list[dict[str, Any]]:
     return entries
 
 
+@checked()
 class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, SerializableReads, Followed):
     """A table at one version. Opening reads the log's head, never the list of files.
 
@@ -430,7 +433,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
     def files(self, partition_filters: Predicate | None = None) -> list[str]:
         """The data files' decoded paths: relative to the table, or absolute for files elsewhere."""
-        return self._snapshot.file_paths(expr.parse(partition_filters))
+        return self._snapshot.file_paths(self._parsed(partition_filters))
 
     def file_uris(
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
@@ -440,7 +443,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         A predicate is Spark SQL text or tuples, under either name. Over partition columns it selects exactly; over
         others every file is kept that statistics can't rule out.
         """
-        return self._snapshot.file_uris(expr.parse(_one_of(partition_filters, file_pruning_predicate)))
+        return self._snapshot.file_uris(self._parsed(_one_of(partition_filters, file_pruning_predicate)))
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
         """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the structs `null_count`, `min`
@@ -479,7 +482,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         >>> DeltaTable("memory://doc-plan-files/t").plan("x > 1").read_all()["max"].to_pylist()
         [{'x': 3}, {'x': 2}]
         """
-        return Scan(self._snapshot.plan(expr.parse(predicate))).to_reader()
+        return Scan(self._snapshot.plan(scan_filter(self._snapshot, predicate).tree)).to_reader()
 
     def explain(self, predicate: Predicate | None = None) -> PlanExplanation:
         """How `plan` comes to its files: what each stage looked at and left out, and why the rest stayed. Printed, it is a
@@ -497,7 +500,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         from deltaplane.explanation import PlanExplanation
 
-        return PlanExplanation.of(self._snapshot.explain_json(expr.parse(predicate)))
+        return PlanExplanation.of(self._snapshot.explain_json(scan_filter(self._snapshot, predicate).tree))
 
     def deletion_vectors(self) -> pa.RecordBatchReader:
         """The files that have a deletion vector: `filepath`, a URI, and `selection_vector`, for each row of the file whether
@@ -529,7 +532,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
     ) -> list[dict[str, str | None]]:
         """The partitions that hold files, as column → value text (None is null), in order of their values."""
-        predicate = expr.parse(_one_of(partition_filters, file_pruning_predicate))
+        predicate = self._parsed(_one_of(partition_filters, file_pruning_predicate))
         columns = self.metadata().partition_columns
         if not columns:
             return []
@@ -633,7 +636,14 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         >>> DeltaTable("memory://doc-scan/t").scan(["y"], "x >= 2").to_arrow()["y"].to_pylist()
         ['b', None]
         """
-        return Scan(self._snapshot.scan(columns, expr.parse(predicate)))
+        return self._rows(columns, predicate)
+
+    def _rows(self, columns: list[str] | None, *predicates: Predicate | None) -> Scan:
+        found = scan_filter(self._snapshot, *predicates)
+        return Scan(found.rows(columns, self._snapshot.scan, self.table_uri))
+
+    def _parsed(self, predicate: Predicate | None) -> str | None:
+        return expr.parse(predicate, columns_of(self._snapshot.schema_json))
 
     def load_cdf(
         self,
@@ -689,7 +699,9 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             ending_timestamp,
             allow_out_of_range=allow_out_of_range,
         )
-        return Scan(versions.last.changes(versions.first, columns, expr.parse(predicate)))
+        feed = partial(versions.last.changes, versions.first)
+        chosen = row_filter([predicate], versions.last.change_schema_json, lambda tree: feed([], tree))
+        return Scan(chosen.rows(columns, feed, self.table_uri))
 
     def to_pyarrow_table(
         self,
@@ -709,7 +721,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         if _is_arrow_expression(filters):
             table = self.scan(predicate=partitions).to_arrow().filter(filters)
             return table if columns is None else table.select(columns)
-        return Scan(self._snapshot.scan(columns, _both(partitions, filters))).to_arrow()
+        return self._rows(columns, partitions, filters).to_arrow()
 
     def to_pandas(
         self,
@@ -767,11 +779,6 @@ def _one_of(partition_filters: Predicate | None, file_pruning_predicate: Predica
     return file_pruning_predicate if partition_filters is None else partition_filters
 
 
-def _both(first: Predicate | None, second: Predicate | None) -> str | None:
-    trees = [json.loads(text) for text in map(expr.parse, (first, second)) if text is not None]
-    return json.dumps(all_of(trees)) if trees else None
-
-
 def _is_arrow_expression(filters: Any) -> bool:
     return type(filters).__module__.startswith("pyarrow.") and type(filters).__name__ == "Expression"
 
@@ -805,9 +812,18 @@ def _escaped(value: bytes) -> str:
 
 
 def _schema_json(schema: Any) -> str | None:
-    """The text of a schema of ours, which says more than Arrow's."""
+    """The text of a schema of ours, which says more than Arrow's.
+
+    Raises:
+        InvalidTypeError: neither a schema of ours nor one of Arrow.
+    """
     from deltaplane.schema import Schema
 
+    if not hasattr(schema, "__arrow_c_schema__"):
+        raise InvalidTypeError(
+            f"schema is a deltaplane.Schema or an object with __arrow_c_schema__, such as pyarrow.schema, not "
+            f"{type(schema).__name__}"
+        )
     return schema.to_json() if isinstance(schema, Schema) else None
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from deltaplane import _native, expr
+from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.arrow_io import Scan
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import Predicate
+from deltaplane.row_filter import FilteredRows, row_filter
 
 __all__ = ["Followed", "NewRows", "limits", "tail_request"]
 
@@ -26,7 +29,7 @@ class NewRows(Scan):
     `max_bytes`: else several items may be of one.
     """
 
-    def __init__(self, native: _native.Changes, offset: str) -> None:
+    def __init__(self, native: _native.Scan | _native.Changes | FilteredRows, offset: str) -> None:
         super().__init__(native)
         self.offset = offset
         at = json.loads(offset)
@@ -34,6 +37,7 @@ class NewRows(Scan):
         self.version: int = at["version"] if inside else at["version"] - 1
 
 
+@checked()
 class Followed:
     """What a table that is followed gives. `DeltaTable` inherits it."""
 
@@ -111,7 +115,7 @@ class Followed:
         if not (isinstance(poll_seconds, (int, float)) and poll_seconds > 0):
             raise InvalidArgumentError(f"poll_seconds is a number of seconds above 0, not {poll_seconds!r}")
         native = _native.Tail.open(self._location, self._options, request)
-        return _follow(native, since, columns, predicate, taken, poll_seconds if follow else None)
+        return _follow(native, since, columns, predicate, taken, poll_seconds if follow else None, read_change_feed)
 
 
 def tail_request(
@@ -169,11 +173,13 @@ def _follow(
     predicate: Predicate | None,
     taken: str,
     poll_seconds: float | None,
+    is_feed: bool,
 ) -> Iterator[NewRows]:
     """New rows behind `since`; with `poll_seconds` it waits for more."""
-    tree = expr.parse(predicate)
     names = None if columns is None else list(columns)
     offset = _begin(tail, since)
+    schema_json = tail.snapshot.change_schema_json if is_feed else tail.snapshot.schema_json
+    chosen = row_filter([predicate], schema_json, lambda tree: tail.rows(offset, offset, [], tree))
     while True:
         end = tail.end(offset, taken)
         if end == offset:
@@ -181,10 +187,9 @@ def _follow(
                 return
             time.sleep(poll_seconds)
             continue
-        native = tail.rows(offset, end, names, tree)
+        if tail.rows(offset, end, [], chosen.tree).num_files:
+            yield NewRows(chosen.rows(names, partial(tail.rows, offset, end), tail.snapshot.uri), end)
         offset = end
-        if native.num_files:
-            yield NewRows(native, end)
 
 
 def _begin(tail: _native.Tail, since: int | str | None) -> str:

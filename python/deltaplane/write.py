@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
 from deltaplane import _native, expr
+from deltaplane.arguments import checked
 from deltaplane.arrow_io import as_reader, in_table_types
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
-from deltaplane.expr import Predicate
+from deltaplane.expr import Predicate, columns_of
 from deltaplane.options import StorageOptions, location_text, storage_options_text, version_arguments
 from deltaplane.properties import (
     CommitProperties,
@@ -133,6 +134,7 @@ def write_deltalake(
     told_as: ToldAs | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
+@checked()
 def write_deltalake(
     table_or_uri: TableUri | OpenTable,
     data: Any,
@@ -289,6 +291,7 @@ class _Replacing:
             metrics = replace_matching(target, rows, self.matching, self.settings, **told)
         else:
             assert isinstance(self.predicate, str)
+            expr.refuse_unclear(self.predicate, columns_of(snapshot.schema_json))
             if about_partitions(self.predicate, snapshot):
                 return None
             rows = in_table_types(as_reader(data))

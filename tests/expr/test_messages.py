@@ -53,6 +53,7 @@ def test_what_a_lowering_says_comes_out_whole(to: SparkType, shown: str) -> None
         ("cast(s as int)", {"s": "it's"}, "[CAST_INVALID_INPUT] 'it's' is no integer"),
         ("cast(s as tinyint)", {"s": "1234"}, "[CAST_INVALID_INPUT] '1234' is no byte"),
         ("cast(s as double)", {"s": "x"}, "[CAST_INVALID_INPUT] 'x' is no double"),
+        ("1.5 = s", {"s": "x"}, "[CAST_INVALID_INPUT] 'x' is no number, as decimal(2,1) beside it is"),
         ("cast(s as decimal(5,2))", {"s": "x"}, "[CAST_INVALID_INPUT] 'x' is no decimal(5,2)"),
         ("cast(s as boolean)", {"s": "x"}, "[CAST_INVALID_INPUT] 'x' is no boolean"),
         ("cast(s as date)", {"s": "2024-02-30"}, "[CAST_INVALID_INPUT] '2024-02-30' is no date"),

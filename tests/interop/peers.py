@@ -47,7 +47,8 @@ def peers(spark: DeltaSpark, duckdb: str | None) -> list[Peer]:
     if duckdb:
         ask = [duckdb, "-c", "import duckdb;print(duckdb.__version__)"]
         own = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-        found.append(Peer("DuckDB", own, {"delta_scan": duckdb_read(duckdb)}, variants_as_json=True))
+        reads = {"delta_scan": duckdb_read(duckdb)}
+        found.append(Peer("DuckDB", own, reads, duckdb_append(duckdb), variants_as_json=True))
     return found
 
 
@@ -113,13 +114,17 @@ def polars_append(table: str, rows: pa.Table) -> None:
 
 
 # DuckDB's extension comes as a Python package: its file is loaded where it lies.
-_DUCKDB = """
+_CONNECTED = """
 import glob, os, sys
 import duckdb, duckdb_extension_delta, pyarrow as pa
 here = os.path.dirname(duckdb_extension_delta.__file__)
 connection = duckdb.connect()
 connection.execute("set enable_progress_bar = false; set timezone = 'UTC'")
 connection.execute(f"load '{glob.glob(here + '/extensions/*/*.duckdb_extension')[0]}'")
+"""
+_DUCKDB = (
+    _CONNECTED
+    + """
 scan = connection.sql(f"select * from delta_scan('{sys.argv[1]}')")
 variants = [name for name, kind in zip(scan.columns, scan.types) if 'VARIANT' in str(kind)]
 if variants:
@@ -129,6 +134,15 @@ rows = scan.fetch_arrow_table()
 with pa.OSFile(sys.argv[2], "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
     writer.write_table(rows)
 """
+)
+_DUCKDB_APPEND = (
+    _CONNECTED
+    + """
+rows = pa.ipc.open_file(sys.argv[2]).read_all()
+connection.execute(f"attach '{sys.argv[1]}' as t (type delta)")
+connection.execute("insert into t by name select * from rows")
+"""
+)
 
 
 def duckdb_read(python: str) -> Read:
@@ -141,3 +155,17 @@ def duckdb_read(python: str) -> Read:
             return pa.ipc.open_file(out.read_bytes()).read_all()
 
     return read
+
+
+def duckdb_append(python: str) -> Append:
+    def append(table: str, rows: pa.Table) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            given = Path(scratch) / "rows"
+            with pa.OSFile(str(given), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+                writer.write_table(rows)
+            ask = [python, "-c", _DUCKDB_APPEND, table, str(given)]
+            done = subprocess.run(ask, capture_output=True, text=True, timeout=120)
+            if done.returncode:
+                raise RuntimeError(done.stderr.strip().splitlines()[-1])
+
+    return append

@@ -142,6 +142,13 @@ QUERIES = [
     "SELECT day, min(id) AS n FROM sales GROUP BY day ORDER BY day",
     "SELECT upper(k) AS u, count(*) AS n FROM sales GROUP BY upper(k)",
     "SELECT upper(k) AS u, count(*) AS n FROM sales GROUP BY u ORDER BY n DESC, u",
+    "SELECT k AS g, o, count(*) AS n FROM sales GROUP BY G, 2",
+    "SELECT upper(k) AS k2, k2 || '!' AS g, count(*) AS n FROM sales GROUP BY ALL",
+    # The name of a result's column is a column of the query around, too.
+    "WITH r AS (SELECT k AS g, sum(id) AS t FROM sales GROUP BY g) SELECT name, t FROM codes c, r "
+    "WHERE c.k = g AND t = (SELECT max(t) FROM r)",
+    "SELECT name, (SELECT max(x) FROM (SELECT upper(k) AS name, count(*) AS x FROM sales GROUP BY name)) AS m FROM codes",
+    "SELECT name FROM codes WHERE EXISTS (SELECT i % 2 AS rate, count(*) AS c FROM sales GROUP BY rate HAVING c > 2)",
     "SELECT k, count(*) AS n FROM sales GROUP BY 1 HAVING count(*) > 1",
     "SELECT k, sum(id) AS t FROM sales GROUP BY k HAVING t > 10 ORDER BY max(id)",
     "SELECT k FROM sales GROUP BY k ORDER BY count(*) DESC, k",
@@ -412,6 +419,9 @@ QUERIES = [
 
 # Both engines fail: by the statement, or by a row of it.
 FAILING = [
+    "SELECT k AS i, count(*) AS n FROM sales GROUP BY i",
+    "SELECT sum(id) AS z FROM sales GROUP BY z",
+    "WITH r AS (SELECT rate AS x FROM sales) SELECT k FROM codes WHERE EXISTS (SELECT x FROM r)",
     "SELECT id + 1 AS a, sum(a) OVER (ORDER BY id) AS s FROM sales",
     "SELECT id AS a, id + 1 AS a, a + 1 AS b FROM sales",
     "SELECT b + 1 AS a, id AS b FROM sales",

@@ -12,7 +12,7 @@ from structure.python_modules import Package, imports, module_name
 
 # The rooms of the package, lowest first: each may import its own layer and those before it.
 LAYERS = (
-    ("_native", "errors", "exceptions"),
+    ("_native", "arguments", "errors", "exceptions"),
     (
         "arrow_io",
         "cache",
@@ -27,7 +27,7 @@ LAYERS = (
         "schema",
         "shown_schema",
     ),
-    ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_rules", "table_facts", "tail"),
+    ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_filter", "row_rules", "table_facts", "tail"),
     ("engine",),
     ("commands",),
     ("merging", "report", "write"),

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
+from deltaplane.expr import columns_of
 from deltaplane.expr.casts import CASTS
 from deltaplane.expr.program import Program, compile_expressions
+from deltaplane.expr.quoting import refuse_unclear
 from deltaplane.expr.types import SparkType, of_json
+from deltaplane.expr.values import has_nanoseconds, is_missing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,6 +157,7 @@ class Assignments:
                 raise InvalidArgumentError(
                     f"`{name}` is given {sql!r} by updates, which takes Spark SQL as a text: give values by new_values"
                 )
+            refuse_unclear(sql, columns_of(lambda: schema_json), is_condition=False)
         arrow = pa.schema(_native.schema_to_arrow(schema_json))
         self._assigned = AssignedColumns(json.loads(schema_json)["fields"])
         targets = [self._assigned.add(name, i) for i, name in enumerate([*updates, *new_values])]
@@ -224,7 +228,11 @@ def _constant(name: str, value: Any, schema: pa.Schema, path: list[str]) -> pa.S
     of: Any = schema
     for part in path:
         of = of.field(part) if isinstance(of, pa.Schema) else of.type.field(part)
+    if is_missing(value):
+        return pa.scalar(None, of.type)
     try:
+        if has_nanoseconds(value):
+            raise ValueError("it has nanoseconds, which no column of a table holds: round it to microseconds")
         plain = pa.scalar(value)
         given, to = _spark_type(plain.type), _spark_type(of.type)
         if given is None or to is None or not given.atomic:

@@ -6,7 +6,6 @@ Spark's meaning throughout: a row is meant if the condition is true for it, not 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,8 +15,9 @@ from deltaplane.arrow_io import Scan
 from deltaplane.commands.rewriting import Operation
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr import Predicate
-from deltaplane.expr.program import Check, compile_boolean
+from deltaplane.expr.program import Check
 from deltaplane.expr.tree import all_of
+from deltaplane.row_filter import scan_filter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,12 +69,10 @@ class Condition(Which):
         super().__init__(None if predicate is None else str(predicate))
         self._snapshot = snapshot
         self.check: Check | None = None
-        if not isinstance(predicate, str):
-            self.tree = expr.parse(predicate)
-            return
-        self.tree, self.is_exact = met_by_all(snapshot, predicate)
-        if not self.is_exact:
-            self.check = compile_boolean(predicate, snapshot.schema_json(), now_us=time.time_ns() // 1000)
+        found = scan_filter(snapshot, predicate)
+        self.tree, self.is_exact = found.tree, not found.checks
+        if found.checks:
+            (self.check,) = found.checks
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The places of the rows, in batches of the columns `_file` and `_row`."""

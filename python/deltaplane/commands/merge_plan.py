@@ -22,8 +22,18 @@ from deltaplane.exceptions import (
 )
 from deltaplane.expr import coerce, tree
 from deltaplane.expr.casts import cast
-from deltaplane.expr.joined import JoinedBinder, Side, conjuncts, in_expression, names, parsed, pruning
+from deltaplane.expr.joined import (
+    JoinedBinder,
+    Side,
+    columns_of_sides,
+    conjuncts,
+    in_expression,
+    names,
+    parsed,
+    pruning,
+)
 from deltaplane.expr.program import context_at
+from deltaplane.expr.quoting import refuse_unclear
 from deltaplane.expr.syntax import Call, Name, Syntax
 from deltaplane.expr.typed import Typed
 from deltaplane.expr.types import SparkType, of_json, text
@@ -127,10 +137,19 @@ class MergePlan(MergeColumns):
             _side("t", self.target_alias, self._fields, "the table"),
             _side("s", self.source_alias, self._source_fields, "the source"),
         )
+        self._refuse_unclear()
         self._bind_on()
         for clause in self.clauses:
             if clause.kind == "matched" and clause.condition is not None:
                 self.joined_columns |= self._target_columns(parsed(clause.condition), clause.kind)
+
+    def _refuse_unclear(self) -> None:
+        """Refuses double-quoted texts that may be meant as columns."""
+        known = columns_of_sides([self._sides.target, self._sides.source])
+        for condition in (self.predicate, *(c.condition for c in self.clauses)):
+            refuse_unclear(condition or "", known)
+        for value in (value for c in self.clauses for value in (c.values or {}).values()):
+            refuse_unclear(value, known, is_condition=False)
 
     # --- which rows match -----------------------------------------------------------------------------------------
 

@@ -9,17 +9,32 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["Predicate", "necessary", "parse"]
+from deltaplane.expr.columns import NO_COLUMNS, Columns, columns_of
+
+__all__ = ["NO_COLUMNS", "Columns", "Predicate", "columns_of", "necessary", "parse", "refuse_unclear"]
 
 Predicate = str | list[tuple[str, str, Any]] | list[list[tuple[str, str, Any]]]
 
 
-def parse(predicate: Predicate | None) -> str | None:
+def refuse_unclear(condition: str, columns: Columns) -> None:
+    """Refuses a condition with a double-quoted text that may be meant as a column, by `columns`' judgement.
+
+    Raises:
+        InvalidArgumentError: says both ways to write it.
+    """
+    if '"' in condition:
+        from deltaplane.expr.quoting import refuse_unclear as refuse
+
+        refuse(condition, columns)
+
+
+def parse(predicate: Predicate | None, columns: Columns = NO_COLUMNS) -> str | None:
     """The JSON tree of a predicate; `None` where there is nothing to filter by.
 
     Text is a Spark SQL condition. A list of `(column, operator, value)` tuples is a conjunction, a list of such lists
     a disjunction of conjunctions; operators are `= != < <= > >= in`, `not in`. A string value in a tuple means a
-    value of the column's type; `None` stands for null. Zone-less timestamps are UTC.
+    value of the column's type; `None` stands for null. Zone-less timestamps are UTC. `columns` tells which names are the
+    table's, so that a double-quoted one is refused.
 
     >>> parse([("day", ">=", "2024-01-01")])
     '{"op": "compare", "cmp": ">=", "left": {"op": "column", "name": ["day"]}, ...}'
@@ -27,6 +42,7 @@ def parse(predicate: Predicate | None) -> str | None:
     if predicate is None:
         return None
     if isinstance(predicate, str):
+        refuse_unclear(predicate, columns)
         from deltaplane.expr.simple import from_simple
 
         plain = from_simple(predicate)

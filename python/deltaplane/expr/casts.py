@@ -176,6 +176,11 @@ def _parsed_whole(_: Context, value: Typed, to: SparkType) -> Typed:
 
 @_pair(("string",), ("float", "double"))
 def _parsed_float(_: Context, value: Typed, to: SparkType) -> Typed:
+    return parsed_number(value, to, f"is no {to}")
+
+
+def parsed_number(value: Typed, to: SparkType, why: str) -> Typed:
+    """A text as a float or double; `why` is told of one that isn't a number."""
     trimmed = f"trim({value.sql}, {_BLANK_OF_JAVA})"
     number = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
     digits = f"regexp_extract({trimmed}, '^{number}')"
@@ -186,7 +191,7 @@ def _parsed_float(_: Context, value: Typed, to: SparkType) -> Typed:
         f"WHEN {lower} IN ('-inf', '-infinity') THEN CAST('-inf' AS {to.duck}) "
         f"WHEN {lower} = 'nan' OR {trimmed} IN ('+NaN', '-NaN') THEN CAST('nan' AS {to.duck}) "
         f"WHEN regexp_matches({trimmed}, '^[+-]?0[xX]') THEN {failing(_UNSUPPORTED, 'hexadecimal number', to)} "
-        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, f'is no {to}', to, value.sql)} END"
+        f"WHEN {value.sql} IS NULL THEN NULL ELSE {failing(_INVALID, why, to, value.sql)} END"
     )
     return made(to, sql, value, throws=True, partial=True)
 

@@ -5,7 +5,7 @@ Knows no function. Where Spark would convert in a way not listed here, the argum
 
 from __future__ import annotations
 
-from deltaplane.expr.casts import cast
+from deltaplane.expr.casts import cast, parsed_number
 from deltaplane.expr.typed import Context, Typed, mistyped
 from deltaplane.expr.types import (
     BOOLEAN,
@@ -85,6 +85,11 @@ def common_of(name: str, args: list[Typed]) -> SparkType:
 def unified(context: Context, name: str, args: list[Typed]) -> list[Typed]:
     """The arguments in their common type."""
     to = common_of(name, args)
+    decimals = [a.type for a in args if a.type.name == "decimal"]
+    if decimals and to == DOUBLE:
+        # Spark compares doubles then, which the column's user hasn't heard of.
+        why = f"is no number, as {decimals[0]} beside it is"
+        return [parsed_number(a, to, why) if a.type == STRING else convert(context, a, to) for a in args]
     return [convert(context, a, to) for a in args]
 
 

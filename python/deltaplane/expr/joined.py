@@ -16,10 +16,11 @@ from deltaplane.expr.bind import Binder, below
 from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax, parse, shown
 
 if TYPE_CHECKING:
+    from deltaplane.expr.columns import Columns
     from deltaplane.expr.typed import Context, Typed
     from deltaplane.expr.types import SparkType
 
-__all__ = ["JoinedBinder", "Side", "conjuncts", "in_expression", "names", "parsed", "pruning"]
+__all__ = ["JoinedBinder", "Side", "columns_of_sides", "conjuncts", "in_expression", "names", "parsed", "pruning"]
 
 _COMPARED = {"=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -86,6 +87,27 @@ class JoinedBinder(Binder):
         if found:
             raise InvalidArgumentError(f"`{name}` is a column of both tables: put an alias before it")
         raise InvalidArgumentError(f"no column is called `{name}`: {' and '.join(map(_known, self._sides))}")
+
+
+def columns_of_sides(sides: Sequence[Side]) -> Columns:
+    """The columns of the sides, also behind their aliases, and the fields below them."""
+
+    def known(parts: Sequence[str]) -> bool:
+        for side in sides:
+            behind = len(parts) > 1 and side.alias is not None and side.alias.lower() == parts[0].lower()
+            if _leads(side, parts) or (behind and _leads(side, parts[1:])):
+                return True
+        return False
+
+    return known
+
+
+def _leads(side: Side, parts: Sequence[str]) -> bool:
+    first, *rest = parts
+    for name, of in side.columns.items():
+        if name.lower() == first.lower():
+            return not rest or (of is not None and rest[0].lower() in map(str.lower, of.fields))
+    return False
 
 
 def _known(side: Side) -> str:

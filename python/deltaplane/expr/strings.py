@@ -19,6 +19,7 @@ _HELD = r"""
   | (?P<double>"[^"\\]*(?:(?:\\.|"")[^"\\]*)*")
   | (?P<open>['"`])
 """
+_LITERAL = re.compile(_HELD, re.VERBOSE | re.DOTALL)
 # Hints, which a condition has no place for, and what begins a comment of the other parser's alone.
 _TOKEN = re.compile(_HELD + r"  | (?P<wrong>/\*\+|\*/|[{}\#])", re.VERBOSE | re.DOTALL)
 # A comment of one line ends at either sign of a line's end, and goes on over a line feed behind a backslash.
@@ -37,6 +38,18 @@ class WrongText(ValueError):
     def __init__(self, why: str, place: int) -> None:
         super().__init__(why)
         self.place = place
+
+
+def double_quoted(sql: str) -> list[tuple[int, int]]:
+    """Where double-quoted texts begin and end, without raw ones.
+
+    Raises:
+        WrongText: a comment, a string or a name without an end.
+
+    >>> double_quoted("a = \"b\" -- \"c\"")
+    [(4, 7)]
+    """
+    return [m.span() for m in _LITERAL.finditer(without_comments(sql)) if m.lastgroup == "double"]
 
 
 def without_comments(sql: str) -> str:

@@ -7,7 +7,7 @@ the name is what is admitted or refused. Knows no types of columns. Called by `t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
@@ -35,10 +35,11 @@ _TOO_DEEP = "nested too deeply: compute parts of it in columns of their own, or 
 
 @dataclass(frozen=True)
 class Literal:
-    """A constant; numbers stay text, so that no digit is lost."""
+    """A constant; numbers stay text, so that no digit is lost. `double_quoted` tells how a text was written."""
 
     value: str | bool | bytes | None
     type: SparkType
+    double_quoted: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -399,7 +400,7 @@ class Parser:
             self.at += 1
             to = named(word)
             assert to is not None
-            return Cast(self.string(), to)
+            return Cast(Literal(self.string().value, STRING), to)
         if word == "interval" and self.counted(1):
             self.at += 1
             return self.interval()
@@ -648,6 +649,9 @@ class Parser:
     def identifier(self) -> str:
         """The name that comes next, without its backticks."""
         kind = self.kind()
+        if kind == "string" and self.tokens[self.at].text[0] == '"':
+            name = self.tokens[self.at].text[1:-1].replace("`", "``")
+            self.wrong(f'"{name}" is a text in Spark SQL: write names in backticks, as in `{name}`')
         if kind not in ("name", "quoted"):
             self.wrong("expected a name")
         text = self.tokens[self.at].text
@@ -669,14 +673,15 @@ class Parser:
         return made
 
     def string(self) -> Literal:
-        pieces = []
+        pieces, double = [], False
         while self.kind() in ("string", "raw"):
             kind, text, _ = self.tokens[self.at]
             pieces.append(text[2:-1] if kind == "raw" else unescape(text[1:-1], text[0]))
+            double |= text[-1] == '"'
             self.at += 1
         if not pieces:
             self.wrong("expected a string")
-        return Literal("".join(pieces), STRING)
+        return Literal("".join(pieces), STRING, double)
 
     def hex(self) -> Literal:
         digits = self.tokens[self.at].text[2:-1]

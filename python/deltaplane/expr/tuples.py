@@ -5,7 +5,6 @@ Owns what a Python value means in a predicate; knows no SQL and no column types.
 
 from __future__ import annotations
 
-import datetime
 import decimal
 import math
 import re
@@ -15,6 +14,7 @@ from typing import Any
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import tree
 from deltaplane.expr.tree import Node
+from deltaplane.expr.values import Moment, is_missing, plain_value
 
 _SHAPE = 'tuples are (column, operator, value), for example [("day", ">=", "2024-01-01")]'
 _OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -76,9 +76,12 @@ def _name(name: str) -> list[str]:
 
 def value_node(value: Any, name: str) -> Node:
     """The literal of a Python value; text means a value of the column's type."""
-    if hasattr(value, "item") and not isinstance(value, str | bytes | int | float):
-        value = value.item()
+    if is_missing(value):
+        raise InvalidArgumentError(f"the predicate on `{name}` has the missing value {value!r}: use None for null")
+    value = plain_value(value)
     match value:
+        case Moment():
+            return tree.literal(value.text, value.type)
         case None:
             return tree.literal(None, "void")
         case str():
@@ -96,13 +99,6 @@ def value_node(value: Any, name: str) -> Node:
             return _exact(f"{value:f}" if plain else None, name)
         case bytes():
             return tree.literal(value.hex(), "binary")
-        case datetime.datetime():
-            aware = value.tzinfo is not None
-            moment = value.astimezone(datetime.timezone.utc) if aware else value
-            text = moment.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
-            return tree.literal(text, "timestamp" if aware else "timestamp_ntz")
-        case datetime.date():
-            return tree.literal(value.isoformat(), "date")
     raise InvalidArgumentError(
         f"the predicate on `{name}` has a value of the type {type(value).__name__}: "
         "use str, int, float, bool, Decimal, date, datetime, bytes or None"

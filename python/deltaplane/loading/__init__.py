@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.exceptions import (
     ConcurrentTransactionException,
     ConcurrentWriteException,
@@ -54,6 +55,7 @@ class CopyResult:
     num_skipped_files: int = 0
 
 
+@checked()
 def copy_into(
     table_or_uri: TableUri | OpenTable,
     source: TableUri,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.quoting import refuse_unclear_tree
 from deltaplane.expr.syntax import Call, Cast, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import BOOLEAN, SparkType
@@ -41,7 +42,8 @@ class Planned:
         return [column.id for column in self.columns]
 
 
-Names = Mapping[str, tuple[Nested, "Names"]]
+# What a named query is, which names it may use, and the columns of the queries around its WITH.
+Names = Mapping[str, tuple[Nested, "Names", Sequence[Column]]]
 
 
 class Binding(ABC):
@@ -80,12 +82,14 @@ class Binding(ABC):
     def _condition(self, scope: Scope, node: Syntax, clause: str) -> Value:
         if aggregates(node) and clause != "HAVING":
             raise InvalidArgumentError(f"aggregate functions can't stand in {clause}")
+        refuse_unclear_tree(node, scope.knows, self._cursor.sql, is_condition=True)
         value = self._bound(scope, node)
         if value.typed.type != BOOLEAN:
             raise InvalidArgumentError(f"{clause} needs a condition, not a value of type {value.typed.type}")
         return value
 
     def _bound(self, scope: Scope, node: Syntax) -> Value:
+        refuse_unclear_tree(node, scope.knows, self._cursor.sql, is_condition=False)
         value = scope.value(node)
         self._correlated |= scope.correlated
         self._note(value.typed)

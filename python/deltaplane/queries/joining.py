@@ -57,8 +57,14 @@ class Joining(Binding):
                 return self._table(relation)
             if relation.version is not None:
                 self._cursor.wrong("expected a table: a named query has no versions", self._start(relation.token))
-            nested, then = named
-            made = self._titled(self.plan(nested.query, then), nested.columns, nested.token)
+            nested, then, around = named
+            outer = self._outer
+            # One that is named outside of a subquery sees nothing of the query around this one.
+            self._outer = outer if around is outer else []
+            try:
+                made = self._titled(self.plan(nested.query, then), nested.columns, nested.token)
+            finally:
+                self._outer = outer
             return self._alias(made, relation.alias or nested.alias, relation.columns, relation.token)
         return self._alias(self.plan(relation.query, names), relation.alias, relation.columns, relation.token)
 

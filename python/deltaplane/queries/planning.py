@@ -48,7 +48,7 @@ class Planner(Selecting):
         for i, (name, nested) in enumerate(query.named):
             if own[i] in own[:i]:
                 self._cursor.wrong(f"expected another name: `{name}` is taken", self._start(nested.token))
-            known = {**known, own[i]: (nested, known)}
+            known = {**known, own[i]: (nested, known, self._outer)}
         if isinstance(query.body, Select):
             made = self._select(query.body, known, query.order)
         else:

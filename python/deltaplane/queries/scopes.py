@@ -180,6 +180,12 @@ class Scope(Binder):
         for id in ids:
             (self.correlated if self._by_id[id].outer else self._uses).add(id)
 
+    def knows(self, parts: Sequence[str]) -> bool:
+        """Whether a name leads to a column."""
+        found, fields = matching(parts, self.columns)
+        of = found[0].type if found else None
+        return bool(found) and (not fields or (of is not None and fields[0].lower() in map(str.lower, of.fields)))
+
     def value(self, node: Syntax) -> Value:
         """The bound form of a tree, whose names may be resolved already."""
         tree = resolved(node, self.columns)

@@ -163,7 +163,8 @@ class Selecting(Joining):
             if isinstance(one, Ref) or not isinstance(one, Name):
                 return None
             made = self._output(one, items, columns)
-            if clause == "HAVING" and matching(one.parts, columns)[0] and made != resolved(one, columns):
+            own = [c for c in columns if not c.outer]
+            if clause == "HAVING" and matching(one.parts, own)[0] and made != resolved(one, columns):
                 raise InvalidArgumentError(
                     f"`{one.parts[0]}` is a column of the result and another one of the tables: give one another name"
                 )
@@ -319,7 +320,8 @@ class Selecting(Joining):
             if not 1 <= place <= len(items):
                 raise InvalidArgumentError(f"the result has no column {place}")
             tree = items[place - 1][1]
-        elif isinstance(item.value, Name) and not matching(item.value.parts, columns)[0]:
+        elif isinstance(item.value, Name) and not matching(item.value.parts, [c for c in columns if not c.outer])[0]:
+            # A column of the result, or else one of the query around this one.
             tree = self._output(item.value, items, columns)
         else:
             tree = resolved(item.value, columns)

@@ -12,13 +12,38 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native, expr
 from deltaplane.exceptions import DeltaError
+from deltaplane.expr import Columns
+from deltaplane.expr.quoting import refuse_unclear_tree
+from deltaplane.expr.syntax import parse
 from deltaplane.expr.tree import all_of
 from deltaplane.spark._rewriting import Expression, SparkTarget, column, refuse_chance
+from deltaplane.spark._session import session_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkCondition", "Subqueried", "bound"]
+__all__ = ["SparkCondition", "Subqueried", "bound", "clear"]
+
+
+def clear(spark: SparkSession, given: Any, columns: Columns, *, is_condition: bool = True) -> Any:
+    """An expression of the Python API as the session reads it; its double-quoted texts can't be meant as columns.
+
+    Where `spark.sql.ansi.doubleQuotedIdentifiers` is on, they are columns. Else they are texts, as in Spark SQL, and one
+    that is a column's name, or is compared with no column, is refused: DataFrame libraries mean columns by them.
+
+    Raises:
+        InvalidArgumentError: such a text; says both ways to write it.
+    """
+    if not isinstance(given, str) or '"' not in given:
+        return given
+    text = session_text(spark, given)
+    try:
+        tree = parse(text)
+    except DeltaError:
+        # Syntax of Spark's alone.
+        return text
+    refuse_unclear_tree(tree, columns, text, is_condition=is_condition)
+    return text
 
 
 @dataclass(frozen=True)

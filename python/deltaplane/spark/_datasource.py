@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from deltaplane import _native, expr
 from deltaplane.changes import ChangeRange, change_range
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.expr import columns_of
 from deltaplane.properties import CommitProperties, Transaction, WriterProperties
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._query_id import query_id
@@ -139,12 +140,14 @@ class DeltaplaneDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plans and reads a version's rows."""
-        predicate, changes = expr.parse(self._own.get("predicate")), self._range()
+        changes, asked = self._range(), self._own.get("predicate")
         if changes is None:
             # Planned here: a predicate that can't be evaluated is refused before any task runs.
             snapshot = self._snapshot()
+            predicate = expr.parse(asked, columns_of(snapshot.schema_json))
             splits = _native.scan_splits(snapshot, predicate, SPLIT_BYTES)
             return _Reader(SplitScan.of(snapshot, snapshot.schema_json(), self._store, schema, predicate), splits)
+        predicate = expr.parse(asked, columns_of(changes.last.change_schema_json))
         splits = _native.change_splits(changes.last, changes.first, predicate, SPLIT_BYTES)
         table_schema = changes.last.change_schema_json()
         return _Reader(SplitScan.of(changes.last, table_schema, self._store, schema, predicate), splits)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from deltaplane import _native, expr
-from deltaplane.expr import Predicate
+from deltaplane.expr import Predicate, columns_of
 from deltaplane.options import TableUri, VersionLike
 from deltaplane.spark import _replay
 from deltaplane.spark._location import absolute_location, split_options
@@ -63,7 +63,8 @@ def plan(
     """
     location = absolute_location(path)
     store_options, _ = split_options(options)
-    tree = expr.parse(predicate)
     number = asked_version(location, store_options, version, timestamp)
+    columns = columns_of(lambda: _native.Snapshot.open(location, store_options, number).schema_json())
+    tree = expr.parse(predicate, columns)
     log = _native.replay_json_of(location, store_options, number, None, _replay.PART_BYTES)
     return _replay.live_files(spark, location, store_options, log, "plan", predicate=tree)

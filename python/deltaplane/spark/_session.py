@@ -9,13 +9,28 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.expr.quoting import with_backticks
+from deltaplane.expr.strings import WrongText
 from deltaplane.spark._internals import delta_jar, is_connect, let_go_of_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-__all__ = ["portable_reader", "portable_stream_reader", "register", "session"]
+__all__ = ["portable_reader", "portable_stream_reader", "register", "session", "session_text"]
+
+_DOUBLE_QUOTES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
+
+
+def session_text(spark: SparkSession, text: str) -> str:
+    """An expression or statement with names in backticks where the session reads double-quoted texts as names."""
+    if '"' not in text or any(spark.conf.get(key, "false") != "true" for key in _DOUBLE_QUOTES):
+        return text
+    try:
+        return with_backticks(text)
+    except WrongText:
+        # Spark says what is wrong with it.
+        return text
 
 
 def register(spark: SparkSession) -> None:

@@ -26,8 +26,10 @@ from deltaplane.convert import Conversion
 from deltaplane.described import RESTORED, detail_row, history_rows
 from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
+from deltaplane.expr import Columns, columns_of
 from deltaplane.schema import Schema
 from deltaplane.spark._by_client import ClientTable, newest_rows
+from deltaplane.spark._conditions import clear
 from deltaplane.spark._delete import delete
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import change_properties, checks_retention, commit_properties, merges_schema
@@ -198,6 +200,7 @@ class DeltaTable:
             DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
         """
         _check_expression(condition, "'condition'")
+        condition = clear(self._spark, condition, self._columns())
         if is_connect(self._spark):
             return _rehearsed(self._of_client(dry_run).delete(condition))
         return _rehearsed(delete(self._target([condition]), condition, self._settings(dry_run)))
@@ -223,6 +226,8 @@ class DeltaTable:
         """
         values = _values(set, "'set'")
         _check_expression(condition, "'condition'")
+        condition, known = clear(self._spark, condition, self._columns()), self._columns()
+        values = {name: clear(self._spark, value, known, is_condition=False) for name, value in values.items()}
         if is_connect(self._spark):
             return _rehearsed(self._of_client(dry_run).update(values, condition))
         target = self._target([condition, *values.values()])
@@ -239,7 +244,18 @@ class DeltaTable:
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
         _check_expression(condition, "'condition'")
+        condition = clear(self._spark, condition, self._columns(source))
         return DeltaMergeBuilder(self, SparkMerge(source, condition, []))
+
+    def _columns(self, source: DataFrame | None = None) -> Columns:
+        """Which names are columns of the newest version or of a merge's source."""
+        known = columns_of(lambda: self._table().schema().to_json(), self._alias)
+
+        def has(parts: Sequence[str]) -> bool:
+            brought = () if source is None else source.columns
+            return known(parts) or parts[-1].lower() in map(str.lower, brought)
+
+        return has
 
     # --- what it is and was -----------------------------------------------------------------------------------------------
 
@@ -503,6 +519,10 @@ class DeltaMergeBuilder:
         self, kind: Kind, action: Action, condition: Expression | None, values: Mapping[str, Any] | None = None
     ) -> DeltaMergeBuilder:
         _check_expression(condition, "'condition'")
+        known, spark = self._table._columns(self._what.source), self._table._spark
+        condition = clear(spark, condition, known)
+        if values is not None:
+            values = {name: clear(spark, value, known, is_condition=False) for name, value in values.items()}
         clause = Clause(kind, action, condition, values)
         return DeltaMergeBuilder(self._table, replace(self._what, clauses=[*self._what.clauses, clause]))
 

@@ -7,9 +7,12 @@ text changes nothing. Called by users and the command line.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
+from deltaplane.arguments import checked
 from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.expr.quoting import spark_texts
 from deltaplane.options import StorageOptions
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
@@ -105,6 +108,7 @@ def sql(
     storage_options: StorageOptions | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
+@checked()
 def sql(
     text: str,
     spark: SparkSession | None = None,
@@ -166,7 +170,16 @@ def sql(
     Traceback (most recent call last):
     deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
     """
+    if spark is not None:
+        from deltaplane.spark._session import session_text
+
+        text = session_text(spark, text)
     command, session = command_of(text, spark is None), Session(_catalog(tables, storage_options, spark), spark)
+    with nullcontext() if spark is None else spark_texts():
+        return _done(command, session, dry_run)
+
+
+def _done(command: Command, session: Session, dry_run: bool) -> pa.Table | DryRun:
     if not dry_run:
         return command.run(session)
     if not isinstance(command, Rehearsable):

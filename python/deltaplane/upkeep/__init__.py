@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
+from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = ["TableUpkeep"]
 _TIMES = {"": 1, "s": 1, "m": 60, "h": 3_600}
 
 
+@checked()
 class TableUpkeep:
     """What a table needs."""
 

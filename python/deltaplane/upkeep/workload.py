@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import expr
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
-from deltaplane.expr import tree
+from deltaplane.expr import columns_of, tree
 from deltaplane.expr.tuples import value_node
 
 if TYPE_CHECKING:
@@ -165,9 +165,10 @@ class _Reading:
     def _trees(self, predicate: Any) -> list[tree.Node]:
         """What every row meets that meets the predicate, as far as plans can use it."""
         if isinstance(predicate, str):
+            expr.refuse_unclear(predicate, columns_of(self.snapshot.schema_json))
             texts, _ = expr.necessary(predicate)
         else:
-            text = expr.parse(predicate)
+            text = expr.parse(predicate, columns_of(self.snapshot.schema_json))
             texts = [] if text is None else [text]
         for text in texts:
             self.snapshot.scan([], text)

@@ -242,6 +242,11 @@ fn operand(side: Side) -> Result<Option<Term>> {
         Literal::Float(v) => Term::Literal(Scalar::Float(v), Primitive::Float),
         Literal::Double(v) => Term::Literal(Scalar::Double(v), Primitive::Double),
         Literal::Other(s, ty) => Term::Literal(s, ty),
+        Literal::Between(_, ty) => {
+            return Err(Error::unsupported_expression(format!(
+                "the predicate computes with a {ty} of nanoseconds: compare a column with it, or round it to microseconds"
+            )));
+        }
         Literal::Exact(n, ty) => {
             match exact_range(ty).map(|(s, low, high)| n.fit(s, low, high)) {
                 Some(Fit::Exact(v)) if exact_scalar(ty, v).is_some() => exact_scalar(ty, v)

@@ -6,7 +6,7 @@ use super::Comparison;
 use super::literal::{Literal, malformed};
 use super::node::{Node, Op, Term};
 use super::scalar::{Scalar, exact_range, exact_scalar, is_integer};
-use super::text::{DAY_US, Fit, Number, unescape_bytes};
+use super::text::{DAY_US, Fit, Number, has_nanoseconds, unescape_bytes};
 use crate::schema::Primitive;
 use crate::{Error, Result};
 
@@ -116,6 +116,19 @@ fn with_literal(term: Term, op: Op, literal: Literal) -> Result<Node> {
 fn place(term: Term, ty: Primitive, literal: Literal) -> Result<(Term, Place)> {
     match (&literal, ty) {
         (_, Primitive::Variant) => Err(not_comparable(&term)),
+        (Literal::Between(micros, _), Primitive::Timestamp | Primitive::TimestampNtz) => {
+            Ok((term, Place::After(Scalar::Timestamp(*micros))))
+        }
+        (Literal::Between(micros, of), Primitive::Date) => {
+            Ok((widened(term, *of), Place::After(Scalar::Timestamp(*micros))))
+        }
+        (Literal::Untyped(t), Primitive::Timestamp | Primitive::TimestampNtz) if has_nanoseconds(t) => {
+            let (term, place) = untyped(term, ty, t)?;
+            Ok(match place {
+                Place::At(micros) => (term, Place::After(micros)),
+                other => (term, other),
+            })
+        }
         (Literal::Untyped(t), _) => untyped(term, ty, t),
         (Literal::Text(t), _) => promoted(term, ty, t),
         (Literal::Exact(n, _), _) if exact_range(ty).is_some() => Ok((term, exact(*n, ty)?)),
@@ -181,7 +194,10 @@ fn promoted(term: Term, ty: Primitive, text: &str) -> Result<(Term, Place)> {
             Some(n) if precision <= 15 && n.significant <= 15 => Ok((term, exact(n, ty)?)),
             Some(_) => Err(refused()),
             None if text.trim().parse::<f64>().is_ok() => Err(refused()),
-            None => Err(bad(Primitive::Double)),
+            None => Err(Error::invalid_argument(format!(
+                "the predicate compares the {} with '{text}', which isn't a number: write a number, or compare a column of text",
+                describe(&term, ty)
+            ))),
         },
         Primitive::Float | Primitive::Double => {
             let v = text.trim().parse().map_err(|_| bad(Primitive::Double))?;

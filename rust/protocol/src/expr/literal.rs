@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::node::Op;
 use super::scalar::{Scalar, exact_range, exact_scalar, is_integer};
-use super::text::{Fit, Number};
+use super::text::{Fit, Number, has_nanoseconds};
 use crate::schema::Primitive;
 use crate::{Error, Result};
 
@@ -21,6 +21,8 @@ pub(crate) enum Literal {
     Exact(Number, Primitive),
     Float(f32),
     Double(f64),
+    /// A moment between this microsecond and the next one.
+    Between(i64, Primitive),
     /// Any other typed value.
     Other(Scalar, Primitive),
 }
@@ -83,7 +85,10 @@ impl Literal {
             Primitive::String => Some(Literal::Text(text.to_owned())),
             Primitive::Decimal { .. } => Number::parse(text).map(|n| Literal::Exact(n, ty)),
             Primitive::Binary => parse_hex(text).map(|b| Literal::Other(Scalar::Binary(b), ty)),
-            _ => Scalar::parse(text, ty).map(|s| Literal::of(s, ty)),
+            _ => Scalar::parse(text, ty).map(|s| match s {
+                Scalar::Timestamp(micros) if has_nanoseconds(text) => Literal::Between(micros, ty),
+                other => Literal::of(other, ty),
+            }),
         };
         parsed.ok_or_else(|| malformed(text, ty))
     }
@@ -113,7 +118,7 @@ impl Literal {
         match self {
             Literal::Null => "void".to_owned(),
             Literal::Untyped(_) | Literal::Text(_) => "string".to_owned(),
-            Literal::Exact(_, ty) | Literal::Other(_, ty) => ty.to_string(),
+            Literal::Exact(_, ty) | Literal::Other(_, ty) | Literal::Between(_, ty) => ty.to_string(),
             Literal::Float(_) => "float".to_owned(),
             Literal::Double(_) => "double".to_owned(),
         }

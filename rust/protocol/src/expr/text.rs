@@ -181,6 +181,14 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, Option<i64>)> {
     Some((i64::try_from(midnight + i128::from(micros)).ok()?, offset))
 }
 
+/// Whether a timestamp text has digits below the microsecond, which no value of a column has.
+pub(crate) fn has_nanoseconds(text: &str) -> bool {
+    text.split_once('.').is_some_and(|(_, fraction)| {
+        let digits = fraction.bytes().take_while(u8::is_ascii_digit);
+        digits.skip(6).any(|digit| digit != b'0')
+    })
+}
+
 /// The instant of a timestamp text; without an offset it is UTC.
 pub(crate) fn parse_instant(text: &str) -> Option<i64> {
     let (local, offset) = parse_timestamp(text)?;

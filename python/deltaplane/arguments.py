@@ -1,0 +1,314 @@
+"""Checks of arguments by the annotations of public functions: a wrong type is a typed error that names the argument.
+
+`checked` wraps a function, or the public methods of a class. Annotations are read as text when a function is first
+called, so that no library is imported for them. Knows no function of the package.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, NamedTuple, TypeVar
+
+from deltaplane.exceptions import InvalidTypeError
+
+__all__ = ["checked"]
+
+T = TypeVar("T")
+
+# Names of types that are no classes, as annotations.
+_ALIASES = {
+    "TableUri": "str | PathLike",
+    "VersionLike": "int | str | datetime | date",
+    "StorageOptions": "Mapping[str, object]",
+    "Predicate": "str | list",
+    "DataType": "PrimitiveType | ArrayType | MapType | StructType",
+    "OpenTable": "DeltaTable",
+    "CredentialProvider": "Callable",
+    "Expression": "str | Column",
+    "Predicates": "Iterable | PathLike",
+}
+_TEXTS = (str, bytes, bytearray, memoryview)
+
+
+class _Wrong(NamedTuple):
+    """Which part of an argument is of a wrong type, what it should be, and what it is."""
+
+    where: str
+    wanted: str
+    value: object
+
+
+# What is wrong with a value, if anything is.
+_Check = Callable[[object], "_Wrong | None"]
+
+
+def checked(*but: str) -> Callable[[T], T]:
+    """A decorator that checks arguments of a function, or of the public methods of a class, before it runs.
+
+    Args:
+        but: parameters that the function itself checks, with words of its own.
+
+    Raises, when the function is called:
+        InvalidTypeError: an argument of another type than its annotation says. Values aren't shown: they may be secrets.
+
+    >>> @checked()
+    ... def take(columns: list[str] | None = None, *, dry_run: bool = False) -> None: ...
+    >>> take(["a"]), take(columns=None)
+    (None, None)
+    >>> take("a")
+    Traceback (most recent call last):
+    deltaplane.exceptions.InvalidTypeError: take: columns is a list of str or None, not a str
+    """
+
+    def decorate(what: T) -> T:
+        if not inspect.isclass(what):
+            return _wrapped(what, frozenset(but), None)  # type: ignore[return-value, arg-type]
+        for name, member in list(vars(what).items()):
+            if name != "__init__" and name.startswith("_"):
+                continue
+            inner = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+            if not inspect.isfunction(inner):
+                continue
+            made: Any = _wrapped(inner, frozenset(but), what.__name__)
+            setattr(what, name, type(member)(made) if inner is not member else made)
+        return what
+
+    return decorate
+
+
+def _wrapped(function: Callable[..., Any], but: frozenset[str], owner: str | None) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+    if not any(p.annotation is not p.empty and name not in but for name, p in signature.parameters.items()):
+        return function
+    name = (
+        function.__name__
+        if owner is None
+        else owner
+        if function.__name__ == "__init__"
+        else f"{owner}.{function.__name__}"
+    )
+    positional = [
+        p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
+    checks: dict[str, _Check] = {}
+
+    def taken(given: str, value: object) -> object:
+        check = checks.get(given)
+        if check is None:
+            return value
+        found = check(value)
+        if found is not None:
+            raise InvalidTypeError(f"{name}: {given}{found.where} is {found.wanted}, not {_shown(found.value)}")
+        return _own(value)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not checks:
+            checks.update(_checks(function, signature, but))
+        own = list(map(taken, positional, args))
+        for value in args[len(positional) :]:
+            own.append(value if rest is None else taken(rest, value))
+        return function(*own, **{given: taken(given, value) for given, value in kwargs.items()})
+
+    return call
+
+
+def _own(value: Any) -> object:
+    """NumPy's numbers and truth values as Python's own, which Rust and JSON take."""
+    is_one = type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") in "biuf"
+    return value.item() if is_one and getattr(value, "ndim", 1) == 0 else value
+
+
+def _checks(function: Callable[..., Any], signature: inspect.Signature, but: frozenset[str]) -> dict[str, _Check]:
+    made = {}
+    for name, parameter in signature.parameters.items():
+        annotation = parameter.annotation
+        if name in but or annotation is parameter.empty:
+            continue
+        text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "object")
+        check = _of(ast.parse(text, mode="eval").body)
+        if check is not None:
+            made[name] = check
+    # At least one, so that annotations are read once.
+    return made or {"": lambda value: None}
+
+
+def _of(node: ast.expr) -> _Check | None:
+    """The check of an annotation; None takes everything."""
+    parts = _alternatives(node)
+    checks = [_one(part) for part in parts]
+    known = [check for check in checks if check is not None]
+    if len(known) < len(checks):
+        return None
+    if len(known) == 1:
+        return known[0]
+    wanted = _joined([_wanted(part) for part in parts])
+
+    def check(value: object) -> _Wrong | None:
+        found = [one(value) for one in known]
+        if None in found:
+            return None
+        # Where one of them takes the whole, what is wrong is a part.
+        inner = next((f for f in found if f is not None and f.where), None)
+        return inner or _Wrong("", wanted, value)
+
+    return check
+
+
+def _alternatives(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp):
+        return [*_alternatives(node.left), *_alternatives(node.right)]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return _alternatives(ast.parse(node.value, mode="eval").body)
+    if isinstance(node, ast.Name) and node.id in _ALIASES:
+        return _alternatives(ast.parse(_ALIASES[node.id], mode="eval").body)
+    return [node]
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript):
+        return _name(node.value)
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _arguments(node: ast.expr) -> list[ast.expr]:
+    if not isinstance(node, ast.Subscript):
+        return []
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def _one(node: ast.expr) -> _Check | None:
+    if isinstance(node, ast.Constant):
+        return _check(node, lambda value: value is None)
+    name, arguments = _name(node), _arguments(node)
+    if name in ("", "Any", "object"):
+        return None
+    if name == "Literal":
+        kinds = tuple({type(part.value) for part in arguments if isinstance(part, ast.Constant)})
+        return _check(node, lambda value: isinstance(value, kinds))
+    if name in _PLAIN:
+        return _check(node, _PLAIN[name])
+    if name in ("list", "Sequence", "tuple", "Iterable", "Collection"):
+        return _sequence(node, arguments)
+    if name in ("Mapping", "dict"):
+        return _mapping(node, arguments)
+    # By name, since the class may be of a module that nobody has imported.
+    return _check(node, lambda value: any(cls.__name__ == name for cls in type(value).__mro__))
+
+
+def _check(node: ast.expr, accepts: Callable[[object], bool]) -> _Check:
+    wanted = _wanted(node)
+    return lambda value: None if accepts(value) else _Wrong("", wanted, value)
+
+
+def _is_whole(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_")
+
+
+def _is_number(value: object) -> bool:
+    is_one = isinstance(value, float) or _is_whole(value) or type(value).__name__ in ("float16", "float32", "Decimal")
+    return is_one and not math.isnan(value)  # type: ignore[arg-type]
+
+
+_PLAIN: dict[str, Callable[[object], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "bytes": lambda value: isinstance(value, bytes),
+    "bool": lambda value: (
+        isinstance(value, bool)
+        or type(value).__name__ in ("bool_",)
+        or (type(value).__module__ == "numpy" and type(value).__name__ == "bool")
+    ),
+    "int": _is_whole,
+    "float": _is_number,
+    "type": lambda value: isinstance(value, type),
+    "Callable": callable,
+    "PathLike": lambda value: hasattr(value, "__fspath__"),
+    "datetime": lambda value: _is_moment(value, "datetime"),
+    "date": lambda value: _is_moment(value, "date"),
+    "timedelta": lambda value: _is_moment(value, "timedelta"),
+}
+
+
+def _is_moment(value: object, name: str) -> bool:
+    # pandas' NaT is a datetime, too.
+    return any(cls.__name__ == name for cls in type(value).__mro__) and type(value).__name__ != "NaTType"
+
+
+def _sequence(node: ast.expr, arguments: Sequence[ast.expr]) -> _Check:
+    wanted, name = _wanted(node), _name(node)
+    inner = _of(arguments[0]) if arguments and name != "tuple" else None
+    kinds: tuple[type, ...] = (Sequence, Set) if name in ("Sequence", "Collection", "list") else (Iterable,)
+    if name == "tuple":
+        kinds = (tuple,)
+
+    def check(value: object) -> _Wrong | None:
+        if isinstance(value, (*_TEXTS, Mapping)) or not isinstance(value, kinds):
+            return _Wrong("", wanted, value)
+        # What may be gone after one look isn't looked at.
+        for number, part in enumerate(value if inner is not None and isinstance(value, Sequence) else ()):
+            assert inner is not None
+            found = inner(part)
+            if found is not None:
+                return found._replace(where=f"[{number}]{found.where}")
+        return None
+
+    return check
+
+
+def _mapping(node: ast.expr, arguments: Sequence[ast.expr]) -> _Check:
+    wanted = _wanted(node)
+    key_check, value_check = (_of(part) for part in arguments) if len(arguments) == 2 else (None, None)
+
+    def check(value: object) -> _Wrong | None:
+        if not isinstance(value, Mapping):
+            return _Wrong("", wanted, value)
+        for key, part in value.items():
+            found = key_check(key) if key_check is not None else None
+            if found is not None:
+                return found._replace(where="'s key")
+            found = value_check(part) if value_check is not None else None
+            if found is not None:
+                return found._replace(where=f"[{str(key)[:60]!r}]{found.where}")
+        return None
+
+    return check
+
+
+_SAID = {"int": "a whole number", "float": "a number", "str": "str", "PathLike": "a path", "Callable": "a function"}
+
+
+def _wanted(node: ast.expr) -> str:
+    """What an annotation asks for, in words."""
+    parts = _alternatives(node)
+    if len(parts) > 1:
+        return _joined([_wanted(part) for part in parts])
+    (node,) = parts
+    if isinstance(node, ast.Constant):
+        return "None"
+    name, arguments = _name(node), _arguments(node)
+    if name == "Literal":
+        return _joined([repr(part.value) for part in arguments if isinstance(part, ast.Constant)])
+    if name in ("list", "Sequence", "Iterable", "Collection"):
+        return f"a list of {_wanted(arguments[0])}" if arguments else "a list"
+    if name in ("Mapping", "dict"):
+        return f"a dict of {_wanted(arguments[0])} to {_wanted(arguments[1])}" if len(arguments) == 2 else "a dict"
+    return _SAID.get(name, name)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    parts = list(dict.fromkeys(parts))
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    name = type(value).__name__
+    return "NaT" if name == "NaTType" else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

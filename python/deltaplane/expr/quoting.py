@@ -1,0 +1,138 @@
+"""Double quotes in expressions: a text in Spark SQL, a column in ANSI SQL, so refused where either may be meant.
+
+Owns which double-quoted texts are ambiguous. Knows no table: callers say which names are columns. The texts of a Spark
+session keep Spark's meaning (`spark_texts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NoReturn
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.columns import Columns
+from deltaplane.expr.strings import double_quoted, unescape
+from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax, Variable, parse, shown
+
+__all__ = ["refuse_unclear", "refuse_unclear_tree", "spark_texts", "with_backticks"]
+
+_as_spark: ContextVar[bool] = ContextVar("deltaplane_spark_texts", default=False)
+_TESTS = frozenset("= == <> != < <= > >= <=> in between like ilike rlike isnull isnotnull".split())
+_LOGIC = ("and", "or", "not")
+
+
+@contextmanager
+def spark_texts() -> Iterator[None]:
+    """Within it double-quoted texts are texts, as in the statements of a Spark session."""
+    token = _as_spark.set(True)
+    try:
+        yield
+    finally:
+        _as_spark.reset(token)
+
+
+def refuse_unclear(sql: str, columns: Columns, *, is_condition: bool = True) -> None:
+    """Refuses an expression with a double-quoted text that may be meant as a column.
+
+    That is one that names a column, and one in a comparison, or in a condition, that names no column at all.
+
+    Raises:
+        InvalidArgumentError: says both ways to write it.
+
+    >>> from deltaplane.expr.columns import columns_of
+    >>> refuse_unclear('"day" > 1', columns_of(lambda: '{"fields": [{"name": "day", "type": "long"}]}'))
+    Traceback (most recent call last):
+    deltaplane.exceptions.InvalidArgumentError: "day" is in double quotes, which make a text in Spark SQL, ...
+    """
+    if '"' in sql and not _as_spark.get():
+        refuse_unclear_tree(parse(sql), columns, sql, is_condition=is_condition)
+
+
+def refuse_unclear_tree(node: Syntax, columns: Columns, sql: str, *, is_condition: bool) -> None:
+    """As `refuse_unclear`, for a tree and the text of which it is a part."""
+    if '"' not in sql or _as_spark.get():
+        return
+    quoted = _Quoted(columns, sql)
+    try:
+        quoted.look(node)
+        if is_condition:
+            quoted.refuse_constant(node)
+    except RecursionError as e:
+        raise InvalidArgumentError(
+            f"the expression is nested too deeply: write its texts in single quotes ({shown(sql)})"
+        ) from e
+
+
+class _Quoted:
+    """Looks for double-quoted texts in the tree of one expression."""
+
+    def __init__(self, columns: Columns, sql: str) -> None:
+        self._columns = columns
+        self._sql = sql
+
+    def look(self, node: Syntax) -> tuple[Literal | None, bool]:
+        """The first double-quoted text of a tree, and whether the tree names a column."""
+        if isinstance(node, Literal):
+            if not node.double_quoted:
+                return None, False
+            self._refuse_column(node)
+            return node, False
+        if isinstance(node, Name | Variable):
+            return None, True
+        if isinstance(node, Cast):
+            return self.look(node.arg)
+        if node.name == "." and isinstance(node.args[0], Literal) and node.args[0].double_quoted:
+            self._refuse(str(node.args[0].value), ", and a text has no fields")
+        # Calls of queries hold other relations, whose columns are looked at where these are planned.
+        found, named = None, type(node) is not Call
+        for arg in node.args:
+            one, names = self.look(arg)
+            found, named = found or one, named or names
+        if node.name in _TESTS and found is not None and not named:
+            self._refuse(str(found.value), ", and what it is compared with names no column")
+        return found, named
+
+    def refuse_constant(self, node: Syntax) -> None:
+        """Refuses parts of a condition that hold a double-quoted text and no column."""
+        left = [node]
+        while left:
+            one = left.pop()
+            if type(one) is Call and one.name in _LOGIC:
+                left.extend(one.args)
+                continue
+            found, named = self.look(one)
+            if found is not None and not named:
+                self._refuse(str(found.value), ", and the condition names no column")
+
+    def _refuse_column(self, node: Literal) -> None:
+        text = str(node.value)
+        for parts in ([text], text.split(".")):
+            if self._columns(parts):
+                self._refuse(text, ", and a column has this name", parts)
+
+    def _refuse(self, text: str, why: str, parts: Sequence[str] | None = None) -> NoReturn:
+        column = ".".join("`" + part.replace("`", "``") + "`" for part in parts or [text])
+        single = text.replace("\\", "\\\\").replace("'", "\\'")
+        raise InvalidArgumentError(
+            f'"{shown(text)}" is in double quotes, which make a text in Spark SQL{why}: write {shown(column)} in backticks '
+            f"for a column, or '{shown(single)}' in single quotes for a text (in `{shown(self._sql)}`)"
+        )
+
+
+def with_backticks(sql: str) -> str:
+    """An expression or statement with double-quoted names in backticks, for sessions of Spark where
+    `spark.sql.ansi.doubleQuotedIdentifiers` makes names of them.
+
+    >>> with_backticks('''"s" != 'say "no"' AND t."a b" > 1''')
+    '`s` != \\'say "no"\\' AND t.`a b` > 1'
+    """
+    if '"' not in sql:
+        return sql
+    made, at = "", 0
+    for start, end in double_quoted(sql):
+        name = unescape(sql[start + 1 : end - 1], '"').replace("`", "``")
+        made += f"{sql[at:start]}`{name}`"
+        at = end
+    return made + sql[at:]

@@ -1,0 +1,147 @@
+"""Python's, NumPy's, pandas' and Arrow's scalars as literals of predicates, with every digit that they have.
+
+Owns how a moment becomes text: no moment goes through Python's datetime where that would cut it. Imports no library.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from typing import Any
+
+from deltaplane.exceptions import InvalidArgumentError
+
+__all__ = ["Moment", "has_nanoseconds", "is_missing", "plain_value"]
+
+_DAY_US = 86_400_000_000
+# Ticks of a second.
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15, "as": 10**18}
+_SECONDS = {"m": 60, "h": 3600}
+_DATES = ("D", "W", "M", "Y")
+_DAYS_OF_400_YEARS = 146_097
+
+
+class Moment:
+    """A date or a timestamp as text: `type` is `date`, `timestamp` (an instant, in UTC) or `timestamp_ntz`."""
+
+    def __init__(self, text: str, type: str) -> None:
+        self.text = text
+        self.type = type
+
+
+def is_missing(value: Any) -> bool:
+    """Whether it is a missing value of pandas or NumPy: NaT, or pandas' NA.
+
+    >>> is_missing(None), is_missing(float("nan"))
+    (False, False)
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and (value is pandas.NaT or value is pandas.NA):
+        return True
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.datetime64, numpy.timedelta64)) and bool(numpy.isnat(value))
+
+
+def has_nanoseconds(value: Any) -> bool:
+    """Whether pandas' moments in it have digits below the microsecond, which Arrow's conversions cut off."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(map(has_nanoseconds, value))
+    if isinstance(value, dict):
+        return any(has_nanoseconds(part) for pair in value.items() for part in pair)
+    return isinstance(value, datetime.datetime) and bool(getattr(value, "nanosecond", 0))
+
+
+def plain_value(value: Any) -> Any:
+    """A scalar of a library as Python's own or as a `Moment`; any other value as it is.
+
+    >>> moment = plain_value(datetime.datetime(2024, 1, 1))
+    >>> moment.text, moment.type
+    ('2024-01-01 00:00:00.000000', 'timestamp_ntz')
+    """
+    if type(value) in (str, bool, int, float, bytes, type(None)):
+        return value
+    if _is(value, "numpy", "ndarray") and value.ndim == 0:
+        value = value[()]
+    if _is(value, "numpy", "datetime64"):
+        return _of_numpy(value)
+    if _is(value, "pyarrow", "Scalar"):
+        return _of_arrow(value)
+    if isinstance(value, datetime.datetime):
+        return _of_datetime(value)
+    if isinstance(value, datetime.date):
+        return Moment(value.isoformat(), "date")
+    if _is(value, "numpy", "generic"):
+        found = value.item()
+        return found if _is(found, "numpy", "generic") else plain_value(found)
+    return value
+
+
+def _is(value: Any, module: str, name: str) -> bool:
+    cls = getattr(sys.modules.get(module), name, None)
+    return cls is not None and isinstance(value, cls)
+
+
+def _of_datetime(value: datetime.datetime) -> Moment:
+    aware = value.tzinfo is not None
+    if aware:
+        try:
+            value = value.astimezone(datetime.timezone.utc)
+        except OverflowError:
+            raise InvalidArgumentError(
+                f"the moment {value.isoformat()} is in UTC outside of the years 1 to 9999, which Python's datetime doesn't "
+                "have: give it as a text, or as numpy.datetime64"
+            ) from None
+    text = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+    # pandas' own have more digits, which this text lacks.
+    below = getattr(value, "nanosecond", 0)
+    text = f"{text}{below:03}" if below else text
+    return Moment(text, "timestamp" if aware else "timestamp_ntz")
+
+
+def _of_numpy(value: Any) -> Any:
+    import numpy
+
+    unit, count = numpy.datetime_data(value.dtype)
+    if numpy.isnat(value):
+        return value
+    if unit in _DATES:
+        return Moment(_date(int(value.astype("datetime64[D]").astype("int64"))), "date")
+    ticks = int(value.astype("int64")) * count
+    if unit in _SECONDS:
+        return Moment(_moment(ticks * _SECONDS[unit], 1), "timestamp_ntz")
+    return Moment(_moment(ticks, _TICKS[unit]), "timestamp_ntz")
+
+
+def _of_arrow(value: Any) -> Any:
+    import pyarrow as pa
+
+    of = value.type
+    if not value.is_valid:
+        return None
+    if pa.types.is_dictionary(of) or isinstance(value, pa.ExtensionScalar):
+        inner = value.value
+        return plain_value(inner) if isinstance(inner, pa.Scalar) else inner
+    if pa.types.is_timestamp(of):
+        return Moment(_moment(value.value, _TICKS[of.unit]), "timestamp" if of.tz is not None else "timestamp_ntz")
+    if pa.types.is_date32(of):
+        return Moment(_date(value.value), "date")
+    if pa.types.is_date64(of):
+        return Moment(_date(value.value // (_DAY_US // 1000)), "date")
+    return value.as_py()
+
+
+def _moment(ticks: int, per_second: int) -> str:
+    seconds, fraction = divmod(ticks, per_second)
+    days, seconds = divmod(seconds, 86_400)
+    time = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    digits = str(fraction).rjust(len(str(per_second)) - 1, "0") if per_second > 1 else ""
+    return f"{_date(days)} {time}.{digits.ljust(6, '0')}"
+
+
+def _date(days: int) -> str:
+    """The text of a date, by days since 1970; also of years that Python's date doesn't have."""
+    eras, rest = divmod(days, _DAYS_OF_400_YEARS)
+    found = datetime.date(1970, 1, 1) + datetime.timedelta(days=rest)
+    year = found.year + 400 * eras
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04}-{found.month:02}-{found.day:02}"
