@@ -23,6 +23,9 @@ _CLASSES = (
     "deltaplane.DeltaplaneFileIndex",
     "deltaplane.Followed",
     "deltaplane.Batches",
+    "deltaplane.Relations",
+    "deltaplane.Statements",
+    "deltaplane.Views",
     RULE,
     FRAMES,
 )
