@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -19,6 +19,7 @@ from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.types import StructType
 
 from deltaplane import spark as dp
+from deltaplane.create_text import create_text
 from deltaplane.exceptions import DeltaError, SqlSyntaxError, UnsupportedFeatureError
 from deltaplane.expr.syntax import Token
 from deltaplane.queries.grammar import Grammar
@@ -31,7 +32,16 @@ from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import Jvm, delta_jar, is_connect
 from deltaplane.spark._listed import created_table, described_table, is_table_at, listed_columns, listed_table
 from deltaplane.spark._merge_writer import MergeWriter
-from deltaplane.spark._names import FORMATS, drop_name, hadoop_path, held_location, located, rename_name
+from deltaplane.spark._names import (
+    FORMATS,
+    catalog_facts,
+    drop_name,
+    hadoop_path,
+    held_location,
+    located,
+    qualified_name,
+    rename_name,
+)
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame, purged_metrics
 from deltaplane.spark._parameters import has_parameters, with_values
 from deltaplane.spark._parsed import Parsed
@@ -39,9 +49,9 @@ from deltaplane.spark._relations import ask, ask_no_more, reading
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._table_changes import calls_changes, changes_in_views
 from deltaplane.spark._time_travel import version_at
-from deltaplane.spark._views import about_the_table
 from deltaplane.spark._writer_v2 import WriterV2
 from deltaplane.spark_created import CreatedTable, CreatedView, dropped_table, is_path, name_at, renamed_table
+from deltaplane.spark_views import about_the_table
 from deltaplane.statements import command_of
 from deltaplane.statements.describe import Detail, History
 from deltaplane.statements.on_spark import on_spark
@@ -241,6 +251,12 @@ def _ran(
                     return _ran(spark, said, changes=changes)
         if parsed.is_several_inserts and any(_location_of(spark, name) for _, name in parsed.targets):
             return _inserted_in_turn(spark, text, parsed)
+    if parsed is not None and parsed.kind == "ShowCreateTable":
+        name = ".".join(map(quoted, parsed.targets[0][1]))
+        if (location := held_location(spark, name)) is not None:
+            managed = catalog_facts(spark, ".".join(parsed.targets[0][1]))[1]
+            said = create_text(DeltaTable(location), qualified_name(spark, name).replace("`", ""), managed=managed)
+            return spark.createDataFrame([(said,)], "createtab_stmt string")
     names = _tables_in(spark, text) if parsed is None else _tables_of(spark, text, parsed)
     if names is None and not changes:
         dropped = _dropped(spark, text)

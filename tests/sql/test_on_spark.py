@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, sql, write_deltalake
-from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+from deltaplane.exceptions import SchemaMismatchError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -175,7 +175,9 @@ def _held(spark: Any, name: str) -> Any:
     state = spark._jsparkSession.sessionState()
     catalog, _, rest = name.partition(".")
     try:
-        identifier = state.sqlParser().parseTableIdentifier(rest if catalog.strip("`").lower() == "spark_catalog" else name)
+        identifier = state.sqlParser().parseTableIdentifier(
+            rest if catalog.strip("`").lower() == "spark_catalog" else name
+        )
         if state.catalog().isTempView(identifier) or not state.catalog().tableExists(identifier):
             return None
         return state.catalog().getTableMetadata(identifier)

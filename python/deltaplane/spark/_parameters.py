@@ -55,7 +55,7 @@ def with_values(
     else:
         if len(found) > len(args):
             raise InvalidArgumentError(
-                f"the statement has {len(found)} parameters, and {len(args)} values were given: give one for each `?`"
+                f"the statement has more parameters than values were given, {len(found)} and {len(args)}: give one for each `?`"
             )
         query = ", ".join(f"? AS p{i}" for i in range(len(args)))
         values = jvm.selected_sql(run(f"SELECT {query}", args))[: len(found)]

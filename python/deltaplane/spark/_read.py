@@ -233,7 +233,8 @@ def named_as(frame: DataFrame, name: str) -> DataFrame:
         return frame
     named: Any = jvm.named(frame, [part.strip("`") for part in name.split(".")])
     named._deltaplane_index = getattr(frame, "_deltaplane_index", None)
-    return named  # type: ignore[no-any-return]
+    shown: DataFrame = named
+    return shown
 
 
 def data_frame(

@@ -229,9 +229,7 @@ class Insert:
             for old, new in pairs
         ]
 
-    def _cells(
-        self, row: Sequence[str | None], fields: Sequence[Field]
-    ) -> Iterator[tuple[str | None, Field]]:
+    def _cells(self, row: Sequence[str | None], fields: Sequence[Field]) -> Iterator[tuple[str | None, Field]]:
         """The values of a row with their columns."""
         if len(row) != len(fields):
             raise InvalidArgumentError(_arity(len(row), fields))
@@ -240,7 +238,9 @@ class Insert:
     def _query_text(self, fields: Sequence[Field]) -> tuple[Grammar, int, int | None]:
         """The query, and where it begins and ends; behind the statement's WITH, if there is one."""
         if self.listed is not None:
-            rows = (", ".join(default_of(f) if c is None else c for c, f in self._cells(row, fields)) for row in self.listed)
+            rows = (
+                ", ".join(default_of(f) if c is None else c for c, f in self._cells(row, fields)) for row in self.listed
+            )
             made = Grammar("VALUES " + ", ".join(f"({row})" for row in rows), own_queries=False)
             return made, 0, None
         if not self.named:

@@ -115,7 +115,9 @@ class Merge:
                     clauses.append(self._given(clause, table))
             with values_on_spark(spark, self._expressions, table, session.catalog) as (texts, others):
                 said = dict(zip(map(id, self._expressions), texts, strict=True))
-                clauses = [self._with_texts(clause, made, said) for clause, made in zip(self.clauses, clauses, strict=True)]
+                clauses = [
+                    self._with_texts(clause, made, said) for clause, made in zip(self.clauses, clauses, strict=True)
+                ]
                 what = SparkMerge(frame, said[id(self.on)], clauses, evolves, reads_others=of_itself or others)
 
                 def run(target: Target) -> Done:

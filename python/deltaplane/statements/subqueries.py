@@ -71,6 +71,4 @@ def target_on_spark(
         # Spark's catalog holds its names in lower case.
         qualifiers = parts if name.path else tuple(qualified_name(spark, ".".join(map(quoted, parts))).split("."))
         qualifiers = tuple(part.replace("`", "") for part in qualifiers)
-    return SparkTarget(
-        target.location, target.snapshot, spark, table.storage_options, alias, qualifiers=qualifiers
-    )
+    return SparkTarget(target.location, target.snapshot, spark, table.storage_options, alias, qualifiers=qualifiers)

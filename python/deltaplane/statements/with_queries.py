@@ -56,7 +56,9 @@ def _of_others(cursor: Grammar, at: int) -> Command:
         return made
     rows = Nested(Query(Values(())), source.alias or source.parts[0], source.columns, source.token)
     name = cursor.tokens[source.token].text
-    return replace(made, source=rows, source_token=source.token, source_end=source.token, named=named, named_source=name)
+    return replace(
+        made, source=rows, source_token=source.token, source_end=source.token, named=named, named_source=name
+    )
 
 
 def _names(cursor: Grammar, end: int) -> list[str]:

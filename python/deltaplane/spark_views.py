@@ -47,14 +47,17 @@ def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: 
     own = {field.name.lower() for field in table.schema().fields}
     if not {column.lower() for column in columns.values()} <= own:
         raise InvalidArgumentError(
-            f"the view `{'.'.join(name)}` shows other columns than the table has now: create the view again", table=location
+            f"the view `{'.'.join(name)}` shows other columns than the table has now: create the view again",
+            table=location,
         )
     cursor = Grammar(text, own_queries=False)
     at = next(i for i, token in enumerate(cursor.tokens) if token.start == place)
     cursor.at = at
     cursor.names("a table")
     behind = cursor.at
-    named = cursor.peek() == "as" or (cursor.kind() in ("name", "quoted") and cursor.peek() not in ("set", "where", "using"))
+    named = cursor.peek() == "as" or (
+        cursor.kind() in ("name", "quoted") and cursor.peek() not in ("set", "where", "using")
+    )
     alias = "" if named else f" AS {quoted(name[-1])}"
     called = cursor.tokens[behind + (cursor.peek() == "as")].text.strip("`") if named else name[-1]
     end = cursor.tokens[behind - 1].end
@@ -76,9 +79,7 @@ def _table(spark: SparkSession, parts: Sequence[str]) -> tuple[str, str]:
 class _Renaming:
     """The text of a statement with the view's columns as the table's."""
 
-    def __init__(
-        self, cursor: Grammar, called: str, columns: Mapping[str, str], own: set[str], *, whole: bool
-    ) -> None:
+    def __init__(self, cursor: Grammar, called: str, columns: Mapping[str, str], own: set[str], *, whole: bool) -> None:
         self._cursor, self._called, self._columns, self._own = cursor, called.lower(), columns, own
         self._same = all(name == column.lower() for name, column in columns.items())
         self._whole = whole and self._same
