@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CreatedTable", "CreatedView", "dropped_table", "is_path", "name_at", "renamed_table"]
 
-_BEGINNINGS = (["create", "or", "replace", "table"], ["create", "table"], ["replace", "table"])
+_BEGINNINGS = (
+    ["create", "or", "replace", "table"],
+    ["create", "external", "table"],
+    ["create", "table"],
+    ["replace", "table"],
+)
 _IF_NOT_EXISTS = ["if", "not", "exists"]
 
 

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.catalog import Catalog as Catalogs
+from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.types import StructType
 
 from deltaplane import spark as dp
+from deltaplane.create_text import create_text
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SqlSyntaxError, UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
 from deltaplane.expr.syntax import Token
@@ -27,16 +30,30 @@ from deltaplane.spark._errors import as_sparks
 from deltaplane.spark._familiar_read import Reader, StreamReader
 from deltaplane.spark._familiar_write import StreamWriter, Writer
 from deltaplane.spark._history import detail_frame, history_frame
-from deltaplane.spark._internals import delta_jar, is_connect
+from deltaplane.spark._internals import Jvm, delta_jar, is_connect
 from deltaplane.spark._listed import created_table, described_table, is_table_at, listed_columns, listed_table
-from deltaplane.spark._names import FORMATS, drop_name, hadoop_path, held_location, rename_name
+from deltaplane.spark._merge_writer import MergeWriter
+from deltaplane.spark._names import (
+    FORMATS,
+    catalog_facts,
+    drop_name,
+    hadoop_path,
+    held_location,
+    located,
+    qualified_name,
+    rename_name,
+)
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame, purged_metrics
+from deltaplane.spark._parameters import has_parameters, with_values
+from deltaplane.spark._parsed import Parsed
+from deltaplane.spark._relations import ask, ask_no_more, reading
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._session import session_text
 from deltaplane.spark._table_changes import calls_changes, changes_in_views
 from deltaplane.spark._time_travel import version_at
 from deltaplane.spark._writer_v2 import WriterV2
 from deltaplane.spark_created import CreatedTable, CreatedView, dropped_table, is_path, name_at, renamed_table
+from deltaplane.spark_views import about_the_table
 from deltaplane.statements import command_of
 from deltaplane.statements.describe import Detail, History
 from deltaplane.statements.on_spark import on_spark
@@ -45,6 +62,7 @@ from deltaplane.statements.reorg import Purge
 from deltaplane.statements.select import Selection
 from deltaplane.statements.statement import Session
 from deltaplane.statements.vacuum import Vacuum
+from deltaplane.table import DeltaTable
 
 __all__ = ["configure_spark_with_delta_pip", "disable", "enable", "sql"]
 
@@ -52,12 +70,6 @@ _enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 # What was there before the first `enable`, to be called for everything else.
 _originals: dict[tuple[type, str], Any] = {}
 
-_NOTHING = object()
-# What isn't looked into, and parameters of a statement; a colon right behind a column begins a path into it.
-_PARAMETER = re.compile(
-    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?<![\w`:]):(?P<name>[A-Za-z_]\w*)|\?""",
-    re.DOTALL,
-)
 # What isn't looked into, and the name of a table that is a text, or texts that are put together.
 _TEXT = r"""(?:'[^'\\]*'|"[^"\\]*")"""
 _IDENTIFIER = re.compile(
@@ -66,8 +78,6 @@ _IDENTIFIER = re.compile(
     r"""|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/""",
     re.DOTALL | re.IGNORECASE,
 )
-# A frame by keyword.
-_FRAME = re.compile(r"\{\w+\}")
 
 # Words of a statement behind which the name of a table stands.
 _BEFORE_NAMES = frozenset(
@@ -91,6 +101,10 @@ _QUERIES = ("explain", "from")
 _DESCRIBES = ("describe", "desc")
 # Says that a session is enabled to those that Spark copies from it, as it does for the batches of a stream.
 _MARK = "spark.deltaplane.familiarNames"
+# Plans that run statements.
+_SCRIPTS = frozenset("CompoundBody UnresolvedExecuteImmediate ExecuteImmediateQuery".split())
+# Plans that make a table by a name.
+_MAKING = frozenset("CreateTable CreateTableAsSelect ReplaceTable ReplaceTableAsSelect CreateTableLike".split())
 # A statement on no table yet.
 _CONVERTS = ["convert", "to", "delta"]
 
@@ -132,6 +146,7 @@ def enable(spark: SparkSession) -> None:
     dp.register(spark)
     _enabled.add(spark)
     spark.conf.set(_MARK, "true")
+    ask(spark, _in_script)
     if not _originals:
         _patch()
 
@@ -176,6 +191,7 @@ def disable(spark: SparkSession) -> None:
     # A session that was stopped has no settings any more.
     if not is_connect(spark) and spark.sparkContext._jsc is not None:
         spark.conf.unset(_MARK)
+        ask_no_more(spark)
     if not _enabled:
         for (owner, name), original in _originals.items():
             setattr(owner, name, original)
@@ -204,20 +220,51 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
         raise UnsupportedFeatureError(
             "deltaplane.spark.sql needs a classic session: deltaplane.sql(text, spark=spark) brings the rows here"
         )
+    return _sql_with(spark, text, lambda: _of_spark(spark, text))
+
+
+def _sql_with(spark: SparkSession, text: str, by_spark: Callable[[], DataFrame]) -> DataFrame:
+    """As `sql`; `by_spark` runs the statement where it is Spark's and nothing of its text had to be replaced."""
     text = session_text(spark, text)
     with spark_texts(), changes_in_views(spark, _identified(text)) as shown:
         said = _said_otherwise(shown)
-        done = _ran(spark, said, changes=shown != text)
+        done = _ran(spark, said, by_spark if said == text else None, changes=shown != _identified(text))
     # As in delta-spark, what is emptied isn't counted.
     return spark.createDataFrame([], StructType([])) if _TRUNCATES.match(shown) and said != shown else done
 
 
-def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
-    names = _tables_in(spark, text)
+def _ran(
+    spark: SparkSession, text: str, by_spark: Callable[[], DataFrame] | None = None, *, changes: bool
+) -> DataFrame:
+    def of_spark() -> DataFrame:
+        return _of_spark(spark, text) if by_spark is None else by_spark()
+
+    finds = ask(spark, _in_script)
+    parsed = Parsed.of(spark, text) if finds and not _is_misread(text) else None
+    if parsed is not None and not (changes and parsed.kind.startswith("CreateView")):
+        if parsed.kind in _SCRIPTS:
+            with Jvm.of(spark).in_script():
+                return of_spark()
+        if parsed.is_sparks:
+            return of_spark()
+        if parsed.changes_rows:
+            for place, name in parsed.targets[:1]:
+                run = parsed.kind.partition("Table")[0].partition("From")[0].partition("Into")[0].upper()
+                if (said := about_the_table(spark, text, name, place, run)) is not None:
+                    return _ran(spark, said, changes=changes)
+        if parsed.is_several_inserts and any(_location_of(spark, name) for _, name in parsed.targets):
+            return _inserted_in_turn(spark, text, parsed)
+    if parsed is not None and parsed.kind == "ShowCreateTable":
+        name = ".".join(map(quoted, parsed.targets[0][1]))
+        if (location := held_location(spark, name)) is not None:
+            managed = catalog_facts(spark, ".".join(parsed.targets[0][1]))[1]
+            said = create_text(DeltaTable(location), qualified_name(spark, name).replace("`", ""), managed=managed)
+            return spark.createDataFrame([(said,)], "createtab_stmt string")
+    names = _tables_in(spark, text) if parsed is None else _tables_of(spark, text, parsed)
     if names is None and not changes:
         dropped = _dropped(spark, text)
-        return _of_spark(spark, text) if dropped is None else drop_name(spark, dropped, text)
-    catalog = Catalog(names or {}, version_at=version_at)
+        return of_spark() if dropped is None else drop_name(spark, dropped, text)
+    catalog = Catalog(names or {}, version_at=version_at, by_session=finds)
     cursor = Grammar(text, own_queries=False)
     words = [token.text.lower() for token in cursor.tokens]
     if (view := CreatedView.of(cursor)) is not None:
@@ -259,6 +306,85 @@ def _ran(spark: SparkSession, text: str, *, changes: bool) -> DataFrame:
     done = made.checked(spark, command).run(Session(catalog, spark))
     made.hold(spark, command)
     return spark.createDataFrame(done)
+
+
+def _is_misread(text: str) -> bool:
+    """Whether Spark's parser takes a statement for another one: DESCRIBE HISTORY and DETAIL for a table with such a name."""
+    words = [one.lower() for one in text.split(None, 2)[:2]]
+    return len(words) == 2 and words[0] in _DESCRIBES and words[1] in ("history", "detail")
+
+
+def _location_of(spark: SparkSession, name: Sequence[str]) -> str | None:
+    """Where the Delta table of a name is."""
+    location = held_location(spark, ".".join(map(quoted, name)))
+    if location is None and len(name) == 2 and name[0].lower() in FORMATS:
+        return name[1]
+    return location
+
+
+def _tables_of(spark: SparkSession, text: str, parsed: Parsed) -> dict[str, str] | None:
+    """The names of Delta tables in a statement, with their locations; None where it isn't about one, so that it is Spark's."""
+    made = CreatedTable.of(spark, Grammar(text, own_queries=False)) if parsed.kind in _MAKING else None
+    # Some commands name their table as a query does.
+    targets = {name: _location_of(spark, name) for _, name in parsed.targets or parsed.reads}
+    if parsed.kind == "DropTable" or (made is None and not any(targets.values())):
+        return None
+    found = {".".join(name): location for name, location in targets.items() if location is not None}
+    for _, name in parsed.reads:
+        if (location := _location_of(spark, name)) is not None:
+            found[".".join(name)] = location
+    if made is not None:
+        found[made.key] = made.location
+    return found
+
+
+def _inserted_in_turn(spark: SparkSession, text: str, parsed: Parsed) -> DataFrame:
+    """FROM … INSERT … INSERT …: each INSERT as a statement, all of which read what was there before the first one."""
+    cursor = Grammar(text, own_queries=False)
+    heads = [at for at, token in enumerate(cursor.tokens) if token.text.lower() == "insert" and _is_outside(cursor, at)]
+    source = text[: cursor.tokens[heads[0]].start]
+    held = {}
+    for _, name in (*parsed.reads, *parsed.targets):
+        if (location := _location_of(spark, name)) is not None and DeltaTable.is_deltatable(location):
+            held[location] = DeltaTable(location).version()
+    done: DataFrame | None = None
+    for begin, end in pairwise([*heads, len(cursor.tokens)]):
+        query = next(
+            at
+            for at in range(begin, end)
+            if cursor.tokens[at].text.lower() in ("select", "map", "reduce") and _is_outside(cursor, at)
+        )
+        starts = cursor.tokens[begin].start, cursor.tokens[query].start
+        ends = cursor.tokens[end - 1].end
+        with reading(held):
+            said = f"{text[starts[0] : starts[1]]}{source}{text[starts[1] : ends]}"
+            part = sql(spark, said.rstrip("; \n"))
+        done = part if done is None else done.unionByName(part, allowMissingColumns=True)
+    assert done is not None
+    return done
+
+
+def _is_outside(cursor: Grammar, at: int) -> bool:
+    """Whether a token stands outside of parentheses."""
+    depth = [{"(": 1, ")": -1}.get(token.text, 0) for token in cursor.tokens[:at]]
+    return sum(depth) == 0
+
+
+def _in_script(spark: SparkSession, text: str) -> DataFrame | None:
+    """Runs a statement of a script that is about a Delta table; None for others."""
+    parsed = Parsed.of(spark, text)
+    if parsed is None or parsed.is_sparks or parsed.kind in _SCRIPTS:
+        return None
+    about = parsed.changes_rows and Jvm.of(spark).is_temp_view(spark, parsed.targets[0][1])
+    if not about and _tables_of(spark, text, parsed) is None and _dropped(spark, text) is None:
+        return None
+    if has_parameters(text):
+        raise UnsupportedFeatureError(
+            "EXECUTE IMMEDIATE of a statement on a Delta table takes no USING: put the values into the statement's text, or run it "
+            "with spark.sql(text, args=…)"
+        )
+    with Jvm.of(spark).out_of_script():
+        return _sql_with(spark, text, lambda: _of_spark(spark, text))
 
 
 def _dropped(spark: SparkSession, text: str) -> str | None:
@@ -400,13 +526,31 @@ def _patch() -> None:
         ("getTable", _get_table),
         ("tableExists", _table_exists),
         ("createTable", _create_table),
+        ("refreshTable", _refresh_table),
     ):
         instead(Catalogs, name, ours, lambda catalog: catalog._sparkSession)
     instead(SparkSession, "sql", _sql, lambda spark: spark)
+    instead(SparkSession, "newSession", _new_session, lambda spark: spark)
     instead(SparkSession, "table", lambda spark, name: Reader(spark).table(name), lambda spark: spark)
     instead(Frames, "write", Writer, lambda frame: frame.sparkSession)
+    instead(Frames, "mergeInto", _merge_into, lambda frame: frame.sparkSession)
     instead(Frames, "writeTo", WriterV2, lambda frame: frame.sparkSession)
     instead(Frames, "writeStream", StreamWriter, lambda frame: frame.sparkSession)
+
+
+def _merge_into(frame: DataFrame, table: str, condition: Any) -> Any:
+    if located(frame.sparkSession, table) is None:
+        return _originals[type(frame), "mergeInto"](frame, table, condition)
+    try:
+        return MergeWriter(frame, table, condition)
+    except DeltaError as e:
+        raise as_sparks(e, "DataFrame.mergeInto") from None
+
+
+def _new_session(spark: SparkSession) -> SparkSession:
+    made: SparkSession = _originals[SparkSession, "newSession"](spark)
+    enable(made)
+    return made
 
 
 def _list_columns(catalog: Any, tableName: str, dbName: str | None = None) -> Any:
@@ -435,6 +579,12 @@ def _table_exists(catalog: Any, tableName: str, dbName: str | None = None) -> bo
     return bool(_originals[Catalogs, "tableExists"](catalog, tableName, dbName)) if there is None else there
 
 
+def _refresh_table(catalog: Any, tableName: str) -> None:
+    # Each query of a table of ours asks for its newest version.
+    if located(catalog._sparkSession, tableName) is None:
+        _originals[Catalogs, "refreshTable"](catalog, tableName)
+
+
 def _create_table(
     catalog: Any,
     tableName: str,
@@ -458,40 +608,25 @@ def _create_table(
 
 def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
     try:
-        if not args and not kwargs:
-            return sql(spark, sqlQuery)
-        text = _identified(_with_values(sqlQuery, args or {}))
-        if not calls_changes(text) and _tables_in(spark, _FRAME.sub("frame", text)) is None:
-            return _of_spark(spark, sqlQuery, args, **kwargs)
-        if kwargs:
-            raise UnsupportedFeatureError(
-                "a statement on Delta tables takes no frames by keyword: make temp views of them, and give values as args"
-            )
-        return sql(spark, text)
+        if not kwargs:
+            return _sql_of(spark, sqlQuery, args)
+        frames = SQLStringFormatter(spark)
+        try:
+            # As in Spark the frames are temp views meanwhile.
+            return _sql_of(spark, frames.format(sqlQuery, **kwargs), args)
+        finally:
+            frames.clear()
     except DeltaError as e:
         raise as_sparks(e, sqlQuery) from None
 
 
-def _with_values(text: str, args: Mapping[str, Any] | Sequence[Any]) -> str:
-    """A statement with its parameters' values in its text: `:name` of a dict, or `?` of a list."""
-    waiting = iter(() if isinstance(args, Mapping) else args)
-
-    def bound(found: re.Match[str]) -> str:
-        name = found["name"]
-        if isinstance(args, Mapping):
-            return _literal(args[name]) if name in args else found[0]
-        if found[0] != "?":
-            return found[0]
-        value = next(waiting, _NOTHING)
-        if value is _NOTHING:
-            raise InvalidArgumentError("the statement has more parameters than values were given")
-        return _literal(value)
-
-    return _PARAMETER.sub(bound, text)
-
-
-def _literal(value: Any) -> str:
-    """A value as Spark writes it in SQL."""
-    column = value if isinstance(value, Column) else F.lit(value)
-    text = str(column._jc.node().sql())
-    return text if isinstance(value, str) or text.isalnum() else f"({text})"
+def _sql_of(spark: SparkSession, text: str, args: Any) -> DataFrame:
+    if not args:
+        return _sql_with(spark, text, lambda: _of_spark(spark, text, args))
+    parsed = Parsed.of(spark, text) if ask(spark, _in_script) and not calls_changes(text) else None
+    if parsed is not None and parsed.is_sparks and parsed.kind not in _SCRIPTS:
+        return _of_spark(spark, text, args)
+    bound = with_values(text, args, lambda query, values: _of_spark(spark, query, values), Jvm.of(spark))
+    if bound is None:
+        return _of_spark(spark, text, args)
+    return _sql_with(spark, bound, lambda: _of_spark(spark, text, args))

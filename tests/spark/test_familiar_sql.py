@@ -75,8 +75,13 @@ def test_frames_and_views_show_the_newest_version(enabled: SparkSession, at: str
     finally:
         for view in ("view_of_a_frame", "view_of_a_query", "view_of_the_past"):
             enabled.catalog.dropTempView(view)
-    with pytest.raises(exceptions.UnsupportedFeatureError, match="make a TEMP VIEW"):
-        enabled.sql(f"CREATE VIEW kept AS SELECT * FROM {at}")
+    enabled.sql(f"CREATE VIEW kept_by_the_catalog (a COMMENT 'first') AS SELECT id FROM {at}")
+    try:
+        assert rows(enabled.sql("SELECT a FROM kept_by_the_catalog WHERE a > 2")) == [(3,), (4,)]
+        enabled.sql(f"INSERT INTO {at} VALUES (5, 'e')")
+        assert enabled.table("kept_by_the_catalog").count() == 5
+    finally:
+        enabled.sql("DROP VIEW kept_by_the_catalog")
 
 
 @needs_data_source

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, sql, write_deltalake
-from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+from deltaplane.exceptions import SchemaMismatchError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,9 +52,12 @@ def test_only_relations_are_replaced(spark: SparkSession, at: str) -> None:
     assert values(sql(text, spark, tables={"t": at, "big": at})) == [(1, 29, "t", 4)]
 
 
-def test_names_that_mean_two_things_are_refused(spark: SparkSession, at: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"line 1, column 41: .*is a query's and a table's"):
-        sql("WITH t AS (SELECT 1 AS x) SELECT * FROM t", spark, tables={"t": at})
+def test_a_query_of_with_hides_a_table_of_its_name(spark: SparkSession, at: str) -> None:
+    tables = {"t": at}
+    assert values(sql("WITH t AS (SELECT 1 AS x) SELECT x FROM t", spark, tables=tables)) == [(1,)]
+    # In its own query the name is the table's.
+    assert values(sql("WITH t AS (SELECT max(x) AS x FROM t) SELECT x FROM t", spark, tables=tables)) == [(4,)]
+    assert values(sql("SELECT max(x) OVER t AS m FROM t WINDOW t AS () LIMIT 1", spark, tables=tables)) == [(4,)]
 
 
 def test_sparks_own_views_are_there(spark: SparkSession, at: str) -> None:

@@ -40,7 +40,7 @@ LAYERS = (
     ("queries",),
     ("statements",),
     ("query",),
-    ("spark_created",),
+    ("create_text", "spark_created", "spark_views"),
     ("spark_names",),
     ("demo",),
     ("cli",),

@@ -6,6 +6,7 @@ this grammar hasn't is refused by name. Called by statements.
 
 from __future__ import annotations
 
+from deltaplane.exceptions import InvalidArgumentError, SqlSyntaxError, UnsupportedExpressionError
 from deltaplane.expr.syntax import Syntax
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.relations import Relations
@@ -14,6 +15,8 @@ from deltaplane.queries.syntax import Body, Item, Nested, Query, Select, SetOper
 __all__ = ["Grammar"]
 
 _SETS = {"union": "union", "except": "except", "minus": "except"}
+# What a statement goes on with behind an expression.
+_BEHIND_EXPRESSIONS = (",", ")", ";", "by", "then", "when", "where")
 _LATER_CLAUSES = ("lateral", "pivot", "unpivot", "tablesample", "sort", "cluster", "distribute")
 
 
@@ -57,6 +60,28 @@ class Grammar(Relations):
             return self.expression()
         finally:
             self.passes_subqueries = False
+
+    def others_expression(self) -> Syntax | None:
+        """An expression that another engine evaluates, whatever it is made of; None where this grammar has no form of it. It ends
+        where a statement goes on behind one."""
+        start, depth, variables = self.at, self.depth, list(self.variables)
+        try:
+            made = self.with_subqueries()
+            if self.at > start and self._ends_expression():
+                return made
+        except (SqlSyntaxError, UnsupportedExpressionError, InvalidArgumentError):
+            pass
+        self.at, self.depth, self.variables = start, depth, variables
+        nested = 0
+        while self.at < len(self.tokens) and (nested or not self._ends_expression()):
+            nested += {"(": 1, "[": 1, "case": 1, ")": -1, "]": -1, "end": -1}.get(self.peek(), 0)
+            self.at += 1
+        if start == self.at:
+            self.expected("an expression")
+        return None
+
+    def _ends_expression(self) -> bool:
+        return self.at == len(self.tokens) or (self.kind() != "quoted" and self.peek() in _BEHIND_EXPRESSIONS)
 
     # --- queries ------------------------------------------------------------------------------------------------------
 

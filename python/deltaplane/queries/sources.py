@@ -92,6 +92,7 @@ class Catalog:
         tables: name → location, `DeltaTable` or Arrow data.
         storage_options: how to reach the stores.
         version_at: location, the store's options and moment → version, where a moment means another one than `DeltaTable` has it.
+        by_session: whether a session of Spark finds the same tables by the same names, also in what only Spark reads.
     """
 
     def __init__(
@@ -99,7 +100,10 @@ class Catalog:
         tables: Mapping[str, Any] | None = None,
         storage_options: StorageOptions | None = None,
         version_at: Callable[[str, dict[str, str] | None, VersionLike], int] | None = None,
+        *,
+        by_session: bool = False,
     ) -> None:
+        self.by_session = by_session
         self._tables = {str(name).lower(): value for name, value in (tables or {}).items()}
         self.storage_options = storage_options_text(storage_options)
         self._version_at = version_at

@@ -48,9 +48,10 @@ def clear(spark: SparkSession, given: Any, columns: Columns, *, is_condition: bo
 
 @dataclass(frozen=True)
 class Subqueried:
-    """A condition with subqueries: `text` is the session's, `said` what was written.
+    """A condition of a statement, which may hold subqueries: `text` is the session's, `said` what was written.
 
-    Every row that is meant meets all of `parts`, which hold no subquery. With `reads_others` a subquery may read rows of
+    Every row that is meant meets all of `parts`, which hold no subquery; `plain` is the whole condition over the table's own
+    columns, where it holds none. With `reads_others` a subquery may read rows of
     the same table.
     """
 
@@ -58,6 +59,7 @@ class Subqueried:
     said: str
     parts: Sequence[str]
     reads_others: bool
+    plain: str | None = None
 
 
 class SparkCondition:
@@ -84,17 +86,20 @@ class SparkCondition:
         refuse_chance(met, "the condition")
         if isinstance(condition, Subqueried):
             self.text, self.reads_others = condition.said, condition.reads_others
-            self._take([tree for part in condition.parts for tree in expr.necessary(part)[0]], target)
-            return
+            if condition.plain is None:
+                self._take([tree for part in condition.parts for tree in expr.necessary(part)[0]], target)
+                return
         # What a subquery reads isn't looked into: it may be this table.
         self.reads_others = target.jvm.has_subquery(met)
+        plain = self.text if not isinstance(condition, Subqueried) else condition.plain
         if self.text is None:
-            self.text = target.jvm.condition_sql(met)
-        if target.alias is not None and target.alias.lower() in map(str.lower, frame.columns):
+            self.text = plain = target.jvm.condition_sql(met)
+        named = {part.lower() for part in (target.alias, *target.qualifiers) if part is not None}
+        if named & {name.lower() for name in frame.columns}:
             # What looks like a field of that column is a column of the table, for Spark.
             return
         try:
-            trees, complete = expr.necessary(self.text)
+            trees, complete = expr.necessary(plain or self.text)
         except DeltaError:
             return
         self.is_exact = self._take(trees, target) and complete

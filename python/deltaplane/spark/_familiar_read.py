@@ -15,8 +15,8 @@ from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import Options, number, versioned_path
 from deltaplane.spark._familiar_feed import Bound, check_fed, feed
 from deltaplane.spark._moments import moment
-from deltaplane.spark._names import located
-from deltaplane.spark._read import newest_frame, read
+from deltaplane.spark._names import located, path_of, qualified_name
+from deltaplane.spark._read import named_as, newest_frame, read
 from deltaplane.spark._stream_options import STREAM_OPTIONS, flag
 from deltaplane.spark._stream_read import read_stream
 from deltaplane.spark._time_travel import reaches_beyond
@@ -97,7 +97,8 @@ class Reader(_Loading, DataFrameReader):
         location = located(self._session, tableName)
         if location is None:
             return super().table(tableName)
-        return self._read(*versioned_path(location, self._split(_READ_OPTIONS)[1]))
+        frame = self._read(*versioned_path(location, self._split(_READ_OPTIONS)[1]))
+        return frame if path_of(tableName) is not None else named_as(frame, qualified_name(self._session, tableName))
 
     def _read(self, location: str, version: int | None, timestamp: str | None) -> DataFrame:
         own, store = self._split(_READ_OPTIONS)

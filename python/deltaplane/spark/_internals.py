@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from deltaplane.exceptions import UnsupportedFeatureError
@@ -174,7 +175,9 @@ def _held(spark: Any, name: str) -> Any:
     state = spark._jsparkSession.sessionState()
     catalog, _, rest = name.partition(".")
     try:
-        identifier = state.sqlParser().parseTableIdentifier(rest if catalog.lower() == "spark_catalog" else name)
+        identifier = state.sqlParser().parseTableIdentifier(
+            rest if catalog.strip("`").lower() == "spark_catalog" else name
+        )
         if state.catalog().isTempView(identifier) or not state.catalog().tableExists(identifier):
             return None
         return state.catalog().getTableMetadata(identifier)
@@ -353,6 +356,72 @@ class Jvm:
 
         said = "\0".join(text for option in options.items() for text in option)
         return DataFrame(self._frames.frame(spark._jsparkSession, index, schema_json, said, streaming), spark)
+
+    def ask_for_relations(self, spark: Any, python: Any) -> bool:
+        """Has a session's analyser ask an object of Python's for the rows of Delta tables; False where its rules can't be changed."""
+        return bool(self._frames.asks(python, spark._jsparkSession))
+
+    def ask_no_more(self, spark: Any) -> None:
+        """Takes back what `ask_for_relations` did."""
+        if self.asks_for_relations(spark):
+            self._frames.asksNoMore(spark._jsparkSession)
+
+    @contextmanager
+    def in_script(self) -> Iterator[None]:
+        """Statements on Delta tables that Spark analyses inside of the block are asked for, as relations are."""
+        self._frames.script(True)
+        try:
+            yield
+        finally:
+            self._frames.script(False)
+
+    @contextmanager
+    def out_of_script(self) -> Iterator[None]:
+        """Inside of the block statements aren't asked for."""
+        self._frames.script(False)
+        try:
+            yield
+        finally:
+            self._frames.script(True)
+
+    def asks_for_relations(self, spark: Any) -> bool:
+        """Whether a session's analyser asks."""
+        return bool(self._frames.isAsking(spark._jsparkSession))
+
+    def names_of(self, spark: Any, text: str, *, expression: bool = False) -> list[list[str]] | None:
+        """What a statement or an expression names, as `java/Statements` tells it; None where Spark's parser refuses it."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        try:
+            found = self._frames.names(spark._jsparkSession, text, expression)
+        except (PySparkException, Py4JJavaError):
+            return None
+        return [str(line).split("\0") for line in found]
+
+    def plain_view(self, view: Any) -> list[str] | None:
+        """The table of which a view's frame shows columns, see `java/Views`; None where it shows anything else."""
+        found = self._frames.plainView(view._jdf)
+        return None if found is None else [str(part) for part in found]
+
+    def reads_tables(self, frame: Any) -> bool:
+        """Whether a frame reads files of Delta tables by our indexes."""
+        return bool(self._frames.readsTables(frame._jdf))
+
+    def is_temp_view(self, spark: Any, parts: Sequence[str]) -> bool:
+        """Whether a name is that of a temp view."""
+        return bool(spark._jsparkSession.sessionState().catalog().isTempView(self.seq(list(parts))))
+
+    def named(self, frame: Any, parts: Sequence[str]) -> Any:
+        """A frame whose columns can be called by a table's name of several parts."""
+        from pyspark.sql import DataFrame
+
+        session = frame.sparkSession
+        return DataFrame(self._frames.named(session._jsparkSession, frame._jdf, self.strings(parts)), session)
+
+    def selected_sql(self, frame: Any) -> list[str]:
+        """The SQL of the expressions that a query selects."""
+        return [str(text) for text in self._frames.selected(frame._jdf)]
 
     def load_streams(self, spark: Any) -> None:
         """Looks up what streams need.

@@ -24,6 +24,9 @@ _CLASSES = (
     "deltaplane.Followed",
     "deltaplane.Batches",
     "deltaplane.ScanFormat",
+    "deltaplane.Relations",
+    "deltaplane.Statements",
+    "deltaplane.Views",
     RULE,
     FRAMES,
 )

@@ -32,6 +32,7 @@ __all__ = [
     "data_frame",
     "jvm_of_commands",
     "live_frame",
+    "named_as",
     "newest_frame",
     "read",
     "read_changes",
@@ -222,6 +223,18 @@ def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str]
     except _internals.NativeScanUnavailable:
         return read(spark, path, options=options)
     return live_frame(spark, path, options)
+
+
+def named_as(frame: DataFrame, name: str) -> DataFrame:
+    """A frame whose columns can be called by a table's name in full, where the session can take the native scan."""
+    try:
+        jvm = _internals.Jvm.of(frame.sparkSession)
+    except _internals.NativeScanUnavailable:
+        return frame
+    named: Any = jvm.named(frame, [part.strip("`") for part in name.split(".")])
+    named._deltaplane_index = getattr(frame, "_deltaplane_index", None)
+    shown: DataFrame = named
+    return shown
 
 
 def data_frame(

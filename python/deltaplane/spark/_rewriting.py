@@ -55,13 +55,14 @@ def column(expression: Expression) -> Column:
 
 @dataclass(frozen=True)
 class SparkTarget(Target):
-    """A table that a session changes, under the name that expressions may use for it. `like` is a frame of its rows whose
-    columns stand in expressions."""
+    """A table that a session changes, under the name that expressions may use for it, whose parts are `qualifiers` where there
+    are several. `like` is a frame of its rows whose columns stand in expressions."""
 
     spark: SparkSession
     options: Mapping[str, str] | None = None
     alias: str | None = None
     like: DataFrame | None = None
+    qualifiers: Sequence[str] = ()
 
     @property
     def jvm(self) -> Jvm:
@@ -73,6 +74,8 @@ class SparkTarget(Target):
         frame = read_with_places(self.spark, self.snapshot, self.options, Places(stored_ids))
         if self.like is not None:
             frame = self.jvm.with_columns_of(frame, self.like)
+        if self.qualifiers:
+            return self.jvm.named(frame, self.qualifiers)
         return frame if self.alias is None else frame.alias(self.alias)
 
 

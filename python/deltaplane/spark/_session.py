@@ -15,6 +15,7 @@ from deltaplane.spark._internals import delta_jar, is_connect, let_go_of_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql.datasource import DataSource
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 __all__ = ["portable_reader", "portable_stream_reader", "register", "session", "session_text"]
@@ -43,14 +44,25 @@ def register(spark: SparkSession) -> None:
 
     _register(spark)
     if _name_is_free(spark):
-        spark.dataSource.register(DeltaDataSource)
+        register_once(spark, DeltaDataSource)
 
 
 def _register(spark: SparkSession) -> None:
     from deltaplane.spark._datasource import DeltaplaneDataSource
 
     let_go_of_catalog(spark)
-    spark.dataSource.register(DeltaplaneDataSource)
+    register_once(spark, DeltaplaneDataSource)
+
+
+def register_once(spark: SparkSession, source: type[DataSource]) -> None:
+    """Registers a data source, unless the session has it from the one that it was made by (`newSession`)."""
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.dataSource.register(source)
+    except PySparkException as e:
+        if e.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def _name_is_free(spark: SparkSession) -> bool:

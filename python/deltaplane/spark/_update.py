@@ -17,10 +17,15 @@ __all__ = ["update"]
 
 
 def update(
-    target: SparkTarget, values: Mapping[str, Expression], condition: Expression | Subqueried | None, settings: Settings
+    target: SparkTarget,
+    values: Mapping[str, Expression],
+    condition: Expression | Subqueried | None,
+    settings: Settings,
+    *,
+    reads_others: bool = False,
 ) -> Done:
     """Updates rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do. Without values
-    rows are written as they were, as delta-spark does."""
+    rows are written as they were, as delta-spark does. `reads_others`: values may be made of any row of the table."""
     which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:
@@ -44,5 +49,6 @@ def update(
             rows.unpersist()
         return job.commit({**job.finish(), "numUpdatedRows": written})
 
-    operation = Operation("UPDATE", which.parameters, which.tree, condition=which.text, reads_others=which.reads_others)
+    others = which.reads_others or reads_others
+    operation = Operation("UPDATE", which.parameters, which.tree, condition=which.text, reads_others=others)
     return rewriting(target, operation, settings, run)

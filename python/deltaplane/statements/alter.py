@@ -11,7 +11,7 @@ from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.schema import PrimitiveType
+from deltaplane.schema import PrimitiveType, Schema, StructType
 from deltaplane.statements.columns import Declaration, check, declaration, properties, property_key
 from deltaplane.statements.statement import Clause, Session, Statement, altered
 from deltaplane.statements.types import column_type
@@ -25,6 +25,8 @@ Change = Callable[[TableAlterer], AlterPlan]
 _ACTIONS = (
     "ADD, DROP, RENAME COLUMN, REPLACE COLUMNS, ALTER COLUMN, SET TBLPROPERTIES, UNSET TBLPROPERTIES or CLUSTER BY"
 )
+# No table has it.
+_NO_PROPERTY = "deltaplane.none"
 # Each change is one commit.
 _ONE_BY_ONE = "CHANGE COLUMN changes one of the type, the comment and the place: write a statement for each"
 
@@ -124,15 +126,32 @@ def _drop(cursor: Grammar) -> Change:
         return lambda alter: alter.drop_feature(feature, truncate)
     if not (cursor.take("columns") or cursor.take("column")):
         cursor.expected("COLUMN, COLUMNS, CONSTRAINT or FEATURE")
-    if cursor.peek() == "if" and cursor.peek(1) == "exists":
-        cursor.expected("a column: which ones are there DESCRIBE tells")
+    if_exists = cursor.take("if", "exists")
     if cursor.peek() == "(":
-        columns = cursor.listed(lambda: cursor.dotted("a column's name"))
+        named = cursor.listed(lambda: cursor.names("a column's name"))
     else:
-        columns = [cursor.dotted("a column's name")]
+        named = [cursor.names("a column's name")]
         while cursor.take(","):
-            columns.append(cursor.dotted("a column's name"))
-    return lambda alter: alter.drop_columns(columns)
+            named.append(cursor.names("a column's name"))
+
+    def change(alter: TableAlterer) -> AlterPlan:
+        there = [path for path in named if not if_exists or _is_there(alter._table.schema(), path)]
+        columns = [".".join(map(quoted, path)) for path in there]
+        # Nothing to do: a property that no table has is taken away, which changes nothing.
+        return alter.drop_columns(columns) if columns else alter.unset_table_properties([_NO_PROPERTY], if_exists=True)
+
+    return change
+
+
+def _is_there(schema: Schema, path: tuple[str, ...]) -> bool:
+    """Whether a schema has a column, or a field of a struct, by its path."""
+    fields = schema.fields
+    for name in path:
+        found = next((field for field in fields if field.name.lower() == name.lower()), None)
+        if found is None:
+            return False
+        fields = found.type.fields if isinstance(found.type, StructType) else []
+    return True
 
 
 # --- columns that are there ---------------------------------------------------------------------------------------

@@ -171,6 +171,8 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone | CreateLike:
+    # As in Spark the word is said of a table at a location.
+    external = cursor.take("external")
     cursor.expect("table")
     if cursor.take("if", "not", "exists"):
         if mode == "overwrite":
@@ -184,6 +186,8 @@ def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone | Cre
     if cursor.peek() == "(" and cursor.peek(1) not in BEGINNINGS:
         cursor.listed(lambda: _element(cursor, made))
     made = _clauses(cursor, made)
+    if external and made.location is None and made.table.path is None:
+        cursor.expected("LOCATION, which CREATE EXTERNAL TABLE needs")
     named = cursor.take("as")
     token = cursor.at
     if named or cursor.peek() in BEGINNINGS or cursor.peek() == "(":
@@ -230,6 +234,11 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
             made = _partitioned(cursor, made)
         elif cursor.take("cluster", "by"):
             made = replace(made, cluster_by=cursor.listed(lambda: cursor.dotted("a column's name")))
+        elif cursor.take("options"):
+            # As delta-spark has them: properties, and the same again under the names of options.
+            told = properties(cursor)
+            kept = {**told, **{f"option.{key}": value for key, value in told.items()}}
+            made = replace(made, properties={**kept, **made.properties})
         elif cursor.take("comment"):
             made = replace(made, comment=cursor.text("a comment"))
         elif cursor.take("location"):

@@ -13,7 +13,7 @@ from deltaplane.dml import COMMON_METRICS
 from deltaplane.dry_run import DryRun
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Clause, Session, Statement, counted, settings_of
+from deltaplane.statements.statement import Clause, Session, Statement, counted, runs_tasks, settings_of
 from deltaplane.statements.subqueries import run_where
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ class Delete:
         if where is None:
             return table.run_command(lambda target: delete(target, None, settings), _ALWAYS)
         with where.cursor.located(where.token):
-            if where.has_subqueries:
+            by_tasks = session.spark is not None and runs_tasks(session.spark)
+            if where.has_subqueries or by_tasks:
                 return run_where(session, where, self.table, table, (_here(settings), _by_tasks(settings)), _ALWAYS)
             condition = where.over(table, self.table)
             return table.run_command(lambda target: delete(target, condition, settings), _ALWAYS)
@@ -79,7 +80,7 @@ def _by_tasks(settings: Settings) -> Callable[[SparkTarget, Subqueried], Done]:
 def _read(cursor: Grammar) -> Delete:
     cursor.expect("from")
     table = cursor.table(version=False)
-    return Delete(table, Clause.read(cursor, subqueries=True) if cursor.take("where") else None)
+    return Delete(table, Clause.of_rows(cursor, subqueries=True) if cursor.take("where") else None)
 
 
 STATEMENT = Statement(("delete",), _read)

@@ -9,7 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.commands.assignments import stores
-from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    SchemaMismatchError,
+    UnsupportedExpressionError,
+    UnsupportedFeatureError,
+)
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.syntax import parse as parse_expression
 from deltaplane.expr.types import SparkType, of_json
@@ -18,7 +23,7 @@ from deltaplane.queries.finding import may_read
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName, Values
-from deltaplane.schema import Field
+from deltaplane.schema import Field, PrimitiveType, Schema
 from deltaplane.shown_schema import type_text
 from deltaplane.statements.on_spark import new_rows_on_spark
 from deltaplane.statements.partition import Fixed, PartitionSpec, read_partition
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["STATEMENT", "Insert", "read"]
 
+# Zones of a session in which the embedded engine reads the same moments in texts.
+_UTC = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
 Mode = Literal["append", "overwrite"]
 
 
@@ -55,6 +62,12 @@ class Insert:
     alias: str | None = None
     end: int | None = None
     partition: PartitionSpec | None = None
+    # The text of WITH before the statement, where another engine reads it.
+    named: str = ""
+    # The texts of listed values, None for DEFAULT, where another engine may evaluate them.
+    listed: tuple[tuple[str | None, ...], ...] | None = None
+    # Whether the table takes columns that it lacks.
+    evolves: bool = False
 
     def run(self, session: Session) -> pa.Table:
         """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
@@ -84,6 +97,8 @@ class Insert:
         assert session.spark is not None
         from deltaplane.spark import write
 
+        if self._evolves(session):
+            how["schema_mode"] = "merge"
         how |= {"replace_where": replaced, "options": table.storage_options, **_as_arguments(commit)}
         with (
             self._frame(session.spark, session, table, fields, fixed) as (frame, read),
@@ -149,13 +164,20 @@ class Insert:
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> tuple[pa.Table, int | None] | None:
         """As `_data`: all rows without a session of Spark, with one only listed ones; None where Spark is to make them."""
-        if session.spark is not None and not self.rows_are_listed:
+        if session.spark is None:
+            if self.evolves:
+                raise UnsupportedFeatureError(
+                    "INSERT WITH SCHEMA EVOLUTION needs a session of Spark: add the columns with ALTER TABLE … ADD COLUMNS, or "
+                    'append with write_deltalake(schema_mode="merge")'
+                )
+            return self._data(session, table, fields, fixed)
+        by_spark = self.where is not None or self.on is not None or self._evolves(session)
+        if not self.rows_are_listed or by_spark or not _is_same_here(session.spark, fields):
             return None
         try:
             return self._data(session, table, fields, fixed)
-        except UnsupportedExpressionError:
-            if session.spark is None:
-                raise
+        except (UnsupportedExpressionError, SchemaMismatchError, InvalidArgumentError):
+            # Spark says what it thinks of them.
             return None
 
     def _data(
@@ -188,16 +210,63 @@ class Insert:
             raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
         return found
 
+    def _grown(self, frame: DataFrame, table: DeltaTable, fields: list[Field]) -> list[Field]:
+        """The columns of the rows where the table takes those that it lacks. Values in structs, arrays and maps go by their names."""
+        from deltaplane.spark._schema import delta_schema_json
+
+        given = Schema.from_json(delta_schema_json(frame.schema, nullable=True)).fields
+        own = {field.name.lower(): field for field in table.schema().fields}
+        if self.by_name:
+            pairs = [(own.get(new.name.lower()), new) for new in given]
+        else:
+            pairs = [(fields[at] if at < len(fields) else None, new) for at, new in enumerate(given)]
+        return [
+            new
+            if old is None
+            else old
+            if isinstance(old.type, PrimitiveType)
+            else Field(old.name, new.type, new.nullable, new.metadata)
+            for old, new in pairs
+        ]
+
+    def _cells(self, row: Sequence[str | None], fields: Sequence[Field]) -> Iterator[tuple[str | None, Field]]:
+        """The values of a row with their columns."""
+        if len(row) != len(fields):
+            raise InvalidArgumentError(_arity(len(row), fields))
+        return zip(row, fields, strict=True)
+
+    def _query_text(self, fields: Sequence[Field]) -> tuple[Grammar, int, int | None]:
+        """The query, and where it begins and ends; behind the statement's WITH, if there is one."""
+        if self.listed is not None:
+            rows = (
+                ", ".join(default_of(f) if c is None else c for c, f in self._cells(row, fields)) for row in self.listed
+            )
+            made = Grammar("VALUES " + ", ".join(f"({row})" for row in rows), own_queries=False)
+            return made, 0, None
+        if not self.named:
+            return self.cursor, self.token, self.end
+        tokens = self.cursor.tokens[self.token : self.end]
+        made = Grammar(f"{self.named} {self.cursor.sql[tokens[0].start : tokens[-1].end]}", own_queries=False)
+        return made, 0, None
+
+    def _evolves(self, session: Session) -> bool:
+        if self.evolves or session.spark is None:
+            return self.evolves
+        from deltaplane.spark._familiar import merges_schema
+
+        return merges_schema(session.spark)
+
     @contextmanager
     def _frame(
         self, spark: SparkSession, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> Iterator[tuple[DataFrame, int | None]]:
         """The rows of a query by Spark as the columns take them, to be used inside of the block, and the version as `_data`
         has it."""
-        with new_rows_on_spark(spark, self.cursor, self.token, session.catalog, table, self.end) as (frame, read):
+        cursor, begin, end = self._query_text(fields)
+        with new_rows_on_spark(spark, cursor, begin, session.catalog, table, end) as (frame, read):
             with self.cursor.located(self.token):
-                names = frame.columns
-                fields = self._fields_of(names, table, fields)
+                names, evolves = frame.columns, self._evolves(session)
+                fields = self._grown(frame, table, fields) if evolves else self._fields_of(names, table, fields)
                 if len(names) != len(fields):
                     raise InvalidArgumentError(_arity(len(names), fields))
                 stored = _stored_by_spark(frame, fields, by_name=self.by_name)
@@ -267,6 +336,7 @@ def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequ
 
 def read(cursor: Grammar) -> Insert:
     """The statement behind its first word."""
+    evolves = cursor.take("with", "schema", "evolution")
     overwrites = cursor.take("overwrite")
     if not overwrites:
         cursor.expect("into")
@@ -280,7 +350,7 @@ def read(cursor: Grammar) -> Insert:
     where, using, on = None, tuple[str, ...](), None
     if not overwrites and partition is None and cursor.take("replace"):
         if cursor.take("where"):
-            where = Clause.read(cursor)
+            where = Clause.read(cursor) if cursor.own_queries else _before_query(cursor)
         elif cursor.take("using"):
             using = tuple(cursor.listed(lambda: cursor.name("a column's name")))
         elif cursor.take("on"):
@@ -291,13 +361,58 @@ def read(cursor: Grammar) -> Insert:
     if table.alias is not None and on is None:
         cursor.wrong("expected no alias: only REPLACE ON has a use for one")
     token = cursor.at
-    if cursor.peek() == "values":
+    listed = None
+    if cursor.peek() == "values" and not cursor.own_queries:
+        rows, listed = _listed_rows(cursor)
+    elif cursor.peek() == "values":
         rows = Query(cursor.values(defaults=True))
     else:
         rows = cursor.last_query() if on is None else cursor.aliased_query()
     end = cursor.at
     alias = cursor.alias() if on is not None else None
-    return Insert(table, rows, cursor, token, columns, by_name, overwrites, where, using, on, alias, end, partition)
+    made = Insert(table, rows, cursor, token, columns, by_name, overwrites, where, using, on, alias, end, partition)
+    return replace(made, evolves=evolves, listed=listed)
+
+
+def _listed_rows(cursor: Grammar) -> tuple[Query, tuple[tuple[str | None, ...], ...] | None]:
+    """VALUES and its rows, which another engine evaluates where this one has no form of them: as trees, as far as there are
+    some, and as texts. Where more than rows follows it is a query like others."""
+    start, token = cursor.at, cursor.at
+    cursor.expect("values")
+    trees, texts = list[tuple[Syntax | None, ...]](), list[tuple[str | None, ...]]()
+    known = True
+    while True:
+        cells = cursor.listed(lambda: _cell(cursor)) if cursor.peek() == "(" else [_cell(cursor)]
+        trees.append(tuple(tree for tree, _, _ in cells))
+        texts.append(tuple(text for _, text, _ in cells))
+        known = known and all(understood for _, _, understood in cells)
+        if not cursor.take(","):
+            break
+    if cursor.at < len(cursor.tokens) and cursor.peek() != ";":
+        cursor.at = start
+        return cursor.last_query(), None
+    if len({len(row) for row in texts}) > 1:
+        cursor.wrong(f"expected {len(texts[0])} values in each row", cursor.tokens[token].start)
+    return Query(Values(tuple(trees) if known else (), token)), tuple(texts)
+
+
+def _cell(cursor: Grammar) -> tuple[Syntax | None, str | None, bool]:
+    """A value: its tree and its text, None for DEFAULT; and whether the tree is known."""
+    if cursor.peek() == "default" and cursor.peek(1) in (",", ")", ""):
+        cursor.at += 1
+        return None, None, True
+    made = Clause.of_rows(cursor)
+    return made.tree, made.text, made.tree is not None and not made.has_subqueries
+
+
+def _is_same_here(spark: SparkSession, fields: Sequence[Field]) -> bool:
+    """Whether the embedded engine makes the same of listed values as a session: by its settings, and where types need no more than
+    one cast."""
+    types = [field.type.to_json() for field in fields]
+    nested = any(not of.startswith('"') for of in types)
+    if nested or str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() != "true":
+        return False
+    return spark.conf.get("spark.sql.session.timeZone") in _UTC or not any("timestamp" in of for of in types)
 
 
 def _table(cursor: Grammar) -> TableName:
@@ -322,7 +437,7 @@ def _before_query(cursor: Grammar) -> Clause:
         cursor.expected("a condition")
     cursor.tokens = tokens[:at]
     try:
-        return Clause.read(cursor)
+        return Clause.of_rows(cursor)
     finally:
         cursor.tokens = tokens
 

@@ -23,10 +23,10 @@ from deltaplane.table import DeltaTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CreateLike", "read_like"]
+__all__ = ["OWN_PROPERTIES", "CreateLike", "read_like"]
 
 # What writers keep about one table's own columns and versions.
-_OWN_PROPERTIES = (
+OWN_PROPERTIES = (
     "delta.columnMapping.maxColumnId",
     "delta.requireCheckpointProtectionBeforeVersion",
     "delta.rowTracking.materialized",
@@ -52,7 +52,7 @@ class CreateLike:
         if self.mode == "ignore" and DeltaTable.is_deltatable(location, options):
             return one_row(operation="CREATE TABLE", version=None)
         metadata = source.metadata()
-        kept = {k: v for k, v in metadata.configuration.items() if not k.startswith(_OWN_PROPERTIES)}
+        kept = {k: v for k, v in metadata.configuration.items() if not k.startswith(OWN_PROPERTIES)}
         made = DeltaTable.create(
             location,
             Schema.from_json(json.dumps(without_notes(json.loads(source.schema().to_json())))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from deltaplane.arrow_io import as_reader
@@ -18,8 +18,9 @@ from deltaplane.queries.finding import may_be_same, may_read
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Nested, Query, Relation, TableName
-from deltaplane.statements.on_spark import frame_of, new_rows_on_spark
+from deltaplane.statements.on_spark import frame_of, new_rows_on_spark, values_on_spark
 from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named, runs_tasks
+from deltaplane.statements.subqueries import target_on_spark
 from deltaplane.statements.update import Assignment, assignment, column_below
 from deltaplane.table import DeltaTable
 
@@ -66,6 +67,9 @@ class Merge:
     # Where a query as the source begins and ends.
     source_token: int = 0
     source_end: int = 0
+    # The text of WITH before the statement, and the name of it that is the source, where another engine reads both.
+    named: str = ""
+    named_source: str = ""
 
     def run(self, session: Session) -> pa.Table:
         """Merges in one commit."""
@@ -100,7 +104,6 @@ class Merge:
         from deltaplane.commands.rewriting import Done, Settings, Target
         from deltaplane.spark._familiar import change_properties, merges_schema
         from deltaplane.spark._merge import SparkMerge, merge
-        from deltaplane.spark._rewriting import SparkTarget
 
         settings = Settings(commit=change_properties(spark, dry_run=dry_run), dry_run=dry_run)
         with self._frame(session, spark, table) as (frame, of_itself):
@@ -110,14 +113,39 @@ class Merge:
                 with self.cursor.located(clause.token):
                     self._check_star(clause, table, frame.columns, evolves)
                     clauses.append(self._given(clause, table))
-            what = SparkMerge(frame, self.on.text, clauses, evolves, reads_others=of_itself)
+            with values_on_spark(spark, self._expressions, table, session.catalog) as (texts, others):
+                said = dict(zip(map(id, self._expressions), texts, strict=True))
+                clauses = [
+                    self._with_texts(clause, made, said) for clause, made in zip(self.clauses, clauses, strict=True)
+                ]
+                what = SparkMerge(frame, said[id(self.on)], clauses, evolves, reads_others=of_itself or others)
 
-            def run(target: Target) -> Done:
-                of = SparkTarget(target.location, target.snapshot, spark, table.storage_options, _alias(self.table))
-                return merge(of, what, settings)
+                def run(target: Target) -> Done:
+                    of = target_on_spark(target, spark, self.table, table, session.catalog)
+                    return merge(of, what, settings)
 
-            with self.cursor.located(self.on.token):
-                return table.run_command(run, list(_NUMBERS.values()))
+                with self.cursor.located(self.on.token):
+                    return table.run_command(run, list(_NUMBERS.values()))
+
+    @property
+    def _expressions(self) -> list[Clause]:
+        """All that Spark evaluates, in order."""
+        found = [self.on]
+        for clause in self.clauses:
+            found += [] if clause.condition is None else [clause.condition]
+            found += [one.value for one in clause.assignments if one.value is not None]
+        return found
+
+    def _with_texts(self, clause: When, made: MergeClause, said: dict[int, str]) -> MergeClause:
+        """A clause with its expressions in the session's text."""
+        condition = None if clause.condition is None else said[id(clause.condition)]
+        if made.values is None:
+            return replace(made, condition=condition)
+        new = [None if one.value is None else said[id(one.value)] for one in clause.assignments]
+        values = {
+            name: old if text is None else text for (name, old), text in zip(made.values.items(), new, strict=True)
+        }
+        return replace(made, condition=condition, values=values)
 
     @contextmanager
     def _frame(self, session: Session, spark: SparkSession, table: DeltaTable) -> Iterator[tuple[DataFrame, bool]]:
@@ -125,10 +153,8 @@ class Merge:
         session.catalog.hold(table)
         alias = _alias(self.source)
         if isinstance(self.source, Nested):
-            with new_rows_on_spark(spark, self.cursor, self.source_token, session.catalog, table, self.source_end) as (
-                frame,
-                read,
-            ):
+            cursor, begin, end = self._source_text
+            with new_rows_on_spark(spark, cursor, begin, session.catalog, table, end) as (frame, read):
                 names = self.source.columns
                 if names and len(names) != len(frame.columns):
                     self.cursor.wrong(f"expected {len(frame.columns)} names of columns, found {len(names)}")
@@ -145,6 +171,17 @@ class Merge:
                 session.catalog.table(self.source), table
             )
         yield frame if alias is None else frame.alias(alias), of_itself
+
+    @property
+    def _source_text(self) -> tuple[Grammar, int, int]:
+        """The source's query, and where it begins and ends; behind the statement's WITH, if there is one."""
+        if not self.named:
+            return self.cursor, self.source_token, self.source_end
+        assert isinstance(self.source, Nested)
+        tokens = self.cursor.tokens[self.source_token : self.source_end]
+        query = self.cursor.sql[tokens[0].start : tokens[-1].end] if tokens else f"SELECT * FROM {self.named_source}"
+        made = Grammar(f"{self.named} {query}", own_queries=False)
+        return made, 0, len(made.tokens)
 
     def _given(self, clause: When, table: DeltaTable) -> MergeClause:
         """A clause as the command takes it."""
@@ -244,7 +281,7 @@ def read(cursor: Grammar) -> Merge:
     if not isinstance(source, (TableName, Nested)):
         cursor.wrong("expected one source: write a join as a query in parentheses")
     cursor.expect("on")
-    on = Clause.read(cursor)
+    on = Clause.of_rows(cursor)
     clauses: list[When] = []
     while cursor.peek() == "when":
         clauses.append(_clause(cursor))
@@ -286,7 +323,7 @@ def _clause(cursor: Grammar) -> When:
             kind = _SURPLUS
         elif not cursor.take("target"):
             cursor.expected("TARGET or SOURCE")
-    condition = Clause.read(cursor) if cursor.take("and") else None
+    condition = Clause.of_rows(cursor) if cursor.take("and") else None
     cursor.expect("then")
     if kind == _MISSING:
         cursor.expect("insert")
@@ -324,7 +361,7 @@ def _value(cursor: Grammar) -> Clause | None:
     if cursor.peek() == "default" and cursor.peek(1) in (",", ")"):
         cursor.at += 1
         return None
-    return Clause.read(cursor)
+    return Clause.of_rows(cursor)
 
 
 STATEMENT = Statement(("merge",), read)

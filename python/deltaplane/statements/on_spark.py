@@ -1,19 +1,21 @@
 """A query's text on a Spark session: tables at locations and of the caller's become temp views, the rest is Spark's.
 
-Finds the places where relations stand by the words before them and changes nothing else of the text. Called by `select`,
-`insert`, `create`, `delete`, `update` and `merge`.
+Spark's own parser says where relations stand, for a Connect session the words before them; nothing else of the text is
+changed. A session that finds the tables itself takes the text as it is. Called by `select`, `insert`, `create`, `delete`,
+`update` and `merge`.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.written import conjuncts, written
+from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.finding import may_be_same
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.relations import GOES_ON
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from deltaplane.spark._conditions import Subqueried
+    from deltaplane.spark._relations import Seen
 
-__all__ = ["condition_on_spark", "frame_of", "new_rows_on_spark", "on_spark"]
+__all__ = ["condition_on_spark", "frame_of", "new_rows_on_spark", "on_spark", "values_on_spark"]
 
 # Words behind which no relation stands until the next FROM or JOIN.
 _NO_RELATIONS = frozenset("select where group having order limit on using window values lateral sort cluster".split())
@@ -67,8 +70,8 @@ def on_spark(
         InvalidArgumentError: a table that nobody said where it is, or a name that is a query's and a table's.
     """
     span = start, len(cursor.tokens)
-    relations = list(_relations(cursor, *span, catalog))
-    with _with_views(spark, cursor, span, relations, catalog, follows=follows) as text:
+    relations = _relations_of(spark, cursor, span, catalog)
+    with _with_views(spark, cursor, span, relations, catalog, follows=follows) as (text, _):
         yield spark.sql(text)
 
 
@@ -90,10 +93,13 @@ def new_rows_on_spark(
     if table is not None:
         catalog.hold(table)
     span = start, len(cursor.tokens) if end is None else end
-    relations = list(_relations(cursor, *span, catalog))
-    with _with_views(spark, cursor, span, relations, catalog) as text:
+    relations = _relations_of(spark, cursor, span, catalog)
+    with _with_views(spark, cursor, span, relations, catalog, table) as (text, seen):
+        frame = spark.sql(text)
         read = table is not None and any(_may_be(one, catalog, table) for one in relations if one.known)
-        yield spark.sql(text), table.version() if table is not None and read else None
+        # Views of Spark's own were looked into where the session finds the tables itself.
+        read = read or (table is not None and seen is not None and seen.reads(table.location))
+        yield frame, table.version() if table is not None and read else None
 
 
 @contextmanager
@@ -108,14 +114,43 @@ def condition_on_spark(
     cursor = clause.cursor
     catalog.hold(table)
     at = clause.token, clause.token + len(clause.tokens)
-    relations = list(_relations(cursor, *at, catalog))
+    relations = _relations_of(spark, cursor, at, catalog, expression=True)
     # What Spark alone knows may be a view of the same table.
     others = any(not one.known or _may_be(one, catalog, table) for one in relations)
-    known = [written(part) for part in conjuncts(unqualified_names(clause.tree, name, table))]
-    with _with_views(spark, cursor, at, relations, catalog) as text:
+    tree = clause.tree
+    known = [] if tree is None else [written(part) for part in conjuncts(unqualified_names(tree, name, table))]
+    plain = clause.over(table, name) if tree is not None and not clause.has_subqueries else None
+    with _with_views(spark, cursor, at, relations, catalog, table) as (text, _):
         from deltaplane.spark._conditions import Subqueried
 
-        yield Subqueried(text, clause.text, [part for part in known if part is not None], others)
+        yield Subqueried(text, clause.text, [part for part in known if part is not None], others, plain)
+
+
+@contextmanager
+def values_on_spark(
+    spark: SparkSession, clauses: Sequence[Clause | str], table: DeltaTable, catalog: Catalog
+) -> Iterator[tuple[list[str], bool]]:
+    """The texts of new values, which may hold subqueries, to be used inside of the block, and whether they may read the table.
+
+    Raises:
+        InvalidArgumentError: as `on_spark`.
+    """
+    catalog.hold(table)
+    texts, others = list[str](), False
+    with ExitStack() as views:
+        for clause in clauses:
+            if isinstance(clause, str):
+                texts.append(clause)
+                continue
+            at = clause.token, clause.token + len(clause.tokens)
+            words = {token.text.lower() for token in clause.tokens}
+            if not words & set(BEGINNINGS):
+                texts.append(clause.text)
+                continue
+            relations = _relations_of(spark, clause.cursor, at, catalog, expression=True)
+            others = others or any(not one.known or _may_be(one, catalog, table) for one in relations)
+            texts.append(views.enter_context(_with_views(spark, clause.cursor, at, relations, catalog, table))[0])
+        yield texts, others
 
 
 def _may_be(one: _Relation, catalog: Catalog, table: DeltaTable) -> bool:
@@ -129,13 +164,21 @@ def _with_views(
     span: tuple[int, int],
     relations: list[_Relation],
     catalog: Catalog,
+    table: DeltaTable | None = None,
     *,
     follows: bool = False,
-) -> Iterator[str]:
-    """The text of some tokens with views for the relations that are known; they are dropped at the block's end."""
-    tokens, views = cursor.tokens[slice(*span)], list[str]()
-    text, at = "", tokens[0].start if tokens else 0
-    end = tokens[-1].end if span[1] < len(cursor.tokens) else len(cursor.sql)
+) -> Iterator[tuple[str, Seen | None]]:
+    """The text of some tokens with views for the relations that are known; they are dropped at the block's end. Where the
+    session finds the tables itself the text is what it was, `table` is read as it shows, and what is read is noted."""
+    views = list[str]()
+    at, end = _extent(cursor, span)
+    if catalog.by_session:
+        from deltaplane.spark._relations import reading
+
+        with reading({} if table is None or follows else {table.location: table.version()}) as seen:
+            yield cursor.sql[at:end], seen
+        return
+    text = ""
     try:
         for one in relations:
             if not one.known:
@@ -146,10 +189,19 @@ def _with_views(
             views.append(view)
             text += cursor.sql[at : one.begin] + view + _alias(cursor, one.name, one.end)
             at = one.end
-        yield text + cursor.sql[at:end]
+        yield text + cursor.sql[at:end], None
     finally:
         for view in views:
             spark.catalog.dropTempView(view)
+
+
+def _extent(cursor: Grammar, span: tuple[int, int]) -> tuple[int, int]:
+    """Where the text of some tokens begins and ends, without a semicolon at the statement's end."""
+    start, stop = span
+    while stop > start and cursor.tokens[stop - 1].text == ";":
+        stop -= 1
+    tokens = cursor.tokens[start:stop]
+    return (tokens[0].start, tokens[-1].end) if tokens else (0, 0)
 
 
 def frame_of(spark: SparkSession, name: TableName, catalog: Catalog, *, follows: bool = False) -> Any:
@@ -185,8 +237,30 @@ def _alias(cursor: Grammar, name: TableName, end: int) -> str:
     return " AS `" + name.parts[-1].replace("`", "``") + "`"
 
 
+def _relations_of(
+    spark: SparkSession, cursor: Grammar, span: tuple[int, int], catalog: Catalog, *, expression: bool = False
+) -> list[_Relation]:
+    """The relations that some tokens name, but for the text's own queries, in the order in which they stand."""
+    from deltaplane.spark._internals import Jvm, NativeScanUnavailable
+
+    begin, end = _extent(cursor, span)
+    try:
+        names = Jvm.of(spark).names_of(spark, cursor.sql[begin:end], expression=expression)
+    except NativeScanUnavailable:
+        return list(_relations(cursor, *span, catalog))
+    # What Spark's parser refuses Spark itself is asked for, which says what is wrong.
+    places = sorted({begin + int(place) for what, place, *_ in names or () if what == "reads" and place != "-1"})
+    tokens = {token.start: i for i, token in enumerate(cursor.tokens)}
+    found = []
+    for place in places:
+        if place in tokens:
+            cursor.at = tokens[place]
+            found.append(_relation(cursor, catalog))
+    return found
+
+
 def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Iterator[_Relation]:
-    """The relations that some tokens name, but for the text's own queries."""
+    """The relations that some tokens name by the words before them, but for the text's own queries."""
     named = _named_queries(cursor, start)
     # A query may begin with FROM.
     levels = [_Level(query=start < end and cursor.tokens[start].text.lower() == "from")]
@@ -250,7 +324,7 @@ def _relation(cursor: Grammar, catalog: Catalog) -> _Relation:
     parts = cursor.names("a table")
     name = TableName(parts, token=token)
     known = cursor.peek() != "(" and (name.path is not None or catalog.knows(parts))
-    if known:
+    if known and not catalog.by_session:
         name = TableName(parts, cursor.version(), token=token)
     return _Relation(name, cursor.tokens[token].start, cursor.tokens[cursor.at - 1].end, known)
 

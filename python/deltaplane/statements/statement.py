@@ -107,7 +107,7 @@ class Statement:
 class Clause:
     """An expression in a statement, as it was written."""
 
-    def __init__(self, cursor: Grammar, start: int, tree: Syntax) -> None:
+    def __init__(self, cursor: Grammar, start: int, tree: Syntax | None) -> None:
         self.cursor = cursor
         self.token = start
         self.tree = tree
@@ -132,14 +132,27 @@ class Clause:
             )
         return clause
 
+    @classmethod
+    def of_rows(cls, cursor: Grammar, *, subqueries: bool = False) -> Clause:
+        """As `read`, of what a command on rows evaluates: Spark takes all that it has, in the text as it is.
+
+        Raises:
+            UnsupportedExpressionError: as `read`.
+        """
+        if cursor.own_queries:
+            return cls.read(cursor, subqueries=subqueries)
+        start = cursor.at
+        return cls(cursor, start, cursor.others_expression())
+
     @property
     def has_subqueries(self) -> bool:
-        """Whether it holds queries."""
-        return contains(self.tree, Subquery)
+        """Whether it holds queries, as far as its tree is known."""
+        return self.tree is not None and contains(self.tree, Subquery)
 
     @property
     def where(self) -> tuple[Syntax, str, int]:
-        """Tree, text and first token."""
+        """Tree, text and first token of an expression for the embedded engine."""
+        assert self.tree is not None
         return self.tree, self.text, self.token
 
     def over(self, table: DeltaTable, name: TableName) -> str:

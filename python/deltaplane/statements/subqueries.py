@@ -1,4 +1,4 @@
-"""Commands on the rows that meet a condition with subqueries: found by DuckDB, or by Spark where a session is given.
+"""Commands on the rows that meet a condition: with subqueries found by DuckDB, or any by Spark where a session is given.
 
 Called by `delete` and `update`.
 """
@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Any
 from deltaplane.commands.condition import Which
 from deltaplane.commands.rewriting import Done, Target
 from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.queries.cursor import quoted
 from deltaplane.queries.finding import FoundRows
+from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.on_spark import condition_on_spark
 from deltaplane.statements.statement import Clause, Session, runs_tasks
 from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from deltaplane.dry_run import DryRun
     from deltaplane.spark._conditions import Subqueried
     from deltaplane.spark._rewriting import SparkTarget
 
-__all__ = ["Both", "run_where"]
+__all__ = ["Both", "run_where", "target_on_spark"]
 
 # The command itself, here and by Spark's tasks.
 Both = tuple[Callable[[Target, Which], Done], Callable[["SparkTarget", "Subqueried"], Done]]
@@ -45,13 +49,26 @@ def run_where(
         raise UnsupportedFeatureError(
             "a subquery in a condition needs a classic session: leave the session out, so that DuckDB runs it"
         )
-    from deltaplane.spark._rewriting import SparkTarget
-
     with condition_on_spark(spark, where, name, table, session.catalog) as condition:
-        alias = None if name.path is not None and name.alias is None else name.qualifiers[-1]
 
         def run(target: Target) -> Done:
-            of = SparkTarget(target.location, target.snapshot, spark, table.storage_options, alias)
-            return by_tasks(of, condition)
+            return by_tasks(target_on_spark(target, spark, name, table, session.catalog), condition)
 
         return table.run_command(run, always)
+
+
+def target_on_spark(
+    target: Target, spark: SparkSession, name: TableName, table: DeltaTable, catalog: Catalog
+) -> SparkTarget:
+    """A command's table, whose columns Spark's expressions may call by the statement's name for it."""
+    from deltaplane.spark._names import qualified_name
+    from deltaplane.spark._rewriting import SparkTarget
+
+    alias = None if name.path is not None and name.alias is None else name.qualifiers[-1]
+    qualifiers = name.qualifiers
+    if name.alias is None and catalog.by_session:
+        parts = name.parts if name.path is None else ("spark_catalog", *name.parts)
+        # Spark's catalog holds its names in lower case.
+        qualifiers = parts if name.path else tuple(qualified_name(spark, ".".join(map(quoted, parts))).split("."))
+        qualifiers = tuple(part.replace("`", "") for part in qualifiers)
+    return SparkTarget(target.location, target.snapshot, spark, table.storage_options, alias, qualifiers=qualifiers)

@@ -11,11 +11,11 @@ from deltaplane.commands.rewriting import Done, Settings, Target
 from deltaplane.commands.update import update
 from deltaplane.dml import COMMON_METRICS
 from deltaplane.dry_run import DryRun
-from deltaplane.exceptions import SchemaMismatchError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
+from deltaplane.statements.on_spark import values_on_spark
 from deltaplane.statements.statement import (
     Clause,
     Session,
@@ -26,7 +26,7 @@ from deltaplane.statements.statement import (
     runs_tasks,
     settings_of,
 )
-from deltaplane.statements.subqueries import run_where
+from deltaplane.statements.subqueries import run_where, target_on_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,15 +67,18 @@ def assignment(cursor: Grammar) -> Assignment:
     if cursor.peek() == "default" and cursor.peek(1) not in ("(", "."):
         cursor.at += 1
         return Assignment(column, None, cursor, token)
-    return Assignment(column, Clause.read(cursor), cursor, token)
+    return Assignment(column, Clause.of_rows(cursor), cursor, token)
 
 
 def column_below(parts: tuple[str, ...], qualifiers: tuple[str, ...], table: DeltaTable) -> tuple[str, ...]:
     """A column's name without the table's before it, where the table has such a column."""
-    n = len(qualifiers)
     columns = {field.name.lower() for field in table.schema().fields}
-    begins = [p.lower() for p in parts[:n]] == [q.lower() for q in qualifiers]
-    return parts[n:] if n and len(parts) > n and begins and parts[n].lower() in columns else parts
+    said = [part.lower() for part in ("spark_catalog", *qualifiers)]
+    # As in Spark the last parts of a name do.
+    for n in range(min(len(said), len(parts) - 1), 0, -1):
+        if [part.lower() for part in parts[:n]] == said[-n:] and parts[n].lower() in columns:
+            return parts[n:]
+    return parts
 
 
 @dataclass(frozen=True)
@@ -101,21 +104,12 @@ class Update:
         return told
 
     def _on(self, table: DeltaTable, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
-        updates, where = self._updates(table), self.where
-        settings = settings_of(session, dry_run=dry_run)
-        first = self.assignments[0]
+        where, settings = self.where, settings_of(session, dry_run=dry_run)
+        if session.spark is not None and runs_tasks(session.spark):
+            return self._by_tasks(table, session, session.spark, settings)
+        updates, first = self._updates(table), self.assignments[0]
         with first.cursor.located(first.token):
-            try:
-                assigned = Assignments(table.schema().to_json(), updates, {})
-            except (SchemaMismatchError, UnsupportedExpressionError):
-                # What DuckDB isn't asked for, Spark may do.
-                if (
-                    session.spark is None
-                    or not runs_tasks(session.spark)
-                    or (where is not None and where.has_subqueries)
-                ):
-                    raise
-                return self._on_spark(table, session.spark, updates, settings)
+            assigned = Assignments(table.schema().to_json(), updates, {})
 
             def here(target: Target, which: Predicate | Which | None) -> Done:
                 return update(target, assigned, which, settings)
@@ -124,28 +118,40 @@ class Update:
                 condition = None if where is None else where.over(table, self.table)
                 return table.run_command(lambda target: here(target, condition), _ALWAYS)
 
-        def by_tasks(target: SparkTarget, which: Subqueried) -> Done:
-            from deltaplane.spark import _update
-
-            return _update.update(target, updates, which, settings)
+        def never(target: SparkTarget, which: Subqueried) -> Done:
+            raise AssertionError("no session's tasks are at hand")
 
         with where.cursor.located(where.token):
-            return run_where(session, where, self.table, table, (here, by_tasks), _ALWAYS)
+            return run_where(session, where, self.table, table, (here, never), _ALWAYS)
 
-    def _on_spark(
-        self, table: DeltaTable, spark: SparkSession, updates: dict[str, str], settings: Settings
+    def _by_tasks(
+        self, table: DeltaTable, session: Session, spark: SparkSession, settings: Settings
     ) -> dict[str, Any] | DryRun:
-        """By Spark's tasks, as it is without a subquery."""
+        """By Spark's tasks, where condition and values are Spark's to evaluate."""
         from deltaplane.spark import _update
-        from deltaplane.spark._rewriting import SparkTarget
 
-        condition = None if self.where is None else self.where.over(table, self.table)
+        columns = list(self._updates(table))
+        values = [one.value if one.value is not None else one.text(table, self.table) for one in self.assignments]
+        first, catalog = self.assignments[0], session.catalog
+        with values_on_spark(spark, values, table, catalog) as (texts, others):
+            updates = dict(zip(columns, texts, strict=True))
 
-        def run(target: Target) -> Done:
-            of = SparkTarget(target.location, target.snapshot, spark, table.storage_options)
-            return _update.update(of, updates, condition, settings)
+            def by_tasks(target: SparkTarget, which: Subqueried | None) -> Done:
+                return _update.update(target, updates, which, settings, reads_others=others)
 
-        return table.run_command(run, _ALWAYS)
+            if self.where is None:
+
+                def run(target: Target) -> Done:
+                    return by_tasks(target_on_spark(target, spark, self.table, table, catalog), None)
+
+                with first.cursor.located(first.token):
+                    return table.run_command(run, _ALWAYS)
+
+            def never(target: Target, which: Which) -> Done:
+                raise AssertionError("a session's tasks are at hand")
+
+            with self.where.cursor.located(self.where.token):
+                return run_where(session, self.where, self.table, table, (never, by_tasks), _ALWAYS)
 
     def _updates(self, table: DeltaTable) -> dict[str, str]:
         """The new values' texts by column."""
@@ -168,7 +174,7 @@ def _read(cursor: Grammar) -> Update:
     assignments = [assignment(cursor)]
     while cursor.take(","):
         assignments.append(assignment(cursor))
-    return Update(table, assignments, Clause.read(cursor, subqueries=True) if cursor.take("where") else None)
+    return Update(table, assignments, Clause.of_rows(cursor, subqueries=True) if cursor.take("where") else None)
 
 
 STATEMENT = Statement(("update",), _read)

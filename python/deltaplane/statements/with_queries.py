@@ -27,13 +27,50 @@ def _read(cursor: Grammar) -> Command:
         return select.read_query(cursor)
     if word in ("update", "delete"):
         _refuse(cursor, at, "put it into the subquery that reads it")
-    if word == "insert" and not cursor.own_queries:
-        _refuse(cursor, at, "on Spark write INSERT INTO table WITH … SELECT …")
+    if not cursor.own_queries:
+        return _of_others(cursor, at)
     named = cursor.named_queries()
     if cursor.take("insert"):
         return _insert(insert.read(cursor), named)
     cursor.expect("merge")
     return _merge(cursor, merge.read(cursor), named)
+
+
+def _of_others(cursor: Grammar, at: int) -> Command:
+    """The statement behind WITH where queries are another engine's to read: the source's text goes behind the text of WITH."""
+    named = cursor.sql[cursor.tokens[0].start : cursor.tokens[at].start]
+    names = _names(cursor, at)
+    cursor.at = at
+    if cursor.take("insert"):
+        return replace(insert.read(cursor), named=named)
+    cursor.expect("merge")
+    made = merge.read(cursor)
+    if _is_one(made.table, names):
+        cursor.wrong(
+            f"expected a table: `{made.table.shown}` is a query of WITH", cursor.tokens[made.table.token].start
+        )
+    source = made.source
+    if isinstance(source, Nested):
+        return replace(made, named=named)
+    if not _is_one(source, names) or source.version is not None:
+        return made
+    rows = Nested(Query(Values(())), source.alias or source.parts[0], source.columns, source.token)
+    name = cursor.tokens[source.token].text
+    return replace(
+        made, source=rows, source_token=source.token, source_end=source.token, named=named, named_source=name
+    )
+
+
+def _names(cursor: Grammar, end: int) -> list[str]:
+    """What WITH names, up to a token: names outside of parentheses before AS, or before names of columns."""
+    found, depth = list[str](), 0
+    for at in range(1, end):
+        token = cursor.tokens[at]
+        before = cursor.tokens[at - 1].text.lower()
+        if depth == 0 and token.kind in ("name", "quoted") and before in ("with", "recursive", ","):
+            found.append(token.text.strip("`").lower())
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "op" else 0
+    return found
 
 
 def _behind(cursor: Grammar) -> int | None:

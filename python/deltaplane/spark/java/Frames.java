@@ -8,6 +8,9 @@ import java.util.function.BiFunction;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.ExperimentalMethods;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
@@ -20,6 +23,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 
 public final class Frames {
   private final PrepareScans rule;
@@ -60,6 +64,62 @@ public final class Frames {
   // Has a stream's batches go to an object of Python's, which takes a batch and its number.
   public void sink(DataStreamWriter writer, BiFunction python) {
     PythonForeachBatchHelper.callForeachBatch(writer, new Batches(python));
+  }
+
+  // Has the session's analyser ask Python for relations that name Delta tables; false where it is built otherwise.
+  public boolean asks(BiFunction python, SparkSession session) {
+    try {
+      Relations.install(python, session);
+      return true;
+    } catch (Exception e) {
+      return false;
+    }
+  }
+
+  public void asksNoMore(SparkSession session) throws Exception {
+    Relations.remove(session);
+  }
+
+  public boolean isAsking(SparkSession session) {
+    try {
+      return Relations.isInstalled(session);
+    } catch (Exception e) {
+      return false;
+    }
+  }
+
+  // What a statement, or an expression, names: see Statements.
+  public String[] names(SparkSession session, String text, boolean expression) throws Exception {
+    return expression ? Statements.readExpression(session, text) : Statements.read(session, text);
+  }
+
+  // The table of which a view shows columns: see Views.
+  public String[] plainView(Dataset view) {
+    return Views.plain(view);
+  }
+
+  public boolean readsTables(Dataset frame) {
+    return Views.reads(frame);
+  }
+
+  public void script(boolean runs) {
+    Relations.script(runs);
+  }
+
+  // A frame's rows under a name of several parts.
+  public Dataset named(SparkSession session, Dataset frame, String[] parts) {
+    return Dataset$.MODULE$.ofRows(session, Relations.named(frame, parts));
+  }
+
+  // The SQL of the expressions that a query selects, once Spark has put parameters' values into them.
+  public String[] selected(Dataset frame) {
+    java.util.ArrayList found = new java.util.ArrayList();
+    Project of = (Project) frame.queryExecution().analyzed();
+    for (java.util.Iterator i = CollectionConverters.asJava((scala.collection.Seq) of.projectList()).iterator(); i.hasNext(); ) {
+      Object one = i.next();
+      found.add(((Expression) (one instanceof Alias ? (Object) ((Alias) one).child() : one)).sql());
+    }
+    return (String[]) found.toArray(new String[0]);
   }
 
   // Has the session's optimiser ask indexes for relations that know their files.

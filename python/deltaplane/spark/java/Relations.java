@@ -1,0 +1,232 @@
+// A rule of a session's analyser: relations that name a Delta table become its rows, which an object of Python's makes. It
+// comes when CTEs have taken their names, and before Spark looks up others. Views' and functions' own text meets it, too.
+package deltaplane;
+
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.function.BiFunction;
+import org.apache.spark.sql.catalyst.AliasIdentifier;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext$;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
+import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.TimeTravelSpec$;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+public final class Relations extends Rule {
+  private static final String WRITES = "__required_write_privileges__";
+
+  // When the rule is run: moments may be calls, which are looked up in the later one.
+  private static final String[] PHASES = {"hintResolutionRules", "extendedResolutionRules"};
+
+  private static final ThreadLocal SCRIPTS = new ThreadLocal();
+
+  private final BiFunction python;
+  private final SparkSession session;
+
+  private Relations(BiFunction python, SparkSession session) {
+    this.python = python;
+    this.session = session;
+  }
+
+  // Has a session's analyser ask Python.
+  public static void install(BiFunction python, SparkSession session) throws Exception {
+    set(session, new Relations(python, session));
+  }
+
+  public static void remove(SparkSession session) throws Exception {
+    set(session, null);
+  }
+
+  public static boolean isInstalled(SparkSession session) throws Exception {
+    Analyzer analyzer = session.sessionState().analyzer();
+    for (Iterator i = iterator(field(analyzer, PHASES[0]).get(analyzer)); i.hasNext(); )
+      if (i.next() instanceof Relations) return true;
+    return false;
+  }
+
+  private static Field field(Analyzer analyzer, String name) throws Exception {
+    Field found = analyzer.getClass().getDeclaredField(name);
+    found.setAccessible(true);
+    return found;
+  }
+
+  private static void set(SparkSession session, Relations rule) throws Exception {
+    Analyzer analyzer = session.sessionState().analyzer();
+    for (int n = 0; n < PHASES.length; n++) {
+      Field of = field(analyzer, PHASES[n]);
+      ArrayList rules = new ArrayList();
+      if (rule != null) rules.add(rule);
+      for (Iterator i = iterator(of.get(analyzer)); i.hasNext(); ) {
+        Object other = i.next();
+        if (!(other instanceof Relations)) rules.add(other);
+      }
+      of.set(analyzer, CollectionConverters.asScala(rules).toList());
+    }
+  }
+
+  public TreeNode apply(TreeNode plan) {
+    String statement = SCRIPTS.get() == null || !(plan instanceof Command || isWrite(plan)) ? null : text(plan);
+    if (statement != null) {
+      Object answer = Refused.unless(python.apply("statement\0" + statement, session));
+      if (answer != null) return rows(answer);
+    }
+    return resolved((LogicalPlan) plan);
+  }
+
+  private static boolean isWrite(TreeNode plan) {
+    return plan.getClass().getSimpleName().equals("InsertIntoStatement");
+  }
+
+  // A statement's text in that of its script: up to the semicolon behind the last of its words that the plan knows.
+  private static String text(TreeNode plan) {
+    if (plan.origin().sqlText().isEmpty() || plan.origin().startIndex().isEmpty()) return null;
+    String all = (String) plan.origin().sqlText().get();
+    int[] extent = new int[] {all.length(), 0};
+    extend(extent, plan, all);
+    int begin = all.offsetByCodePoints(0, extent[0]);
+    int end = all.offsetByCodePoints(0, Math.min(extent[1] + 1, all.codePointCount(0, all.length())));
+    while (end < all.length() && all.charAt(end) != ';') end++;
+    return all.substring(begin, end).trim();
+  }
+
+  private static void extend(int[] extent, Object part, String all) {
+    if (part instanceof TreeNode) {
+      TreeNode node = (TreeNode) part;
+      boolean same = node.origin().sqlText().isDefined() && node.origin().sqlText().get().equals(all);
+      if (same && node.origin().startIndex().isDefined() && node.origin().stopIndex().isDefined()) {
+        extent[0] = Math.min(extent[0], ((Number) node.origin().startIndex().get()).intValue());
+        extent[1] = Math.max(extent[1], ((Number) node.origin().stopIndex().get()).intValue());
+      }
+      for (int i = 0; i < node.productArity(); i++) extend(extent, node.productElement(i), all);
+    } else if (part instanceof Option) {
+      if (((Option) part).isDefined()) extend(extent, ((Option) part).get(), all);
+    } else if (part instanceof scala.collection.Seq) {
+      for (Iterator i = iterator(part); i.hasNext(); ) extend(extent, i.next(), all);
+    }
+  }
+
+  // Whether this thread runs a script, or a statement from a text, whose statements on Delta tables are Python's.
+  public static void script(boolean runs) {
+    if (runs) SCRIPTS.set(Boolean.TRUE);
+    else SCRIPTS.remove();
+  }
+
+  private LogicalPlan resolved(LogicalPlan plan) {
+    if (plan.analyzed()) return plan;
+    LogicalPlan instead = asked(plan);
+    if (instead != null) return instead;
+    ArrayList children = new ArrayList();
+    boolean same = true;
+    for (Iterator i = iterator(plan.children()); i.hasNext(); ) {
+      LogicalPlan child = (LogicalPlan) i.next();
+      LogicalPlan made = resolved(child);
+      same = same && made == child;
+      children.add(made);
+    }
+    return same ? plan : (LogicalPlan) plan.withNewChildren(seq(children));
+  }
+
+  private LogicalPlan asked(LogicalPlan plan) {
+    RelationTimeTravel travel = plan instanceof RelationTimeTravel ? (RelationTimeTravel) plan : null;
+    LogicalPlan named = travel == null ? plan : travel.relation();
+    if (!(named instanceof UnresolvedRelation)) return null;
+    UnresolvedRelation relation = (UnresolvedRelation) named;
+    if (travel != null && travel.timestamp().isDefined() && !((Expression) travel.timestamp().get()).resolved()) return travel;
+    if (relation.options().containsKey(WRITES)) return null;
+    ArrayList parts = new ArrayList();
+    for (Iterator i = iterator(relation.multipartIdentifier()); i.hasNext(); ) parts.add(i.next());
+    String location = held(parts);
+    if (location == null) {
+      if (parts.size() != 2 || !isFormat((String) parts.get(0))) return null;
+      location = (String) parts.get(1);
+      parts.add(0, "spark_catalog");
+    }
+    StringBuilder question = new StringBuilder(relation.isStreaming() ? "stream" : "rows").append('\0');
+    question.append(location).append('\0').append(travel == null ? "" : at(travel));
+    for (Iterator i = relation.options().asCaseSensitiveMap().entrySet().iterator(); i.hasNext(); ) {
+      Map.Entry option = (Map.Entry) i.next();
+      question.append('\0').append(option.getKey()).append('\0').append(option.getValue());
+    }
+    Object answer = Refused.unless(python.apply(question.toString(), session));
+    return named(answer, (String[]) parts.toArray(new String[0]));
+  }
+
+  // Where the Delta table is that Spark's own catalog holds under a name, whose parts become all of them; null where it holds
+  // none. In a view names are those of its database.
+  private String held(ArrayList parts) {
+    SessionCatalog catalog = session.sessionState().catalog();
+    Seq ofView = AnalysisContext$.MODULE$.get().catalogAndNamespace();
+    String database = catalog.getCurrentDatabase();
+    String current = session.sessionState().catalogManager().currentCatalog().name();
+    if (ofView.size() > 1) {
+      current = (String) ofView.head();
+      database = (String) ofView.last();
+    } else if (parts.size() == 1 && catalog.isTempView(seq(parts))) return null;
+    int size = parts.size();
+    if (size > 3 || !(size == 3 ? (String) parts.get(0) : current).equalsIgnoreCase("spark_catalog")) return null;
+    if (size > 1) database = (String) parts.get(size - 2);
+    String name = (String) parts.get(size - 1);
+    TableIdentifier identifier = new TableIdentifier(name, Option.apply(database));
+    CatalogTable table;
+    try {
+      if (!catalog.tableExists(identifier)) return null;
+      table = catalog.getTableRawMetadata(identifier);
+    } catch (Exception e) {
+      // Dropped meanwhile, or no name of the catalog's.
+      return null;
+    }
+    if (table.provider().isEmpty() || !isFormat((String) table.provider().get())) return null;
+    if (table.storage().locationUri().isEmpty()) return null;
+    parts.clear();
+    parts.add("spark_catalog");
+    parts.add(database);
+    parts.add(name);
+    return table.storage().locationUri().get().toString();
+  }
+
+  private String at(RelationTimeTravel travel) {
+    if (travel.version().isDefined()) return "version " + travel.version().get();
+    String zone = session.sessionState().conf().sessionLocalTimeZone();
+    Object moment = TimeTravelSpec$.MODULE$.create(travel.timestamp(), Option.empty(), zone).get();
+    return "micros " + ((scala.Product) moment).productElement(0);
+  }
+
+  private static boolean isFormat(String name) {
+    return name.equalsIgnoreCase("delta") || name.equalsIgnoreCase("deltaplane");
+  }
+
+  private static LogicalPlan rows(Object answer) {
+    return ((Dataset) answer).queryExecution().analyzed();
+  }
+
+  // Rows with the parts of a name, by which expressions may call their columns.
+  public static LogicalPlan named(Object frame, String[] parts) {
+    ArrayList qualifier = new ArrayList();
+    for (int i = 0; i + 1 < parts.length; i++) qualifier.add(parts[i]);
+    return new SubqueryAlias(new AliasIdentifier(parts[parts.length - 1], seq(qualifier)), rows(frame));
+  }
+
+  private static Seq seq(ArrayList items) {
+    return CollectionConverters.asScala(items).toList();
+  }
+
+  private static Iterator iterator(Object seq) {
+    return CollectionConverters.asJava((scala.collection.Seq) seq).iterator();
+  }
+}

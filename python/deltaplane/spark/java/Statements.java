@@ -1,0 +1,128 @@
+// What a statement names, as Spark's own parser reads it: which plan it is, the table that it is about, and the relations that
+// it reads, with the places where they begin. One call for a statement: Python would need hundreds.
+package deltaplane;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.classic.SparkSession;
+import scala.Option;
+import scala.Product;
+import scala.jdk.javaapi.CollectionConverters;
+
+public final class Statements {
+  private static final String WRITES = "__required_write_privileges__";
+
+  // Plans that name what a command is about; views are targets, too.
+  private static final List ABOUT = Arrays.asList(new Object[] {"UnresolvedTableOrView"});
+  private static final List TARGETS =
+      Arrays.asList(new Object[] {"UnresolvedTable", "UnresolvedIdentifier", "UnresolvedView"});
+
+  private final ArrayList found = new ArrayList();
+
+  private Statements() {}
+
+  // Lines of parts with a NUL between: first the plan's class and whether it is a command; then "target" or "reads" of each
+  // name, the place where it begins, and its parts. Names of CTEs aren't there.
+  public static String[] read(SparkSession session, String text) throws Exception {
+    LogicalPlan plan = session.sessionState().sqlParser().parsePlan(text);
+    Statements made = new Statements();
+    LogicalPlan of = plan;
+    while (of instanceof UnresolvedWith) of = ((UnresolvedWith) of).child();
+    boolean command = of instanceof Command || of.getClass().getSimpleName().contains("Statement");
+    made.found.add("plan\0" + of.getClass().getSimpleName() + "\0" + (command ? "command" : ""));
+    made.plan(plan, new HashSet());
+    return (String[]) made.found.toArray(new String[0]);
+  }
+
+  // The same of an expression, whose queries read.
+  public static String[] readExpression(SparkSession session, String text) throws Exception {
+    Statements made = new Statements();
+    made.expression(session.sessionState().sqlParser().parseExpression(text), new HashSet());
+    return (String[]) made.found.toArray(new String[0]);
+  }
+
+  private void plan(LogicalPlan plan, Set named) {
+    if (plan instanceof UnresolvedWith) {
+      UnresolvedWith with = (UnresolvedWith) plan;
+      Set all = new HashSet(named);
+      for (Iterator i = iterator(with.cteRelations()); i.hasNext(); ) {
+        Product one = (Product) i.next();
+        String name = ((String) one.productElement(0)).toLowerCase(Locale.ROOT);
+        Set inside = all;
+        if (with.allowRecursion()) {
+          inside = new HashSet(all);
+          inside.add(name);
+        }
+        plan((LogicalPlan) one.productElement(1), inside);
+        all.add(name);
+      }
+      plan(with.child(), all);
+      return;
+    }
+    if (plan instanceof UnresolvedRelation) {
+      UnresolvedRelation relation = (UnresolvedRelation) plan;
+      boolean target = relation.options().containsKey(WRITES);
+      boolean one = relation.multipartIdentifier().size() == 1;
+      if (!target && one && named.contains(((String) relation.multipartIdentifier().head()).toLowerCase(Locale.ROOT)))
+        return;
+      name(target ? "target" : "reads", plan, relation.multipartIdentifier());
+      return;
+    }
+    String kind = plan.getClass().getSimpleName();
+    if (kind.startsWith("Unresolved") && plan.children().isEmpty() && plan.productArity() > 0) {
+      Object first = plan.productElement(0);
+      boolean names = first instanceof scala.collection.Seq && isNames((scala.collection.Seq) first);
+      if (names && ABOUT.contains(kind)) name("about", plan, (scala.collection.Seq) first);
+      else if (names && TARGETS.contains(kind)) name("target", plan, (scala.collection.Seq) first);
+      else if (names && kind.equals("UnresolvedTableValuedFunction")) name("calls", plan, (scala.collection.Seq) first);
+    }
+    // What a plan holds beside its children: a table that is written to, queries of commands.
+    for (int i = 0; i < plan.productArity(); i++) parts(plan.productElement(i), plan, named);
+    for (Iterator i = iterator(plan.children()); i.hasNext(); ) plan((LogicalPlan) i.next(), named);
+  }
+
+  private void parts(Object part, LogicalPlan of, Set named) {
+    if (part instanceof LogicalPlan) {
+      if (!of.children().contains(part)) plan((LogicalPlan) part, named);
+    } else if (part instanceof Expression) {
+      expression((Expression) part, named);
+    } else if (part instanceof Option) {
+      if (((Option) part).isDefined()) parts(((Option) part).get(), of, named);
+    } else if (part instanceof scala.collection.Seq) {
+      for (Iterator i = iterator((scala.collection.Seq) part); i.hasNext(); ) parts(i.next(), of, named);
+    }
+  }
+
+  private void expression(Expression one, Set named) {
+    if (one instanceof SubqueryExpression) plan((LogicalPlan) (Object) ((SubqueryExpression) one).plan(), named);
+    for (Iterator i = iterator(one.children()); i.hasNext(); ) expression((Expression) i.next(), named);
+  }
+
+  private void name(String what, TreeNode node, scala.collection.Seq parts) {
+    Option start = node.origin().startIndex();
+    StringBuilder line = new StringBuilder(what).append('\0').append(start.isDefined() ? start.get() : "-1");
+    for (Iterator i = iterator(parts); i.hasNext(); ) line.append('\0').append(i.next());
+    found.add(line.toString());
+  }
+
+  private static boolean isNames(scala.collection.Seq parts) {
+    for (Iterator i = iterator(parts); i.hasNext(); ) if (!(i.next() instanceof String)) return false;
+    return !parts.isEmpty();
+  }
+
+  private static Iterator iterator(Object seq) {
+    return CollectionConverters.asJava((scala.collection.Seq) seq).iterator();
+  }
+}

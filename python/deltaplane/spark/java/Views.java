@@ -1,0 +1,89 @@
+// What a temp view shows of one Delta table: some of its columns as they are, under names of their own. A view that does more is
+// none of these.
+package deltaplane;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import scala.jdk.javaapi.CollectionConverters;
+
+public final class Views {
+  private Views() {}
+
+  // The parts of the table's name, or its path alone, an empty text, and pairs of names: the view's and the table's. Null where
+  // rows of the view aren't rows of one table.
+  public static String[] plain(Dataset view) {
+    LogicalPlan plan = view.queryExecution().analyzed();
+    ArrayList shown = new ArrayList();
+    for (Iterator i = iterator(plan.output()); i.hasNext(); ) shown.add(i.next());
+    // By the number of an attribute, the attribute that it is in what lies below.
+    HashMap below = new HashMap();
+    ArrayList found = new ArrayList();
+    while (true) {
+      if (plan instanceof SubqueryAlias) {
+        SubqueryAlias alias = (SubqueryAlias) plan;
+        if (alias.identifier().qualifier().size() == 2 && alias.identifier().qualifier().head().equals("spark_catalog")) {
+          for (Iterator i = iterator(alias.identifier().qualifier()); i.hasNext(); ) found.add(i.next());
+          found.add(alias.identifier().name());
+          break;
+        }
+        plan = alias.child();
+      } else if (plan instanceof View) {
+        plan = ((View) plan).child();
+      } else if (plan instanceof Project) {
+        for (Iterator i = iterator(((Project) plan).projectList()); i.hasNext(); ) {
+          Expression one = (Expression) i.next();
+          Expression of = one instanceof Alias ? ((Alias) one).child() : one;
+          if (of instanceof Cast && ((Cast) of).child().dataType().equals(of.dataType())) of = ((Cast) of).child();
+          if (!(of instanceof Attribute)) return null;
+          below.put(Long.valueOf(((NamedExpression) one).exprId().id()), of);
+        }
+        plan = ((Project) plan).child();
+      } else if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
+        Object index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
+        if (!(index instanceof DeltaplaneFileIndex)) return null;
+        found.add(((DeltaplaneFileIndex) index).rootPaths().head().toString());
+        break;
+      } else return null;
+    }
+    found.add("");
+    for (int n = 0; n < shown.size(); n++) {
+      Attribute of = (Attribute) shown.get(n);
+      String name = of.name();
+      while (true) {
+        Attribute next = (Attribute) below.get(Long.valueOf(of.exprId().id()));
+        if (next == null || next.exprId().id() == of.exprId().id()) break;
+        of = next;
+      }
+      found.add(name);
+      found.add(of.name());
+    }
+    return (String[]) found.toArray(new String[0]);
+  }
+
+  // Whether a frame reads files by an index of ours.
+  public static boolean reads(Dataset frame) {
+    for (Iterator i = iterator(frame.queryExecution().analyzed().collectLeaves()); i.hasNext(); ) {
+      Object leaf = i.next();
+      if (leaf instanceof LogicalRelation && ((LogicalRelation) leaf).relation() instanceof HadoopFsRelation)
+        if (((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location() instanceof DeltaplaneFileIndex) return true;
+    }
+    return false;
+  }
+
+  private static Iterator iterator(Object seq) {
+    return CollectionConverters.asJava((scala.collection.Seq) seq).iterator();
+  }
+}
