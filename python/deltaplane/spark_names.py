@@ -30,6 +30,7 @@ from deltaplane.spark._internals import delta_jar, is_connect
 from deltaplane.spark._listed import created_table, described_table, is_table_at, listed_columns, listed_table
 from deltaplane.spark._names import FORMATS, drop_name, hadoop_path, held_location, rename_name
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame, purged_metrics
+from deltaplane.spark._recached import recache
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._table_changes import calls_changes, changes_in_views
 from deltaplane.spark._time_travel import version_at
@@ -80,6 +81,11 @@ _BEFORE_PATHS = (
     ["desc", "detail"],
 )
 _TRUNCATE = ["truncate", "table"]
+# Statements that change no table.
+_READS = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|from|values|table|explain|describe|desc|show|set|use)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _TRUNCATES = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*truncate\b", re.IGNORECASE | re.DOTALL)
 # What is kept of a table is nothing to care for: each query asks for the newest version, and a cached one couldn't follow it.
 _KEPT = ("cache", "uncache", "refresh")
@@ -205,6 +211,8 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     with changes_in_views(spark, _identified(text)) as shown:
         said = _said_otherwise(shown)
         done = _ran(spark, said, changes=shown != text)
+    if not _READS.match(shown):
+        recache(spark)
     # As in delta-spark, what is emptied isn't counted.
     return spark.createDataFrame([], StructType([])) if _TRUNCATES.match(shown) and said != shown else done
 
