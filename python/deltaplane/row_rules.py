@@ -20,10 +20,12 @@ from deltaplane.expr.types import of_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchRules", "RowRules", "RuledRows", "violation"]
+__all__ = ["BatchRules", "RowRules", "RuledRows", "not_selected", "violation"]
 
 # Rows evaluated at once: bounds what DuckDB holds, large enough that planning doesn't count.
 _ROWS_AT_ONCE = 1 << 17
+# The check of a new table's rows by the condition of an overwrite.
+_FIRST_ROWS = "replaceWhere"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class RowRules:
         generated = [(r["column"], r["sql"]) for r in rules["generated"]]
         computed = {column for column, _ in generated}
         checks = [("CHECK constraint", c["name"], c["sql"]) for c in rules["checks"]]
+        if (only := rules.get("only")) is not None:
+            checks.append((_FIRST_ROWS, "", only))
         checks += [("Generated column", c, f"{_name(c)} <=> ({sql})") for c, sql in generated if c.lower() in there]
         return cls(
             checks=checks,
@@ -68,8 +72,18 @@ def _name(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
+def not_selected(sql: str) -> str:
+    """What is said of new rows that the condition of their overwrite doesn't select; the first one's values come behind it."""
+    return (
+        f"the data has rows that `{sql}` doesn't select: nothing was committed; filter the data, or widen the predicate. The "
+        "first one:"
+    )
+
+
 def violation(what: str, name: str, sql: str, values: str) -> str:
     """What is said of a row that breaks a check."""
+    if what == _FIRST_ROWS:
+        return not_selected(sql) + values
     return f"[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] {what} {name} ({sql}) violated by row with values:{values}"
 
 
@@ -118,7 +132,8 @@ class BatchRules:
         for rule, check in self._checks:
             broken = check.broken(batch)
             if broken.num_rows:
-                raise ConstraintViolationError(violation(*rule, check.shown(broken.slice(0, 1))))
+                said = violation(*rule, check.shown(broken.slice(0, 1)))
+                raise InvalidArgumentError(said) if rule[0] == _FIRST_ROWS else ConstraintViolationError(said)
         return batch
 
 

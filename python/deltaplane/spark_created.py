@@ -12,16 +12,23 @@ from typing import TYPE_CHECKING
 
 from deltaplane.exceptions import (
     InvalidArgumentError,
-    TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
 )
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.grammar import Grammar
 from deltaplane.same_table import check_same
-from deltaplane.spark._internals import held_table
 from deltaplane.spark._location import absolute_location
-from deltaplane.spark._names import FORMATS, check_unused, default_location, held_location, is_managed, register_name
+from deltaplane.spark._names import (
+    FORMATS,
+    check_free,
+    check_unused,
+    default_location,
+    held_location,
+    is_managed,
+    other_holder,
+    register_name,
+)
 from deltaplane.statements.clone import Clone
 from deltaplane.statements.create import Create
 from deltaplane.statements.like import CreateLike
@@ -58,7 +65,7 @@ class CreatedTable:
 
         Raises:
             UnsupportedFeatureError: a name of another catalog than Spark's own.
-            TableAlreadyExistsError: the name is a table's of another format.
+            TableAlreadyExistsError: the name is a view's, or a table's of another format.
         """
         words = [token.text.lower() for token in cursor.tokens]
         begins = next((len(b) for b in _BEGINNINGS if words[: len(b)] == b), None)
@@ -78,13 +85,10 @@ class CreatedTable:
                 f"{name}: without a plug-in in the JVM only Spark's own catalog holds names of Delta tables: call it "
                 f"spark_catalog.{'.'.join(parts[-2:])}, or use delta.`its location`"
             )
-        held = held_table(spark, name)
-        if held is not None and held[0].lower() not in FORMATS:
+        if other_holder(spark, name) is not None:
             if if_absent:
-                return cls(name, held[1], is_others=True)
-            raise TableAlreadyExistsError(
-                f"the session's catalog has a table {name}, of the format {held[0]}: take another name"
-            )
+                return cls(name, "", is_others=True)
+            check_free(spark, name, replaces="replace" in words[:begins])
         return cls(name, held_location(spark, name) or default_location(spark, name))
 
     @property

@@ -46,6 +46,7 @@ from deltaplane.spark._names import (
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame, purged_metrics
 from deltaplane.spark._parameters import has_parameters, with_values
 from deltaplane.spark._parsed import Parsed
+from deltaplane.spark._recached import recache
 from deltaplane.spark._relations import ask, ask_no_more, reading
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._session import session_text
@@ -92,6 +93,11 @@ _BEFORE_PATHS = (
     ["desc", "detail"],
 )
 _TRUNCATE = ["truncate", "table"]
+# Statements that change no table.
+_READS = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|from|values|table|explain|describe|desc|show|set|use)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _TRUNCATES = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*truncate\b", re.IGNORECASE | re.DOTALL)
 # What is kept of a table is nothing to care for: each query asks for the newest version, and a cached one couldn't follow it.
 _KEPT = ("cache", "uncache", "refresh")
@@ -229,6 +235,8 @@ def _sql_with(spark: SparkSession, text: str, by_spark: Callable[[], DataFrame])
     with spark_texts(), changes_in_views(spark, _identified(text)) as shown:
         said = _said_otherwise(shown)
         done = _ran(spark, said, by_spark if said == text else None, changes=shown != _identified(text))
+    if not _READS.match(shown):
+        recache(spark)
     # As in delta-spark, what is emptied isn't counted.
     return spark.createDataFrame([], StructType([])) if _TRUNCATES.match(shown) and said != shown else done
 

@@ -41,6 +41,7 @@ __all__ = [
     "check_read_version",
     "command_result",
     "commit_files",
+    "overwritten",
     "rehearse_files",
     "rehearse_skipped",
     "replaced_rows",
@@ -244,7 +245,7 @@ def write_deltalake(
         description=description,
         configuration=configuration,
         schema_mode=schema_mode,
-        predicate=predicate,
+        **overwritten(location, options or None, mode, predicate),
         target_file_size=target_file_size,
         writer_properties=writer_properties,
         commit_properties=commit_properties,
@@ -359,6 +360,16 @@ def replaced_rows(
     return Matching.using(using) if using is not None else Matching.on(str(on), *aliases)
 
 
+def overwritten(
+    location: str, options: dict[str, str] | None, mode: str, predicate: Predicate | None
+) -> dict[str, Any]:
+    """The rows that an overwrite replaces, as arguments of `write_request`: of a table that isn't there yet there are none, and
+    the condition is one that the new rows must meet."""
+    if isinstance(predicate, str) and mode == "overwrite" and not _native.is_table(location, options):
+        return {"first_rows_meet": predicate}
+    return {"predicate": predicate}
+
+
 def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
     """Whether the core replaces whole partitions by a condition."""
     from deltaplane.expr.joined import names, parsed
@@ -464,6 +475,7 @@ def write_request(
     schema_mode: str | None = None,
     schema_json: str | None = None,
     predicate: Predicate | None = None,
+    first_rows_meet: str | None = None,
     names_seed: str | None = None,
     target_file_size: int | None = None,
     writer_properties: WriterProperties | None = None,
@@ -477,6 +489,7 @@ def write_request(
 ) -> str:
     """The request text that the Rust core takes, from checked arguments.
 
+    `first_rows_meet`: the predicate where the caller found no table, by which it judges each row as by the rules.
     `applies_row_rules`: the caller evaluates the rules in the job's spec on its rows (`deltaplane.row_rules`).
 
     Raises:
@@ -502,7 +515,8 @@ def write_request(
             "schema_mode": schema_mode,
             "schema_json": schema_json,
             "predicate": expr.parse(predicate),
-            "predicate_sql": predicate if predicate is None or isinstance(predicate, str) else str(predicate),
+            "predicate_sql": first_rows_meet if predicate is None else str(predicate),
+            "first_rows_meet": first_rows_meet,
             "dynamic_partitions": dynamic_partitions,
             "read_version": read_version,
             "names_seed": names_seed,

@@ -19,7 +19,7 @@ from deltaplane.commands.merge_clauses import Clause
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.program import Check, compile_boolean
-from deltaplane.row_rules import BatchRules, RowRules
+from deltaplane.row_rules import BatchRules, RowRules, not_selected
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,10 +79,7 @@ def _ruled(job: Rewriting, rows: pa.RecordBatchReader, check: Check) -> Iterator
         ruled = rules(batch)
         broken = check.broken(ruled)
         if broken.num_rows:
-            raise InvalidArgumentError(
-                f"the data has rows that `{check.sql}` doesn't select: nothing was committed; filter the data, or widen "
-                f"the predicate. The first one:{check.shown(broken.slice(0, 1))}"
-            )
+            raise InvalidArgumentError(not_selected(check.sql) + check.shown(broken.slice(0, 1)))
         yield ruled
 
 

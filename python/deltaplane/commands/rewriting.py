@@ -50,6 +50,9 @@ class Target:
     location: str
     snapshot: _native.Snapshot
 
+    def committed(self) -> None:
+        """Called once the command's commit is there."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -200,7 +203,9 @@ class Rewriting:
             return known
         self._committing = True
         with self.phase("commit"):
-            return {**known, "version": self.native.commit(text)}
+            done = {**known, "version": self.native.commit(text)}
+        self._target.committed()
+        return done
 
     def rehearsed(self) -> DryRun:
         """What the command would do."""

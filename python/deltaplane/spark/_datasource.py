@@ -34,7 +34,7 @@ from deltaplane.spark._split_scan import SPLIT_BYTES, SplitScan
 from deltaplane.spark._stream_columns import FollowedTable
 from deltaplane.spark._stream_options import STREAM_OPTIONS, StreamOptions, flag
 from deltaplane.spark._time_travel import asked_version, refuse_after_newest
-from deltaplane.write import write_request
+from deltaplane.write import overwritten, write_request
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -207,7 +207,9 @@ class DeltaplaneDataSource(DataSource):
             partition_by=None if partition_by is None else [c.strip() for c in partition_by.split(",")],
             schema_mode=schema_mode,
             schema_json=schema_json,
-            predicate=own.get("replacewhere"),
+            **overwritten(
+                self._location(), self._store, "overwrite" if overwrite else "append", own.get("replacewhere")
+            ),
             names_seed=names_seed,
             target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
             writer_properties=WriterProperties(compression=own.get("compression")),

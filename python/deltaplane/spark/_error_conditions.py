@@ -116,6 +116,16 @@ _KNOWN = (
         "",
         "path",
     ),
+    Known("DELTA_CANNOT_WRITE_INTO_VIEW", TableAlreadyExistsError, r"(?P<name>\S+) is no Delta table but a view, so"),
+    Known(
+        "DELTA_NOT_A_DELTA_TABLE", TableAlreadyExistsError, r"(?P<tableName>\S+) is no Delta table but .*, so a Delta"
+    ),
+    Known(
+        "DELTA_ILLEGAL_USAGE",
+        InvalidArgumentError,
+        r"The usage of (?P<option>\S+) is not allowed when (?P<operation>replacing)",
+        spark=IllegalArgumentException,
+    ),
     Known("DELTA_PATH_EXISTS", TableAlreadyExistsError, "", r"^Writer\.save$", "path"),
     Known("TABLE_OR_VIEW_ALREADY_EXISTS", TableAlreadyExistsError, "", "", "relationName"),
     # Versions and moments.
@@ -327,6 +337,18 @@ _KNOWN = (
         InvalidArgumentError,
         r"the data has rows that `(?P<replaceWhere>.*)` doesn't select",
     ),
+    Known(
+        "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE",
+        InvalidArgumentError,
+        r"columns can't be replaced \(schema_mode=\"overwrite\", overwriteSchema\) where only the partitions",
+        spark=IllegalArgumentException,
+    ),
+    Known(
+        "DELTA_PARTITION_COLUMN_NOT_FOUND",
+        SchemaMismatchError,
+        f"the data lacks the partition column (?P<columnName>{_NAME})",
+    ),
+    Known("DELTA_NON_PARTITION_COLUMN_ABSENT", SchemaMismatchError, r"only partition columns"),
     Known(
         "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE",
         InvalidArgumentError,

@@ -25,11 +25,22 @@ from deltaplane.spark._familiar import (
     transaction,
     user_metadata,
 )
+from deltaplane.spark._internals import held_entry
 from deltaplane.spark._location import absolute_location, split_options
-from deltaplane.spark._names import check_unused, default_location, is_managed, located, register_name
+from deltaplane.spark._names import (
+    FORMATS,
+    check_free,
+    check_unused,
+    default_location,
+    drop_held,
+    is_managed,
+    located,
+    other_holder,
+    register_name,
+)
 from deltaplane.spark._read import read
 from deltaplane.spark._row_rules import relaxed
-from deltaplane.spark._stored import as_table_takes, holds_void, stored_by_position
+from deltaplane.spark._stored import as_table_takes, check_partitions, holds_void, stored_by_position
 from deltaplane.spark._stream_options import flag
 from deltaplane.spark._stream_write import write_stream
 from deltaplane.spark._write import write
@@ -47,6 +58,8 @@ _FILES = frozenset(
 )
 _WRITE_OPTIONS = _FILES | frozenset("replacewhere txnappid txnversion partitionoverwritemode datachange".split())
 # A stream has its own application and versions, and knows what is new by itself.
+# What takes a stream's rows instead of a format.
+_FUNCTION = "a function"
 _STREAM_OPTIONS = _FILES | frozenset("checkpointlocation txnappid txnversion queryname".split())
 
 
@@ -95,7 +108,7 @@ class Writer(Options, DataFrameWriter):
             super().save(path)
             return
         own, _ = self._split(_WRITE_OPTIONS)
-        self._write(self._path(path, own), self._how or "error")
+        self._write(self._path(path, own), self._how or "error", partitions_given=True)
 
     def saveAsTable(
         self, name: str, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any
@@ -103,8 +116,7 @@ class Writer(Options, DataFrameWriter):
         self._take(options, format=format, mode=mode, partitionBy=partitionBy)
         spark = self._frame.sparkSession
         known = located(spark, name)
-        if known is None and not self._is_ours():
-            super().saveAsTable(name)
+        if not self._is_saved_here(name, known):
             return
         own, _, given = self._taken(_WRITE_OPTIONS)
         store = split_options(given)[0]
@@ -127,10 +139,47 @@ class Writer(Options, DataFrameWriter):
         if known is None:
             register_name(spark, name, location, store, managed="path" not in own)
 
+    def _is_saved_here(self, name: str, known: str | None) -> bool:
+        """Whether `saveAsTable` is for us, after making room for it; else Spark has done it, or nothing was to do. As in delta-spark
+        an overwrite may change a table's format, an append may not."""
+        spark, mode = self._frame.sparkSession, (self._how or "error").lower()
+        if not self._is_ours():
+            holds_ours = known is not None and self._format is not None
+            if holds_ours and mode == "append":
+                raise InvalidArgumentError(
+                    f"the existing table {name} has the format delta, and the writer says {self._format}: leave the format "
+                    'out, or say format("delta")',
+                    table=known,
+                )
+            if known is not None and self._format is None:
+                return True
+            if holds_ours and mode == "overwrite":
+                drop_held(spark, name, self._frame.inputFiles())
+            super().saveAsTable(name)
+            return False
+        other = other_holder(spark, name)
+        if other is None:
+            return True
+        if mode == "append":
+            raise InvalidArgumentError(
+                f"the catalog holds {other} called {name}, and the writer says delta: an append doesn't change what a table "
+                "is; take another name, or overwrite it"
+            )
+        if mode == "overwrite":
+            drop_held(spark, name, self._frame.inputFiles())
+            return True
+        if mode != "ignore":
+            check_free(spark, name)
+        return False
+
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
         location = located(self._frame.sparkSession, tableName)
         if location is None:
-            super().insertInto(tableName, overwrite)
+            # The table knows its format, whatever the writer says.
+            theirs = DataFrameWriter(self._frame)
+            theirs = theirs if self._how is None else theirs.mode(self._how)
+            theirs = theirs if self._by is None else theirs.partitionBy(*self._by)
+            theirs.options(**self._given).insertInto(tableName, overwrite)
             return
         if self._by is not None:
             raise InvalidArgumentError(
@@ -148,7 +197,9 @@ class Writer(Options, DataFrameWriter):
         self._frame = stored_by_position(self._frame, relaxed(table.schema.json()))
         self._write(location, "overwrite" if replaces else "append")
 
-    def _write(self, location: str, mode: str, told_as: ToldAs | None = None) -> None:
+    def _write(
+        self, location: str, mode: str, told_as: ToldAs | None = None, *, partitions_given: bool = False
+    ) -> None:
         own, configuration, store = self._taken(_WRITE_OPTIONS)
         if self._buckets is not None:
             raise InvalidArgumentError(
@@ -161,6 +212,8 @@ class Writer(Options, DataFrameWriter):
         if columns == "overwrite" and self._by is None:
             # A table whose columns are replaced keeps its partitions unless it is told that it has none.
             self._by = []
+        if partitions_given and columns != "overwrite" and how in ("append", "overwrite"):
+            check_partitions(self._frame.columns, location, store)
         txn = transaction(spark, own)
         if defaults := default_properties(spark):
             configuration = {**defaults, **configuration}
@@ -198,8 +251,7 @@ class Writer(Options, DataFrameWriter):
         if "partitionoverwritemode" in own:
             return own["partitionoverwritemode"].lower()
         told = self._frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
-        replaces_all = "replacewhere" in own or flag(own, "overwriteschema")
-        return "static" if replaces_all else told.lower()
+        return "static" if "replacewhere" in own else told.lower()
 
 
 @told_as_spark
@@ -230,7 +282,14 @@ class StreamWriter(Options, DataStreamWriter):
         self._when = trigger
         return super().trigger(**trigger)
 
+    def foreach(self, f: Any) -> Any:
+        self._format = _FUNCTION
+        return super().foreach(f)
+
     def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> Any:
+        # As Spark has it: what was said last takes the rows, a format or a function.
+        self._format = _FUNCTION
+
         @functools.wraps(func)
         def named(batch: DataFrame, number: int) -> None:
             try:
@@ -267,8 +326,9 @@ class StreamWriter(Options, DataStreamWriter):
         self._take(options, format=format, outputMode=outputMode, partitionBy=partitionBy, queryName=queryName)
         spark = self._frame.sparkSession
         known = located(spark, tableName)
-        if known is None and not self._is_ours():
+        if not self._is_ours() and (known is None or self._format == _FUNCTION):
             return super().toTable(tableName)
+        self._check_format(tableName, known)
         path = self._given.get("path")
         location = known or path or default_location(spark, tableName)
         if known is None:
@@ -282,6 +342,18 @@ class StreamWriter(Options, DataStreamWriter):
                 )
             register_name(spark, tableName, location, managed=path is None)
         return self._start(location)
+
+    def _check_format(self, name: str, known: str | None) -> None:
+        """Refuses a stream in one format into a table of another one."""
+        held = None if known is not None else held_entry(self._frame.sparkSession, name)
+        has = "delta" if known is not None else None if held is None or held[0].lower() in FORMATS else held[0]
+        says = "delta" if self._is_ours() else self._format
+        if has is not None and says not in (has, None):
+            raise InvalidArgumentError(
+                f"what the catalog holds as {name} has the format {has}, and the stream says {says}: take another name, or "
+                f'format("{has}")',
+                table=known,
+            )
 
     def _start(self, location: str) -> Any:
         own, others = self._split(_STREAM_OPTIONS)
@@ -302,6 +374,8 @@ class StreamWriter(Options, DataStreamWriter):
                 table=location,
             )
         columns = schema_mode(spark, own, "overwrite" if self._mode == "complete" else "append")
+        if columns != "overwrite":
+            check_partitions(self._frame.columns, location, store)
         return write_stream(
             self._frame,
             location,

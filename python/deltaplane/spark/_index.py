@@ -216,6 +216,7 @@ class DeltaplaneFileIndex:
         if files == "marked":
             partition.append({"name": self.deleted, "type": "binary", "nullable": False, "metadata": {}})
         self._sizes: dict[int, int] = {}
+        self._told_version = first.version
         # What Spark's relation takes.
         self.shown = jvm.file_index(
             spark, self, f"{snapshots.identity} {files} files", _native.spark_uri(first),
@@ -242,6 +243,8 @@ class DeltaplaneFileIndex:
 
     def _answered(self, question: str, conditions: Any) -> bytes | str | None:
         kind, query, zone, known, *filters = question.split("\0")
+        if kind == "changed":
+            return "1" if self._has_changed() else "0"
         if kind.startswith("prepare"):
             return self._prepared(query, known, filters, zone, conditions, columns=kind == "prepare with statistics")
         snapshot = self._snapshots.for_query(query or None)
@@ -254,6 +257,15 @@ class DeltaplaneFileIndex:
         by_job = self._jobs.take(snapshot)
         make = self._jobs.plan if by_job else _native.spark_plan
         return _answer(snapshot, make(snapshot, filters, zone, self._files), by_job=by_job)
+
+    def _has_changed(self) -> bool:
+        """Whether the newest version isn't the one of the last call; where it can't be shown, what was shown is old."""
+        last = self._told_version
+        try:
+            self._told_version = self._snapshots.for_query(None).version
+        except DeltaError:
+            return True
+        return last != self._told_version
 
     def size_bytes(self, snapshot: _native.Snapshot) -> int:
         """Bytes of all files, by which Spark chooses between joins: goes through the file list once for each version."""

@@ -26,6 +26,7 @@ __all__ = [
     "NativeScanUnavailable",
     "arrow_schema",
     "delta_jar",
+    "held_entry",
     "held_table",
     "is_connect",
     "is_on",
@@ -141,6 +142,21 @@ def held_table(spark: Any, name: str) -> tuple[str, str] | None:
     return str(table.provider().get()), str(table.storage().locationUri().get().toString())
 
 
+def held_entry(spark: Any, name: str) -> tuple[str, str | None] | None:
+    """Format and location of what the session's own catalog holds under a name, "view" for a view that it keeps; None where it
+    holds nothing. Temp views are looked past, as by what makes tables."""
+    table = _held(spark, name, past_temp_views=True)
+    if table is None:
+        return None
+    if str(table.tableType().name()) == "VIEW":
+        return "view", None
+    provider, location = table.provider(), table.storage().locationUri()
+    return (
+        str(provider.get()) if provider.isDefined() else "hive",
+        str(location.get().toString()) if location.isDefined() else None,
+    )
+
+
 def held_property(spark: Any, name: str, key: str) -> str | None:
     """A property that the catalog holds of a table, by the table's name."""
     table = _held(spark, name)
@@ -162,8 +178,8 @@ def move_folder(spark: Any, uri: str, to: str) -> bool:
     return not files.exists(new) and bool(files.rename(old, new))
 
 
-def _held(spark: Any, name: str) -> Any:
-    """The catalog's table of a name, None for a view, and for none."""
+def _held(spark: Any, name: str, *, past_temp_views: bool = False) -> Any:
+    """The catalog's table of a name, None for a temp view unless they are looked past, and for none."""
     if is_connect(spark):
         raise UnsupportedFeatureError(
             f"the name {name} stands in the server's catalog, which a Spark Connect client can't ask: give the table's path instead, to "
@@ -178,7 +194,9 @@ def _held(spark: Any, name: str) -> Any:
         identifier = state.sqlParser().parseTableIdentifier(
             rest if catalog.strip("`").lower() == "spark_catalog" else name
         )
-        if state.catalog().isTempView(identifier) or not state.catalog().tableExists(identifier):
+        if not past_temp_views and state.catalog().isTempView(identifier):
+            return None
+        if not state.catalog().tableExists(identifier):
             return None
         return state.catalog().getTableMetadata(identifier)
     except (PySparkException, Py4JJavaError):
@@ -263,6 +281,11 @@ class Jvm:
             come_back()
             cls._known[gateway] = known
         return known
+
+    @classmethod
+    def known(cls, spark: Any) -> Jvm | None:
+        """The handles for this session's JVM, if somebody has asked for them before."""
+        return None if is_connect(spark) else cls._known.get(spark.sparkContext._gateway)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"no JVM class is known as {name!r}")
@@ -422,6 +445,10 @@ class Jvm:
     def selected_sql(self, frame: Any) -> list[str]:
         """The SQL of the expressions that a query selects."""
         return [str(text) for text in self._frames.selected(frame._jdf)]
+
+    def recache(self, spark: Any) -> None:
+        """Has what is cached of tables that changed be computed anew when it is asked for next."""
+        self._frames.recache(spark._jsparkSession)
 
     def load_streams(self, spark: Any) -> None:
         """Looks up what streams need.

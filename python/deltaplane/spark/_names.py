@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from deltaplane import _native
-from deltaplane.exceptions import TableAlreadyExistsError, TableNotFoundError
+from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, TableNotFoundError
 from deltaplane.options import storage_options_text
-from deltaplane.spark._internals import delete_folder, held_property, held_table, move_folder
+from deltaplane.spark._internals import delete_folder, held_entry, held_property, held_table, move_folder
 from deltaplane.spark._schema import shown
 
 if TYPE_CHECKING:
@@ -26,14 +26,17 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "catalog_facts",
+    "check_free",
     "check_unused",
     "default_location",
+    "drop_held",
     "drop_name",
     "hadoop_path",
     "held_location",
     "is_managed",
     "located",
     "location_of",
+    "other_holder",
     "path_of",
     "qualified_name",
     "register_name",
@@ -124,6 +127,63 @@ def catalog_facts(spark: SparkSession, name: str) -> tuple[dict[str, str | None]
     return names, managed
 
 
+def other_holder(spark: SparkSession, name: str) -> str | None:
+    """What the session's catalog holds under a name that isn't a Delta table: "a view", or "a table of the format …". None
+    where the name is free, a Delta table's or a path."""
+    if path_of(name) is not None:
+        return None
+    held = held_entry(spark, name)
+    if held is None or held[0].lower() in FORMATS:
+        return None
+    return "a view" if held[0] == "view" else f"a table of the format {held[0]}"
+
+
+def check_free(spark: SparkSession, name: str, *, replaces: bool = False) -> None:
+    """Refuses to make, or with `replaces` to put in the place of a table, a Delta table whose name something else has: its
+    rows would go where nobody looks for them, or among files of another format.
+
+    Raises:
+        TableAlreadyExistsError: the catalog holds a table of another format, or a view.
+    """
+    other = other_holder(spark, name)
+    if other is None:
+        return
+    if replaces:
+        raise TableAlreadyExistsError(
+            f"{name} is no Delta table but {other}, so a Delta table can't replace it: drop that one first, or take another name"
+        )
+    raise TableAlreadyExistsError(
+        f"the session's catalog has {other} called {name} already: take another name, or drop that one first"
+    )
+
+
+def drop_held(spark: SparkSession, name: str, reads: Sequence[str]) -> None:
+    """Drops what the catalog holds under a name, for a table of another format that takes its place. `reads`: the files that the
+    new rows are made of.
+
+    Raises:
+        InvalidArgumentError: the new rows are read from the table itself.
+    """
+    held = held_entry(spark, name)
+    if held is None:
+        return
+    kind, location = held
+    if location is not None:
+        root = shown_path(location).rstrip("/") + "/"
+        if any(shown_path(file).startswith(root) for file in reads):
+            raise InvalidArgumentError(
+                f"the rows are read from the table {name} itself, which has the format {kind} and would be dropped first: write "
+                "them under another name, then rename it"
+            )
+    catalog, *parts = qualified_name(spark, name).split(".")
+    qualified = ".".join([catalog, *(f"`{part}`" for part in parts)])
+    drop = f"DROP {'VIEW' if kind == 'view' else 'TABLE'} {qualified}"
+    if kind.lower() in FORMATS:
+        drop_name(spark, qualified, drop)
+    else:
+        _of_spark(spark, drop)
+
+
 def default_location(spark: SparkSession, name: str) -> str:
     """Where Spark would put a new table of this name."""
     *database, table = [part.strip("`") for part in name.split(".")]
@@ -179,6 +239,8 @@ def register_name(
     _of_spark(
         spark, f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING deltaplane LOCATION '{_escaped(location)}'{marked}"
     )
+    # Whoever took the name meanwhile.
+    check_free(spark, name)
 
 
 def drop_name(spark: SparkSession, name: str, statement: str) -> DataFrame:

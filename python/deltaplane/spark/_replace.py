@@ -16,6 +16,7 @@ from deltaplane.commands.merge_clauses import Clause
 from deltaplane.commands.replace import Matching, overwrite_says, write_metrics
 from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewriting
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, TableNotFoundError
+from deltaplane.row_rules import not_selected
 from deltaplane.spark._conditions import SparkCondition
 from deltaplane.spark._location import split_options
 from deltaplane.spark._merge import SparkMerge, merge
@@ -99,10 +100,7 @@ def replace_rows(
     parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
     others = which.reads_others or read_version is not None
     operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)
-    refusal = (
-        f"the data has rows that `{condition}` doesn't select: nothing was committed; filter the data, or widen the "
-        "predicate. The first one:"
-    )
+    refusal = not_selected(condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         job.reads(which.tree)

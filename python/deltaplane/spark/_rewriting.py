@@ -26,6 +26,7 @@ from deltaplane.spark._jobs import run_tasks
 from deltaplane.spark._location import split_options
 from deltaplane.spark._places import FILE, ROW, ROW_ID, Places
 from deltaplane.spark._read import jvm_of_commands, read_with_places
+from deltaplane.spark._recached import recache
 from deltaplane.spark._row_rules import relaxed, ruled
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._shuffles import rebalanced
@@ -68,6 +69,10 @@ class SparkTarget(Target):
     def jvm(self) -> Jvm:
         """The session's internals."""
         return jvm_of_commands(self.spark, self.snapshot.uri)
+
+    def committed(self) -> None:
+        """Lets go of cached rows that the command changed."""
+        recache(self.spark)
 
     def frame(self, stored_ids: str | None = None) -> DataFrame:
         """The table's rows with their places."""

@@ -6,7 +6,8 @@ Also where a session's own casts are lenient, as in delta-spark; a text becomes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
@@ -17,19 +18,45 @@ from deltaplane import _native
 from deltaplane.exceptions import SchemaMismatchError
 from deltaplane.options import storage_options_text
 from deltaplane.spark._internals import Jvm
+from deltaplane.spark._location import absolute_location
 from deltaplane.spark._row_rules import relaxed
 from deltaplane.spark._schema import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["as_table_takes", "holds_void", "stored", "stored_by_name", "stored_by_position"]
+__all__ = ["as_table_takes", "check_partitions", "holds_void", "stored", "stored_by_name", "stored_by_position"]
 
 
 def as_table_takes(rows: DataFrame, location: str, options: Mapping[str, str] | None = None) -> DataFrame:
     """The rows with their columns as the newest version of a table has them; see `stored_by_name`."""
     snapshot = _native.Snapshot.open(location, storage_options_text(options))
     return stored_by_name(rows, relaxed(snapshot.schema_json()))
+
+
+def check_partitions(columns: Sequence[str], location: str, options: Mapping[str, str] | None = None) -> None:
+    """Refuses rows for a table that is there without all of its partition columns, which would be null, or with these alone.
+
+    Raises:
+        SchemaMismatchError: a partition column is lacking, or every other column.
+    """
+    store = storage_options_text(options)
+    if not _native.is_table(absolute_location(location), store):
+        return
+    snapshot = _native.Snapshot.open(absolute_location(location), store)
+    partitions = json.loads(snapshot.metadata_json())["partition_columns"]
+    given = {name.lower() for name in columns}
+    if lacking := [name for name in partitions if name.lower() not in given]:
+        raise SchemaMismatchError(
+            f"the data lacks the partition column `{lacking[0]}`, so that no row has a place in the table: add the column to the "
+            f"data, which has {', '.join(columns)}; as null where that is meant",
+            table=location,
+        )
+    if partitions and given == {name.lower() for name in partitions}:
+        raise SchemaMismatchError(
+            f"the data has only partition columns ({', '.join(columns)}): add at least one other column of the table",
+            table=location,
+        )
 
 
 def stored_by_position(rows: DataFrame, schema: StructType) -> DataFrame:

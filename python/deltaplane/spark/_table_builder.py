@@ -19,7 +19,16 @@ from deltaplane.schema import Schema
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import default_properties
 from deltaplane.spark._location import absolute_location
-from deltaplane.spark._names import check_unused, default_location, held_location, is_managed, path_of, register_name
+from deltaplane.spark._names import (
+    check_free,
+    check_unused,
+    default_location,
+    held_location,
+    is_managed,
+    path_of,
+    register_name,
+)
+from deltaplane.spark._recached import recache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,6 +177,8 @@ class DeltaTableBuilder:
             InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no table can have.
             UnsupportedFeatureError: a property that this version doesn't know, or that a table can't lose; says what to do.
         """
+        if self._name is not None:
+            check_free(self._spark, self._name, replaces=self._replaces == "overwrite")
         held = self._held()
         location = self._where(held)
         there = deltaplane.DeltaTable.is_deltatable(location)
@@ -188,6 +199,8 @@ class DeltaTableBuilder:
             self._make(location, managed)
         if named and held is None:
             register_name(self._spark, str(self._name), location, managed=managed)
+        if self._replaces == "overwrite":
+            recache(self._spark)
         return self._made(location)
 
     def _make(self, location: str, managed: bool) -> None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Literal, overload
 from deltaplane import _native
 from deltaplane.commands.rewriting import Settings
 from deltaplane.declarations import check_declared
-from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError
 from deltaplane.options import TableUri
 from deltaplane.properties import CommitProperties, ToldAs, Transaction, WriterProperties
+from deltaplane.row_rules import not_selected
 from deltaplane.spark._jobs import judged, run_tasks
 from deltaplane.spark._location import absolute_location, split_options
+from deltaplane.spark._recached import recache
 from deltaplane.spark._replace import replace_matching, replace_rows
 from deltaplane.spark._row_rules import ruled
 from deltaplane.spark._schema import delta_schema_json
@@ -27,6 +29,7 @@ from deltaplane.write import (
     WriteResult,
     check_read_version,
     commit_files,
+    overwritten,
     rehearse_files,
     rehearse_skipped,
     replaced_rows,
@@ -269,7 +272,7 @@ def write(
         configuration=configuration,
         schema_mode=schema_mode,
         schema_json=schema_json,
-        predicate=replace_where,
+        **overwritten(location, store_options, mode, replace_where),
         target_file_size=target_file_size,
         writer_properties=writer_properties,
         commit_properties=commit,
@@ -292,10 +295,24 @@ def write(
     if refusals:
         if not dry_run:
             job.abort(adds)
-        raise_refusal(refusals, location)
+        _refuse(refusals, location, replace_where)
     if not (adds or empty_commit or mode == "overwrite" or json.loads(job.spec)["declares"]):
         return _skipped(location, store_options, "nothing", dry_run)
-    return rehearse_files(job, adds, request) if dry_run else commit_files(job, adds)
+    if dry_run:
+        return rehearse_files(job, adds, request)
+    done = commit_files(job, adds)
+    recache(df.sparkSession)
+    return done
+
+
+def _refuse(refusals: list[str], location: str, replace_where: str | None) -> None:
+    """Raises what tasks refused their rows for."""
+    try:
+        raise_refusal(refusals, location)
+    except ConstraintViolationError as e:
+        if replace_where is None or not_selected(replace_where) not in str(e):
+            raise
+        raise InvalidArgumentError(str(e)) from None
 
 
 def _skipped(location: str, options: dict[str, str] | None, why: str, dry_run: bool) -> WriteResult | DryRun:

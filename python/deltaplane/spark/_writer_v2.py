@@ -23,6 +23,7 @@ from deltaplane.spark._internals import Jvm
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._names import (
     FORMATS,
+    check_free,
     check_unused,
     default_location,
     held_location,
@@ -30,7 +31,7 @@ from deltaplane.spark._names import (
     path_of,
     register_name,
 )
-from deltaplane.spark._stored import as_table_takes
+from deltaplane.spark._stored import as_table_takes, check_partitions
 from deltaplane.spark._stream_options import flag
 from deltaplane.spark._write import write
 
@@ -43,7 +44,7 @@ __all__ = ["WriterV2"]
 
 # Options of ours; others are the store's.
 _OWN = frozenset(
-    "path txnappid txnversion usermetadata mergeschema optimizewrite targetfilesize maxrecordsperfile".split()
+    "path txnappid txnversion usermetadata mergeschema overwriteschema optimizewrite targetfilesize maxrecordsperfile".split()
 )
 
 
@@ -111,14 +112,14 @@ class WriterV2(DataFrameWriterV2):
         self._make("CREATE OR REPLACE TABLE")
 
     def append(self) -> None:
-        if not self._is_ours():
+        if not self._is_written_here():
             super().append()
             return
         self._write(self._there(), "append")
 
     def overwrite(self, condition: Any) -> None:
         """Replaces the rows that meet a condition."""
-        if not self._is_ours():
+        if not self._is_written_here():
             super().overwrite(condition)
             return
         text = str(condition)
@@ -128,10 +129,12 @@ class WriterV2(DataFrameWriterV2):
 
     def overwritePartitions(self) -> None:
         """Replaces the partitions that rows are written to; of a table without partitions all rows."""
-        if not self._is_ours():
+        if not self._is_written_here():
             super().overwritePartitions()
             return
-        self._write(self._there(), "overwrite", dynamic=True)
+        location = self._there()
+        check_partitions(self._frame.columns, location, self._store())
+        self._write(location, "overwrite", dynamic=True)
 
     # --- within ---------------------------------------------------------------------------------------------------------
 
@@ -139,6 +142,10 @@ class WriterV2(DataFrameWriterV2):
         if self._provider is not None:
             return self._provider in FORMATS
         return self._known() is not None
+
+    def _is_written_here(self) -> bool:
+        """Whether rows go to a table of ours, which knows its format whatever `using` says."""
+        return self._known() is not None or self._is_ours()
 
     def _known(self) -> str | None:
         """The location that the name stands for, if it does."""
@@ -154,12 +161,19 @@ class WriterV2(DataFrameWriterV2):
         return location
 
     def _make(self, statement: str) -> None:
+        check_free(self._frame.sparkSession, self._name, replaces=statement != "CREATE TABLE")
         location = self._known()
         there = location is not None and _native.is_table(location, self._store())
         if there and statement == "CREATE TABLE":
             raise TableAlreadyExistsError("a table is here already: append, or createOrReplace", table=location)
         if statement == "REPLACE TABLE" and not there:
             raise TableNotFoundError(f"there is no Delta table `{self._name}` to be replaced: use createOrReplace")
+        if there and self._said("overwriteschema") == "false":
+            raise InvalidArgumentError(
+                "The usage of overwriteSchema is not allowed when replacing a Delta table: a table that is replaced gets the "
+                "frame's columns; leave the option out, or use overwrite or append",
+                table=location,
+            )
         spark = self._frame.sparkSession
         told = self._told()
         if location is not None and told is not None and absolute_location(told) != absolute_location(location):
@@ -178,6 +192,10 @@ class WriterV2(DataFrameWriterV2):
         """Where a new table is to be, if it is said."""
         given = next((value for key, value in self._given.items() if key.lower() == "path"), None)
         return given or self._properties.get("location")
+
+    def _said(self, option: str) -> str | None:
+        """The value of an option, by its name in lower case."""
+        return next((value.lower() for key, value in self._given.items() if key.lower() == option), None)
 
     def _store(self) -> dict[str, str] | None:
         others = {key: value for key, value in self._given.items() if key.lower() not in _OWN}

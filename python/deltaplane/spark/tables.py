@@ -42,6 +42,7 @@ from deltaplane.spark._moments import moment
 from deltaplane.spark._names import location_of, path_of
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
 from deltaplane.spark._read import live_frame
+from deltaplane.spark._recached import recache
 from deltaplane.spark._rewriting import Expression, SparkTarget
 from deltaplane.spark._table_builder import DeltaTableBuilder, IdentityGenerator, Replaces, names_of
 from deltaplane.spark._time_travel import version_at
@@ -416,6 +417,7 @@ class DeltaTable:
 
     def _restored(self, metrics: Mapping[str, Any]) -> DataFrame:
         """One row of delta-spark's columns."""
+        recache(self._spark)
         numbers = [metrics.get(name, 0) for name in RESTORED.values()]
         return self._spark.createDataFrame([tuple(numbers)], ", ".join(f"{name} long" for name in RESTORED))
 

@@ -25,6 +25,7 @@ mod copied;
 mod domains;
 mod freshness;
 mod history;
+mod kept_files;
 mod last_checkpoint;
 mod listing;
 mod live_files;

@@ -68,7 +68,7 @@ async fn checked(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Res
     if let Some((from, to)) = followed.take_moved() {
         staged = staged.moved(from, to).await?;
     }
-    staged.check(newest.as_ref())?;
+    staged.check_all(newest.as_ref()).await?;
     let as_of = AsOf::now(newest.as_ref());
     staged.actions(newest.as_ref(), &followed, "", as_of).await?;
     let added: HashSet<&str> = staged.adds.iter().map(|a| a.path.as_str()).collect();

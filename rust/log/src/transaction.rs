@@ -20,6 +20,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use crate::kept_files::check_kept;
 use crate::listing::is_table;
 use crate::post_commit::{self, Ahead, Hooks};
 use crate::surroundings::{new_id, sleep_up_to};
@@ -212,7 +213,7 @@ impl Staged {
     }
 
     /// Refuses what no base could make right (P025, P074, P100).
-    pub(crate) fn check(&self, base: Option<&Snapshot>) -> Result<()> {
+    fn check(&self, base: Option<&Snapshot>) -> Result<()> {
         let mut seen = HashSet::with_capacity(self.adds.len());
         if let Some(twice) = self.adds.iter().find(|a| !seen.insert(a.path.as_str())) {
             return Err(Error::invalid_argument(format!(
@@ -228,6 +229,15 @@ impl Staged {
             ));
         }
         Ok(())
+    }
+
+    /// The same, and what takes a look at the base's files: they must mean what they meant.
+    pub(crate) async fn check_all(&self, base: Option<&Snapshot>) -> Result<()> {
+        self.check(base)?;
+        match base {
+            Some(base) => check_kept(base, self.metadata.as_ref(), &self.adds, &self.removes).await,
+            None => Ok(()),
+        }
     }
 
     /// The actions of the commit on this base (P071: provenance first).
@@ -400,7 +410,7 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
     let most = staged.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).max(1);
     let (mut attempt, mut attempted, mut kept) = (1, None::<Attempted>, PutKept::default());
     while attempt <= most {
-        staged.check(base.as_ref())?;
+        staged.check_all(base.as_ref()).await?;
         let version = base.as_ref().map_or(0, |b| b.version() + 1);
         // Version 0 of a table whose first commits were cleaned up is free, too.
         let free = base.is_some() || !is_table(store).await?;

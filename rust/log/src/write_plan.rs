@@ -37,6 +37,8 @@ use crate::write_clustering::{clustered_anew, clustered_by};
 use crate::write_request::{FileRequest, IncomingRequest, SchemaMode, ToldAs, WriteMode, WriteRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
+const NEEDS_OVERWRITE: &str = "a predicate says which rows to replace: it needs the mode overwrite";
+
 /// Whether there is something to write.
 pub enum WritePlan {
     /// Nothing to do, and why: `exists` or `txn`.
@@ -214,12 +216,9 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     let protocol = features::protocol_with(None, view, &asked)?;
     features::check_write(&protocol, view)?;
     change_data_feed::check_columns(None, view)?;
-    let rules = row_rules(view, &request)?;
-    if request.predicate.is_some() {
-        return Err(Error::invalid_argument(
-            "there is no table whose rows the predicate could replace: leave the predicate out",
-        ));
-    }
+    let mut rules = row_rules(view, &request)?;
+    rules.only.clone_from(&request.first_rows_meet);
+    let replace = replace_of_new(view, &request)?;
     let form = features::file_form(&protocol, &metadata, &schema);
     Ok(PlannedWrite {
         store: store.clone(),
@@ -233,11 +232,35 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
         protocol: Some(protocol),
         domains,
         clustered_by,
-        replace: Replace::Nothing,
+        replace,
         fills: Vec::new(),
         rules,
         request,
     })
+}
+
+/// What a new table's rows must meet, where they were to replace others: an overwrite whose table isn't there yet replaces none.
+fn replace_of_new(view: View<'_>, request: &WriteRequest) -> Result<Replace> {
+    if request.first_rows_meet.is_some() && !request.applies_row_rules {
+        return Err(Error::unsupported_feature(
+            "this way of writing doesn't judge a new table's rows by a condition: leave the predicate out of the first write",
+        ));
+    }
+    let asks = request.predicate.is_some() || request.first_rows_meet.is_some();
+    if asks && request.mode != WriteMode::Overwrite {
+        return Err(Error::invalid_argument(NEEDS_OVERWRITE));
+    }
+    let Some(text) = &request.predicate else {
+        return Ok(Replace::Nothing);
+    };
+    let predicate = Predicate::bind(&Expr::from_json(text)?, view.schema)?;
+    match predicate.partition_only(&view.metadata.partition_columns) {
+        true => Ok(Replace::Partitions(predicate)),
+        false => Err(Error::unsupported_expression(
+            "there is no table yet, so that nobody has looked whether the predicate selects each new row: give it as a text, or \
+             leave it out of the first write",
+        )),
+    }
 }
 
 /// The rules that the caller says it applies; P104: rows aren't written past rules that nobody evaluates.
@@ -301,6 +324,14 @@ async fn existing_table(
     }
     if !request.commit.txn.is_empty() && request.commit.was_done(&newest.transactions(now_ms()).await?) {
         return Ok(WritePlan::Skip("txn"));
+    }
+    if request.first_rows_meet.is_some() {
+        return Err(Error::new(
+            Kind::ConcurrentWrite,
+            "another writer made the table meanwhile: nothing was committed; write again, which replaces the rows that the \
+             predicate selects",
+        )
+        .with_version(newest.version()));
     }
     let base = match request.read_version {
         Some(read) if read != newest.version() => Snapshot::open(store, Some(read)).await?,
@@ -395,6 +426,16 @@ async fn existing_table(
     })))
 }
 
+/// Whether a write leaves the table without partitions, so that the table is the one partition that it replaces.
+fn leaves_no_partitions(base: &Snapshot, request: &WriteRequest) -> bool {
+    let taken_over = request.schema_mode == Some(SchemaMode::Overwrite);
+    match &request.partition_by {
+        Some(columns) if taken_over => columns.is_empty(),
+        None if taken_over && request.defines_anew() => true,
+        _ => base.state().partition_columns().is_empty(),
+    }
+}
+
 fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
     let overwrite = request.mode == WriteMode::Overwrite;
     if overwrite && features::is_append_only(base.state().view()) {
@@ -408,17 +449,21 @@ fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
         ));
     }
     let Some(text) = &request.predicate else {
+        let dynamic = request.dynamic_partitions && !leaves_no_partitions(base, request);
+        if dynamic && request.schema_mode == Some(SchemaMode::Overwrite) {
+            return Err(Error::invalid_argument(
+                "the table's columns can't be replaced (schema_mode=\"overwrite\", overwriteSchema) where only the partitions are \
+                 replaced that rows are written to (dynamic): say static to replace all rows, or leave the other out",
+            ));
+        }
         return Ok(match overwrite {
-            // Without partitions the table is the one partition.
-            true if request.dynamic_partitions && !base.state().partition_columns().is_empty() => Replace::Written,
+            true if dynamic => Replace::Written,
             true => Replace::All,
             false => Replace::Nothing,
         });
     };
     if !overwrite {
-        return Err(Error::invalid_argument(
-            "a predicate says which rows to replace: it needs the mode overwrite",
-        ));
+        return Err(Error::invalid_argument(NEEDS_OVERWRITE));
     }
     let predicate = Predicate::bind(&Expr::from_json(text)?, base.schema())?;
     if !predicate.partition_only(base.state().partition_columns()) {
@@ -608,6 +653,12 @@ impl PlannedWrite {
                     removes(base, Some(pruner.clone()), now, changes).await?,
                     ReadSet::Rows(Some(pruner)),
                 )
+            }
+            (None, Replace::Partitions(p)) => {
+                let pruner = Pruner::new(p, &self.schema, &self.partition_columns, self.mapping)?;
+                let said = self.request.predicate_sql.as_deref().unwrap_or("the predicate");
+                check_inside(&adds, &pruner, said)?;
+                (Gone::default(), ReadSet::Nothing)
             }
             (Some(base), Replace::Written) if !adds.is_empty() => {
                 let pruner = Arc::new(written_partitions(base, &adds)?);

@@ -187,6 +187,10 @@ pub struct WriteRequest {
     /// The same as text, for the table's history.
     #[serde(default)]
     pub predicate_sql: Option<String>,
+    /// The condition of an overwrite, in Spark SQL, where the caller found no table: it judges each new row by it, and the
+    /// write is refused where a table is there by then.
+    #[serde(default)]
+    pub first_rows_meet: Option<String>,
     /// Whether the mode overwrite replaces only those partitions that rows are written to.
     #[serde(default)]
     pub dynamic_partitions: bool,
@@ -244,6 +248,7 @@ impl WriteRequest {
             schema_mode: None,
             schema_json: None,
             predicate: None,
+            first_rows_meet: None,
             dynamic_partitions: false,
             read_version: None,
             predicate_sql: None,

@@ -17,6 +17,7 @@ pub mod file_rows;
 pub mod files;
 pub mod given;
 pub mod hint;
+pub mod kept_files;
 pub mod layout;
 pub mod mapping;
 pub mod partition_values;

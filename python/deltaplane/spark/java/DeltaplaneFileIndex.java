@@ -90,6 +90,19 @@ public final class DeltaplaneFileIndex implements FileIndex {
     this.preparedFor = preparedFor;
   }
 
+  public boolean isPinned() {
+    return pinned;
+  }
+
+  // Whether the table has another version than at the last call, or nobody can tell.
+  public boolean hasChanged() {
+    try {
+      return "1".equals(answer(question("changed", null, null, Collections.emptyList()), null));
+    } catch (Exception e) {
+      return true;
+    }
+  }
+
   public boolean isPrepared() {
     return prepared;
   }

@@ -2,8 +2,12 @@
 // it would do here.
 package deltaplane;
 
+import java.lang.ref.WeakReference;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
 import java.util.function.BiFunction;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.python.PythonUtils;
@@ -14,6 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.CacheManager;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation$;
@@ -27,6 +32,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 public final class Frames {
   private final PrepareScans rule;
+  // Relations whose queries see the newest version, for as long as a frame or the cache has them.
+  private final List live = new ArrayList();
 
   public Frames(PrepareScans rule) {
     this.rule = rule;
@@ -51,8 +58,36 @@ public final class Frames {
         new HadoopFsRelation(
             index, index.partitionSchema(), struct(schema), Option.empty(), new ScanFormat(),
             PythonUtils.toScalaMap(given), session);
+    if (!index.isPinned()) remember(relation);
     if (!streaming) return session.baseRelationToDataFrame(relation);
     return Dataset$.MODULE$.ofRows(session, LogicalRelation$.MODULE$.apply(relation, true));
+  }
+
+  // Has what is cached of tables that have a newer version than at the last call be computed anew when it is asked for next,
+  // as Spark does for its own tables: what a frame over one of them gave, and what came of it by filters and joins.
+  public void recache(SparkSession session) {
+    CacheManager cache = session.sharedState().cacheManager();
+    if (cache.isEmpty()) return;
+    List stale = new ArrayList();
+    synchronized (live) {
+      for (Iterator i = live.iterator(); i.hasNext(); ) {
+        HadoopFsRelation one = (HadoopFsRelation) ((WeakReference) i.next()).get();
+        if (one == null) i.remove();
+        else stale.add(one);
+      }
+    }
+    for (Iterator i = stale.iterator(); i.hasNext(); ) {
+      HadoopFsRelation one = (HadoopFsRelation) i.next();
+      if (((DeltaplaneFileIndex) one.location()).hasChanged())
+        cache.recacheByPlan(session, LogicalRelation$.MODULE$.apply(one, false));
+    }
+  }
+
+  private void remember(HadoopFsRelation relation) {
+    synchronized (live) {
+      for (Iterator i = live.iterator(); i.hasNext(); ) if (((WeakReference) i.next()).get() == null) i.remove();
+      live.add(new WeakReference(relation));
+    }
   }
 
   // A stream's source that asks an object of Python's, and the streaming rows of it.

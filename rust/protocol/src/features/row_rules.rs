@@ -16,12 +16,15 @@ pub struct RowRules {
     pub generated: Vec<ColumnRule>,
     /// Columns with a value of their own when the data doesn't have them; an explicit null stays (P107).
     pub defaults: Vec<ColumnRule>,
+    /// The condition that each row of this write must meet: its rows are a new table's, of which an overwrite replaces none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<String>,
 }
 
 impl RowRules {
     /// Whether rows can be written as they come.
     pub fn is_empty(&self) -> bool {
-        self.checks.is_empty() && self.generated.is_empty() && self.defaults.is_empty()
+        self.checks.is_empty() && self.generated.is_empty() && self.defaults.is_empty() && self.only.is_none()
     }
 
     /// The columns that data may lack, since their values are known without it.
@@ -50,6 +53,7 @@ pub fn row_rules(view: View<'_>) -> Result<RowRules> {
         checks,
         generated: columns_with(view, super::generated_columns::KEY)?,
         defaults: columns_with(view, super::column_defaults::KEY)?,
+        only: None,
     })
 }
 

@@ -1,0 +1,83 @@
+//! Whether files that stay in a table mean the same under other metadata: their partition values are found by the names of
+//! the partition columns, their values by the names of columns in files. Pure; every commit that changes metadata asks.
+
+use std::collections::BTreeSet;
+
+use crate::features::{View, type_widening};
+use crate::mapping::Mapping;
+use crate::schema::{DataType, Field, Primitive, StructType};
+use crate::{Error, Result};
+
+/// Why files written under `before` would be read as other rows under `after`; `None` where they mean the same. Columns may
+/// come, go and widen; a RESTORE takes those changes back.
+///
+/// # Errors
+/// `UnsupportedFeature` for a column mapping that isn't known.
+pub fn misread(before: View<'_>, after: View<'_>) -> Result<Option<String>> {
+    let (old, new) = (
+        Mapping::of(&before.metadata.configuration)?,
+        Mapping::of(&after.metadata.configuration)?,
+    );
+    if partition_keys(before)? != partition_keys(after)? {
+        return Ok(Some(format!(
+            "the partition columns from [{}] to [{}]",
+            before.metadata.partition_columns.join(", "),
+            after.metadata.partition_columns.join(", ")
+        )));
+    }
+    Ok(other_type(old, before.schema, new, after.schema))
+}
+
+/// The keys of a file's partition values.
+///
+/// # Errors
+/// As [`misread`].
+pub fn partition_keys(view: View<'_>) -> Result<BTreeSet<&str>> {
+    let mapping = Mapping::of(&view.metadata.configuration)?;
+    let columns = view.metadata.partition_columns.iter();
+    Ok(columns.map(|c| mapping.partition_key(view.schema, c)).collect())
+}
+
+/// Refuses a change of metadata that would give files of the table another meaning.
+pub fn refusal(why: &str, path: &str) -> Error {
+    Error::invalid_argument(format!(
+        "the commit would change {why}, and files stay that were written before, so that their rows would be read as other \
+         rows: nothing was committed; replace all rows in the same write (mode overwrite without dynamic partitions and \
+         without a predicate). The first such file: {path}"
+    ))
+}
+
+fn other_type(old: Mapping, before: &StructType, new: Mapping, after: &StructType) -> Option<String> {
+    let twin = |f: &Field| {
+        let name = old.physical_name(f);
+        after.fields().iter().find(|g| new.physical_name(g) == name)
+    };
+    before.fields().iter().find_map(|field| {
+        let now = twin(field)?;
+        other(old, &field.data_type, new, &now.data_type)
+            .map(|inside| match inside.is_empty() {
+                true => format!("the type of the column `{}`", field.name),
+                false => inside,
+            })
+    })
+}
+
+/// What differs: empty for the type itself, else the field in it.
+fn other(old: Mapping, from: &DataType, new: Mapping, to: &DataType) -> Option<String> {
+    match (from, to) {
+        (DataType::Primitive(a), DataType::Primitive(b)) => (!are_kin(*a, *b)).then(String::new),
+        (DataType::Struct(a), DataType::Struct(b)) => other_type(old, a, new, b),
+        (DataType::Array(a), DataType::Array(b)) => other(old, &a.element, new, &b.element),
+        (DataType::Map(a), DataType::Map(b)) => {
+            other(old, &a.key, new, &b.key).or_else(|| other(old, &a.value, new, &b.value))
+        }
+        // A column of no type is in no file.
+        (DataType::Primitive(Primitive::Void), _) | (_, DataType::Primitive(Primitive::Void)) => None,
+        _ => Some(String::new()),
+    }
+}
+
+fn are_kin(a: Primitive, b: Primitive) -> bool {
+    let void = a == Primitive::Void || b == Primitive::Void;
+    a == b || void || type_widening::is_change(a, b) || type_widening::is_change(b, a)
+}
