@@ -29,6 +29,7 @@ PYTEST_ARGS ?=
 PYTEST_WORKERS ?= 3
 BENCH_ARGS ?=
 SIM_ARGS ?=
+PLANTED_ARGS ?=
 
 .PHONY: help
 help: ## list the commands
@@ -168,6 +169,11 @@ STATERIGHT = cargo run --quiet --locked --manifest-path rust/testing/stateright/
 model: ## every state of the commit and checkpoint protocol in the small, by our own search and by stateright's
 	cargo run --quiet --locked -p deltaplane-testing --bin proofs -- model
 	$(STATERIGHT)
+
+# Each fault compiles one crate in a copy of the checkout: some ten minutes at first, then less than a minute a fault.
+.PHONY: planted
+planted: ## plants one-line faults, each of which a named test must notice (PLANTED_ARGS="word" chooses some by their names)
+	$(PYTHON) tests/planted/plant.py $(PLANTED_ARGS)
 
 .PHONY: bench
 bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -171,9 +173,18 @@ def test_vacuum_looks_through_the_directory(spark: SparkSession, tmp_path: Path,
     table.vacuum()
     table.vacuum(1000)
     assert (path / "abc.txt").exists()
+    # As delta-spark 4.4: the table's property decides, not a retention of other than 0 hours.
+    then = time.time() - 10 * 3600
+    os.utime(path / "abc.txt", (then, then))
+    table.vacuum(1)
+    spark.sql(f"VACUUM delta.`{path}` RETAIN 1 HOURS")
+    assert (path / "abc.txt").exists()
     with pytest.raises(AnalysisException, match="retention"):
         table.vacuum(0)
     conf["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+    conf["spark.databricks.delta.vacuum.retentionWindowIgnore.enabled"] = "false"
+    assert spark.sql(f"VACUUM delta.`{path}` RETAIN 20 HOURS DRY RUN").count() == 0
+    assert spark.sql(f"VACUUM delta.`{path}` RETAIN 1 HOURS DRY RUN").count() == 1
     assert table.vacuum(0.0).count() == 0
     assert not (path / "abc.txt").exists()
     assert rows(table.toDF()) == [("a", 1), ("b", 2)]

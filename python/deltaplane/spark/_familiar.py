@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import logging
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,6 +34,7 @@ __all__ = [
     "for_store",
     "merges_schema",
     "number",
+    "retention_hours",
     "schema_mode",
     "tells_of_vacuum",
     "transaction",
@@ -190,6 +192,26 @@ def _properties(text: str | None, txn: tuple[str, int] | None) -> CommitProperti
 def checks_retention(spark: SparkSession) -> bool:
     """Whether VACUUM refuses retentions that are shorter than the table's."""
     return bool(spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true")
+
+
+def retention_hours(spark: SparkSession, hours: float | None) -> float | None:
+    """The retention of a VACUUM by SQL or `DeltaTable.vacuum`, None for the table's own. As in delta-spark 4.4 any retention
+    but zero is ignored with a warning, unless `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
+
+    >>> retention_hours(spark, None), retention_hours(spark, 0.0)
+    (None, 0.0)
+    """
+    if hours is None or not math.isfinite(hours) or math.floor(hours + 0.5) == 0:
+        return hours
+    if spark.conf.get("spark.databricks.delta.vacuum.retentionWindowIgnore.enabled", "true").lower() != "true":
+        return hours
+    _log.warning(
+        "VACUUM ignores the retention of %g hours, as delta-spark does with any but 0: the table's property "
+        "delta.deletedFileRetentionDuration decides. Set that property, or set the session's "
+        "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled to false",
+        hours,
+    )
+    return None
 
 
 def tells_of_vacuum(spark: SparkSession, location: str) -> Literal["always", "deleting", "never"]:

@@ -32,7 +32,13 @@ from deltaplane.spark._by_client import ClientTable, newest_rows
 from deltaplane.spark._conditions import clear
 from deltaplane.spark._delete import delete
 from deltaplane.spark._errors import told_as_spark
-from deltaplane.spark._familiar import change_properties, checks_retention, commit_properties, merges_schema
+from deltaplane.spark._familiar import (
+    change_properties,
+    checks_retention,
+    commit_properties,
+    merges_schema,
+    retention_hours,
+)
 from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import Jvm, is_connect, let_go_of_catalog
 from deltaplane.spark._layout import clone_by_tasks, convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
@@ -296,13 +302,15 @@ class DeltaTable:
         self._table().alter.drop_feature(featureName, truncate_history=bool(truncateHistory))
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
-        """Deletes files that no version within the retention needs; returns an empty frame.
+        """Deletes files that no version within the retention needs; returns an empty frame. As in delta-spark 4.4, any
+        `retentionHours` but 0 is ignored with a warning: the table's `delta.deletedFileRetentionDuration` decides, unless the
+        session's `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
 
         Raises:
             InvalidArgumentError: a retention shorter than the table's, unless the session's
                 `spark.databricks.delta.retentionDurationCheck.enabled` is false.
         """
-        hours = None if retentionHours is None else float(retentionHours)
+        hours = retention_hours(self._spark, None if retentionHours is None else float(retentionHours))
         enforced = checks_retention(self._spark)
         vacuum_by_tasks(self._spark, self._table(), Vacuum(hours, enforced, full=True, dry_run=False))
         return self._spark.createDataFrame([], StructType([]))

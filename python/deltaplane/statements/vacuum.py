@@ -44,10 +44,11 @@ class Vacuum:
     def _found(self, session: Session, table: DeltaTable, inventory: pa.Table | None) -> list[str]:
         if session.spark is not None and runs_tasks(session.spark):
             from deltaplane.commands.vacuum import Vacuum as What
-            from deltaplane.spark._familiar import checks_retention
+            from deltaplane.spark._familiar import checks_retention, retention_hours
             from deltaplane.spark._layout import vacuum_by_tasks
 
-            what = What(self.hours, checks_retention(session.spark), full=not self.lite, dry_run=self.dry_run)
+            hours = retention_hours(session.spark, self.hours)
+            what = What(hours, checks_retention(session.spark), full=not self.lite, dry_run=self.dry_run)
             return vacuum_by_tasks(session.spark, table, what, inventory)
         return table.vacuum(self.hours, self.dry_run, full=not self.lite, inventory=inventory)
 

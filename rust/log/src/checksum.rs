@@ -58,8 +58,8 @@ pub(crate) fn derived(known: &KnownChecksum, commits: &[Arc<Commit>], version: u
 pub(crate) async fn read(store: &Store, name: &LogName) -> Result<Option<VersionChecksum>> {
     let text = match store.read_text(&listed(name)).await {
         Ok(text) => text,
-        Err(e) if e.kind() == Kind::CorruptLog => {
-            warn!(file = &*name.name, error = %e, "a version checksum is too large, going on without it");
+        Err(e) if matches!(e.kind(), Kind::CorruptLog | Kind::CorruptFile) => {
+            warn!(file = &*name.name, error = %e, "a version checksum is too large or cut short, going on without it");
             return Ok(None);
         }
         Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),

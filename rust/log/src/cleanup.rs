@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 
 use crate::checkpoint_reader::CheckpointReader;
 use crate::commit_reader::is_damage;
-use crate::listing::list_where_old;
+use crate::listing::{list_where_old, listed};
 use crate::{Snapshot, now_ms};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -103,7 +103,7 @@ fn midnight(ms: i64) -> i64 {
 async fn classic_copy(store: &Store, kept: &CheckpointFiles) -> Result<()> {
     let [top] = kept.files.as_slice() else { return Ok(()) };
     if top.kind == (LogFile::UuidCheckpoint { json: false }) {
-        let bytes = store.read(&format!("{LOG_DIR}/{}", top.name)).await?;
+        let bytes = store.read_listed(&listed(top)).await?;
         store.put(&paths::classic_checkpoint(kept.version), bytes).await?;
     }
     Ok(())

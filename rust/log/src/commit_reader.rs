@@ -366,6 +366,8 @@ async fn read_run(store: &Store, names: Vec<LogName>, lines: FileLines) -> Resul
 fn unread(e: Error, name: &LogName) -> Error {
     match e.kind() {
         Kind::CorruptLog => e.with_version(name.version),
+        // Cut short by the store.
+        Kind::CorruptFile => e.with_kind(Kind::CorruptLog).with_version(name.version),
         Kind::ObjectNotFound => Error::version_not_found(
             "a commit vanished while the table was being read: log cleanup removed it; open the table again",
         )

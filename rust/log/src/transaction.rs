@@ -33,6 +33,10 @@ const DEFAULT_ATTEMPTS: usize = 1000;
 /// Losses in a row before an attempt waits, and the longest wait.
 const PATIENT_LOSSES: usize = 3;
 const LONGEST_WAIT_MS: u64 = 250;
+/// Puts of one commit under one name while the store leaves its outcome open, and the longest wait before the first
+/// repetition, which doubles each time. The store's `retry_timeout` bounds them too.
+const PUT_REPEATS: u32 = 8;
+const FIRST_REPEAT_MS: u64 = 50;
 /// How long a commit that lost may keep the text, and the time in it, that it was made with.
 const STANDS_MS: i64 = 1000;
 
@@ -421,7 +425,7 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
         if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
             let (put_ms, text) = (now_ms(), made.text.clone());
             let ahead = Ahead::begin(base.as_ref(), &made.actions);
-            if put(store, version, text.clone(), &txn_id, &mut kept).await? == Put::Won {
+            if put(store, base.as_ref(), text.clone(), &txn_id, &mut kept).await? == Put::Won {
                 let snapshot = reload(store, base.as_ref(), version, text).await;
                 let snapshot = snapshot.map_err(|e| unread(version, e))?.own(base.as_ref(), put_ms);
                 return Ok(won(base.as_ref(), &staged, &made.actions, ahead, snapshot, attempt).await);
@@ -478,31 +482,64 @@ enum Put {
     Taken,
 }
 
-/// One put-if-absent; an unclear outcome is settled by reading the version back (P070, P072).
-async fn put(store: &Store, version: u64, text: Bytes, txn_id: &str, kept: &mut PutKept) -> Result<Put> {
+/// Puts the commit under its version's name. After a failure that leaves open whether it arrived, the same bytes are put
+/// under the same name again, which is safe: exactly one put creates the name, whether it is this one or one that arrives
+/// late. `Exists` is settled by the transaction id of what is there (P070, P072).
+///
+/// Errors: `StoreUnavailable` when the outcome is still open after the store's `retry_timeout`.
+async fn put(
+    store: &Store,
+    base: Option<&Snapshot>,
+    text: Bytes,
+    txn_id: &str,
+    kept: &mut PutKept,
+) -> Result<Put> {
+    let version = base.map_or(0, |b| b.version() + 1);
     let key = paths::commit(version);
     store.check_text(&key, text.len() as u64).map_err(too_large)?;
-    let failure = match store.put_if_absent_again(&key, text, kept).await {
-        Ok(PutOutcome::Created) => return Ok(Put::Won),
-        // The store may have retried a put that had arrived: look whose commit it is.
-        Ok(PutOutcome::Exists) => None,
-        Err(e) if e.kind() == Kind::StoreUnavailable => {
-            warn!(version, error = %e, "the outcome of a commit is unclear, reading it back");
-            Some(e)
+    let began_ms = now_ms();
+    let timeout_ms = i64::try_from(store.retry_timeout().as_millis()).unwrap_or(i64::MAX);
+    let mut last = None;
+    for repeat in 0..PUT_REPEATS {
+        if repeat > 0 {
+            sleep_up_to(FIRST_REPEAT_MS << repeat).await;
+            // After a long sleep the name may be free again because log cleanup removed the winner.
+            let is_late = !(0..timeout_ms).contains(&now_ms().saturating_sub(began_ms));
+            if is_late || !base.is_none_or(Snapshot::is_fresh) {
+                break;
+            }
         }
-        Err(e) => return Err(e),
-    };
-    match (is_ours(store, &key, txn_id).await, failure) {
-        (Ok(true), _) => Ok(Put::Won),
-        (Ok(false), _) => Ok(Put::Taken),
-        // It didn't arrive, as far as can be seen.
-        (Err(again), Some(e)) if again.kind() == Kind::ObjectNotFound => Err(e),
-        (Err(again), failure) => Err(Error::new(
-            Kind::StoreUnavailable,
-            format!("version {version} was being committed, and whether it arrived can't be read back: look for the transaction id {txn_id} in the table's history before trying again"),
-        )
-        .with_source(failure.unwrap_or(again))),
+        let failure = match store.put_if_absent_again(&key, text.clone(), kept).await {
+            Ok(PutOutcome::Created) => return Ok(Put::Won),
+            // The store may have retried a put that had arrived: look whose commit it is.
+            Ok(PutOutcome::Exists) => None,
+            Err(e) if e.kind() == Kind::StoreUnavailable => {
+                warn!(version, error = %e, "the outcome of a commit is unclear, reading it back");
+                Some(e)
+            }
+            Err(e) => return Err(e),
+        };
+        match (is_ours(store, &key, txn_id).await, failure) {
+            (Ok(true), _) => return Ok(Put::Won),
+            (Ok(false), _) => return Ok(Put::Taken),
+            // A local disk has no request that arrives later.
+            (Err(again), Some(e)) if again.kind() == Kind::ObjectNotFound && store.local_path(&key).is_some() => {
+                return Err(e);
+            }
+            (Err(again), failure) => last = Some(failure.unwrap_or(again)),
+        }
     }
+    let open = Error::new(
+        Kind::StoreUnavailable,
+        format!(
+            "whether version {version} was committed isn't known, because the store stopped answering while it was put: it may be there, or still arrive. Don't write the data again before the table's history shows version {version}: if that version carries the transaction id {txn_id}, this commit is in the table; if it carries another one, it is not and never will be"
+        ),
+    );
+    Err(match last {
+        Some(e) => open.with_source(e),
+        None => open,
+    }
+    .with_version(version))
 }
 
 /// A commit that no reader would take.
@@ -513,8 +550,12 @@ fn too_large(e: Error) -> Error {
     ))
 }
 
+/// Whether the commit under this name has this transaction id.
+///
+/// Errors: `CorruptFile` where the store sends another length than it shows, so that a body cut short isn't taken for
+/// another writer's commit.
 async fn is_ours(store: &Store, key: &str, txn_id: &str) -> Result<bool> {
-    let bytes = store.read(key).await?;
+    let bytes = store.read_listed(&store.head(key).await?).await?;
     let text = String::from_utf8_lossy(&bytes);
     // Anything that can't be parsed wasn't written by this transaction.
     let actions = parse_commit(&text).unwrap_or_default();

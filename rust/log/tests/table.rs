@@ -20,15 +20,23 @@ mod attempts;
 mod backfill;
 #[path = "table/cached.rs"]
 mod cached;
+#[path = "table/checkpoint_content.rs"]
+mod checkpoint_content;
 #[allow(dead_code)]
 #[path = "../../protocol/tests/hostile/changes.rs"]
 mod changes;
 #[path = "../../store/tests/contract/counted.rs"]
 mod counted;
+#[path = "table/cut_bodies.rs"]
+mod cut_bodies;
 #[path = "table/damaged.rs"]
 mod damaged;
 #[path = "table/drop_feature.rs"]
 mod drop_feature;
+#[path = "table/faulty_store.rs"]
+mod faulty_store;
+#[path = "table/foreign_fields.rs"]
+mod foreign_fields;
 #[path = "table/hygiene.rs"]
 mod hygiene;
 #[path = "table/log_files.rs"]
@@ -43,6 +51,10 @@ mod parts;
 mod runs;
 #[path = "table/standing.rs"]
 mod standing;
+#[path = "table/unclear_puts.rs"]
+mod unclear_puts;
+#[path = "table/vacuum.rs"]
+mod vacuum;
 
 fn schema() -> StructType {
     StructType::new(vec![

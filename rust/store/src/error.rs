@@ -67,6 +67,8 @@ fn classify(e: &object_store::Error, detail: &str) -> (Kind, &'static str) {
                 Kind::ObjectNotFound,
                 "the store answered that the bucket, container or object doesn't exist; check the location",
             ),
+            // S3's word for a request whose bytes came too slowly: repeating it helps.
+            Some(400 | 408) if detail.contains("RequestTimeout") => (Kind::StoreUnavailable, unavailable(e)),
             Some(400) => (
                 Kind::InvalidArgument,
                 "the store called the request malformed; check region, endpoint and credentials",
@@ -206,6 +208,13 @@ mod tests {
             let e = generic(&format!("Server returned non-2xx status code: {status} X: body"));
             assert_eq!(from_object_store(&e, &Redactor::default()).kind(), kind, "{status}");
         }
+    }
+
+    #[test]
+    fn slow_request_is_a_passing_failure() {
+        let text = "status code: 400 Bad Request: <Code>RequestTimeout</Code>";
+        let e = from_object_store(&generic(text), &Redactor::default());
+        assert_eq!(e.kind(), Kind::StoreUnavailable);
     }
 
     #[test]

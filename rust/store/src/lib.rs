@@ -7,6 +7,7 @@ mod backend_objects;
 mod cache;
 mod credentials;
 mod error;
+mod length_check;
 mod limits;
 mod location;
 mod options;

@@ -60,6 +60,12 @@ pub(crate) fn config(options: &Options) -> Result<RetryConfig> {
     })
 }
 
+/// How long a failed request may be repeated. Stores that have no such option repeat nothing, so
+/// that a value which isn't a duration stands for the default.
+pub(crate) fn timeout(options: &Options) -> Duration {
+    duration("retry_timeout", options.get("retry_timeout"), RETRY_TIMEOUT).unwrap_or(RETRY_TIMEOUT)
+}
+
 /// How long to wait before the attempt after `attempt`: up to double each time, never in step
 /// with the other losers.
 pub(crate) fn pause(attempt: u32) -> Duration {

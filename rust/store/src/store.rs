@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
@@ -17,10 +18,12 @@ use object_store::path::Path;
 
 use crate::backend::{Backend, Level, Near, ObjectInfo, PutKept, PutOutcome, Sink};
 use crate::cache;
+use crate::length_check;
 use crate::limits;
 use crate::location::{self, Location, Scheme};
 use crate::options::Options;
 use crate::outside;
+use crate::retry;
 use crate::stores::{self, Opener};
 use crate::unwritten::Unwritten;
 
@@ -166,8 +169,12 @@ impl Store {
 
     /// A whole object that a listing showed: that one or, if another one has its name now, either of the two. Costs nothing
     /// where a cache has it. `ObjectNotFound` if there is none.
+    ///
+    /// A read of another length than the store lists is repeated a few times, then refused as `CorruptFile`.
     pub async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
-        let read = self.backend()?.read_listed(of).await;
+        let backend = self.backend()?;
+        let first = backend.read_listed(of).await;
+        let read = length_check::whole(backend.as_ref(), of, first).await;
         read.map_err(|e| self.at(&of.key, e))
     }
 
@@ -186,8 +193,12 @@ impl Store {
     pub async fn read_near_text(&self, key: &str) -> Result<Option<Near>> {
         let read = self.backend()?.read_near(key).await;
         let read = read.map_err(|e| self.at(key, e))?;
-        if let Some(Near::Found(info, _)) = &read {
+        if let Some(Near::Found(info, bytes)) = &read {
             self.check_text(key, info.size_bytes)?;
+            // Its caller lists instead, and reads what the listing shows.
+            if info.size_bytes != bytes.len() as u64 {
+                return Ok(None);
+            }
         }
         Ok(read)
     }
@@ -200,10 +211,20 @@ impl Store {
         let mut wanted = of;
         wanted.truncate(refused.as_ref().map_or(wanted.len(), |(at, _)| *at));
         let wanted: Arc<[ObjectInfo]> = wanted.into();
-        let read = self.backend()?.read_all_listed(wanted.clone()).await?;
-        let told = |(of, read): (&ObjectInfo, Result<Bytes>)| read.map_err(|e| self.at(&of.key, e));
-        let read = wanted.iter().zip(read).map(told);
-        Ok(read.chain(refused.map(|(_, e)| Err(e))).collect())
+        let backend = self.backend()?;
+        let read = backend.read_all_listed(wanted.clone()).await?;
+        let mut checked = Vec::with_capacity(wanted.len());
+        for (of, read) in wanted.iter().zip(read) {
+            let read = length_check::whole(backend.as_ref(), of, read).await;
+            checked.push(read.map_err(|e| self.at(&of.key, e)));
+        }
+        checked.extend(refused.map(|(_, e)| Err(e)));
+        Ok(checked)
+    }
+
+    /// How long a failed request may be repeated: the option `retry_timeout`, 60 s by default.
+    pub fn retry_timeout(&self) -> Duration {
+        retry::timeout(self.options())
     }
 
     /// Refuses a text of the log of a size that its readers would refuse.
@@ -219,15 +240,21 @@ impl Store {
     }
 
     /// The same of the very object that [`head`](Self::head) or a listing showed, so that what is read in several parts is
-    /// one object's: `ObjectNotFound` if another one has its name now, unless a cache has the bytes.
+    /// one object's: `ObjectNotFound` if another one has its name now, unless a cache has the bytes. A read that is shorter
+    /// than the object is repeated a few times, then refused as `CorruptFile`.
     pub async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        let read = self.backend()?.read_part(of, range).await;
-        read.map_err(|e| self.at(&of.key, e))
+        let backend = self.backend()?;
+        let first = backend.read_part(of, range.clone()).await.map(|part| vec![part]);
+        let read = length_check::parts(backend.as_ref(), of, std::slice::from_ref(&range), first).await;
+        let part = read.map(|parts| parts.into_iter().next().unwrap_or_default());
+        part.map_err(|e| self.at(&of.key, e))
     }
 
     /// Several parts of it at once, in their order: ranges that lie close cost a cache one request.
     pub async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let read = self.backend()?.read_parts(of, ranges).await;
+        let backend = self.backend()?;
+        let first = backend.read_parts(of, ranges).await;
+        let read = length_check::parts(backend.as_ref(), of, ranges, first).await;
         read.map_err(|e| self.at(&of.key, e))
     }
 

@@ -23,6 +23,9 @@ const MERGE_GAP_BYTES: u64 = 1 << 20;
 /// Requests for one row group under way at once.
 const PARALLEL_REQUESTS: usize = 8;
 
+/// Reads of a range whose answer is shorter than the log states.
+pub(super) const READS: usize = 4;
+
 /// A data file that was found.
 #[derive(Clone)]
 pub(super) enum Source {
@@ -147,12 +150,24 @@ impl Source {
 }
 
 impl Remote {
+    /// Bytes within the size that the log states. A shorter answer is read again, then refused.
     async fn read(&self, range: Range<u64>) -> Result<Bytes> {
-        let read = match &self.shown {
-            Some(shown) => self.store.read_part(shown, range).await,
-            None => self.store.read_range(&self.key, range).await,
-        };
-        read.map_err(not_found)
+        let expected = range.end.min(self.size_bytes).saturating_sub(range.start);
+        let mut length = 0;
+        for _ in 0..READS {
+            let read = match &self.shown {
+                Some(shown) => self.store.read_part(shown, range.clone()).await,
+                None => self.store.read_range(&self.key, range.clone()).await,
+            };
+            let bytes = read.map_err(not_found)?;
+            length = bytes.len() as u64;
+            if length == expected {
+                return Ok(bytes);
+            }
+        }
+        Err(Error::corrupt_file(format!(
+            "the store sent {length} of the {expected} bytes that the log states for a part of a data file: the file was cut short, or a proxy cuts its answers; restore it, or remove it from the table"
+        )))
     }
 
     async fn footer(&self, mut reader: ParquetMetaDataReader) -> Result<ParquetMetaData> {

@@ -12,6 +12,7 @@ use deltaplane_store::Store;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use tokio::sync::OnceCell;
 
+use super::source::READS;
 use super::{FileRead, Picked};
 
 /// Files of vectors up to this size are kept whole.
@@ -74,11 +75,24 @@ impl Vectors {
                 size_bytes,
             } => {
                 let end = offset + size_bytes as u64 + FRAME_BYTES;
-                let frame = self.fetch(&path, offset..end).await;
+                let frame = self.whole_frame(&path, offset..end).await;
                 let read = frame.and_then(|f| Positions::parse(unframe(&f, size_bytes)?, dv.cardinality));
                 read.map_err(|e| e.with_path(path))
             }
         }
+    }
+
+    /// A vector's bytes. A shorter answer is read again: the connection may have cut it.
+    async fn whole_frame(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
+        let expected = range.end - range.start;
+        let mut frame = self.fetch(path, range.clone()).await?;
+        for _ in 1..READS {
+            if frame.len() as u64 == expected {
+                break;
+            }
+            frame = self.fetch(path, range.clone()).await?;
+        }
+        Ok(frame)
     }
 
     /// A range of a file, as far as the file goes.
@@ -119,9 +133,10 @@ impl Vectors {
 }
 
 async fn read_if_small(store: &Store, key: &str) -> Result<Option<Bytes>> {
-    match store.head(key).await?.size_bytes {
-        size if size <= WHOLE_BYTES => store.read(key).await.map(Some),
-        _ => Ok(None),
+    let shown = store.head(key).await?;
+    match shown.size_bytes <= WHOLE_BYTES {
+        true => store.read_listed(&shown).await.map(Some),
+        false => Ok(None),
     }
 }
 

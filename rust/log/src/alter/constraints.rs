@@ -8,6 +8,8 @@ use serde_json::json;
 use super::draft::Draft;
 
 const PREFIX: &str = "delta.constraints.";
+/// Spark's name for the check of the lengths of CHAR and VARCHAR columns.
+const RESERVED: &str = "__CHAR_VARCHAR_STRING_LENGTH_CHECK__";
 
 /// Adds a constraint under its name in lower case.
 pub(super) fn add(draft: &mut Draft<'_>, name: &str, expression: &str) -> Result<()> {
@@ -16,6 +18,11 @@ pub(super) fn add(draft: &mut Draft<'_>, name: &str, expression: &str) -> Result
         return Err(Error::invalid_argument(
             "a constraint has a name and an expression, such as `amount > 0`",
         ));
+    }
+    if name.eq_ignore_ascii_case(RESERVED) {
+        return Err(Error::invalid_argument(format!(
+            "`{name}` is a name that Spark reserves for its own check: choose another name for the constraint (DELTA_INVALID_CONSTRAINT_NAME)"
+        )));
     }
     let key = key_of(name);
     if let Some(own) = draft.metadata.configuration.get(&key) {

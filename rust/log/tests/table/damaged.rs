@@ -16,10 +16,10 @@ use crate::changes::{apply, change};
 const LONGEST: Duration = Duration::from_secs(20);
 const CASES: u32 = 64;
 
-type Files = Vec<(String, Vec<u8>)>;
+pub(super) type Files = Vec<(String, Vec<u8>)>;
 
 /// A table of each layout of the log.
-static TABLES: LazyLock<Vec<Files>> = LazyLock::new(|| {
+pub(super) static TABLES: LazyLock<Vec<Files>> = LazyLock::new(|| {
     let classic = made(json!({}), true);
     let v2 = made(json!({"delta.checkpointPolicy": "v2"}), true);
     vec![made(json!({}), false), classic, with_json_manifest(&v2), v2]
@@ -99,7 +99,7 @@ fn with_json_manifest(v2: &Files) -> Files {
 }
 
 /// Puts the files into a place of their own.
-async fn placed(files: &Files) -> Store {
+pub(super) async fn placed(files: &Files) -> Store {
     static PLACES: AtomicUsize = AtomicUsize::new(0);
     let n = PLACES.fetch_add(1, Ordering::Relaxed);
     let location = Location::parse(&format!("memory://damaged-{n}/t")).unwrap();
@@ -111,7 +111,7 @@ async fn placed(files: &Files) -> Store {
 }
 
 /// All that a reader asks of a table: its files, or the error that it got.
-async fn read(store: &Store) -> deltaplane_error::Result<Vec<String>> {
+pub(super) async fn read(store: &Store) -> deltaplane_error::Result<Vec<String>> {
     let s = Snapshot::open(store, None).await?;
     s.domains().await?;
     s.transactions(0).await?;

@@ -3,6 +3,8 @@
 //! Columnar and pure; `log` calls it on every batch of a plan, conflict checks on the winners' adds.
 
 mod bounds;
+#[cfg(test)]
+mod catalyst_properties;
 mod contradiction;
 mod json_scalar;
 mod json_shape;

@@ -398,6 +398,8 @@ fn operand(e: &Expr, row: &[Option<Value>]) -> Option<Value> {
             "timestamp" | "timestamp_ntz" => Value::Micros(crate::expr::text::parse_instant(t).unwrap()),
             _ => Value::Exact(millionths(t)),
         }),
+        // A cast of a column loses nothing.
+        Expr::Cast { arg, .. } => operand(arg, row),
         _ => unreachable!(),
     }
 }

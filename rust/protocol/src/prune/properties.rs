@@ -18,7 +18,7 @@ use super::model::{BIG, MILLION, SMALL, Value, clock, leaves, partition_columns,
 use crate::arrow_types::to_arrow_schema;
 use crate::expr::scalar::{Scalar, to_array};
 use crate::expr::text::{format_date, format_decimal};
-use crate::expr::{Expr, Predicate, evaluate};
+use crate::expr::{Comparison, Expr, Predicate, Sign, evaluate};
 use crate::mapping::Mapping;
 use crate::partition_values::partition_text;
 use crate::schema::Primitive;
@@ -411,6 +411,64 @@ proptest! {
         ]));
         let batch = RecordBatch::try_from_iter([("stats", texts)]).unwrap();
         prop_assert!(pruner.keep(&batch).is_ok());
+    }
+}
+
+/// Whole numbers around `column ± k op v`, and the ends of their types.
+fn whole(ty: &'static str) -> impl Strategy<Value = i64> {
+    let (low, high) = match ty {
+        "integer" => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    prop_oneof![8 => -12..12i64, 1 => low..=low + 3, 1 => high - 3..=high]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// P164: arithmetic on either side of the column, compared from either side.
+    #[test]
+    fn no_file_with_a_match_of_arithmetic_is_dropped(
+        column in prop::sample::select(vec![(0usize, "tiny"), (1, "Int"), (2, "long")]),
+        (ty, k, v) in prop::sample::select(vec!["integer", "long"]).prop_flat_map(|ty| (Just(ty), whole(ty), whole(ty))),
+        sign in prop::sample::select(vec![Sign::Plus, Sign::Minus, Sign::Times]),
+        cmp in prop::sample::select(vec![Comparison::Eq, Comparison::Ne, Comparison::Lt, Comparison::Le,
+            Comparison::Gt, Comparison::Ge, Comparison::NullSafeEq]),
+        (is_left, is_compared_left, is_negated) in any::<(bool, bool, bool)>(),
+        values in prop::collection::vec(prop::collection::vec(prop::option::weighted(0.8, -20..20i128), 1..4), 1..5),
+    ) {
+        let literal = |n: i64| Box::new(Expr::Literal { value: Some(n.to_string()), type_name: ty.to_owned() });
+        let (at, name) = column;
+        let (named, other) = (Box::new(Expr::Column { name: vec![name.to_owned()] }), literal(k));
+        let (left, right) = if is_left { (named, other) } else { (other, named) };
+        let (sum, v) = (Box::new(Expr::Arithmetic { sign, left, right }), literal(v));
+        let (left, right) = if is_compared_left { (sum, v) } else { (v, sum) };
+        let compared = Expr::Compare { cmp, left, right };
+        let e = if is_negated { Expr::Not { arg: Box::new(compared) } } else { compared };
+        let p = bind(&e).unwrap();
+        let writer = Writer { form: 1, doubles: false, nan: 0, wide: false, missing: 0 };
+        let files: Vec<(Vec<Row>, Vec<Row>, Writer)> = values.iter().map(|file| {
+            let rows = file.iter().map(|value| {
+                let mut row: Row = vec![None; leaves().len()];
+                row[at] = value.map(|n| Value::Exact(n * MILLION));
+                row
+            });
+            (rows.collect(), Vec::new(), writer.clone())
+        }).collect();
+        let pruner = Pruner::new(&p, &schema(), &partition_columns(), Mapping::None).unwrap();
+        let kept = pruner.keep(&files_batch(&files)).unwrap();
+        for (i, (rows, ..)) in files.iter().enumerate() {
+            // A sum beyond its type is an error for whoever reads the file.
+            let Ok(found) = p.evaluate(&rows_batch(rows)) else { continue };
+            let matched = found.true_count() > 0;
+            prop_assert!(!matched || kept.value(i), "file {} was dropped: {:?}", i, e);
+            let value = |r: &Row| r[at].clone();
+            let (first, has_one) = (value(&rows[0]), rows.iter().all(|r| value(r) == value(&rows[0])));
+            // Of one value the bounds tell all.
+            if has_one && first.is_some() && sign != Sign::Times && cmp != Comparison::NullSafeEq {
+                prop_assert_eq!(kept.value(i), matched, "file {}: {:?}", i, e);
+            }
+        }
     }
 }
 

@@ -134,7 +134,7 @@ impl Backend for Counted {
     }
 }
 
-struct Through(Upload);
+pub(crate) struct Through(pub(crate) Upload);
 
 #[async_trait]
 impl Sink for Through {

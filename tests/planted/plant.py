@@ -1,0 +1,128 @@
+"""Plants each fault of faults.toml in a copy of the checkout and demands that its test fails. Called
+by `make planted`; arguments choose faults by a part of their names."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# Between runs the copy and its build stay, so that a run compiles what changed.
+SCRATCH = ROOT / ".cache" / "planted"
+COPIED = ("rust/", "Cargo.toml", "Cargo.lock", "rust-toolchain", ".cargo/", "clippy.toml")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A one-line change and the Rust test that must fail with it."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    package: str
+    test: str
+    target: str = ""
+
+    @property
+    def suite(self) -> tuple[str, ...]:
+        """Cargo's arguments for the binary that holds the test."""
+        return ("-p", self.package, *(("--test", self.target) if self.target else ("--lib",)))
+
+    @property
+    def test_file(self) -> str:
+        """Where the test stands, relative to the checkout."""
+        module = self.test.split("::")[:-1]
+        room = f"rust/{self.package.removeprefix('deltaplane-')}"
+        below = f"{room}/tests/{self.target}" if self.target else f"{room}/src"
+        return f"{below}/{'/'.join(module)}.rs"
+
+    def planted(self, text: str) -> str:
+        """The file's text with the fault in it; ValueError unless `before` occurs exactly once."""
+        found = text.count(self.before)
+        if found != 1:
+            raise ValueError(f"{self.file} holds the text to change {found} times, not once: {self.before}")
+        return text.replace(self.before, self.after)
+
+
+def faults() -> list[Fault]:
+    """The registry, in its order."""
+    with (Path(__file__).parent / "faults.toml").open("rb") as file:
+        return [Fault(**entry) for entry in tomllib.load(file)["fault"]]
+
+
+def copy_checkout(checkout: Path) -> None:
+    """Brings the copy up to date; files that are the same keep their times, so that nothing is compiled again."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    names = {n for n in listed.stdout.splitlines() if n.startswith(COPIED) and (ROOT / n).is_file()}
+    for name in names:
+        source, copy = ROOT / name, checkout / name
+        if not copy.exists() or copy.read_bytes() != source.read_bytes():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(source.read_bytes())
+    for old in checkout.rglob("*"):
+        if old.is_file() and old.relative_to(checkout).as_posix() not in names:
+            old.unlink()
+
+
+def run_tests(checkout: Path, suite: Iterable[str], tests: Iterable[str]) -> tuple[set[str], set[str], str]:
+    """The tests that passed, those that failed, and what cargo printed; neither where it doesn't compile."""
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(SCRATCH / "target")}
+    command = ["cargo", "test", "--locked", *suite, "--", "--exact", *tests]
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    found = dict(re.findall(r"^test (\S+) \.\.\. (ok|FAILED)$", done.stdout, re.MULTILINE))
+    printed = done.stdout + done.stderr
+    return {t for t, end in found.items() if end == "ok"}, {t for t, end in found.items() if end == "FAILED"}, printed
+
+
+def judge(fault: Fault, checkout: Path) -> str:
+    """Empty when the test noticed the fault, else why it didn't."""
+    path = checkout / fault.file
+    original = path.read_text()
+    try:
+        path.write_text(fault.planted(original))
+        passed, failed, printed = run_tests(checkout, fault.suite, [fault.test])
+    except ValueError as e:
+        return str(e)
+    finally:
+        path.write_text(original)
+    if failed == {fault.test}:
+        return ""
+    if passed:
+        return f"{fault.test} passes with it"
+    return f"it can't be tried:\n{printed[-2000:]}"
+
+
+def main(words: list[str]) -> int:
+    chosen = [f for f in faults() if not words or any(word in f.name for word in words)]
+    checkout = SCRATCH / "checkout"
+    copy_checkout(checkout)
+    unnoticed = 0
+    for suite in dict.fromkeys(f.suite for f in chosen):
+        tests = {f.test for f in chosen if f.suite == suite}
+        passed, _, printed = run_tests(checkout, suite, sorted(tests))
+        if passed != tests:
+            print(f"without any fault these don't pass: {sorted(tests - passed)}\n{printed[-2000:]}")
+            return 1
+    for fault in sorted(chosen, key=lambda f: (f.package, f.file)):
+        reason = judge(fault, checkout)
+        unnoticed += bool(reason)
+        print(f"{'UNNOTICED' if reason else 'noticed  '}  {fault.name}{': ' + reason if reason else ''}", flush=True)
+    print(f"{len(chosen) - unnoticed} of {len(chosen)} planted faults were noticed")
+    return 1 if unnoticed or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
