@@ -162,7 +162,10 @@ mod tests {
         let close = made.close_mut();
         let again = (close.metadata.statistics().cloned(), close.column_index.clone());
         make_sound(close).unwrap();
-        assert_eq!((close.metadata.statistics().cloned(), close.column_index.clone()), again);
+        assert_eq!(
+            (close.metadata.statistics().cloned(), close.column_index.clone()),
+            again
+        );
         ColumnCloseResult {
             bytes_written: close.bytes_written,
             rows_written: close.rows_written,
