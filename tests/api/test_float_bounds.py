@@ -234,7 +234,8 @@ def assert_bounds_hold(connection: duckdb.DuckDBPyConnection, paths: list[str]) 
             # DuckDB doesn't show infinities.
             elif values and all(map(math.isfinite, values)):
                 bounded.add(column)
-                assert indexed and float(low) <= min(values) and float(high) >= max(values), (path, column, low, high)
+                assert indexed, (path, column)
+                assert float(low) <= min(values) <= max(values) <= float(high), (path, column)
                 # A bound of zero covers both zeros.
-                assert low != "0.0" and high != "-0.0", (path, column, low, high)
+                assert (low == "0.0", high == "-0.0") == (False, False), (path, column)
     assert bounded == FLOATS.keys()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pytest
 
+from api import test_float_bounds as bounds
 from interop import datasets
 from interop.delta_spark import DeltaSpark
 
@@ -122,6 +124,34 @@ def our_counts(table: str, asked: list[str]) -> list[int]:
 
     opened = DeltaTable(table)
     return [opened.scan(columns=["id"], predicate=condition).to_arrow().num_rows for condition in asked]
+
+
+@pytest.mark.parametrize("writer", ["append", "OPTIMIZE"])
+def test_delta_spark_and_deltalake_find_nan_and_both_zeros(
+    writer: str, delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    """By our statistics, and by the bounds, page indexes and dictionaries of our files."""
+    # P168, Q4
+    table = str(tmp_path / "t")
+    bounds.OURS[writer](table, bounds.all_rows())
+    asked = [c.format("x", "double") for c in bounds.CONDITIONS] + [
+        c.format("s.f", "float") for c in bounds.CONDITIONS[::3]
+    ]
+    found = delta_spark.counts_skipping(table, asked)
+    assert dict(zip(asked, found, strict=True)) == dict(zip(asked, delta_spark.counts(table, asked), strict=True))
+    opened = deltalake.DeltaTable(table)
+
+    def rows(text: str) -> int:
+        return pa.table(deltalake.QueryBuilder().register("t", opened).execute(text).read_all()).num_rows
+
+    for value in ("5", "0.0", "30000", "'NaN'"):
+        for op in ("=", "<>", ">", ">=", "<", "<="):
+            condition = f"x {op} CAST({value} AS DOUBLE)"
+            # No filter that is pushed down: every row is looked at.
+            all_of_them = (
+                f"SELECT k FROM (SELECT k, CASE WHEN {condition} THEN 1 ELSE 0 END AS hit FROM t) WHERE hit = 1"
+            )
+            assert rows(f"SELECT k FROM t WHERE {condition}") == rows(all_of_them), condition
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from api import test_float_bounds as bounds
-from deltaplane import DeltaTable, WriterProperties, convert_to_deltalake, sql, write_deltalake
+from deltaplane import convert_to_deltalake, sql, write_deltalake
 from deltaplane import spark as dp
 from interop import datasets
 from interop.test_skipping import LITERALS

@@ -5,12 +5,12 @@
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter};
 use parquet::basic::{Encoding, Type as Physical};
 use parquet::column::writer::ColumnCloseResult;
+use parquet::data_type::AsBytes;
 use parquet::errors::Result;
 use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 
-use super::copied::page_bounds;
 use super::plain::Kind;
 
 /// Leaves out or corrects what a reader could prune a chunk of floating-point numbers by and lose rows.
@@ -107,6 +107,22 @@ fn sound_index(kind: Kind, index: ColumnIndexMetaData) -> Result<Option<ColumnIn
     }
 }
 
+/// A page's bounds as bytes; empty where it has no value.
+pub(super) fn page_bounds(index: &ColumnIndexMetaData, page: usize) -> (Vec<u8>, Vec<u8>) {
+    fn bytes<T: AsBytes + ?Sized>(min: Option<&T>, max: Option<&T>) -> (Vec<u8>, Vec<u8>) {
+        let bytes = |v: Option<&T>| v.map(|v| v.as_bytes().to_vec()).unwrap_or_default();
+        (bytes(min), bytes(max))
+    }
+    match index {
+        ColumnIndexMetaData::INT32(i) => bytes(i.min_value(page), i.max_value(page)),
+        ColumnIndexMetaData::INT64(i) => bytes(i.min_value(page), i.max_value(page)),
+        ColumnIndexMetaData::FLOAT(i) => bytes(i.min_value(page), i.max_value(page)),
+        ColumnIndexMetaData::DOUBLE(i) => bytes(i.min_value(page), i.max_value(page)),
+        ColumnIndexMetaData::BYTE_ARRAY(i) => bytes(i.min_value(page), i.max_value(page)),
+        _ => (Vec::new(), Vec::new()),
+    }
+}
+
 fn has_dictionary(chunk: &ColumnChunkMetaData) -> bool {
     chunk.dictionary_page_offset().is_some()
         || chunk
@@ -162,7 +178,10 @@ mod tests {
         let close = made.close_mut();
         let again = (close.metadata.statistics().cloned(), close.column_index.clone());
         make_sound(close).unwrap();
-        assert_eq!((close.metadata.statistics().cloned(), close.column_index.clone()), again);
+        assert_eq!(
+            (close.metadata.statistics().cloned(), close.column_index.clone()),
+            again
+        );
         ColumnCloseResult {
             bytes_written: close.bytes_written,
             rows_written: close.rows_written,

@@ -14,17 +14,16 @@ use bytes::{Buf, Bytes};
 use deltaplane_error::{Error, Result};
 use parquet::basic::CompressionCodec;
 use parquet::column::writer::ColumnCloseResult;
-use parquet::data_type::{AsBytes, ByteArray};
+use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder};
-use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::bounds;
+use super::bounds::{self, page_bounds};
 use super::parts::Parts;
 use crate::read::Chunk;
 
@@ -188,22 +187,6 @@ fn joined(leaf: &ColumnDescPtr, codec: CompressionCodec, chunks: Vec<Chunk>) -> 
         bounds,
         rows,
     })
-}
-
-/// A page's bounds as bytes; empty where it has no value.
-pub(super) fn page_bounds(index: &ColumnIndexMetaData, page: usize) -> (Vec<u8>, Vec<u8>) {
-    fn bytes<T: AsBytes + ?Sized>(min: Option<&T>, max: Option<&T>) -> (Vec<u8>, Vec<u8>) {
-        let bytes = |v: Option<&T>| v.map(|v| v.as_bytes().to_vec()).unwrap_or_default();
-        (bytes(min), bytes(max))
-    }
-    match index {
-        ColumnIndexMetaData::INT32(i) => bytes(i.min_value(page), i.max_value(page)),
-        ColumnIndexMetaData::INT64(i) => bytes(i.min_value(page), i.max_value(page)),
-        ColumnIndexMetaData::FLOAT(i) => bytes(i.min_value(page), i.max_value(page)),
-        ColumnIndexMetaData::DOUBLE(i) => bytes(i.min_value(page), i.max_value(page)),
-        ColumnIndexMetaData::BYTE_ARRAY(i) => bytes(i.min_value(page), i.max_value(page)),
-        _ => (Vec::new(), Vec::new()),
-    }
 }
 
 /// The bounds of both.

@@ -21,8 +21,9 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 
+use super::bounds::page_bounds;
 use super::compress::{Codec, Codecs};
-use super::copied::{CopiedColumn, page_bounds};
+use super::copied::CopiedColumn;
 use super::indexes::{bits_of, pack, unpack};
 use super::plain::{Kind, Range, Values, put, split, widen};
 use crate::hashes::Seed;

@@ -12,8 +12,8 @@ use deltaplane_protocol::schema::{Primitive as P, StructType};
 use parquet::file::metadata::ParquetMetaData;
 use proptest::prelude::*;
 
+use super::super::bounds::page_bounds;
 use super::super::compress::Codecs;
-use super::super::copied::page_bounds;
 use super::super::pages::OldChunk;
 use super::super::plain::{Kind, Values};
 use crate::read::{FileRead, SourceFile};
