@@ -18,6 +18,7 @@ from deltaplane.expr.tree import Node
 
 _SHAPE = 'tuples are (column, operator, value), for example [("day", ">=", "2024-01-01")]'
 _OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_MICROSECOND = datetime.timedelta(microseconds=1)
 _NAME_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
@@ -98,8 +99,11 @@ def value_node(value: Any, name: str) -> Node:
             return tree.literal(value.hex(), "binary")
         case datetime.datetime():
             aware = value.tzinfo is not None
-            moment = value.astimezone(datetime.timezone.utc) if aware else value
-            text = moment.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+            text = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+            if (offset := value.utcoffset()) is not None:
+                # In UTC it may be in a year that Python doesn't have.
+                micros = (value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1) - offset) // _MICROSECOND
+                return tree.literal(str(micros), "timestamp_micros")
             return tree.literal(text, "timestamp" if aware else "timestamp_ntz")
         case datetime.date():
             return tree.literal(value.isoformat(), "date")
