@@ -190,9 +190,7 @@ def nested_merges(draw: st.DrawFn) -> Nested:
     new = {i: draw(values(source)) for i in (1, 2, 4)}
     # Only whole values evolve in lists, and a column's value may lack fields where it is assigned as a whole.
     chosen = draw(st.permutations(paths(source)))[:2]
-    if len(chosen) == 2 and (
-        chosen[0][: len(chosen[1])] == chosen[1] or chosen[1][: len(chosen[0])] == chosen[0]
-    ):
+    if len(chosen) == 2 and (chosen[0][: len(chosen[1])] == chosen[1] or chosen[1][: len(chosen[0])] == chosen[0]):
         chosen = chosen[:1]
     update = draw(st.sampled_from(["star", "star", "whole", "paths", "paths"]))
     return Nested(

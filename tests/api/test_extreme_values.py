@@ -149,7 +149,11 @@ def test_conditions_take_moments_whose_utc_year_is_no_year_of_pythons(tmp_path: 
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [("date", "DATE '-0001-12-30'"), ("date", "DATE '+10000-01-01'"), ("timestamp", "TIMESTAMP '+10000-01-01 04:59:59'")],
+    [
+        ("date", "DATE '-0001-12-30'"),
+        ("date", "DATE '+10000-01-01'"),
+        ("timestamp", "TIMESTAMP '+10000-01-01 04:59:59'"),
+    ],
 )
 def test_partitions_of_far_days_are_overwritten(tmp_path: Path, kind: str, value: str) -> None:
     path, tables = str(tmp_path / "t"), {"t": str(tmp_path / "t")}

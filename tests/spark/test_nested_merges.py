@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @settings(
-    max_examples=8,
+    max_examples=5,
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],
@@ -65,7 +65,7 @@ def test_a_struct_that_is_null_on_both_sides_stays_null(spark: SparkSession, tmp
 
 def test_keys_are_found_by_their_exact_values(spark: SparkSession, tmp_path: Path) -> None:
     random_order = random.Random(1)
-    for kind in ("date", "int64", "decimal(38,0)", "string"):
+    for kind in ("date", "decimal(38,0)"):
         make, extreme, others = KEYS[kind]
         # Few values are listed, of many the range is looked for.
         for number, chosen in enumerate((extreme[:4], [*extreme[:4], *others])):
