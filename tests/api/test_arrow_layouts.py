@@ -183,7 +183,7 @@ def test_fields_of_one_name_are_refused_at_every_depth(tmp_path: Path) -> None:
         rows = pa.table({"k": [1], "z": column})
         with pytest.raises(DeltaError, match="`a` and `A`"):
             DeltaTable(path).merge(rows, "t.k = s.k", **MATCHING).when_matched_update_all().execute()
-        with pytest.raises(DeltaError, match="(?i)name"):
+        with pytest.raises(DeltaError, match=r"(?i)name"):
             write_deltalake(path, rows, mode="overwrite", replace_using=["k"])
 
 
@@ -191,5 +191,5 @@ def test_a_value_that_no_column_holds_is_refused_by_name(tmp_path: Path) -> None
     path = str(tmp_path / "t")
     rows = pa.table({"k": [1], "at": pa.array([1], pa.timestamp("ns"))})
     write_deltalake(path, rows.set_column(1, "at", pa.array([1000], pa.timestamp("ns"))))
-    with pytest.raises(SchemaMismatchError, match="`at`.*nanoseconds"):
+    with pytest.raises(SchemaMismatchError, match=r"`at`.*nanoseconds"):
         DeltaTable(path).merge(rows, "t.k = s.k", **MATCHING).when_matched_update_all().execute()

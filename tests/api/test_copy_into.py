@@ -443,3 +443,23 @@ def test_the_statement(table: DeltaTable, files: Path) -> None:
     write_deltalake(table, pa.table({"x": [8], "s": ["z"]}), mode="overwrite")
     # Rows that went don't come back by themselves.
     assert load(table, files, files=["a/1"]).version is None
+
+
+def test_names_that_come_twice_and_fields_that_the_table_lacks_are_refused(tmp_path: Path, files: Path) -> None:
+    path = str(tmp_path / "nested")
+    write_deltalake(path, pa.table({"k": [0], "z": [{"a": 0}]}))
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "A"])
+    wrong = {
+        "one name": pa.table([[1], [2], [3]], names=["k", "q", "Q"]),
+        "have the name `A`": pa.table({"k": [1], "z": twice}),
+        "field `extra`": pa.table({"k": [1], "z": [{"a": 5, "extra": 7}]}),
+    }
+    for merges in ("false", "true"):
+        for said, rows in wrong.items():
+            for content in (rows, rows.slice(0, 0)) if said == "one name" else (rows,):
+                pq.write_table(content, files / "f.parquet")
+                with pytest.raises(SchemaMismatchError, match=said if merges == "true" else ""):
+                    copy_into(path, str(files), "parquet", copy_options={"mergeSchema": merges})
+    pq.write_table(pa.table({"k": [1], "z": [{"A": 5}]}), files / "f.parquet")
+    copy_into(path, str(files), "parquet")
+    assert sorted(row["z"]["a"] for row in DeltaTable(path).to_pyarrow_table().to_pylist()) == [0, 5]

@@ -311,7 +311,8 @@ class MergePlan(MergeColumns):
     def _star_values(self, name: str, fields: Sequence[Field], binder: JoinedBinder) -> Iterator[_New]:
         """What `*` gives to a column where the schema evolves."""
         own, brought = field_of(fields, name), field_of(self._source_fields, name)
-        assert own is not None and brought is not None
+        assert own is not None
+        assert brought is not None
         for path, keeps_null in star_paths([name], own["type"], brought["type"]):
             yield _New(".".join(path), path, ".".join(path), Name(tuple(path)), binder, keeps_null)
 

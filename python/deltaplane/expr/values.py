@@ -9,11 +9,10 @@ import datetime
 import sys
 from typing import Any
 
-from deltaplane.exceptions import InvalidArgumentError
-
 __all__ = ["Moment", "has_nanoseconds", "is_missing", "plain_value"]
 
 _DAY_US = 86_400_000_000
+_MICROSECOND = datetime.timedelta(microseconds=1)
 # Ticks of a second.
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15, "as": 10**18}
 _SECONDS = {"m": 60, "h": 3600}
@@ -87,10 +86,9 @@ def _of_datetime(value: datetime.datetime) -> Moment:
         try:
             value = value.astimezone(datetime.timezone.utc)
         except OverflowError:
-            raise InvalidArgumentError(
-                f"the moment {value.isoformat()} is in UTC outside of the years 1 to 9999, which Python's datetime doesn't "
-                "have: give it as a text, or as numpy.datetime64"
-            ) from None
+            # In UTC it is in a year that Python's datetime doesn't have.
+            since = value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1) - (value.utcoffset() or _MICROSECOND * 0)
+            return Moment(_moment(since // _MICROSECOND, 10**6), "timestamp")
     text = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
     # pandas' own have more digits, which this text lacks.
     below = getattr(value, "nanosecond", 0)

@@ -182,7 +182,12 @@ class _Load:
         if not len(new):
             return CopyResult(None, num_skipped_files=skipped)
         after = before.with_files(new.keys)
-        rows = SourceRows(new, self.format, self.format_options, snapshot.schema_json(), "mergeschema" in self.asked)
+        merges = "mergeschema" in self.asked
+        try:
+            rows = SourceRows(new, self.format, self.format_options, snapshot.schema_json(), merges)
+        except DeltaError as e:
+            e.table = e.table or self.location
+            raise
         job = _native.WriteJob.begin(self.location, self.options, rows.reader.schema, self._request(after.pointer))
         planned_on = None if job.skip is not None else job.version
         if planned_on is None or snapshot.at(planned_on).transaction_version(APPLICATION) != before.pointer:

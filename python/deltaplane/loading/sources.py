@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from deltaplane import _native
+from deltaplane.arrow_io import Scan
 from deltaplane.exceptions import DeltaError, FileMissingError, SchemaMismatchError
 from deltaplane.loading.compressed import decompressed, is_compressed
 from deltaplane.loading.formats import FORMATS
@@ -156,7 +157,9 @@ class SourceRows:
         seen: dict[str, pa.Field] = {}
         for path in self._filled():
             with self._named(path):
-                for given in self._opened(path)[0]:
+                columns = self._opened(path)[0]
+                _check_names(columns.names)
+                for given in columns:
                     name = given.name.lower()
                     own = self._own.get(name)
                     if own is None and not self.merges:
@@ -214,8 +217,7 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     there = {name.lower(): i for i, name in enumerate(batch.schema.names)}
-    if len(there) < batch.num_columns:
-        raise SchemaMismatchError("two of its columns have one name")
+    _check_names(batch.schema.names)
     columns = []
     for to in schema:
         at = there.get(to.name.lower())
@@ -223,5 +225,53 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         text = pa.types.is_string(given.type) or pa.types.is_large_string(given.type)
         if text and not (pa.types.is_string(to.type) or pa.types.is_large_string(to.type)):
             raise SchemaMismatchError(f"the column `{to.name}` of type {to.type} takes no text")
-        columns.append(given if given.type == to.type else given.cast(to.type))
+        columns.append(given if given.type == to.type else _cast(given, to))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len({name.lower() for name in names}) < len(names):
+        raise SchemaMismatchError("two of its columns have one name")
+
+
+def _cast(values: pa.Array, to: pa.Field) -> pa.Array:
+    """A column's values in another type. Arrow's own cast finds fields of structs by their exact names, and leaves the others out."""
+    import pyarrow as pa
+
+    if not pa.types.is_nested(to.type) or _same_fields(to.name, to.type, values.type):
+        return values.cast(to.type)
+    rows = pa.RecordBatch.from_arrays([values], names=[to.name])
+    table = _native.schema_from_arrow(pa.schema([to]))
+    cast = Scan(_native.rows_in_table_types(rows, table)).to_arrow().column(0).combine_chunks()
+    return cast if cast.type == to.type else cast.cast(to.type)
+
+
+def _same_fields(path: str, to: pa.DataType, given: pa.DataType) -> bool:
+    """Whether the structs of a file have their fields under the very names of the column's.
+
+    Raises:
+        SchemaMismatchError: a field that the column lacks, or two of one name.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_map(to) and pa.types.is_map(given):
+        keys = _same_fields(f"{path}.key", to.key_type, given.key_type)
+        return _same_fields(f"{path}.value", to.item_type, given.item_type) and keys
+    if hasattr(to, "value_type") and hasattr(given, "value_type"):
+        return _same_fields(f"{path}.element", to.value_type, given.value_type)
+    if not pa.types.is_struct(to) or not pa.types.is_struct(given):
+        return True
+    own, seen, same = {f.name.lower(): f for f in to}, set[str](), True
+    for field_ in given:
+        name = field_.name.lower()
+        if name in seen:
+            raise SchemaMismatchError(f"two fields of the column `{path}` have the name `{field_.name}`, ignoring case")
+        seen.add(name)
+        if name not in own:
+            raise SchemaMismatchError(
+                f"the column `{path}` has a field `{field_.name}` that the table's lacks, and which would be lost: add it to "
+                "the table first"
+            )
+        inside = _same_fields(f"{path}.{field_.name}", own[name].type, field_.type)
+        same = same and inside and field_.name == own[name].name
+    return same

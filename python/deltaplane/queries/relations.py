@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import time
 
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.arrow_literals import shown_value
 from deltaplane.expr.program import compile_expressions
 from deltaplane.expr.syntax import Call, Literal, Name, Syntax

@@ -276,7 +276,8 @@ class _Run:
     ) -> Iterator[tuple[str | None, list[str], Column]]:
         """What `*` of an update gives to a column where the schema evolves."""
         own, brought = field_of(fields, name), field_of(source, name)
-        assert own is not None and brought is not None
+        assert own is not None
+        assert brought is not None
         for path, keeps_null in star_paths([name], own["type"], brought["type"]):
             value = self._source[quoted(name)]
             for part in path[1:]:

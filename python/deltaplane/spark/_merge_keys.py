@@ -148,4 +148,3 @@ class SourceKeys:
         of = key.values
         found = [row[0] for row in source.select(of).where(of.isNotNull()).distinct().limit(_LISTED_KEYS + 1).collect()]
         return found if len(found) <= _LISTED_KEYS else None
-

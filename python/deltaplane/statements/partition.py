@@ -44,10 +44,11 @@ class Fixed:
 
     def on_spark(self) -> Column:
         """The value as a session has it, in the column's type."""
+        import pyarrow as pa
         from pyspark.sql import functions as F
 
-        moment = self.field.type in ("date", "timestamp", "timestamp_ntz") and self.value.is_valid
-        made = F.expr(_literal(self.value)) if moment else F.lit(self.value.as_py())
+        moment = pa.types.is_date(self.value.type) or pa.types.is_timestamp(self.value.type)
+        made = F.expr(_literal(self.value)) if moment and self.value.is_valid else F.lit(self.value.as_py())
         return made.cast(type_text(self.field.type))
 
 

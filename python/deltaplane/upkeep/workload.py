@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltaplane import expr
+from deltaplane import _native, expr
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.expr import columns_of, tree
-from deltaplane.expr.tuples import value_node
+from deltaplane.expr.arrow_literals import literal_nodes
+from deltaplane.expr.types import of_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from deltaplane import _native
 
 __all__ = ["Columns", "Lookup", "Predicates", "Workload", "drawn", "given", "quoted"]
 
@@ -259,8 +258,12 @@ _RANGE = 0.01
 
 
 def _draws(column: tree.Node, values: pa.ChunkedArray) -> Iterator[tree.Node]:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
+    kind = of_json(json.loads(_native.schema_from_arrow(pa.schema([("v", values.type)])))["fields"][0]["type"])
+    if kind is None:
+        return
     ordered = values.drop_null()
     ordered = ordered.take(pc.sort_indices(ordered))
     rows = len(ordered)
@@ -268,7 +271,7 @@ def _draws(column: tree.Node, values: pa.ChunkedArray) -> Iterator[tree.Node]:
         return
 
     def at(share: float) -> tree.Node:
-        return value_node(ordered[min(int(share * rows), rows - 1)].as_py(), ".".join(column["name"]))
+        return literal_nodes(ordered.slice(min(int(share * rows), rows - 1), 1), kind)[0]
 
     for i in range(_POINTS):
         yield tree.compare("=", column, at((i + 0.5) / _POINTS))
