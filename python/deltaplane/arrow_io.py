@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from deltaplane import _native
 
-__all__ = ["KeptErrors", "Scan", "as_reader", "reads_again"]
+__all__ = ["KeptErrors", "Scan", "as_reader", "check_column_names", "reads_again"]
 
 _ACCEPTED = (
     "pass anything with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow Table, RecordBatch or RecordBatchReader, "
@@ -52,9 +52,26 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
     import pyarrow as pa
 
     rows = _reader(data)
+    check_column_names(rows.schema)
     if isinstance(data, (list, tuple)) or not reads_again(data):
         rows = pa.RecordBatchReader.from_batches(rows.schema, map(partial(_alike, schema=rows.schema), _read(rows)))
     return rows
+
+
+def check_column_names(schema: Any) -> None:
+    """Refuses names with NUL characters, at every depth: the C interface would end them there without a word.
+
+    Raises:
+        InvalidArgumentError: such a name.
+    """
+    import pyarrow as pa
+
+    fields = list(schema) if isinstance(schema, pa.Schema) else []
+    while fields:
+        field = fields.pop()
+        if "\0" in field.name:
+            raise InvalidArgumentError(f"the column name {field.name!r} holds a NUL character: name the column without it")
+        fields += [field.type.field(i) for i in range(field.type.num_fields)]
 
 
 def _reader(data: Any) -> pa.RecordBatchReader:

@@ -99,7 +99,8 @@ class MergeColumns:
         taken = chosen["type"]
         if own is not None and brought is not None and self.merge_schema:
             nested = not isinstance(own["type"], str) and not isinstance(brought["type"], str)
-            if nested or (self.widens and _is_wider(own["type"], brought["type"])):
+            # A column that holds only nulls takes the type of the first data (P153).
+            if own["type"] == "void" or nested or (self.widens and _is_wider(own["type"], brought["type"])):
                 taken = brought["type"]
         return {"name": chosen["name"], "type": taken, "nullable": True, "metadata": {}}
 
