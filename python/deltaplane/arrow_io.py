@@ -51,8 +51,8 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
     """
     import pyarrow as pa
 
+    check_column_names(getattr(data, "schema", None))
     rows = _reader(data)
-    check_column_names(rows.schema)
     if isinstance(data, (list, tuple)) or not reads_again(data):
         rows = pa.RecordBatchReader.from_batches(rows.schema, map(partial(_alike, schema=rows.schema), _read(rows)))
     return rows
@@ -70,7 +70,9 @@ def check_column_names(schema: Any) -> None:
     while fields:
         field = fields.pop()
         if "\0" in field.name:
-            raise InvalidArgumentError(f"the column name {field.name!r} holds a NUL character: name the column without it")
+            raise InvalidArgumentError(
+                f"the column name {field.name!r} holds a NUL character: name the column without it"
+            )
         fields += [field.type.field(i) for i in range(field.type.num_fields)]
 
 

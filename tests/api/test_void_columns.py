@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import SchemaMismatchError
 
@@ -41,12 +42,14 @@ def _write(how: str, path: str, rows: pa.Table) -> None:
 
 @pytest.mark.parametrize("how", ["append", "overwrite", "replace", "replace_using", "merge"])
 @pytest.mark.parametrize("kind", VALUES)
-@pytest.mark.parametrize("configuration", [{}, {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}])
+@pytest.mark.parametrize(
+    "configuration", [{}, {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}]
+)
 def test_void_takes_the_first_type(kind: str, how: str, configuration: dict[str, str], tmp_path: Path) -> None:
     path, (t, value) = str(tmp_path / "t"), VALUES[kind]
     write_deltalake(path, _rows([1], pa.null(), None), configuration=configuration)
     if how == "append":
-        with pytest.raises(SchemaMismatchError, match='`v`.*schema_mode="merge"'):
+        with pytest.raises(SchemaMismatchError, match=r'`v`.*schema_mode="merge"'):
             write_deltalake(path, _rows([2], t, value), mode="append")
     _write(how, path, _rows([2], t, value))
     new = {"id": 2, "v": value, "s": {"x": 2, "v": value}}
@@ -54,7 +57,8 @@ def test_void_takes_the_first_type(kind: str, how: str, configuration: dict[str,
     table = DeltaTable(path)
     rows = table.to_pyarrow_table().sort_by("id").to_pylist()
     assert rows == ([new] if how == "overwrite" else [old, new])
-    assert "void" not in table.schema().to_json() and "typeChanges" not in table.schema().to_json()
+    assert "void" not in table.schema().to_json()
+    assert "typeChanges" not in table.schema().to_json()
     write_deltalake(path, _rows([3], pa.null(), None), mode="append")
     table.update_incremental()
     assert [r["v"] for r in table.scan(predicate="id >= 2").to_arrow().sort_by("id").to_pylist()] == [value, None]

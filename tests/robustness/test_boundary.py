@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+
 from deltaplane import _native
 from deltaplane.exceptions import InternalError
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.skipif(panic_at is None, reason="a build for users has 
 def test_a_panic_in_a_call_is_an_internal_error(place: str) -> None:
     assert panic_at is not None
     for _ in range(2):
-        with pytest.raises(InternalError, match="planted.*report"):
+        with pytest.raises(InternalError, match=r"planted.*report"):
             panic_at(place)
 
 
@@ -24,5 +25,5 @@ def test_a_panic_behind_a_stream_is_an_error_of_the_stream() -> None:
     stream = panic_at("stream")
     with pytest.raises(pa.ArrowInvalid, match="planted"):
         pa.RecordBatchReader.from_stream(stream).read_all()
-    with pytest.raises(InternalError, match="planted, at .*planted.rs.*report"):
+    with pytest.raises(InternalError, match=r"planted, at .*planted\.rs.*report"):
         stream.raise_error()

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     fn text(rows: usize) -> Vec<Option<String>> {
-        let value = |n: usize| (n % 5 > 0).then(|| "x".repeat(n % 40));
+        let value = |n: usize| (!n.is_multiple_of(5)).then(|| "x".repeat(n % 40));
         (0..rows).map(value).collect()
     }
 

@@ -215,15 +215,16 @@ fn reader(
 impl Rows<'_> {
     fn failed(&self, e: &ArrowError) -> Error {
         match e.to_string().contains("UTF-8").then(|| self.not_utf8()).flatten() {
-            Some((column, row)) => Error::corrupt_file(format!(
-                "the column `{column}` of a data file can't be read in row {row} of the file: its text isn't UTF-8 ({e}); another program wrote it in another encoding: write the file again, or read the other columns"
+            Some((column, place)) => Error::corrupt_file(format!(
+                "the column `{column}` of a data file can't be read in {place} of the file: its text isn't UTF-8 ({e}); another program wrote it in another encoding: write the file again, or read the other columns"
             )),
             None => corrupt(e),
         }
     }
 
-    /// The column and the file's row whose text isn't UTF-8: its leaves are decoded once more, each by itself and by rows.
-    fn not_utf8(&self) -> Option<(String, i64)> {
+    /// The column whose text isn't UTF-8, and where: its leaves are decoded once more, each by itself and by rows. A
+    /// dictionary is decoded whole, before its rows.
+    fn not_utf8(&self) -> Option<(String, String)> {
         let schema = self.plan.metadata.parquet_schema();
         self.part.leaves.iter().find_map(|leaf| {
             let mask = ProjectionMask::leaves(schema, [*leaf]);
@@ -233,7 +234,13 @@ impl Rows<'_> {
             }
             let good = found(1)?.take_while(|batch| batch.is_ok()).count();
             let row = positions(self.unit).nth(good)?;
-            Some((schema.column(*leaf).path().string(), row))
+            let group = self.plan.metadata.metadata().row_groups().get(self.unit.row_group);
+            let chunk = group.and_then(|g| g.columns().get(*leaf));
+            let place = match chunk.and_then(|c| c.dictionary_page_offset()) {
+                Some(_) if good == 0 => format!("the row group that begins with row {}", self.unit.first),
+                _ => format!("row {row}"),
+            };
+            Some((schema.column(*leaf).path().string(), place))
         })
     }
 }
