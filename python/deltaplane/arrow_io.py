@@ -51,7 +51,8 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
     """
     import pyarrow as pa
 
-    check_column_names(getattr(data, "schema", None))
+    if isinstance(data, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+        check_column_names(data.schema)
     rows = _reader(data)
     if isinstance(data, (list, tuple)) or not reads_again(data):
         rows = pa.RecordBatchReader.from_batches(rows.schema, map(partial(_alike, schema=rows.schema), _read(rows)))
