@@ -260,6 +260,7 @@ class Layout:
 def arrange_group(
     location: str, options: Mapping[str, str] | None, spec: str, group: str, memory_bytes: int
 ) -> str: ...
+def check_batch(data: Any, first_row: int) -> None: ...
 def write_files(
     location: str,
     options: Mapping[str, str] | None,

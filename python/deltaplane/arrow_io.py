@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deltaplane import _native
     from deltaplane.row_filter import FilteredRows
 
-__all__ = ["KeptErrors", "Scan", "as_reader", "in_table_types", "reads_again"]
+__all__ = ["KeptErrors", "Scan", "as_reader", "check_column_names", "in_table_types", "reads_again"]
 
 _ACCEPTED = (
     "pass anything with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow Table, RecordBatch or RecordBatchReader, "
@@ -52,6 +52,8 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
     """
     import pyarrow as pa
 
+    if isinstance(data, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+        check_column_names(data.schema)
     rows = _reader(data)
     if isinstance(data, (list, tuple)) or not reads_again(data):
         rows = pa.RecordBatchReader.from_batches(rows.schema, map(partial(_alike, schema=rows.schema), _read(rows)))
@@ -85,6 +87,24 @@ def in_table_types(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
             yield from Scan(_native.rows_in_table_types(batch))
 
     return pa.RecordBatchReader.from_batches(schema, cast())
+
+
+def check_column_names(schema: Any) -> None:
+    """Refuses names with NUL characters, at every depth: the C interface would end them there without a word.
+
+    Raises:
+        InvalidArgumentError: such a name.
+    """
+    import pyarrow as pa
+
+    fields = list(schema) if isinstance(schema, pa.Schema) else []
+    while fields:
+        field = fields.pop()
+        if "\0" in field.name:
+            raise InvalidArgumentError(
+                f"the column name {field.name!r} holds a NUL character: name the column without it"
+            )
+        fields += [field.type.field(i) for i in range(field.type.num_fields)]
 
 
 def _reader(data: Any) -> pa.RecordBatchReader:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from deltaplane import _native, expr
 from deltaplane.arguments import checked
-from deltaplane.arrow_io import Scan
+from deltaplane.arrow_io import Scan, check_column_names
 from deltaplane.care import TableCare
 from deltaplane.dml import RowCommands
 from deltaplane.exceptions import InvalidArgumentError, InvalidTypeError, TableNotFoundError
@@ -829,6 +829,7 @@ def _schema_json(schema: Any) -> str | None:
 
 def _plan(location: str, options: dict[str, str] | None, schema: Any, request: str) -> _native.WriteJob:
     """The plan of a new table, whose expressions may be declared."""
+    check_column_names(schema)
     job = _native.WriteJob.begin(location, options, schema, request)
     if job.skip is None:
         from deltaplane.declarations import check_declared

@@ -195,3 +195,32 @@ def test_a_checkpoint_changes_no_action(configuration: dict[str, str], tmp_path:
     assert len(actions(at)) >= 5
     # NaN is no bound, whoever tells it.
     assert all(a["max"].get("f") == a["max"].get("f") for a in actions(at))
+
+
+PARTITIONS = {
+    "binary": pa.array([b"\xff", b"a", b"\\u0041", b"\x01"], pa.binary()),
+    "double": pa.array([1.5, float("nan"), float("inf"), -0.25]),
+    "float": pa.array([1.5, float("nan"), float("-inf"), 1e30], pa.float32()),
+    "timestamp": pa.array([0, 1, 10**15, -5], pa.timestamp("us", "UTC")),
+    "timestamp_ntz": pa.array([0, 1, 10**15, -5], pa.timestamp("us")),
+    "date": pa.array([0, -719162, 2932896, 5], pa.date32()),
+    "decimal": pa.array([120, -1, 0, 9999], pa.int64()).cast(pa.decimal128(38, 0)),
+    "boolean": pa.array([True, False, True, False]),
+    "string": pa.array(["a", "ü '\"", "\\u0041", "x=y%/"]),
+}
+
+
+@pytest.mark.parametrize("kind", PARTITIONS)
+def test_what_partitions_says_finds_their_rows(kind: str, tmp_path: Path) -> None:
+    # P170
+    rows, path = pa.table({"p": PARTITIONS[kind], "v": range(4)}), str(tmp_path / "t")
+    write_deltalake(path, rows, partition_by="p")
+    table = DeltaTable(path)
+    found = []
+    for partition in table.partitions():
+        one = table.to_pyarrow_table(partitions=[("p", "=", partition["p"])])
+        assert one.num_rows == 4 // len(table.partitions())
+        found += one["v"].to_pylist()
+    assert sorted(found) == [0, 1, 2, 3]
+    write_deltalake(table, rows, mode="overwrite", partition_overwrite_mode="dynamic")
+    assert table.count() == 4, "each partition that is written to was found again"

@@ -26,4 +26,6 @@ def test_random_cases_end_in_their_rows_or_in_a_typed_error(kind: str) -> None:
     # In a process of its own: what aborts it must not end the tests, and is known by its last line.
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     last = (ran.stdout.splitlines() or ["nothing ran"])[-1]
-    assert ran.returncode == 0 and last.startswith("done"), f"exit {ran.returncode} after `{last}`:\n{ran.stderr[-3000:]}"
+    failed = f"exit {ran.returncode} after `{last}`:\n{ran.stderr[-3000:]}"
+    assert ran.returncode == 0, failed
+    assert last.startswith("done"), failed

@@ -125,7 +125,8 @@ class MergeColumns:
         """A column's type with the fields that a source's has beside, at any depth; other parts stay the column's own, but for
         those of a wider type where the table lets them widen."""
         if isinstance(own, str) or isinstance(brought, str):
-            return brought if self.widens and _is_wider(own, brought) else own
+            # A column that holds only nulls takes the type of the first data (P153).
+            return brought if own == "void" or (self.widens and _is_wider(own, brought)) else own
         if own["type"] != brought["type"]:
             return own
         if own["type"] != "struct":

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from deltaplane import _native
 from deltaplane.arrow_io import Scan
-from deltaplane.exceptions import DeltaError, FileMissingError, SchemaMismatchError
+from deltaplane.exceptions import DeltaError, FileMissingError, InvalidArgumentError, SchemaMismatchError
 from deltaplane.loading.compressed import decompressed, is_compressed
 from deltaplane.loading.formats import FORMATS
 from deltaplane.loading.loaded import KEY_BYTES
@@ -176,7 +176,12 @@ class SourceRows:
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for path in self._filled():
             with self._named(path):
+                row = 0
                 for batch in self._opened(path)[1]:
+                    if self.format == "parquet":
+                        # pyarrow takes a file's bytes for text without a look at them.
+                        _native.check_batch(batch, row)
+                    row += batch.num_rows
                     self.count += batch.num_rows
                     yield _as(batch, schema)
 
@@ -202,6 +207,8 @@ class SourceRows:
             yield
         except SchemaMismatchError as e:
             raise SchemaMismatchError(f"{e} (in the file `{path}`)", path=path) from e
+        except InvalidArgumentError as e:
+            raise InvalidArgumentError(f"{e} (in the file `{path}`)", path=path) from e
         except DeltaError:
             # Its store failed, say: some of these are OSErrors.
             raise

@@ -48,15 +48,24 @@ fn guarded(item: TokenStream, outermost: bool) -> TokenStream {
 
 /// A function's signature and body, as they are when it is guarded.
 fn function(out: &mut Vec<TokenTree>, mut signature: Vec<TokenTree>, body: TokenTree) {
-    let arrow = signature.windows(2).position(|pair| {
-        matches!(pair, [TokenTree::Punct(a), TokenTree::Punct(b)] if a.as_char() == '-' && b.as_char() == '>')
-    });
+    let arrow = signature.windows(2).position(
+        |pair| matches!(pair, [TokenTree::Punct(a), TokenTree::Punct(b)] if a.as_char() == '-' && b.as_char() == '>'),
+    );
     let clause = signature.iter().position(|t| is(t, "where")).unwrap_or(signature.len());
     let result: TokenStream = match arrow {
-        Some(at) => signature.get(at + 2..clause).unwrap_or_default().iter().cloned().collect(),
+        Some(at) => signature
+            .get(at + 2..clause)
+            .unwrap_or_default()
+            .iter()
+            .cloned()
+            .collect(),
         None => "()".parse().unwrap_or_default(),
     };
-    let fails = result.clone().into_iter().next().is_some_and(|first| is(&first, "PyResult"));
+    let fails = result
+        .clone()
+        .into_iter()
+        .next()
+        .is_some_and(|first| is(&first, "PyResult"));
     // The text has an empty block where the body goes: as text it would lose its places in the file.
     let frame = match fails {
         true => format!("{{ crate::errors::guard(move || -> {result} {{}}) }}"),
@@ -77,10 +86,10 @@ fn function(out: &mut Vec<TokenTree>, mut signature: Vec<TokenTree>, body: Token
 /// The tokens with the body in the place of the one empty block among them.
 fn filled(frame: TokenStream, body: &TokenStream) -> TokenStream {
     let fill = |token: TokenTree| match token {
-        TokenTree::Group(group) if is_body(&TokenTree::Group(group.clone())) && group.stream().is_empty() => body.clone(),
-        TokenTree::Group(group) => {
-            TokenTree::Group(Group::new(group.delimiter(), filled(group.stream(), body))).into()
+        TokenTree::Group(group) if is_body(&TokenTree::Group(group.clone())) && group.stream().is_empty() => {
+            body.clone()
         }
+        TokenTree::Group(group) => TokenTree::Group(Group::new(group.delimiter(), filled(group.stream(), body))).into(),
         token => TokenStream::from(token),
     };
     frame.into_iter().map(fill).collect()

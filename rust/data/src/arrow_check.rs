@@ -87,7 +87,11 @@ fn start(data: &ArrayData, of: ArrowType) -> ArrayDataBuilder {
 
 fn repair(data: &ArrayData, rows: &Rows, column: &str) -> Result<ArrayData, Fault> {
     let shown: Vec<Option<usize>> = match data.nulls() {
-        Some(nulls) => rows.iter().zip(nulls).map(|(row, valid)| row.filter(|_| valid)).collect(),
+        Some(nulls) => rows
+            .iter()
+            .zip(nulls)
+            .map(|(row, valid)| row.filter(|_| valid))
+            .collect(),
         None => rows.to_vec(),
     };
     let built = match data.data_type() {
@@ -111,7 +115,12 @@ fn repair(data: &ArrayData, rows: &Rows, column: &str) -> Result<ArrayData, Faul
         ArrowType::Struct(fields) => {
             let fields = fields.iter().enumerate();
             let children = fields.map(|(n, field)| {
-                below(child(data, n, column)?, data.offset(), shown.clone(), &format!("{column}.{}", field.name()))
+                below(
+                    child(data, n, column)?,
+                    data.offset(),
+                    shown.clone(),
+                    &format!("{column}.{}", field.name()),
+                )
             });
             start(data, data.data_type().clone()).child_data(children.collect::<Result<_, _>>()?)
         }
@@ -138,7 +147,10 @@ fn repair(data: &ArrayData, rows: &Rows, column: &str) -> Result<ArrayData, Faul
 /// A child of which the parent shows the values from `offset` on, in these rows.
 fn below(child: &ArrayData, offset: usize, rows: Vec<Option<usize>>, column: &str) -> Result<ArrayData, Fault> {
     if child.len() < offset.saturating_add(rows.len()) {
-        return Err(Fault::whole(column, format!("it has {} values, {} are needed", child.len(), offset + rows.len())));
+        return Err(Fault::whole(
+            column,
+            format!("it has {} values, {} are needed", child.len(), offset + rows.len()),
+        ));
     }
     repair(&child.slice(offset, rows.len()), &rows, column)
 }
@@ -152,11 +164,17 @@ fn child<'a>(data: &'a ArrayData, n: usize, column: &str) -> Result<&'a ArrayDat
 fn recounted(data: &ArrayData, column: &str) -> Result<ArrayData, Fault> {
     let builder = data.clone().into_builder();
     let nulls = data.nulls().map(|n| NullBuffer::new(n.inner().clone()));
-    builder.nulls(nulls).build().map_err(|e| Fault::whole(column, e.to_string()))
+    builder
+        .nulls(nulls)
+        .build()
+        .map_err(|e| Fault::whole(column, e.to_string()))
 }
 
 fn index<T: ArrowNativeType>(value: T) -> Option<usize> {
-    value.to_isize().and_then(|n| usize::try_from(n).ok()).or_else(|| value.to_usize())
+    value
+        .to_isize()
+        .and_then(|n| usize::try_from(n).ok())
+        .or_else(|| value.to_usize())
 }
 
 /// The fixed-width values of a buffer that belong to the array, `more` than it has rows.
@@ -169,7 +187,11 @@ fn typed<'a, T: ArrowNativeType>(data: &'a ArrayData, n: usize, more: usize, col
     // SAFETY: every bit pattern is a value of these types; what isn't aligned is left out.
     let (head, values, _) = unsafe { buffer.as_slice().align_to::<T>() };
     let wanted = data.offset()..data.offset().saturating_add(data.len()).saturating_add(more);
-    if head.is_empty() { values.get(wanted).ok_or_else(short) } else { Err(short()) }
+    if head.is_empty() {
+        values.get(wanted).ok_or_else(short)
+    } else {
+        Err(short())
+    }
 }
 
 fn range(from: Option<usize>, to: Option<usize>, limit: usize) -> Option<std::ops::Range<usize>> {
@@ -185,8 +207,10 @@ fn ranges<T: ArrowNativeType>(
 ) -> Result<Vec<std::ops::Range<usize>>, Fault> {
     let pairs = offsets.iter().zip(offsets.iter().skip(1)).zip(rows).enumerate();
     let found = pairs.map(|(n, ((a, b), row))| {
-        range(index(*a), index(*b), limit)
-            .ok_or_else(|| Fault { row: *row, ..Fault::whole(column, format!("its offset {n} is out of order or beyond its values")) })
+        range(index(*a), index(*b), limit).ok_or_else(|| Fault {
+            row: *row,
+            ..Fault::whole(column, format!("its offset {n} is out of order or beyond its values"))
+        })
     });
     found.collect()
 }
@@ -194,7 +218,12 @@ fn ranges<T: ArrowNativeType>(
 fn text(value: &[u8], column: &str, row: usize) -> Result<(), Fault> {
     let Err(e) = from_utf8(value) else { return Ok(()) };
     let at = e.valid_up_to();
-    let shown: Vec<String> = value.iter().skip(at.saturating_sub(4)).take(12).map(|b| format!("{b:02x}")).collect();
+    let shown: Vec<String> = value
+        .iter()
+        .skip(at.saturating_sub(4))
+        .take(12)
+        .map(|b| format!("{b:02x}"))
+        .collect();
     Err(Fault::at(
         column,
         row,
@@ -205,7 +234,12 @@ fn text(value: &[u8], column: &str, row: usize) -> Result<(), Fault> {
     ))
 }
 
-fn bytes<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str, is_text: bool) -> Result<ArrayDataBuilder, Fault> {
+fn bytes<T: ArrowNativeType>(
+    data: &ArrayData,
+    rows: &Rows,
+    column: &str,
+    is_text: bool,
+) -> Result<ArrayDataBuilder, Fault> {
     let offsets = typed::<T>(data, 0, 1, column)?;
     let buffer = data.buffers().get(1).map(Buffer::as_slice).unwrap_or_default();
     let mut values = MutableBuffer::new(0);
@@ -252,7 +286,14 @@ fn views(data: &ArrayData, rows: &Rows, column: &str, is_text: bool) -> Result<A
         }
         // The first bytes stand in the view a second time, and short values end in zeros.
         let mut clean = [0_u8; 16];
-        let parts = [inline.get(..4).unwrap_or_default(), if length <= 12 { value } else { value.get(..4).unwrap_or_default() }];
+        let parts = [
+            inline.get(..4).unwrap_or_default(),
+            if length <= 12 {
+                value
+            } else {
+                value.get(..4).unwrap_or_default()
+            },
+        ];
         for (to, from) in clean.iter_mut().zip(parts.concat()) {
             *to = from;
         }
@@ -274,13 +315,23 @@ fn lists<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -> Res
     for (range, row) in ranges(offsets, values.len(), rows, column)?.into_iter().zip(rows) {
         shown.get_mut(range).into_iter().flatten().for_each(|slot| *slot = *row);
     }
-    let offsets = if offsets.is_empty() { vec![T::usize_as(0)] } else { offsets.to_vec() };
+    let offsets = if offsets.is_empty() {
+        vec![T::usize_as(0)]
+    } else {
+        offsets.to_vec()
+    };
     let below = below(values, 0, shown, &format!("{column}.{}", part(data.data_type())))?;
-    Ok(start(data, data.data_type().clone()).buffers(vec![Buffer::from_vec(offsets)]).child_data(vec![below]))
+    Ok(start(data, data.data_type().clone())
+        .buffers(vec![Buffer::from_vec(offsets)])
+        .child_data(vec![below]))
 }
 
 fn part(of: &ArrowType) -> &'static str {
-    if matches!(of, ArrowType::Map(..)) { "entries" } else { "element" }
+    if matches!(of, ArrowType::Map(..)) {
+        "entries"
+    } else {
+        "element"
+    }
 }
 
 fn list_views<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -> Result<ArrayDataBuilder, Fault> {
@@ -305,7 +356,9 @@ fn list_views<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -
     }
     let below = below(values, 0, shown, &format!("{column}.element"))?;
     let buffers = vec![Buffer::from_vec(kept.0), Buffer::from_vec(kept.1)];
-    Ok(start(data, data.data_type().clone()).buffers(buffers).child_data(vec![below]))
+    Ok(start(data, data.data_type().clone())
+        .buffers(buffers)
+        .child_data(vec![below]))
 }
 
 fn dictionary<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -> Result<ArrayDataBuilder, Fault> {
@@ -337,7 +390,8 @@ fn runs<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -> Resu
     let (mut last, mut at) = (0, data.offset());
     for (run, end) in typed::<T>(ends, 0, 0, column)?.iter().enumerate() {
         let end = index(*end).filter(|end| *end > last);
-        let end = end.ok_or_else(|| Fault::whole(column, format!("the end of its run {run} isn't beyond the one before")))?;
+        let end =
+            end.ok_or_else(|| Fault::whole(column, format!("the end of its run {run} isn't beyond the one before")))?;
         while at < end && at < data.offset() + data.len() {
             if let Some((slot, row)) = shown.get_mut(run).zip(rows.get(at - data.offset())) {
                 *slot = slot.or(*row);

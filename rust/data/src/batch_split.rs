@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     fn text(rows: usize) -> Vec<Option<String>> {
-        let value = |n: usize| (n % 5 > 0).then(|| "x".repeat(n % 40));
+        let value = |n: usize| (!n.is_multiple_of(5)).then(|| "x".repeat(n % 40));
         (0..rows).map(value).collect()
     }
 
@@ -189,7 +189,11 @@ mod tests {
             Arc::new(StringViewArray::from(rows.clone())),
             Arc::new(LargeStringArray::from(rows.clone())),
             Arc::new(BinaryViewArray::from_iter(rows.iter().map(Option::as_ref))),
-            Arc::new(rows.iter().map(Option::as_deref).collect::<DictionaryArray<Int32Type>>()),
+            Arc::new(
+                rows.iter()
+                    .map(Option::as_deref)
+                    .collect::<DictionaryArray<Int32Type>>(),
+            ),
             Arc::new(runs.slice(4, 400)),
             Arc::new(StructArray::from(vec![(field.clone(), plain.clone())])),
             Arc::new(FixedSizeListArray::new(field.clone(), 4, plain.clone(), None)),
@@ -208,7 +212,11 @@ mod tests {
                     assert!(parts.len() > 1, "{:?}", array.data_type());
                     for part in &parts {
                         let heavy = weight(part.column(0).as_ref(), 0, part.num_rows());
-                        assert!(heavy <= limit || part.num_rows() == 1, "{heavy} {:?}", array.data_type());
+                        assert!(
+                            heavy <= limit || part.num_rows() == 1,
+                            "{heavy} {:?}",
+                            array.data_type()
+                        );
                     }
                     let rows: usize = parts.iter().map(RecordBatch::num_rows).sum();
                     assert_eq!(rows, batch.num_rows());

@@ -367,13 +367,7 @@ fn maps(array: &ArrayRef, field: &FieldRef, key: &Convert, value: &Convert) -> R
     let [keys, values] = &parts;
     let columns = vec![key.apply(keys)?, value.apply(values)?];
     let entries = StructArray::try_new(fields.clone(), columns, None)?;
-    let out = MapArray::try_new(
-        field.clone(),
-        offsets,
-        entries,
-        map.nulls().cloned(),
-        false,
-    )?;
+    let out = MapArray::try_new(field.clone(), offsets, entries, map.nulls().cloned(), false)?;
     Ok(Arc::new(out))
 }
 

@@ -17,8 +17,14 @@ pub(crate) fn without_hidden(array: &ArrayRef, parent: Option<&NullBuffer>) -> R
         ArrowType::Struct(fields) => {
             let (structs, nulls) = (array.as_struct(), nulls());
             let columns = structs.columns().iter();
-            let shown: Vec<ArrayRef> = columns.map(|c| without_hidden(c, nulls.as_ref())).collect::<Result<_, _>>()?;
-            if shown.iter().zip(structs.columns()).all(|(new, old)| Arc::ptr_eq(new, old)) {
+            let shown: Vec<ArrayRef> = columns
+                .map(|c| without_hidden(c, nulls.as_ref()))
+                .collect::<Result<_, _>>()?;
+            if shown
+                .iter()
+                .zip(structs.columns())
+                .all(|(new, old)| Arc::ptr_eq(new, old))
+            {
                 return Ok(array.clone());
             }
             let shown = StructArray::try_new_with_length(fields.clone(), shown, array.nulls().cloned(), array.len())?;
@@ -35,7 +41,12 @@ pub(crate) fn without_hidden(array: &ArrayRef, parent: Option<&NullBuffer>) -> R
             if hidden.is_none() && Arc::ptr_eq(&values, list.values()) {
                 return Ok(array.clone());
             }
-            Ok(Arc::new(ListArray::try_new(field.clone(), offsets, values, list.nulls().cloned())?))
+            Ok(Arc::new(ListArray::try_new(
+                field.clone(),
+                offsets,
+                values,
+                list.nulls().cloned(),
+            )?))
         }
         ArrowType::Map(field, sorted) => {
             let map = array.as_map();
@@ -51,7 +62,13 @@ pub(crate) fn without_hidden(array: &ArrayRef, parent: Option<&NullBuffer>) -> R
             }
             let entries = shown.as_struct().clone();
             let nulls = map.nulls().cloned();
-            Ok(Arc::new(MapArray::try_new(field.clone(), offsets, entries, nulls, *sorted)?))
+            Ok(Arc::new(MapArray::try_new(
+                field.clone(),
+                offsets,
+                entries,
+                nulls,
+                *sorted,
+            )?))
         }
         _ => Ok(array.clone()),
     }
@@ -91,7 +108,12 @@ mod tests {
 
     fn lists(offsets: Vec<i32>, valid: Vec<bool>, values: ArrayRef) -> ArrayRef {
         let field = Arc::new(Field::new("element", values.data_type().clone(), true));
-        Arc::new(ListArray::new(field, OffsetBuffer::new(offsets.into()), values, Some(valid.into())))
+        Arc::new(ListArray::new(
+            field,
+            OffsetBuffer::new(offsets.into()),
+            values,
+            Some(valid.into()),
+        ))
     }
 
     fn numbers() -> ArrayRef {

@@ -10,8 +10,8 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, Directives, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, iceberg_compat, row_tracking,
-    type_widening,
+    self, Directives, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, iceberg_compat,
+    row_tracking, type_widening,
 };
 use deltaplane_protocol::file_rows::{FileRows, num_records};
 use deltaplane_protocol::files::adds_to_batch;

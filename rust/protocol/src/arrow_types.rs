@@ -38,7 +38,12 @@ fn annotated_fields(fields: &Fields, s: &StructType) -> Fields {
 }
 
 fn annotated_child(arrow: &FieldRef, t: &DataType) -> FieldRef {
-    Arc::new(arrow.as_ref().clone().with_data_type(annotated_type(arrow.data_type(), t)))
+    Arc::new(
+        arrow
+            .as_ref()
+            .clone()
+            .with_data_type(annotated_type(arrow.data_type(), t)),
+    )
 }
 
 fn annotated_type(arrow: &ArrowType, t: &DataType) -> ArrowType {

@@ -182,7 +182,10 @@ fn nullable(t: &DataType) -> DataType {
         f.nullable = true;
         f
     });
-    whole.fields().first().map_or_else(|| t.clone(), |f| f.data_type.clone())
+    whole
+        .fields()
+        .first()
+        .map_or_else(|| t.clone(), |f| f.data_type.clone())
 }
 
 #[cfg(test)]
@@ -252,7 +255,12 @@ mod tests {
     #[test]
     fn void_takes_the_type_of_the_data_at_every_depth() {
         // P153
-        let inner = |t: DataType| DataType::Struct(StructType::new(vec![Field::new("v", t, true), Field::new("x", Primitive::Long, true)]));
+        let inner = |t: DataType| {
+            DataType::Struct(StructType::new(vec![
+                Field::new("v", t, true),
+                Field::new("x", Primitive::Long, true),
+            ]))
+        };
         let strict = DataType::Struct(StructType::new(vec![Field::new("y", Primitive::Long, false)]));
         for typed in [Primitive::String.into(), strict] {
             let (void, data) = (inner(Primitive::Void.into()), inner(typed));
@@ -264,8 +272,15 @@ mod tests {
             assert_eq!(merged.to_string(), data.to_string());
             assert!(!merged.to_json().contains("\"nullable\":false"), "{}", merged.to_json());
             let e = check_fits(&table, &data).unwrap_err();
-            assert!(e.message().contains("`s.v`") && e.message().contains("schema_mode=\"merge\""), "{e}");
-            assert_eq!(merge(&merged, &table, &|_, _| false).unwrap(), merged, "void data fits every type");
+            assert!(
+                e.message().contains("`s.v`") && e.message().contains("schema_mode=\"merge\""),
+                "{e}"
+            );
+            assert_eq!(
+                merge(&merged, &table, &|_, _| false).unwrap(),
+                merged,
+                "void data fits every type"
+            );
         }
     }
 

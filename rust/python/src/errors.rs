@@ -98,7 +98,9 @@ pub(crate) fn note_panics() {
 /// A panic as an error. Every one is a fault of this package.
 pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
     let text = payload.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    let text = text
+        .or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
     let place = PLACE.with(|kept| kept.try_borrow_mut().ok().and_then(|mut kept| kept.take()));
     Error::internal(format!(
         "deltaplane met a state that it doesn't expect ({text}, at {}); nothing was committed by this call unless its version is in the table's history. This is a fault of deltaplane: please report it with this text and what was called",

@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
+use deltaplane_boundary::boundary;
 use deltaplane_data::{MAX_BATCH_BYTES, check_arrow, split_batch};
 use deltaplane_error::{Error, Result};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -16,6 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_bridge::{SCHEMA, STREAM, capsule};
+use crate::errors::to_python;
 
 /// Batches of an object of Arrow data, as an iterator that ends with its first error.
 pub(crate) struct Incoming {
@@ -68,6 +70,17 @@ pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Incoming> {
     Err(PyTypeError::new_err(
         "expected Arrow data: an object with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow, Polars, pandas or DuckDB table)",
     ))
+}
+
+/// Refuses data that isn't what its types say; `first_row` is the number of its first row where it comes from.
+#[boundary]
+#[pyfunction]
+pub(crate) fn check_batch(data: &Bound<'_, PyAny>, first_row: u64) -> PyResult<()> {
+    let mut incoming = reader_of(data)?;
+    incoming.rows = first_row;
+    incoming
+        .try_for_each(|batch| batch.map(drop))
+        .map_err(|e| to_python(&e))
 }
 
 impl Incoming {
@@ -130,7 +143,8 @@ impl Incoming {
                 return Ok(Some(batch));
             }
             let next = self.array();
-            let next = next.map_err(|e| Error::invalid_argument(format!("the data's stream failed: {e}")).with_source(e))?;
+            let next =
+                next.map_err(|e| Error::invalid_argument(format!("the data's stream failed: {e}")).with_source(e))?;
             let Some(array) = next else { return Ok(None) };
             let batch = self.batch(array)?;
             let first = self.rows;
@@ -154,7 +168,10 @@ impl Incoming {
         let (offset, rows) = (data.offset(), data.len());
         let columns = fields.iter().zip(data.child_data()).map(|(field, child)| {
             if child.len() < offset.saturating_add(rows) {
-                return Err(wrong(&format!("its column `{}` has fewer values than rows", field.name())));
+                return Err(wrong(&format!(
+                    "its column `{}` has fewer values than rows",
+                    field.name()
+                )));
             }
             let column = check_arrow(field.name(), child.slice(offset, rows), self.rows)?;
             let made = catch_unwind(|| make_array(column));

@@ -59,6 +59,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(optimize::arrange_group, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite_tasks::write_rows, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite_tasks::take_out_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(incoming::check_batch, module)?)?;
     module.add_function(wrap_pyfunction!(write::write_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::create_table, module)?)?;

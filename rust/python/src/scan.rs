@@ -52,11 +52,7 @@ pub(crate) fn read_spec(snapshot: &Snapshot, columns: Option<Vec<String>>) -> Re
 }
 
 /// The values of a stream's first column, as those of which a column has to hold one; `None` for types that aren't looked up.
-pub(crate) fn members_of(
-    column: &str,
-    values: Incoming,
-    nulls: bool,
-) -> Result<Option<Members>> {
+pub(crate) fn members_of(column: &str, values: Incoming, nulls: bool) -> Result<Option<Members>> {
     let batches = values.collect::<Result<Vec<_>>>()?;
     let arrays: Vec<_> = batches.iter().filter_map(|b| b.columns().first().cloned()).collect();
     Ok(Members::new(column, &arrays, nulls))

@@ -13,8 +13,8 @@ use deltaplane_log::{
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
-use deltaplane_protocol::features::{RowRules, arrow_metadata};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
+use deltaplane_protocol::features::{RowRules, arrow_metadata};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::StructType;

@@ -35,7 +35,12 @@ fn texts(values: &[Option<&[u8]>]) -> Vec<ArrayRef> {
 
 fn list(values: ArrayRef, offsets: Vec<i32>, valid: Vec<bool>) -> ArrayRef {
     let field = Arc::new(Field::new("element", values.data_type().clone(), true));
-    Arc::new(ListArray::new(field, OffsetBuffer::new(offsets.into()), values, Some(valid.into())))
+    Arc::new(ListArray::new(
+        field,
+        OffsetBuffer::new(offsets.into()),
+        values,
+        Some(valid.into()),
+    ))
 }
 
 /// The array in other layouts, each with the same rows.
@@ -48,10 +53,20 @@ fn nested(text: &ArrayRef) -> Vec<ArrayRef> {
     let sizes = vec![1; n];
     vec![
         text.clone(),
-        Arc::new(StructArray::new(Fields::from(vec![field.clone()]), vec![text.clone()], None)),
+        Arc::new(StructArray::new(
+            Fields::from(vec![field.clone()]),
+            vec![text.clone()],
+            None,
+        )),
         list(text.clone(), offsets.clone(), vec![true; n]),
         Arc::new(FixedSizeListArray::new(field.clone(), 1, text.clone(), None)),
-        Arc::new(ListViewArray::new(field, offsets[..n].to_vec().into(), sizes.into(), text.clone(), None)),
+        Arc::new(ListViewArray::new(
+            field,
+            offsets[..n].to_vec().into(),
+            sizes.into(),
+            text.clone(),
+            None,
+        )),
         Arc::new(DictionaryArray::<Int32Type>::new(keys, text.clone())),
         Arc::new(RunArray::<Int32Type>::try_new(&ends, text).unwrap()),
     ]
@@ -66,7 +81,11 @@ fn text_that_is_no_utf8_is_named_with_column_and_row() {
                 let e = check_arrow("c", sliced.to_data(), 100).unwrap_err();
                 let said = e.message();
                 assert!(said.contains("`c") && said.contains("UTF-8"), "{said}");
-                assert!(said.contains(&format!("in row {row}")), "{said} {:?}", array.data_type());
+                assert!(
+                    said.contains(&format!("in row {row}")),
+                    "{said} {:?}",
+                    array.data_type()
+                );
             }
             check_arrow("c", array.slice(0, 2).to_data(), 0).unwrap();
         }
@@ -86,9 +105,13 @@ fn what_no_row_shows_may_be_anything() {
         }
         let behind = list(text.clone(), vec![0, 1, 2, 3], valid);
         let clean = check_arrow("c", behind.to_data(), 0).unwrap();
-        let good = list(Arc::new(StringArray::from(vec!["fine", "", "more"])), vec![0, 1, 2, 3], vec![true, false, true]);
+        let good = list(
+            Arc::new(StringArray::from(vec!["fine", "", "more"])),
+            vec![0, 1, 2, 3],
+            vec![true, false, true],
+        );
         if *text.data_type() == ArrowType::Utf8 {
-            assert_eq!(make_array(clean), good);
+            assert_eq!(&make_array(clean), &good);
         }
     }
 }
@@ -101,9 +124,13 @@ fn keys_views_runs_and_offsets_beyond_their_values_are_refused() {
     let of = DictionaryArray::<Int8Type>::new(Int8Array::from(vec![0]), Arc::new(StringArray::from(vec!["a"])));
     let builder = ArrayData::builder(of.data_type().clone()).len(2);
     let dictionary = raw(builder.buffers(keys.buffers().to_vec()).child_data(vec![values]));
-    let view = raw(ArrayData::builder(ArrowType::Utf8View).len(1).buffers(vec![Buffer::from_vec(vec![99_u128])]));
+    let view = raw(ArrayData::builder(ArrowType::Utf8View)
+        .len(1)
+        .buffers(vec![Buffer::from_vec(vec![99_u128])]));
     let offsets = Buffer::from_vec(vec![0_i32, 4, 2, 6]);
-    let text = raw(ArrayData::builder(ArrowType::Utf8).len(3).buffers(vec![offsets, Buffer::from_vec(vec![b'a'; 6])]));
+    let text = raw(ArrayData::builder(ArrowType::Utf8)
+        .len(3)
+        .buffers(vec![offsets, Buffer::from_vec(vec![b'a'; 6])]));
     let ends = Int32Array::from(vec![2, 1]);
     let of = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![1]), &Int32Array::from(vec![1])).unwrap();
     let children = vec![ends.to_data(), Int32Array::from(vec![7, 8]).to_data()];
@@ -111,6 +138,9 @@ fn keys_views_runs_and_offsets_beyond_their_values_are_refused() {
     for (data, row) in [(dictionary, Some(1)), (view, Some(0)), (text, Some(1)), (runs, None)] {
         let e = check_arrow("c", data, 0).unwrap_err();
         assert!(e.message().contains("`c`"), "{e}");
-        assert!(row.is_none_or(|row| e.message().contains(&format!("in row {row}"))), "{e}");
+        assert!(
+            row.is_none_or(|row| e.message().contains(&format!("in row {row}"))),
+            "{e}"
+        );
     }
 }

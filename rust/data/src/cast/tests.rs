@@ -226,8 +226,15 @@ fn values_behind_nulls_are_no_nulls_of_not_null_elements() {
         cast_batch(&batch(vec![("e", Arc::new(lists)), ("m", Arc::new(maps))]), &s)
     };
     let b = cast(vec![Some(1), None], vec![Some(1), None]).unwrap();
-    assert_eq!(b.column(0).as_list::<i32>().values().len(), 1, "what a null covers goes to no file");
-    for (x, v) in [(vec![None, None], vec![Some(1), None]), (vec![Some(1), None], vec![None, None])] {
+    assert_eq!(
+        b.column(0).as_list::<i32>().values().len(),
+        1,
+        "what a null covers goes to no file"
+    );
+    for (x, v) in [
+        (vec![None, None], vec![Some(1), None]),
+        (vec![Some(1), None], vec![None, None]),
+    ] {
         assert_eq!(cast(x, v).unwrap_err().kind(), Kind::ConstraintViolation);
     }
 }

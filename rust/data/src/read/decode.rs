@@ -9,6 +9,7 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{concat_batches, filter_record_batch, is_not_null, take};
 use arrow::error::ArrowError;
 use deltaplane_error::{Error, Result};
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
@@ -121,6 +122,9 @@ fn joined(plan: &FilePlan, filter: &RecordBatch, rest: &RecordBatch) -> Result<R
 struct Rows<'a> {
     plan: &'a FilePlan,
     part: &'a Part,
+    unit: &'a Unit,
+    /// To look again where it was that decoding failed.
+    input: Option<Input>,
     /// Absent if nothing of the part is in the file.
     reader: Option<ParquetRecordBatchReader>,
     /// Rows that are still to come without a reader.
@@ -147,27 +151,25 @@ fn positions(unit: &Unit) -> Positions {
 }
 
 impl<'a> Rows<'a> {
-    fn new(plan: &'a FilePlan, part: &'a Part, unit: &Unit, input: Input) -> Result<Self> {
+    fn new(plan: &'a FilePlan, part: &'a Part, unit: &'a Unit, input: Input) -> Result<Self> {
         if part.leaves.is_empty() {
             return Ok(Rows {
                 plan,
                 part,
+                unit,
+                input: None,
                 reader: None,
                 left: unit.rows,
                 positions: positions(unit),
             });
         }
-        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, plan.metadata.clone())
-            .with_row_groups(vec![unit.row_group])
-            .with_projection(part.mask.clone())
-            .with_batch_size(plan.batch_rows);
-        if let Some(selection) = &unit.selection {
-            builder = builder.with_row_selection(selection.clone());
-        }
-        let reader = builder.build().map_err(|e| corrupt(&e.into()))?;
+        let again = input.clone();
+        let reader = reader(plan, part.mask.clone(), unit, input, plan.batch_rows).map_err(|e| corrupt(&e))?;
         Ok(Rows {
             plan,
             part,
+            unit,
+            input: Some(again),
             reader: Some(reader),
             left: 0,
             positions: positions(unit),
@@ -187,9 +189,59 @@ impl Iterator for Rows<'_> {
         let batch = reader.next()?;
         Some(
             batch
-                .map_err(|e| corrupt(&e))
+                .map_err(|e| self.failed(&e))
                 .and_then(|b| assemble(self.part, b.columns(), b.num_rows(), &mut self.positions)),
         )
+    }
+}
+
+fn reader(
+    plan: &FilePlan,
+    mask: ProjectionMask,
+    unit: &Unit,
+    input: Input,
+    batch_rows: usize,
+) -> Result<ParquetRecordBatchReader, ArrowError> {
+    let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, plan.metadata.clone())
+        .with_row_groups(vec![unit.row_group])
+        .with_projection(mask)
+        .with_batch_size(batch_rows);
+    if let Some(selection) = &unit.selection {
+        builder = builder.with_row_selection(selection.clone());
+    }
+    Ok(builder.build()?)
+}
+
+impl Rows<'_> {
+    fn failed(&self, e: &ArrowError) -> Error {
+        match e.to_string().contains("UTF-8").then(|| self.not_utf8()).flatten() {
+            Some((column, place)) => Error::corrupt_file(format!(
+                "the column `{column}` of a data file can't be read in {place} of the file: its text isn't UTF-8 ({e}); another program wrote it in another encoding: write the file again, or read the other columns"
+            )),
+            None => corrupt(e),
+        }
+    }
+
+    /// The column whose text isn't UTF-8, and where: its leaves are decoded once more, each by itself and by rows. A
+    /// dictionary is decoded whole, before its rows.
+    fn not_utf8(&self) -> Option<(String, String)> {
+        let schema = self.plan.metadata.parquet_schema();
+        self.part.leaves.iter().find_map(|leaf| {
+            let mask = ProjectionMask::leaves(schema, [*leaf]);
+            let found = |rows| reader(self.plan, mask.clone(), self.unit, self.input.clone()?, rows).ok();
+            if found(self.plan.batch_rows)?.all(|batch| batch.is_ok()) {
+                return None;
+            }
+            let good = found(1)?.take_while(|batch| batch.is_ok()).count();
+            let row = positions(self.unit).nth(good)?;
+            let group = self.plan.metadata.metadata().row_groups().get(self.unit.row_group);
+            let chunk = group.and_then(|g| g.columns().get(*leaf));
+            let place = match chunk.and_then(|c| c.dictionary_page_offset()) {
+                Some(_) if good == 0 => format!("the row group that begins with row {}", self.unit.first),
+                _ => format!("row {row}"),
+            };
+            Some((schema.column(*leaf).path().string(), place))
+        })
     }
 }
 

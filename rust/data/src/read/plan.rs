@@ -186,6 +186,10 @@ pub(super) struct FilePlan {
 
 /// Decoded bytes of a batch are kept below about this, so that very wide tables don't exhaust memory.
 const BATCH_BYTES: usize = 64 << 20;
+/// And never above this, about half of what the offsets of a column of text reach.
+const MAX_BATCH_BYTES: usize = 1 << 30;
+/// A value that is longer is counted as long as it is, though a dictionary may hold it once for many rows.
+const LONG_VALUE: usize = 16 << 10;
 
 impl FilePlan {
     pub(super) fn new(prepared: Arc<Prepared>, file: &FileRead, footer: Arc<ParquetMetaData>) -> Result<Self> {
@@ -210,7 +214,9 @@ impl FilePlan {
             .collect();
         let row_bytes = row_bytes(&metadata, &leaves);
         Ok(FilePlan {
-            batch_rows: prepared.batch_rows.min((BATCH_BYTES / row_bytes).max(1024)),
+            batch_rows: prepared
+                .batch_rows
+                .min((BATCH_BYTES / row_bytes).max((MAX_BATCH_BYTES / row_bytes).clamp(1, 1024))),
             prepared,
             metadata,
             filter,
@@ -339,7 +345,17 @@ fn row_bytes(metadata: &ArrowReaderMetadata, leaves: &[usize]) -> usize {
         let chunks = leaves.iter().filter_map(|l| g.columns().get(*l));
         chunks.map(|c| c.uncompressed_size())
     }));
-    let encoded = usize::try_from(bytes / rows.max(1)).unwrap_or(0);
+    let per_row = |bytes: i64| usize::try_from(bytes / rows.max(1)).unwrap_or(0);
+    let encoded = per_row(bytes);
+    let plain = per_row(claimed_sum(groups.iter().flat_map(|g| {
+        let chunks = leaves.iter().filter_map(|l| g.columns().get(*l));
+        chunks.filter_map(|c| c.unencoded_byte_array_data_bytes())
+    })));
+    let encoded = if plain > LONG_VALUE {
+        encoded.max(plain)
+    } else {
+        encoded
+    };
     // Encodings can make a value vanish; in memory it takes some bytes nevertheless.
     encoded.max(leaves.len() * 4).max(1)
 }

@@ -73,7 +73,9 @@ fn typed(key: &str, value: &Value) -> Option<Value> {
     let form = KNOWN.iter().find(|(known, _)| *known == key).map(|(_, form)| *form);
     match (form, value) {
         (Some(Form::Number), Value::String(text)) => text.trim().parse::<i64>().ok().map(|n| json!(n)),
-        (Some(Form::Flag), Value::String(text)) => text.trim().to_ascii_lowercase().parse::<bool>().ok().map(|b| json!(b)),
+        (Some(Form::Flag), Value::String(text)) => {
+            text.trim().to_ascii_lowercase().parse::<bool>().ok().map(|b| json!(b))
+        }
         _ => Some(value.clone()),
     }
 }
@@ -113,7 +115,13 @@ fn check_type(t: &DataType, before: Option<&DataType>, path: &str, added: bool) 
         (DataType::Struct(s), Some(DataType::Struct(b))) => check_fields(s, Some(b), &format!("{path}."), added),
         (DataType::Struct(s), _) => check_fields(s, None, &format!("{path}."), added),
         (DataType::Array(a), b) => {
-            let before = b.and_then(|b| if let DataType::Array(b) = b { Some(&b.element) } else { None });
+            let before = b.and_then(|b| {
+                if let DataType::Array(b) = b {
+                    Some(&b.element)
+                } else {
+                    None
+                }
+            });
             check_type(&a.element, before, &format!("{path}.element"), added)
         }
         (DataType::Map(m), b) => {
@@ -133,7 +141,10 @@ fn check_field(f: &Field, name: &str, nested: bool, added: bool) -> Result<()> {
     for key in f.metadata.keys() {
         let rule = key == DEFAULT || key == EXISTS_DEFAULT || key.starts_with(IDENTITY) || key == GENERATED;
         if key.starts_with("delta.") && !KNOWN.iter().any(|(known, _)| known == key) {
-            return refused(key, "which is not known for columns, so that the table would not do what it asks");
+            return refused(
+                key,
+                "which is not known for columns, so that the table would not do what it asks",
+            );
         }
         if rule && nested {
             return refused(key, "which only whole columns may have, not fields inside of one");
@@ -181,7 +192,10 @@ mod tests {
         let expected = json!({"delta.identity.start": 1, "delta.identity.step": -2,
             "delta.identity.allowExplicitInsert": true, "comment": "5"});
         assert_eq!(Value::Object(f), expected);
-        for (key, text) in [("delta.identity.start", "1.5"), ("delta.identity.allowExplicitInsert", "perhaps")] {
+        for (key, text) in [
+            ("delta.identity.start", "1.5"),
+            ("delta.identity.allowExplicitInsert", "perhaps"),
+        ] {
             let e = from_arrow_text(&table(&[field("id", &[(key, text)])])).unwrap_err();
             assert!(e.message().contains("`id`") && e.message().contains(key), "{e}");
         }
@@ -202,7 +216,11 @@ mod tests {
         let mut outer = field("s", &foreign);
         outer.data_type = inner;
         let plain = from_arrow_text(&table(&[outer])).unwrap();
-        assert!(!plain.to_json().contains("col-1") && !plain.to_json().contains("ARROW"), "{}", plain.to_json());
+        assert!(
+            !plain.to_json().contains("col-1") && !plain.to_json().contains("ARROW"),
+            "{}",
+            plain.to_json()
+        );
         assert_eq!(shareable(&plain), plain);
     }
 
@@ -220,7 +238,10 @@ mod tests {
         }
         check_kept(&with(&field("y", &[("comment", "new"), ("mine", "kept")])), Some(&own)).unwrap();
         let e = check_kept(&table(&[field("z", &[("delta.mystery", "1")])]), None).unwrap_err();
-        assert!(e.message().contains("`z`") && e.message().contains("delta.mystery"), "{e}");
+        assert!(
+            e.message().contains("`z`") && e.message().contains("delta.mystery"),
+            "{e}"
+        );
         let mut nested = field("s", &[]);
         nested.data_type = DataType::Struct(table(&[generated]));
         let e = check_kept(&table(&[nested]), None).unwrap_err();

@@ -91,7 +91,10 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
     where
         K: AsRef<str>,
     {
-        let mut values: Vec<_> = self.pairs().map(|(key, value)| (key.as_ref().to_ascii_lowercase(), value)).collect();
+        let mut values: Vec<_> = self
+            .pairs()
+            .map(|(key, value)| (key.as_ref().to_ascii_lowercase(), value))
+            .collect();
         values.sort();
         values.iter().try_for_each(|(name, value)| check_value(name, value))
     }
@@ -216,7 +219,17 @@ mod tests {
 
     #[test]
     fn addresses_that_no_request_can_be_made_of_are_refused() {
-        for bad in ["", "host:9000", "http://", "https://a b", "//x", "{", "http://[::1", "https://h:99999", "ftp://h"] {
+        for bad in [
+            "",
+            "host:9000",
+            "http://",
+            "https://a b",
+            "//x",
+            "{",
+            "http://[::1",
+            "https://h:99999",
+            "ftp://h",
+        ] {
             for name in ["aws_endpoint_url", "google_base_url", "azure_endpoint", "proxy_url"] {
                 let e = check_value(name, bad).map_err(|e| e.to_string()).unwrap_err();
                 assert!(e.contains(name) && e.contains("https://host:port"), "{bad}: {e}");

@@ -1,0 +1,167 @@
+"""What Arrow fields say in their metadata: kept, typed, dropped or refused, and given back (P103, P105, P107, P108, P111)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaplane import DeltaTable, Field, Schema, write_deltalake
+from deltaplane.exceptions import (
+    ConstraintViolationError,
+    DeltaError,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+
+KEPT = {"comment": "free text", "owner": "me"}
+FOREIGN = {
+    "PARQUET:field_id": "7",
+    "ARROW:extension:name": "some.kind",
+    "_PL_ENUM_VALUES2": "1;a",
+    "delta.columnMapping.id": "3",
+    "delta.columnMapping.physicalName": "elsewhere",
+    "delta.typeChanges": "[]",
+}
+RULES = {
+    "delta.generationExpression": "year(at)",
+    "CURRENT_DEFAULT": "7",
+    "delta.invariants": json.dumps({"expression": {"expression": "y > 2000"}}),
+}
+
+
+def _schema(**metadata: str) -> pa.Schema:
+    return pa.schema([pa.field("at", pa.timestamp("us", "UTC")), pa.field("y", pa.int32(), metadata=metadata or None)])
+
+
+def _rows(schema: pa.Schema, y: int = 2024) -> pa.Table:
+    at = [dt.datetime(2024, 5, 1, tzinfo=dt.timezone.utc)]
+    return pa.table([pa.array(at, pa.timestamp("us", "UTC")), pa.array([y], pa.int32())], schema=schema)
+
+
+def _metadata(table: DeltaTable, name: str = "y") -> dict[str, Any]:
+    fields = {f.name: f for f in table.schema().fields}
+    return fields[name].metadata
+
+
+def _made(way: str, path: Path, schema: pa.Schema) -> DeltaTable:
+    """A table whose column `y` came to it in one of the ways in which a table takes a schema over."""
+    where = str(path)
+    if way == "create":
+        return DeltaTable.create(where, schema)
+    if way == "overwritten":
+        write_deltalake(where, pa.table({"x": [1]}))
+        write_deltalake(where, _rows(schema), mode="overwrite", schema_mode="overwrite")
+    elif way == "merged":
+        write_deltalake(where, _rows(_schema()).select(["at"]))
+        write_deltalake(where, _rows(schema), mode="append", schema_mode="merge")
+    elif way == "by a merge":
+        write_deltalake(where, _rows(_schema()).select(["at"]))
+        merge = DeltaTable(where).merge(
+            _rows(schema), "t.at < s.at", source_alias="s", target_alias="t", merge_schema=True
+        )
+        merge.when_not_matched_insert_all().execute()
+    else:
+        write_deltalake(where, _rows(schema))
+    return DeltaTable(where)
+
+
+@pytest.mark.parametrize("way", ["create", "written", "overwritten", "merged"])
+def test_comments_are_kept_and_foreign_keys_are_dropped(way: str, tmp_path: Path) -> None:
+    table = _made(way, tmp_path / "t", _schema(**KEPT, **FOREIGN))
+    assert _metadata(table) == KEPT
+    field = table.schema().to_arrow().field("y")
+    assert field.metadata == {k.encode(): v.encode() for k, v in KEPT.items()}
+    assert table.to_pyarrow_table().schema.field("y").metadata is None, "rows carry no metadata to other tables"
+
+
+@pytest.mark.parametrize("key", RULES)
+@pytest.mark.parametrize("way", ["create", "written", "overwritten", "merged", "by a merge"])
+def test_rules_hold_or_are_refused_by_name(way: str, key: str, tmp_path: Path) -> None:
+    schema = _schema(**{key: RULES[key]})
+    if way == "by a merge":
+        assert _metadata(_made(way, tmp_path / "t", schema)) == {}, "a MERGE takes no metadata over"
+        return
+    if way == "merged" and key != "delta.invariants":
+        with pytest.raises(UnsupportedFeatureError, match=rf"`y`.*`{key}`"):
+            _made(way, tmp_path / "t", schema)
+        return
+    table = _made(way, tmp_path / "t", schema)
+    assert _metadata(table) == {key: RULES[key]}
+    assert table.schema().to_arrow().field("y").metadata == {key.encode(): RULES[key].encode()}
+    if key == "delta.invariants":
+        with pytest.raises(ConstraintViolationError, match="y"):
+            write_deltalake(table, _rows(_schema(), 1999), mode="append")
+        return
+    write_deltalake(table, _rows(_schema()).select(["at"]), mode="append")
+    wanted = {"delta.generationExpression": 2024, "CURRENT_DEFAULT": 7}[key]
+    assert wanted in table.to_pyarrow_table()["y"].to_pylist()
+
+
+def test_data_that_breaks_the_expression_it_declares_is_refused(tmp_path: Path) -> None:
+    schema = _schema(**{"delta.generationExpression": "year(at)"})
+    with pytest.raises(ConstraintViolationError, match="Generated column y"):
+        write_deltalake(str(tmp_path / "t"), _rows(schema, 1999))
+    assert not DeltaTable.is_deltatable(str(tmp_path / "t"))
+
+
+def _identity(explicit: str) -> pa.Field:
+    keys = {"start": "5", "step": "2", "allowExplicitInsert": explicit, "highWaterMark": "900"}
+    return pa.field("id", pa.int64(), metadata={f"delta.identity.{k}": v for k, v in keys.items()})
+
+
+def test_identity_columns_count_from_their_start(tmp_path: Path) -> None:
+    always = pa.schema([_identity("false"), pa.field("x", pa.int64())])
+    table = DeltaTable.create(str(tmp_path / "t"), always)
+    write_deltalake(table, pa.table({"x": [1, 2]}), mode="append")
+    assert table.to_pyarrow_table()["id"].to_pylist() == [5, 7], "another table's mark isn't this one's"
+    again = DeltaTable.create(str(tmp_path / "again"), table.schema().to_arrow())
+    write_deltalake(again, pa.table({"x": [1]}), mode="append")
+    assert again.to_pyarrow_table()["id"].to_pylist() == [5]
+    rows = pa.table([[1], [1]], schema=always)
+    with pytest.raises(SchemaMismatchError, match="`id`"):
+        write_deltalake(str(tmp_path / "given"), rows)
+    by_default = pa.table([[1], [1]], schema=pa.schema([_identity("true"), pa.field("x", pa.int64())]))
+    write_deltalake(str(tmp_path / "given"), by_default)
+    wrong = pa.field("id", pa.int64(), metadata={"delta.identity.start": "five"})
+    with pytest.raises(InvalidArgumentError, match=r"delta\.identity\.start"):
+        DeltaTable.create(str(tmp_path / "wrong"), pa.schema([wrong]))
+
+
+@pytest.mark.parametrize("key", ["delta.unknown", "delta.rowTracking.x", "delta.identity.sync"])
+def test_unknown_keys_of_the_format_are_refused_by_name(key: str, tmp_path: Path) -> None:
+    for way in ("create", "written", "overwritten", "merged"):
+        with pytest.raises(UnsupportedFeatureError, match=f"`y`.*`{key}`"):
+            _made(way, tmp_path / way, _schema(**{key: "1"}))
+    write_deltalake(str(tmp_path / "t"), _rows(_schema()))
+    write_deltalake(str(tmp_path / "t"), _rows(_schema(**{key: "1"})), mode="append")
+
+
+def test_nested_fields_keep_comments_and_refuse_rules(tmp_path: Path) -> None:
+    def nested(**metadata: str) -> pa.Schema:
+        inner = pa.struct([pa.field("x", pa.int64(), metadata=metadata)])
+        return pa.schema([("s", inner), ("l", pa.list_(inner)), ("m", pa.map_(pa.string(), inner))])
+
+    table = DeltaTable.create(str(tmp_path / "t"), nested(comment="deep"))
+    arrow = table.schema().to_arrow()
+    found = [
+        arrow.field("s").type.field(0),
+        arrow.field("l").type.value_type.field(0),
+        arrow.field("m").type.item_type.field(0),
+    ]
+    assert [f.metadata for f in found] == [{b"comment": b"deep"}] * 3
+    for key in (*RULES, "delta.identity.start"):
+        if key != "delta.invariants":
+            with pytest.raises(DeltaError, match=key.replace(".", r"\.")):
+                DeltaTable.create(str(tmp_path / "r"), nested(**{key: "1"}))
+
+
+def test_a_schema_of_ours_goes_to_arrow_and_back() -> None:
+    schema = Schema([Field("id", "long", metadata={"comment": "key", "n": 1, "delta.columnMapping.id": 4})])
+    assert schema.to_arrow().field("id").metadata == {b"comment": b"key", b"n": b"1"}
+    assert Schema.from_arrow(schema).fields[0].metadata == {"comment": "key", "n": "1"}
