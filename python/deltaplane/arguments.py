@@ -30,6 +30,7 @@ _ALIASES = {
     "CredentialProvider": "Callable",
     "Expression": "str | Column",
     "Predicates": "Iterable | PathLike",
+    "Batch": "Callable",
     "Told": "Callable",
     "Progress": "Callable",
 }
