@@ -30,6 +30,9 @@ _ALIASES = {
     "CredentialProvider": "Callable",
     "Expression": "str | Column",
     "Predicates": "Iterable | PathLike",
+    "Batch": "Callable",
+    "Told": "Callable",
+    "Progress": "Callable",
 }
 _TEXTS = (str, bytes, bytearray, memoryview)
 
@@ -46,11 +49,11 @@ class _Wrong(NamedTuple):
 _Check = Callable[[object], "_Wrong | None"]
 
 
-def checked(*but: str) -> Callable[[T], T]:
+def checked(**instead: str) -> Callable[[T], T]:
     """A decorator that checks arguments of a function, or of the public methods of a class, before it runs.
 
     Args:
-        but: parameters that the function itself checks, with words of its own.
+        instead: parameter → annotation to check by in place of its own; `object` leaves all of it to the function.
 
     Raises, when the function is called:
         InvalidTypeError: an argument of another type than its annotation says. Values aren't shown: they may be secrets.
@@ -66,69 +69,67 @@ def checked(*but: str) -> Callable[[T], T]:
 
     def decorate(what: T) -> T:
         if not inspect.isclass(what):
-            return _wrapped(what, frozenset(but), None)  # type: ignore[return-value, arg-type]
+            is_method = "." in getattr(what, "__qualname__", "").rpartition("<locals>.")[2]
+            return _wrapped(what, instead, is_method=is_method)  # type: ignore[return-value, arg-type]
         for name, member in list(vars(what).items()):
             if name != "__init__" and name.startswith("_"):
                 continue
             inner = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
-            if not inspect.isfunction(inner):
+            if not inspect.isfunction(inner) or getattr(inner, "is_checked", False):
                 continue
-            made: Any = _wrapped(inner, frozenset(but), what.__name__)
+            made: Any = _wrapped(inner, instead, is_method=not isinstance(member, staticmethod))
             setattr(what, name, type(member)(made) if inner is not member else made)
         return what
 
     return decorate
 
 
-def _wrapped(function: Callable[..., Any], but: frozenset[str], owner: str | None) -> Callable[..., Any]:
+def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_method: bool) -> Callable[..., Any]:
     signature = inspect.signature(function)
-    if not any(p.annotation is not p.empty and name not in but for name, p in signature.parameters.items()):
+    if all(p.annotation is p.empty for p in signature.parameters.values()):
         return function
-    name = (
-        function.__name__
-        if owner is None
-        else owner
-        if function.__name__ == "__init__"
-        else f"{owner}.{function.__name__}"
-    )
-    positional = [
-        p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [p.name for p in signature.parameters.values() if p.kind in kinds]
     rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
     checks: dict[str, _Check] = {}
 
-    def taken(given: str, value: object) -> object:
+    def taken(given: str, value: object, owner: object) -> object:
         check = checks.get(given)
         if check is None:
             return value
         found = check(value)
         if found is not None:
-            raise InvalidTypeError(f"{name}: {given}{found.where} is {found.wanted}, not {_shown(found.value)}")
+            called = _called(function, owner if is_method else None)
+            raise InvalidTypeError(f"{called}: {given}{found.where} is {found.wanted}, not {_shown(found.value)}")
         return _own(value)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not checks:
-            checks.update(_checks(function, signature, but))
-        own = list(map(taken, positional, args))
+            checks.update(_checks(signature, instead))
+        owner = args[0] if args else None
+        own = [taken(given, value, owner) for given, value in zip(positional, args, strict=False)]
         for value in args[len(positional) :]:
-            own.append(value if rest is None else taken(rest, value))
-        return function(*own, **{given: taken(given, value) for given, value in kwargs.items()})
+            own.append(value if rest is None else taken(rest, value, owner))
+        return function(*own, **{given: taken(given, value, owner) for given, value in kwargs.items()})
 
+    call.is_checked = True  # type: ignore[attr-defined]
     return call
 
 
-def _own(value: Any) -> object:
-    """NumPy's numbers and truth values as Python's own, which Rust and JSON take."""
-    is_one = type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") in "biuf"
-    return value.item() if is_one and getattr(value, "ndim", 1) == 0 else value
+def _called(function: Callable[..., Any], owner: object) -> str:
+    """A function as its caller knows it: methods are of the class that inherits them."""
+    if owner is None:
+        return function.__name__ if function.__name__ != "__init__" else function.__qualname__.split(".")[0]
+    name = owner.__name__ if isinstance(owner, type) else type(owner).__name__
+    return name if function.__name__ == "__init__" else f"{name}.{function.__name__}"
 
 
-def _checks(function: Callable[..., Any], signature: inspect.Signature, but: frozenset[str]) -> dict[str, _Check]:
+def _checks(signature: inspect.Signature, instead: Mapping[str, str]) -> dict[str, _Check]:
     made = {}
     for name, parameter in signature.parameters.items():
-        annotation = parameter.annotation
-        if name in but or annotation is parameter.empty:
+        annotation = instead.get(name, parameter.annotation)
+        if annotation is parameter.empty:
             continue
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "object")
         check = _of(ast.parse(text, mode="eval").body)
@@ -136,6 +137,12 @@ def _checks(function: Callable[..., Any], signature: inspect.Signature, but: fro
             made[name] = check
     # At least one, so that annotations are read once.
     return made or {"": lambda value: None}
+
+
+def _own(value: Any) -> object:
+    """NumPy's numbers and truth values as Python's own, which Rust and JSON take."""
+    is_one = type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") in "biuf"
+    return value.item() if is_one and getattr(value, "ndim", 1) == 0 else value
 
 
 def _of(node: ast.expr) -> _Check | None:
@@ -225,6 +232,9 @@ _PLAIN: dict[str, Callable[[object], bool]] = {
     ),
     "int": _is_whole,
     "float": _is_number,
+    "Sql": lambda value: isinstance(value, str),
+    # Also NaN, which the function refuses itself.
+    "Number": lambda value: isinstance(value, float) or _is_number(value),
     "type": lambda value: isinstance(value, type),
     "Callable": callable,
     "PathLike": lambda value: hasattr(value, "__fspath__"),
@@ -279,7 +289,14 @@ def _mapping(node: ast.expr, arguments: Sequence[ast.expr]) -> _Check:
     return check
 
 
-_SAID = {"int": "a whole number", "float": "a number", "str": "str", "PathLike": "a path", "Callable": "a function"}
+_SAID = {
+    "int": "a whole number",
+    "float": "a number",
+    "Number": "a number",
+    "PathLike": "a path",
+    "Callable": "a function",
+    "Sql": "Spark SQL as a text (a number as '5', a text as \"'text'\", a missing value as 'null')",
+}
 
 
 def _wanted(node: ast.expr) -> str:

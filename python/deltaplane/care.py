@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TableCare"]
 
 
-@checked()
+@checked(keys="Sequence[str] | str | None", retention_hours="Number | None")
 class TableCare:
     """VACUUM, RESTORE, FSCK, CLONE and GENERATE. What a command commits to the table, the object shows afterwards."""
 

@@ -27,7 +27,7 @@ __all__ = ["COMMON_METRICS", "RowCommands"]
 COMMON_METRICS = ("num_added_files", "num_removed_files", "num_copied_rows", "execution_time_ms", "scan_time_ms")
 
 
-@checked()
+@checked(updates="Mapping[str, object] | None")
 class RowCommands:
     """DELETE, UPDATE, MERGE and purge. Each call is one commit; a failed one leaves the table as it was."""
 
@@ -184,6 +184,7 @@ class RowCommands:
             update(self._target(), assignments, predicate, settings), ("num_updated_rows", *COMMON_METRICS)
         )
 
+    @checked(predicate="Sql")
     def merge(
         self,
         source: Any,

@@ -24,7 +24,7 @@ MERGE_METRICS = (
 )
 
 
-@checked()
+@checked(updates="Mapping[str, Sql]", predicate="Sql | None")
 class TableMerger:
     """A merge to be run by `execute`. Clauses of a kind are tried in the order in which they were added: the first one
     whose condition is true applies to a row, and only the last may have none.
@@ -64,7 +64,7 @@ class TableMerger:
         return self._with("matched", "update", predicate, dict(updates))
 
     def when_matched_update_all(
-        self, predicate: str | None = None, except_cols: Sequence[str] | None = None
+        self, predicate: str | None = None, except_cols: Sequence[str] | str | None = None
     ) -> TableMerger:
         """Gives each column of the source, but `except_cols`, to the table's column of its name."""
         return self._with("matched", "update", predicate, None, except_cols)
@@ -79,7 +79,7 @@ class TableMerger:
         return self._with("not_matched", "insert", predicate, dict(updates))
 
     def when_not_matched_insert_all(
-        self, predicate: str | None = None, except_cols: Sequence[str] | None = None
+        self, predicate: str | None = None, except_cols: Sequence[str] | str | None = None
     ) -> TableMerger:
         """Adds rows of the source that match none, with each column of the source but `except_cols`."""
         return self._with("not_matched", "insert", predicate, None, except_cols)
@@ -129,7 +129,7 @@ class TableMerger:
         action: Action,
         predicate: str | None,
         values: Mapping[str, str] | None = None,
-        except_cols: Sequence[str] | None = None,
+        except_cols: Sequence[str] | str | None = None,
     ) -> TableMerger:
         if predicate is not None:
             expression(predicate, "a clause's predicate")

@@ -37,7 +37,7 @@ class NewRows(Scan):
         self.version: int = at["version"] if inside else at["version"] - 1
 
 
-@checked()
+@checked(since="object")
 class Followed:
     """What a table that is followed gives. `DeltaTable` inherits it."""
 

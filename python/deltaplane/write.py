@@ -135,7 +135,7 @@ def write_deltalake(
     told_as: ToldAs | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
-@checked()
+@checked(read_version="object")
 def write_deltalake(
     table_or_uri: TableUri | OpenTable,
     data: Any,

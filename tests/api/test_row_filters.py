@@ -123,3 +123,17 @@ def test_a_row_that_fails_raises_a_typed_error_that_names_the_table(tmp_path: Pa
         assert raised.value.table is not None
     with pytest.raises(UnsupportedExpressionError, match="soundex"):
         table.scan(predicate="soundex(s) = 'x'")
+
+
+def test_a_field_of_a_function_s_value_is_no_column_of_its_name(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"q": [1, 2], "n": [{"q": {"z": 5}}, {"q": {"z": 6}}]}))
+    table = DeltaTable(path)
+    for condition, rows in [
+        ("named_struct('p', 5, 'q', q + 1).q = 2", [1]),
+        ("named_struct('p', 5, 'q', q).q = 2 AND q > 0", [2]),
+        ("n.q.z = 5", [1]),
+        ("isnotnull(n.`q`.z) AND n.q.z > 5", [2]),
+    ]:
+        assert table.scan(["q"], condition).to_arrow()["q"].to_pylist() == rows, condition
+        assert table.delete(condition, dry_run=True).rows["numDeletedRows"] == len(rows), condition

@@ -31,7 +31,7 @@ MADE = ("delta.generationExpression", "delta.identity.start")
 # The tables that use a feature, the plainest ones; a feature without one is judged by what else is said of it.
 TABLES: Mapping[str, tuple[str, ...]] = {
     "appendOnly": ("ref-append-only-and-properties",),
-    "invariants": ("ref-check-constraints-not-null-invariants",),
+    "invariants": ("own-not-null",),
     "checkConstraints": ("dat-check_constraints",),
     "changeDataFeed": ("kernelrs-cdf-table-data-change",),
     "generatedColumns": ("ref-generated-columns",),

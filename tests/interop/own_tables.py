@@ -57,6 +57,10 @@ OWN: Mapping[str, OwnTable] = {
         {**MAPPED, "delta.enableRowTracking": "true", "delta.enableIcebergCompatV3": "true"},
         ("p",),
     ),
+    # Of the protocol that every table has, without constraints, which are a feature of their own.
+    "own-not-null": OwnTable(
+        pa.table({"id": [1, 2, 3, 4]}, pa.schema([pa.field("id", pa.int64(), nullable=False)])), {}
+    ),
     "own-variant-shredded": OwnTable(
         pa.table(
             {

@@ -143,7 +143,6 @@ QUERIES = [
     "SELECT upper(k) AS u, count(*) AS n FROM sales GROUP BY upper(k)",
     "SELECT upper(k) AS u, count(*) AS n FROM sales GROUP BY u ORDER BY n DESC, u",
     "SELECT k AS g, o, count(*) AS n FROM sales GROUP BY G, 2",
-    "SELECT upper(k) AS k2, k2 || '!' AS g, count(*) AS n FROM sales GROUP BY ALL",
     # The name of a result's column is a column of the query around, too.
     "WITH r AS (SELECT k AS g, sum(id) AS t FROM sales GROUP BY g) SELECT name, t FROM codes c, r "
     "WHERE c.k = g AND t = (SELECT max(t) FROM r)",

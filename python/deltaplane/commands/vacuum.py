@@ -61,7 +61,7 @@ def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> di
 
 def _request(what: Vacuum, has_inventory: bool, commit: dict[str, Any]) -> dict[str, Any]:
     if what.retention_hours is not None and not 0 <= what.retention_hours < float("inf"):
-        raise InvalidArgumentError(f"files are kept for 0 hours or more, not {what.retention_hours}")
+        raise InvalidArgumentError(f"files are kept for 0 hours or more, not {what.retention_hours} (retention_hours)")
     if any(isinstance(v, bool) or not isinstance(v, int) or v < 0 for v in what.keep_versions):
         raise InvalidArgumentError(f"keep_versions is a list of version numbers, not {list(what.keep_versions)}")
     return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.expr.columns import NO_COLUMNS, Columns, columns_of
 
 __all__ = ["NO_COLUMNS", "Columns", "Predicate", "columns_of", "necessary", "parse", "refuse_unclear"]
@@ -70,5 +71,21 @@ def necessary(condition: str) -> tuple[list[str], bool]:
         return [json.dumps(tree) for tree in plain], True
     from deltaplane.expr.sql import understood
 
-    found, complete = understood(condition)
+    try:
+        found, complete = understood(condition)
+    except InvalidArgumentError:
+        if not _is_expression(condition):
+            raise
+        # The other parser lacks some of Spark's syntax: all of the condition is left to be evaluated.
+        return [], False
     return [json.dumps(tree) for tree in found], complete
+
+
+def _is_expression(text: str) -> bool:
+    from deltaplane.expr.syntax import parse as parsed
+
+    try:
+        parsed(text)
+    except DeltaError:
+        return False
+    return True

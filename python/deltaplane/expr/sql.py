@@ -175,8 +175,14 @@ class _Reader:
         return tree.all_of(args) if kind is self.exp.And else tree.any_of(args)
 
     def _column(self, node: exp.Expr) -> Node:
-        parts = node.parts if isinstance(node, self.exp.Column | self.exp.Dot) else []
-        if not parts or not all(isinstance(p, self.exp.Identifier) for p in parts):
+        parts: list[exp.Expr] = []
+        inner = node
+        # `Dot.parts` leaves out what isn't a name: the function in `named_struct('q', x).q`.
+        while isinstance(inner, self.exp.Dot):
+            parts.insert(0, inner.expression)
+            inner = inner.this
+        parts = [*(inner.parts if isinstance(inner, self.exp.Column) else [inner]), *parts]
+        if not all(isinstance(p, self.exp.Identifier) for p in parts):
             self._refuse(node)
         return tree.column(p.name for p in parts)
 

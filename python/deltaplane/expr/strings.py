@@ -46,7 +46,7 @@ def double_quoted(sql: str) -> list[tuple[int, int]]:
     Raises:
         WrongText: a comment, a string or a name without an end.
 
-    >>> double_quoted("a = \"b\" -- \"c\"")
+    >>> double_quoted('a = "b" -- "c"')
     [(4, 7)]
     """
     return [m.span() for m in _LITERAL.finditer(without_comments(sql)) if m.lastgroup == "double"]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from deltaplane import _native, expr
+from deltaplane.arguments import checked
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.options import TableUri, VersionLike
 from deltaplane.spark import _replay
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 
+@checked(spark="SparkSession | _Original", options="Mapping | None")
 def plan(
     spark: SparkSession,
     path: TableUri,

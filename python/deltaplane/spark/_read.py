@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.changes import change_range
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import TableUri, VersionLike
@@ -52,6 +53,7 @@ _BOUND = "spark.deltaplane.distributedPlanBytes"
 _BY_ID = {"spark.sql.parquet.fieldId.read.enabled": "true"}
 
 
+@checked(spark="SparkSession | _Original", options="Mapping | None")
 def read(
     spark: SparkSession,
     path: TableUri,
@@ -108,6 +110,7 @@ def read(
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
 
 
+@checked(spark="SparkSession | _Original", options="Mapping | None")
 def read_changes(
     spark: SparkSession,
     path: TableUri,
@@ -166,6 +169,7 @@ def read_changes(
     return frame.limit(0) if versions.first > last else frame
 
 
+@checked(spark="SparkSession | _Original", options="Mapping | None")
 def create_or_replace_temp_view(
     spark: SparkSession,
     name: str,

@@ -25,7 +25,7 @@ _DOUBLE_QUOTES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifi
 
 def session_text(spark: SparkSession, text: str) -> str:
     """An expression or statement with names in backticks where the session reads double-quoted texts as names."""
-    if '"' not in text or any(spark.conf.get(key, "false") != "true" for key in _DOUBLE_QUOTES):
+    if '"' not in text or any(spark.conf.get(key) != "true" for key in _DOUBLE_QUOTES):
         return text
     try:
         return with_backticks(text)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.options import TableUri
 from deltaplane.spark import _internals
@@ -36,6 +37,7 @@ __all__ = ["read_stream"]
 _log = logging.getLogger(__name__)
 
 
+@checked(spark="SparkSession | _Original", options="Mapping | None")
 def read_stream(
     spark: SparkSession, path: TableUri, options: Mapping[str, Any] | None = None, **stream_options: Any
 ) -> DataFrame:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.errors import PySparkException
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import TableUri, storage_options_text
 from deltaplane.properties import ToldAs
@@ -32,6 +33,7 @@ __all__ = ["foreach_batch", "write_stream"]
 Batch = Callable[["DataFrame", tuple[str, int]], object]
 
 
+@checked(options="Mapping | None")
 def write_stream(
     df: DataFrame,
     path: TableUri,
@@ -119,6 +121,7 @@ def write_stream(
     )
 
 
+@checked(options="Mapping | None")
 def foreach_batch(
     df: DataFrame,
     function: Batch,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from deltaplane import _native
+from deltaplane.arguments import checked
 from deltaplane.commands.rewriting import Settings
 from deltaplane.declarations import check_declared
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError
@@ -116,6 +117,7 @@ def write(
     data_change: bool = True,
     dry_run: Literal[True],
 ) -> DryRun: ...
+@checked(options="Mapping | None", read_version="object")
 def write(
     df: DataFrame,
     path: TableUri,

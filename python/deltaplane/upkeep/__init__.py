@@ -24,7 +24,7 @@ __all__ = ["TableUpkeep"]
 _TIMES = {"": 1, "s": 1, "m": 60, "h": 3_600}
 
 
-@checked()
+@checked(predicates="Iterable | PathLike | str | None")
 class TableUpkeep:
     """What a table needs."""
 
