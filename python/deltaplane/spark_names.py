@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -99,6 +99,8 @@ _QUERIES = ("explain", "from")
 _DESCRIBES = ("describe", "desc")
 # Says that a session is enabled to those that Spark copies from it, as it does for the batches of a stream.
 _MARK = "spark.deltaplane.familiarNames"
+# As many values Spark 4.2 binds by their places; of more it mixes them up.
+_PLACES = 4
 # Plans that run statements.
 _SCRIPTS = frozenset("CompoundBody UnresolvedExecuteImmediate ExecuteImmediateQuery".split())
 # Plans that make a table by a name.
@@ -115,8 +117,8 @@ def enable(spark: SparkSession) -> None:
     in Spark's own catalog, as tables of the format `deltaplane` at a location; dropping one leaves its files, unless they are
     where Spark puts tables of its database.
 
-    Without a plug-in in the JVM these can't: SQL that doesn't go through `spark.sql` of this session (JDBC, `%sql` of some
-    notebooks, `F.expr` on names), and programs in Scala.
+    The session's analyser finds Delta tables, too: in views, also those that the catalog keeps, functions of SQL and scripts. Statements
+    that change tables go through `spark.sql`. Without a plug-in in the JVM these can't be served: JDBC, and programs in Scala.
 
     Raises:
         UnsupportedFeatureError: a Spark Connect session, where `register` gives the format `deltaplane`; or a session with
@@ -236,7 +238,8 @@ def _ran(
     def of_spark() -> DataFrame:
         return _of_spark(spark, text) if by_spark is None else by_spark()
 
-    finds = ask(spark, _in_script)
+    # Of another session the analyser is left as it is.
+    finds = _is_enabled(spark) and ask(spark, _in_script)
     parsed = Parsed.of(spark, text) if finds and not _is_misread(text) else None
     if parsed is not None and not (changes and parsed.kind.startswith("CreateView")):
         if parsed.kind in _SCRIPTS:
@@ -252,10 +255,10 @@ def _ran(
         if parsed.is_several_inserts and any(_location_of(spark, name) for _, name in parsed.targets):
             return _inserted_in_turn(spark, text, parsed)
     if parsed is not None and parsed.kind == "ShowCreateTable":
-        name = ".".join(map(quoted, parsed.targets[0][1]))
-        if (location := held_location(spark, name)) is not None:
+        shown = ".".join(map(quoted, parsed.targets[0][1]))
+        if (location := held_location(spark, shown)) is not None:
             managed = catalog_facts(spark, ".".join(parsed.targets[0][1]))[1]
-            said = create_text(DeltaTable(location), qualified_name(spark, name).replace("`", ""), managed=managed)
+            said = create_text(DeltaTable(location), qualified_name(spark, shown).replace("`", ""), managed=managed)
             return spark.createDataFrame([(said,)], "createtab_stmt string")
     names = _tables_in(spark, text) if parsed is None else _tables_of(spark, text, parsed)
     if names is None and not changes:
@@ -622,7 +625,9 @@ def _sql_of(spark: SparkSession, text: str, args: Any) -> DataFrame:
         return _sql_with(spark, text, lambda: _of_spark(spark, text, args))
     parsed = Parsed.of(spark, text) if ask(spark, _in_script) and not calls_changes(text) else None
     if parsed is not None and parsed.is_sparks and parsed.kind not in _SCRIPTS:
-        return _of_spark(spark, text, args)
+        mixed_up = not isinstance(args, Mapping) and len(args) > _PLACES
+        if not mixed_up or not any(_location_of(spark, name) for _, name in parsed.reads):
+            return _of_spark(spark, text, args)
     bound = with_values(text, args, lambda query, values: _of_spark(spark, query, values), Jvm.of(spark))
     if bound is None:
         return _of_spark(spark, text, args)

@@ -114,6 +114,9 @@ def test_parameters_are_what_spark_binds(enabled: SparkSession, database: str, c
     met = " OR ".join(f"(id = {i} AND s <=> typeof(?) || ' ' || string(?))" for i in range(len(names)))
     enabled.sql(f"DELETE FROM sparks_sql.t WHERE {met}", args=[value for value in given.values() for _ in range(2)])
     assert stored() == []
+    # Spark 4.2 itself mixes up more than four of them.
+    places = enabled.sql("SELECT ?, ?, ?, ?, ?, ? FROM sparks_sql.t LIMIT 1", args=[1, "b", 3.0, 4, "e", 6])
+    assert tuple(places.collect()[0]) == (1, "b", 3.0, 4, "e", 6)
     replaced = "INSERT INTO sparks_sql.t REPLACE WHERE id = :int AND s <> string(:date) SELECT :int, string(:ts)"
     enabled.sql(replaced, args=given)
     assert rows(enabled.table("sparks_sql.t").where("id = -5")) == [(-5, "2024-05-01 12:30:00.000005")]
@@ -203,7 +206,7 @@ def test_statements_take_what_spark_takes(enabled: SparkSession, database: str) 
     run(
         f"FROM {table} INSERT INTO {table} (id) SELECT id + 50 WHERE id > 6 INSERT INTO {table} (id) SELECT id + 60 WHERE id > 6"
     )
-    assert now("id")[-2:] == [(57,), (67,)]
+    assert {(57,), (67,)} <= set(now("id"))
     run("DECLARE OR REPLACE VARIABLE sparks_most INT DEFAULT 50")
     run(f"DELETE FROM {table} WHERE id > sparks_most")
     script = f"""BEGIN

@@ -57,8 +57,10 @@ def with_values(
             raise InvalidArgumentError(
                 f"the statement has more parameters than values were given, {len(found)} and {len(args)}: give one for each `?`"
             )
-        query = ", ".join(f"? AS p{i}" for i in range(len(args)))
-        values = jvm.selected_sql(run(f"SELECT {query}", args))[: len(found)]
+        # By names: Spark 4.2 mixes up more than a few values by their places.
+        given = {f"p{i}": args[i] for i in range(len(found))}
+        query = ", ".join(f":{name} AS {name}" for name in given)
+        values = jvm.selected_sql(run(f"SELECT {query}", given))
     shown, at = "", 0
     for one, value in zip(found, values, strict=True):
         # A literal is one word for the words around it, as in INTERVAL '1' DAY; a sign or a call isn't.
