@@ -624,11 +624,12 @@ def _sql_of(spark: SparkSession, text: str, args: Any) -> DataFrame:
     if not args:
         return _sql_with(spark, text, lambda: _of_spark(spark, text, args))
     parsed = Parsed.of(spark, text) if ask(spark, _in_script) and not calls_changes(text) else None
+    mixed_up = not isinstance(args, Mapping) and len(args) > _PLACES
     if parsed is not None and parsed.is_sparks and parsed.kind not in _SCRIPTS:
-        mixed_up = not isinstance(args, Mapping) and len(args) > _PLACES
         if not mixed_up or not any(_location_of(spark, name) for _, name in parsed.reads):
             return _of_spark(spark, text, args)
     bound = with_values(text, args, lambda query, values: _of_spark(spark, query, values), Jvm.of(spark))
     if bound is None:
         return _of_spark(spark, text, args)
-    return _sql_with(spark, bound, lambda: _of_spark(spark, text, args))
+    by_spark = (lambda: _of_spark(spark, bound)) if mixed_up else (lambda: _of_spark(spark, text, args))
+    return _sql_with(spark, bound, by_spark)
