@@ -625,9 +625,10 @@ def _sql_of(spark: SparkSession, text: str, args: Any) -> DataFrame:
         return _sql_with(spark, text, lambda: _of_spark(spark, text, args))
     parsed = Parsed.of(spark, text) if ask(spark, _in_script) and not calls_changes(text) else None
     mixed_up = not isinstance(args, Mapping) and len(args) > _PLACES
-    if parsed is not None and parsed.is_sparks and parsed.kind not in _SCRIPTS:
-        if not mixed_up or not any(_location_of(spark, name) for _, name in parsed.reads):
-            return _of_spark(spark, text, args)
+    reads = () if parsed is None else parsed.reads
+    by_itself = parsed is not None and parsed.is_sparks and parsed.kind not in _SCRIPTS
+    if by_itself and not (mixed_up and any(_location_of(spark, name) for _, name in reads)):
+        return _of_spark(spark, text, args)
     bound = with_values(text, args, lambda query, values: _of_spark(spark, query, values), Jvm.of(spark))
     if bound is None:
         return _of_spark(spark, text, args)
