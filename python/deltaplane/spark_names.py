@@ -40,6 +40,7 @@ from deltaplane.spark._names import (
     held_location,
     located,
     qualified_name,
+    relocate_name,
     rename_name,
 )
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame, purged_metrics
@@ -254,6 +255,10 @@ def _ran(
                     return _ran(spark, said, changes=changes)
         if parsed.is_several_inserts and any(_location_of(spark, name) for _, name in parsed.targets):
             return _inserted_in_turn(spark, text, parsed)
+    if parsed is not None and parsed.kind == "SetTableLocation" and (to := _new_place(text)) is not None:
+        shown = ".".join(map(quoted, parsed.targets[0][1]))
+        if held_location(spark, shown) is not None:
+            return relocate_name(spark, shown, to)
     if parsed is not None and parsed.kind == "ShowCreateTable":
         shown = ".".join(map(quoted, parsed.targets[0][1]))
         if (location := held_location(spark, shown)) is not None:
@@ -320,6 +325,14 @@ def _location_of(spark: SparkSession, name: Sequence[str]) -> str | None:
     if location is None and len(name) == 2 and name[0].lower() in FORMATS:
         return name[1]
     return location
+
+
+def _new_place(text: str) -> str | None:
+    """The location that ALTER TABLE … SET LOCATION gives to a whole table."""
+    cursor = Grammar(text, own_queries=False)
+    cursor.take("alter", "table")
+    cursor.names("a table")
+    return cursor.text("a location") if cursor.take("set", "location") else None
 
 
 def _tables_of(spark: SparkSession, text: str, parsed: Parsed) -> dict[str, str] | None:

@@ -225,6 +225,37 @@ def test_statements_take_what_spark_takes(enabled: SparkSession, database: str) 
     assert {(1, "one"), (20, None)} <= set(now("id, j"))
 
 
+def test_definitions_by_name(enabled: SparkSession, database: str, path: str) -> None:
+    # B of issue 36.
+    enabled.sql(
+        "CREATE TABLE sparks_sql.t (id INT NOT NULL COMMENT 'it\\'s', `a b` STRING DEFAULT 'x', g INT GENERATED ALWAYS AS (id + 1), p DATE) "
+        "USING delta PARTITIONED BY (p) COMMENT 'about' TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    (shown,) = enabled.sql("SHOW CREATE TABLE sparks_sql.t").collect()
+    enabled.sql(shown.createtab_stmt.replace("sparks_sql.t ", "sparks_sql.u "))
+    (again,) = enabled.sql("SHOW CREATE TABLE sparks_sql.u").collect()
+    assert again.createtab_stmt.replace("sparks_sql.u ", "sparks_sql.t ") == shown.createtab_stmt
+    enabled.sql("ALTER TABLE sparks_sql.u DROP COLUMN IF EXISTS (`a b`, nosuch)")
+    enabled.sql("ALTER TABLE sparks_sql.u DROP COLUMN IF EXISTS nosuch")
+    assert enabled.table("sparks_sql.u").columns == ["id", "g", "p"]
+    enabled.sql(
+        f"CREATE EXTERNAL TABLE sparks_sql.e (id INT) USING delta OPTIONS (delta.appendOnly = 'true', own = 'v') LOCATION '{path}'"
+    )
+    told = dict(rows(enabled.sql("SHOW TBLPROPERTIES sparks_sql.e")))
+    assert (told["delta.appendOnly"], told.get("own")) == ("true", None)
+    enabled.sql("INSERT INTO sparks_sql.e VALUES (1)")
+    enabled.sql("CREATE TABLE sparks_sql.m (id INT) USING delta")
+    enabled.sql(f"ALTER TABLE sparks_sql.m SET LOCATION '{path}'")
+    assert rows(enabled.table("sparks_sql.m")) == [(1,)]
+    with pytest.raises(exceptions.SchemaMismatchError, match="other columns"):
+        enabled.sql(f"ALTER TABLE sparks_sql.u SET LOCATION '{path}'")
+    with pytest.raises(exceptions.TableNotFoundError, match="no Delta table is there"):
+        enabled.sql(f"ALTER TABLE sparks_sql.m SET LOCATION '{path}/no'")
+    # What is there isn't the name's to delete.
+    enabled.sql("DROP TABLE sparks_sql.m")
+    assert rows(enabled.table("sparks_sql.e")) == [(1,)]
+
+
 def test_views_of_one_table_stand_for_it(enabled: SparkSession, database: str) -> None:
     # D4 of issue 36: a view of columns is the table, as in delta-spark; any other view is refused.
     table = "sparks_sql.t"
