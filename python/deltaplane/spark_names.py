@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -41,6 +41,7 @@ from deltaplane.spark._names import (
     held_location,
     located,
     qualified_name,
+    relocate_name,
     rename_name,
 )
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame, purged_metrics
@@ -107,6 +108,8 @@ _QUERIES = ("explain", "from")
 _DESCRIBES = ("describe", "desc")
 # Says that a session is enabled to those that Spark copies from it, as it does for the batches of a stream.
 _MARK = "spark.deltaplane.familiarNames"
+# As many values Spark 4.2 binds by their places; of more it mixes them up.
+_PLACES = 4
 # Plans that run statements.
 _SCRIPTS = frozenset("CompoundBody UnresolvedExecuteImmediate ExecuteImmediateQuery".split())
 # Plans that make a table by a name.
@@ -123,8 +126,8 @@ def enable(spark: SparkSession) -> None:
     in Spark's own catalog, as tables of the format `deltaplane` at a location; dropping one leaves its files, unless they are
     where Spark puts tables of its database.
 
-    Without a plug-in in the JVM these can't: SQL that doesn't go through `spark.sql` of this session (JDBC, `%sql` of some
-    notebooks, `F.expr` on names), and programs in Scala.
+    The session's analyser finds Delta tables, too: in views, also those that the catalog keeps, functions of SQL and scripts. Statements
+    that change tables go through `spark.sql`. Without a plug-in in the JVM these can't be served: JDBC, and programs in Scala.
 
     Raises:
         UnsupportedFeatureError: a Spark Connect session, where `register` gives the format `deltaplane`; or a session with
@@ -247,7 +250,8 @@ def _ran(
     def of_spark() -> DataFrame:
         return _of_spark(spark, text) if by_spark is None else by_spark()
 
-    finds = ask(spark, _in_script)
+    # Of another session the analyser is left as it is.
+    finds = _is_enabled(spark) and ask(spark, _in_script)
     parsed = Parsed.of(spark, text) if finds and not _is_misread(text) else None
     if parsed is not None and not (changes and parsed.kind.startswith("CreateView")):
         if parsed.kind in _SCRIPTS:
@@ -262,11 +266,15 @@ def _ran(
                     return _ran(spark, said, changes=changes)
         if parsed.is_several_inserts and any(_location_of(spark, name) for _, name in parsed.targets):
             return _inserted_in_turn(spark, text, parsed)
+    if parsed is not None and parsed.kind == "SetTableLocation" and (to := _new_place(text)) is not None:
+        shown = ".".join(map(quoted, parsed.targets[0][1]))
+        if held_location(spark, shown) is not None:
+            return relocate_name(spark, shown, to)
     if parsed is not None and parsed.kind == "ShowCreateTable":
-        name = ".".join(map(quoted, parsed.targets[0][1]))
-        if (location := held_location(spark, name)) is not None:
+        shown = ".".join(map(quoted, parsed.targets[0][1]))
+        if (location := held_location(spark, shown)) is not None:
             managed = catalog_facts(spark, ".".join(parsed.targets[0][1]))[1]
-            said = create_text(DeltaTable(location), qualified_name(spark, name).replace("`", ""), managed=managed)
+            said = create_text(DeltaTable(location), qualified_name(spark, shown).replace("`", ""), managed=managed)
             return spark.createDataFrame([(said,)], "createtab_stmt string")
     names = _tables_in(spark, text) if parsed is None else _tables_of(spark, text, parsed)
     if names is None and not changes:
@@ -328,6 +336,14 @@ def _location_of(spark: SparkSession, name: Sequence[str]) -> str | None:
     if location is None and len(name) == 2 and name[0].lower() in FORMATS:
         return name[1]
     return location
+
+
+def _new_place(text: str) -> str | None:
+    """The location that ALTER TABLE … SET LOCATION gives to a whole table."""
+    cursor = Grammar(text, own_queries=False)
+    cursor.take("alter", "table")
+    cursor.names("a table")
+    return cursor.text("a location") if cursor.take("set", "location") else None
 
 
 def _tables_of(spark: SparkSession, text: str, parsed: Parsed) -> dict[str, str] | None:
@@ -632,9 +648,13 @@ def _sql_of(spark: SparkSession, text: str, args: Any) -> DataFrame:
     if not args:
         return _sql_with(spark, text, lambda: _of_spark(spark, text, args))
     parsed = Parsed.of(spark, text) if ask(spark, _in_script) and not calls_changes(text) else None
-    if parsed is not None and parsed.is_sparks and parsed.kind not in _SCRIPTS:
+    mixed_up = not isinstance(args, Mapping) and len(args) > _PLACES
+    reads = () if parsed is None else parsed.reads
+    by_itself = parsed is not None and parsed.is_sparks and parsed.kind not in _SCRIPTS
+    if by_itself and not (mixed_up and any(_location_of(spark, name) for _, name in reads)):
         return _of_spark(spark, text, args)
     bound = with_values(text, args, lambda query, values: _of_spark(spark, query, values), Jvm.of(spark))
     if bound is None:
         return _of_spark(spark, text, args)
-    return _sql_with(spark, bound, lambda: _of_spark(spark, text, args))
+    by_spark = (lambda: _of_spark(spark, bound)) if mixed_up else (lambda: _of_spark(spark, text, args))
+    return _sql_with(spark, bound, by_spark)

@@ -78,6 +78,8 @@ class SparkCondition:
         self.tree: str | None = None
         self.is_exact = condition is None
         self.text = given if isinstance(given, str) else None
+        # The condition over the table's own columns, where its tree is all of it.
+        self.plain: str | None = None
         self.reads_others = False
         if self._column is None:
             return
@@ -103,6 +105,7 @@ class SparkCondition:
         except DeltaError:
             return
         self.is_exact = self._take(trees, target) and complete
+        self.plain = plain or self.text
 
     def _take(self, trees: Sequence[str], target: SparkTarget) -> bool:
         """Tells the core what it understands of these; whether that is all."""

@@ -23,7 +23,7 @@ def delete(target: SparkTarget, condition: Expression | Subqueried | None, setti
 
     def run(job: Rewriting) -> dict[str, int] | None:
         if which.is_exact and job.native.selects_files:
-            return delete_rows(job, Condition(target.snapshot, which.text))
+            return delete_rows(job, Condition(target.snapshot, which.plain))
         job.reads(which.tree)
         rows = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
         try:

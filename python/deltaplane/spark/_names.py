@@ -8,16 +8,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from deltaplane import _native
-from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, TableNotFoundError
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
 from deltaplane.options import storage_options_text
 from deltaplane.spark._internals import delete_folder, held_entry, held_property, held_table, move_folder
+from deltaplane.spark._location import absolute_location
 from deltaplane.spark._schema import shown
 
 if TYPE_CHECKING:
@@ -40,6 +46,7 @@ __all__ = [
     "path_of",
     "qualified_name",
     "register_name",
+    "relocate_name",
     "rename_name",
     "shown_path",
 ]
@@ -266,6 +273,32 @@ def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> Data
         if move_folder(spark, held[1], place):
             _of_spark(spark, f"ALTER TABLE {new} SET LOCATION '{_escaped(place)}'")
     return done
+
+
+def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
+    """Has the catalog hold a Delta table's name at another location. Files of either place are left as they are, also when the name
+    is dropped later.
+
+    Raises:
+        TableNotFoundError: no Delta table is there.
+        SchemaMismatchError: the table there has other columns.
+    """
+    place, old = absolute_location(to), location_of(spark, name)
+    if not _native.is_table(place, None):
+        raise TableNotFoundError(f"`{name}` can't mean {to}: no Delta table is there; create it first", table=place)
+    then, now = (json.loads(_native.Snapshot.open(at, None).schema_json()) for at in (old, place))
+    if _columns(then) != _columns(now):
+        raise SchemaMismatchError(
+            f"`{name}` can't mean {to}: the table there has other columns than the one at {old}; drop the name, and create it with "
+            "LOCATION",
+            table=place,
+        )
+    _of_spark(spark, f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ('{_MANAGED}')")
+    return _of_spark(spark, f"ALTER TABLE {name} SET LOCATION '{_escaped(place)}'")
+
+
+def _columns(schema: Any) -> list[tuple[str, str]]:
+    return [(field["name"].lower(), json.dumps(shown(field["type"]))) for field in schema["fields"]]
 
 
 def shown_path(uri: str) -> str:

@@ -43,22 +43,26 @@ def with_values(
         InvalidArgumentError: a statement with more parameters than values.
         PySparkException: as Spark, for values that it doesn't bind.
     """
-    named = isinstance(args, Mapping)
-    found = [one for one in _PARAMETER.finditer(text) if (one["name"] in args if named else one[0] == "?")]
+    named: Mapping[str, Any] | None = args if isinstance(args, Mapping) else None
+    places: Sequence[Any] = () if isinstance(args, Mapping) else args
+    parameters = _PARAMETER.finditer(text)
+    found = [one for one in parameters if (one[0] == "?" if named is None else one["name"] in named)]
     if not found:
         return None
-    if named:
+    if named is not None:
         names = list(dict.fromkeys(one["name"] for one in found))
         query = ", ".join(f":{name} AS p{i}" for i, name in enumerate(names))
-        made = dict(zip(names, jvm.selected_sql(run(f"SELECT {query}", args)), strict=True))
+        made = dict(zip(names, jvm.selected_sql(run(f"SELECT {query}", named)), strict=True))
         values = [made[one["name"]] for one in found]
     else:
-        if len(found) > len(args):
+        if len(found) > len(places):
             raise InvalidArgumentError(
-                f"the statement has more parameters than values were given, {len(found)} and {len(args)}: give one for each `?`"
+                f"the statement has more parameters than values were given, {len(found)} and {len(places)}: give one for each `?`"
             )
-        query = ", ".join(f"? AS p{i}" for i in range(len(args)))
-        values = jvm.selected_sql(run(f"SELECT {query}", args))[: len(found)]
+        # By names: Spark 4.2 mixes up more than a few values by their places.
+        given = {f"p{i}": places[i] for i in range(len(found))}
+        query = ", ".join(f":{name} AS {name}" for name in given)
+        values = jvm.selected_sql(run(f"SELECT {query}", given))
     shown, at = "", 0
     for one, value in zip(found, values, strict=True):
         # A literal is one word for the words around it, as in INTERVAL '1' DAY; a sign or a call isn't.

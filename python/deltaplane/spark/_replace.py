@@ -15,7 +15,12 @@ from deltaplane import _native
 from deltaplane.commands.merge_clauses import Clause
 from deltaplane.commands.replace import Matching, overwrite_says, write_metrics
 from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewriting
-from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, TableNotFoundError
+from deltaplane.exceptions import (
+    ConstraintViolationError,
+    InvalidArgumentError,
+    TableNotFoundError,
+    UnsupportedExpressionError,
+)
 from deltaplane.row_rules import not_selected
 from deltaplane.spark._conditions import SparkCondition
 from deltaplane.spark._location import split_options
@@ -65,6 +70,14 @@ def replace_matching(
     return command_result(snapshot, merge(target, what, settings), "nothing")
 
 
+def _is_about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
+    try:
+        return about_partitions(condition, snapshot)
+    except (InvalidArgumentError, UnsupportedExpressionError):
+        # Spark judges what the embedded engine has no form of.
+        return False
+
+
 def replace_rows(
     df: DataFrame,
     location: str,
@@ -86,7 +99,7 @@ def replace_rows(
         snapshot = _native.Snapshot.open(location, split_options(options)[0], read_version)
     except TableNotFoundError:
         return None
-    if about_partitions(condition, snapshot):
+    if _is_about_partitions(condition, snapshot):
         return None
     if not data_change:
         raise InvalidArgumentError(

@@ -133,8 +133,8 @@ def sql(
     Args:
         text: the statement; a semicolon may end it.
         spark: a session that runs queries instead of DuckDB, with all that Spark has: its views and tables can be named
-            too. SELECT brings its rows here; those of INSERT and CREATE TABLE … AS are written by the executors. MERGE, and
-            UPDATE and DELETE by a condition with subqueries, are Spark's too; everything else runs without it.
+            too. SELECT brings its rows here; those of INSERT and CREATE TABLE … AS are written by the executors. MERGE, UPDATE and
+            DELETE are Spark's too, with all of its functions; everything else runs without it.
         tables: name → location, `DeltaTable` (read at its version; it shows the new one after a change) or Arrow data
             (read only).
         storage_options: how to reach the stores of tables that are named by their location.

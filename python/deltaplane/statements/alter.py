@@ -15,6 +15,7 @@ from deltaplane.schema import PrimitiveType, Schema, StructType
 from deltaplane.statements.columns import Declaration, check, declaration, properties, property_key
 from deltaplane.statements.statement import Clause, Session, Statement, altered
 from deltaplane.statements.types import column_type
+from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,7 +136,8 @@ def _drop(cursor: Grammar) -> Change:
             named.append(cursor.names("a column's name"))
 
     def change(alter: TableAlterer) -> AlterPlan:
-        there = [path for path in named if not if_exists or _is_there(alter._table.schema(), path)]
+        newest = DeltaTable(alter._table.location, storage_options=alter._table.storage_options)
+        there = [path for path in named if not if_exists or _is_there(newest.schema(), path)]
         columns = [".".join(map(quoted, path)) for path in there]
         # Nothing to do: a property that no table has is taken away, which changes nothing.
         return alter.drop_columns(columns) if columns else alter.unset_table_properties([_NO_PROPERTY], if_exists=True)

@@ -235,10 +235,12 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
         elif cursor.take("cluster", "by"):
             made = replace(made, cluster_by=cursor.listed(lambda: cursor.dotted("a column's name")))
         elif cursor.take("options"):
-            # As delta-spark has them: properties, and the same again under the names of options.
-            told = properties(cursor)
-            kept = {**told, **{f"option.{key}": value for key, value in told.items()}}
+            # As in delta-spark those of Delta are properties, the path is a location, and others mean nothing to the table.
+            told = {key.lower(): (key, value) for key, value in properties(cursor).items()}
+            kept = {key: value for lower, (key, value) in told.items() if lower.startswith("delta.")}
             made = replace(made, properties={**kept, **made.properties})
+            if "path" in told and made.location is None:
+                made = replace(made, location=told["path"][1])
         elif cursor.take("comment"):
             made = replace(made, comment=cursor.text("a comment"))
         elif cursor.take("location"):

@@ -13,7 +13,7 @@ from deltaplane.dml import COMMON_METRICS
 from deltaplane.dry_run import DryRun
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Clause, Session, Statement, counted, runs_tasks, settings_of
+from deltaplane.statements.statement import Clause, Session, Statement, counted, judges_rows, settings_of
 from deltaplane.statements.subqueries import run_where
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ class Delete:
         if where is None:
             return table.run_command(lambda target: delete(target, None, settings), _ALWAYS)
         with where.cursor.located(where.token):
-            by_tasks = session.spark is not None and runs_tasks(session.spark)
-            if where.has_subqueries or by_tasks:
+            if where.has_subqueries or judges_rows(session.spark):
                 return run_where(session, where, self.table, table, (_here(settings), _by_tasks(settings)), _ALWAYS)
             condition = where.over(table, self.table)
             return table.run_command(lambda target: delete(target, condition, settings), _ALWAYS)

@@ -40,6 +40,7 @@ __all__ = [
     "counted",
     "default_of",
     "field_named",
+    "judges_rows",
     "listed",
     "one_row",
     "rows",
@@ -60,6 +61,19 @@ class Session:
 def runs_tasks(spark: SparkSession) -> bool:
     """Whether a session's tasks can do a command's work; those of Spark Connect are out of this process's reach."""
     return hasattr(spark, "_jsparkSession")
+
+
+def judges_rows(spark: SparkSession | None) -> bool:
+    """Whether a session evaluates a command's conditions and values, by its own tasks."""
+    if spark is None or not runs_tasks(spark):
+        return False
+    from deltaplane.spark._internals import Jvm, NativeScanUnavailable
+
+    try:
+        Jvm.of(spark)
+    except NativeScanUnavailable:
+        return False
+    return True
 
 
 def settings_of(session: Session, *, dry_run: bool) -> Settings:

@@ -23,7 +23,7 @@ from deltaplane.statements.statement import (
     counted,
     default_of,
     field_named,
-    runs_tasks,
+    judges_rows,
     settings_of,
 )
 from deltaplane.statements.subqueries import run_where, target_on_spark
@@ -105,7 +105,7 @@ class Update:
 
     def _on(self, table: DeltaTable, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
         where, settings = self.where, settings_of(session, dry_run=dry_run)
-        if session.spark is not None and runs_tasks(session.spark):
+        if session.spark is not None and judges_rows(session.spark):
             return self._by_tasks(table, session, session.spark, settings)
         updates, first = self._updates(table), self.assignments[0]
         with first.cursor.located(first.token):
