@@ -31,6 +31,8 @@ mod damaged;
 mod drop_feature;
 #[path = "table/hygiene.rs"]
 mod hygiene;
+#[path = "table/kept_files.rs"]
+mod kept_files;
 #[path = "table/log_files.rs"]
 mod log_files;
 #[path = "table/made_of_rows.rs"]
