@@ -371,3 +371,19 @@ def test_the_log_is_what_the_protocol_says(path: str) -> None:
     assert sorted(kinds) == ["add", "add", "commitInfo", "metaData", "protocol"]
     for add in (line["add"] for line in lines if "add" in line):
         assert json.loads(add["stats"])["numRecords"] == 1
+
+
+def test_a_first_write_may_say_what_it_replaces(tmp_table: Callable[[], str]) -> None:
+    for predicate in ("p = 'a'", "x > 0", "upper(p) = 'A'", "p = 'a' AND x < 9"):
+        for columns in (["p"], None):
+            there = tmp_table()
+            for _ in range(2):
+                new = pa.table({"p": ["a", "a"], "x": [1, 2]})
+                write_deltalake(there, new, mode="overwrite", predicate=predicate, partition_by=columns)
+            assert pairs(there) == [("a", 1), ("a", 2)]
+            assert DeltaTable(there).history(1)[0]["operationParameters"]["predicate"] == predicate
+    for predicate in ("p = 'b'", "x > 1", "x > NULL"):
+        there = tmp_table()
+        with pytest.raises(InvalidArgumentError, match=r"doesn't select: nothing was committed"):
+            write_deltalake(there, pa.table({"p": ["a"], "x": [1]}), mode="overwrite", predicate=predicate)
+        assert not DeltaTable.is_deltatable(there)

@@ -297,3 +297,89 @@ def test_a_session_makes_changes_happen_once(enabled: SparkSession, path: str, c
     enabled.sql(f"DELETE FROM {table} WHERE id = 11")
     assert enabled.conf.get(version, None) is None
     assert ids(enabled, path) == [0, 0, 3, 4]
+
+
+def test_a_function_takes_the_batches_whatever_the_format_was(enabled: SparkSession, path: str) -> None:
+    written(enabled.range(3), path)
+    written(enabled.range(1), f"{path} merged")
+    taken: list[list[int]] = []
+
+    def upsert(batch: DataFrame, _: int) -> None:
+        taken.append(sorted(row.id for row in batch.collect()))
+        target = dp.DeltaTable.forPath(batch.sparkSession, f"{path} merged").alias("t")
+        target.merge(batch.alias("s"), "t.id = s.id").whenNotMatchedInsertAll().execute()
+
+    def writer() -> Any:
+        return enabled.readStream.format("delta").load(path).writeStream.trigger(availableNow=True)
+
+    # Delta's documentation starts it so; a path has no meaning for a function.
+    for number, where in enumerate(((), (f"{path} none",))):
+        stream = writer().format("delta").foreachBatch(upsert).outputMode("update")
+        query = stream.option("checkpointLocation", f"{path} q{number}").start(*where)
+        assert query.awaitTermination(120)
+        assert taken.pop() == [0, 1, 2]
+    assert not DeltaTable.is_deltatable(f"{path} none")
+    assert ids(enabled, f"{path} merged") == [0, 1, 2]
+    # What was said last takes the rows.
+    query = writer().format("delta").format("memory").queryName("familiar_rows").start()
+    assert query.awaitTermination(120)
+    assert enabled.table("familiar_rows").count() == 3
+    query = (
+        writer().foreachBatch(upsert).format("delta").option("checkpointLocation", f"{path} q2").start(f"{path} copy")
+    )
+    assert query.awaitTermination(120)
+    assert (taken, ids(enabled, f"{path} copy")) == ([], [0, 1, 2])
+
+
+def test_columns_are_replaced_with_all_rows(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
+    old = enabled.createDataFrame([(1, "a"), (2, "b")], "id int, p string")
+    new = enabled.createDataFrame([(3, "a")], "id int, p string")
+    dynamic = {"partitionOverwriteMode": "dynamic", "overwriteSchema": True}
+    # As in delta-spark: without partitionBy the table has no partitions any more, so that all rows make room.
+    written(old, path, by="p")
+    written(new, path, "overwrite", **dynamic)
+    assert (ids(enabled, path), DeltaTable(path).metadata().partition_columns) == ([3], [])
+    written(old, f"{path} kept", by="p")
+    for by in ("p", "id"):
+        with pytest.raises(AnalysisException, match="DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"):
+            written(new, f"{path} kept", "overwrite", by, **dynamic)
+    conf["spark.sql.sources.partitionOverwriteMode"] = "dynamic"
+    with pytest.raises(AnalysisException, match="DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"):
+        written(new, f"{path} kept", "overwrite", "p", overwriteSchema=True)
+    new.write.option("overwriteSchema", True).insertInto(f"delta.`{path} kept`", overwrite=True)
+    assert (ids(enabled, f"{path} kept"), DeltaTable(f"{path} kept").metadata().partition_columns) == ([2, 3], ["p"])
+
+
+def test_a_first_write_may_say_what_it_replaces(enabled: SparkSession, path: str, name: str) -> None:
+    rows = enabled.createDataFrame([(1, "a")], "id int, p string")
+    for number, where in enumerate(("p = 'a'", "id > 0", "upper(p) = 'A'")):
+        for by in ("p", None):
+            there = f"{path} {number} {by}"
+            for _ in range(2):
+                written(rows, there, "overwrite", by, replaceWhere=where)
+            assert ids(enabled, there) == [1]
+            assert newest(there)["operationParameters"]["predicate"] == where
+    for where in ("p = 'b'", "id > 1", "nullif(id, 1) = 1"):
+        with pytest.raises(exceptions.InvalidArgumentError, match=r"doesn't select: nothing was committed"):
+            written(rows, path, "overwrite", replaceWhere=where)
+        assert not DeltaTable.is_deltatable(path)
+    rows.write.format("delta").mode("overwrite").option("replaceWhere", "p = 'a'").saveAsTable(name)
+    assert enabled.table(name).count() == 1
+
+
+def test_rows_without_their_partition_are_refused(enabled: SparkSession, path: str) -> None:
+    written(enabled.createDataFrame([(1, "a")], "id int, p string"), path, by="p")
+    lacking = enabled.createDataFrame([(2,)], "id int")
+    for mode in ("append", "overwrite"):
+        for options in ({}, {"mergeSchema": True}):
+            with pytest.raises(AnalysisException, match="DELTA_PARTITION_COLUMN_NOT_FOUND"):
+                written(lacking, path, mode, **options)
+    with pytest.raises(AnalysisException, match="DELTA_PARTITION_COLUMN_NOT_FOUND"):
+        lacking.writeTo(f"delta.`{path}`").overwritePartitions()
+    with pytest.raises(AnalysisException, match="DELTA_NON_PARTITION_COLUMN_ABSENT"):
+        written(enabled.createDataFrame([("a",)], "p string"), path)
+    with pytest.raises(AnalysisException, match="DELTA_ILLEGAL_USAGE"):
+        lacking.writeTo(f"delta.`{path}`").using("delta").option("overwriteSchema", False).createOrReplace()
+    # By name a column that isn't there is null, as in delta-spark.
+    lacking.writeTo(f"delta.`{path}`").append()
+    assert ids(enabled, path) == [1, 2]

@@ -32,7 +32,7 @@ PROTOCOL = (
     ("file_order", "file_rows", "files", "given", "replay", "schema_replace", "segment", "stats_columns"),
     ("features",),
     ("checksum", "state"),
-    ("changes", "conflict", "layout", "prune", "tail", "zorder"),
+    ("changes", "conflict", "kept_files", "layout", "prune", "tail", "zorder"),
 )
 
 IMPURE = re.compile(

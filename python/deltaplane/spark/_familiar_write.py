@@ -195,6 +195,8 @@ class Writer(Options, DataFrameWriter):
             )
         replaces = self._how == "overwrite" if overwrite is None else overwrite
         self._frame = stored_by_position(self._frame, relaxed(table.schema.json()))
+        # The table's columns are what the rows are for: an option can't replace them.
+        self._given = {key: value for key, value in self._given.items() if key.lower() != "overwriteschema"}
         self._write(location, "overwrite" if replaces else "append")
 
     def _write(
@@ -326,7 +328,7 @@ class StreamWriter(Options, DataStreamWriter):
         self._take(options, format=format, outputMode=outputMode, partitionBy=partitionBy, queryName=queryName)
         spark = self._frame.sparkSession
         known = located(spark, tableName)
-        if not self._is_ours() and (known is None or self._format == _FUNCTION):
+        if not self._is_ours() and known is None:
             return super().toTable(tableName)
         self._check_format(tableName, known)
         path = self._given.get("path")

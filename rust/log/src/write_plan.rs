@@ -38,6 +38,8 @@ use crate::write_request::{FileRequest, IncomingRequest, SchemaMode, ToldAs, Wri
 use crate::{PlanColumns, Snapshot, now_ms};
 
 const NEEDS_OVERWRITE: &str = "a predicate says which rows to replace: it needs the mode overwrite";
+const DYNAMIC_ALONE: &str =
+    "the partitions that rows are written to are replaced in mode overwrite, without a predicate";
 
 /// Whether there is something to write.
 pub enum WritePlan {
@@ -250,6 +252,9 @@ fn replace_of_new(view: View<'_>, request: &WriteRequest) -> Result<Replace> {
     if asks && request.mode != WriteMode::Overwrite {
         return Err(Error::invalid_argument(NEEDS_OVERWRITE));
     }
+    if asks && request.dynamic_partitions {
+        return Err(Error::invalid_argument(DYNAMIC_ALONE));
+    }
     let Some(text) = &request.predicate else {
         return Ok(Replace::Nothing);
     };
@@ -444,9 +449,7 @@ fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
         ));
     }
     if request.dynamic_partitions && (!overwrite || request.predicate.is_some()) {
-        return Err(Error::invalid_argument(
-            "the partitions that rows are written to are replaced in mode overwrite, without a predicate",
-        ));
+        return Err(Error::invalid_argument(DYNAMIC_ALONE));
     }
     let Some(text) = &request.predicate else {
         let dynamic = request.dynamic_partitions && !leaves_no_partitions(base, request);

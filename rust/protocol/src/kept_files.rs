@@ -54,11 +54,10 @@ fn other_type(old: Mapping, before: &StructType, new: Mapping, after: &StructTyp
     };
     before.fields().iter().find_map(|field| {
         let now = twin(field)?;
-        other(old, &field.data_type, new, &now.data_type)
-            .map(|inside| match inside.is_empty() {
-                true => format!("the type of the column `{}`", field.name),
-                false => inside,
-            })
+        other(old, &field.data_type, new, &now.data_type).map(|inside| match inside.is_empty() {
+            true => format!("the type of the column `{}`", field.name),
+            false => inside,
+        })
     })
 }
 
