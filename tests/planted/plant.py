@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Between runs the copy and its build stay, so that a run compiles what changed.
+# The copy stays between runs, so that a run compiles what changed.
 SCRATCH = ROOT / ".cache" / "planted"
 COPIED = ("rust/", "Cargo.toml", "Cargo.lock", "rust-toolchain", ".cargo/", "clippy.toml")
 
@@ -79,7 +79,8 @@ def copy_checkout(checkout: Path) -> None:
 
 def run_tests(checkout: Path, suite: Iterable[str], tests: Iterable[str]) -> tuple[set[str], set[str], str]:
     """The tests that passed, those that failed, and what cargo printed; neither where it doesn't compile."""
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(SCRATCH / "target")}
+    # Cargo keeps the crates of the copy beside those of the checkout, and compiles dependencies once for both.
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target")}
     command = ["cargo", "test", "--locked", *suite, "--", "--exact", *tests]
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
     found = dict(re.findall(r"^test (\S+) \.\.\. (ok|FAILED)$", done.stdout, re.MULTILINE))

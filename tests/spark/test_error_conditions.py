@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -310,3 +311,32 @@ def test_a_stream_writes_no_void(spark: SparkSession, table: str, path: str) -> 
     with pytest.raises(sparks.AnalysisException, match="`n` is of type void") as found:
         started(rows, f"{path} 1").format("delta").start(f"{path} other")
     assert found.value.getCondition() == "DELTA_NULL_SCHEMA_IN_STREAMING_WRITE"
+
+
+def test_commands_refuse_windows_and_chance_as_delta_spark_does(spark: SparkSession, path: str) -> None:
+    of(spark).save(path)
+    table = f"delta.`{path}`"
+    spark.createDataFrame([(7, "y"), (8, "z")], ROWS).createOrReplaceTempView("changes")
+    window = "CAST(row_number() OVER (ORDER BY 1) AS STRING)"
+    merge = f"MERGE INTO {table} t USING changes s ON t.id = s.id"
+    windows = [
+        f"{merge} WHEN MATCHED AND {window} = '1' THEN DELETE",
+        f"{merge} WHEN MATCHED THEN UPDATE SET v = {window}",
+        f"{merge} WHEN NOT MATCHED AND {window} = '1' THEN INSERT *",
+        f"{merge} WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, {window})",
+    ]
+    for text in windows:
+        kind = (ours.InvalidArgumentError, sparks.AnalysisException)
+        raised(functools.partial(spark.sql, text), *kind, "UNSUPPORTED_EXPR_FOR_OPERATOR", "42K0E")
+    for text in (f"UPDATE {table} SET v = {window}", f"UPDATE {table} SET v = {window} WHERE id = 99"):
+        with pytest.raises(ours.InvalidArgumentError):
+            spark.sql(text)
+    for text in (f"UPDATE {table} SET v = uuid()", f"UPDATE {table} SET v = rand() WHERE id = 99"):
+        kind = (ours.InvalidArgumentError, sparks.AnalysisException)
+        raised(functools.partial(spark.sql, text), *kind, "INVALID_NON_DETERMINISTIC_EXPRESSIONS", "42K0E")
+    assert [tuple(row) for row in spark.table(table).collect()] == [(7, "x")]
+    # A source may be made by windows, and values of a MERGE by chance.
+    spark.sql("CREATE OR REPLACE TEMP VIEW numbered AS SELECT *, row_number() OVER (ORDER BY id) n FROM changes")
+    spark.sql(merge.replace("changes", "numbered") + " AND s.n = 1 WHEN MATCHED THEN UPDATE SET v = uuid()")
+    ((_, value),) = spark.table(table).collect()
+    assert len(value) == 36

@@ -385,6 +385,7 @@ _KNOWN = (
         r"DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED",
         r"(?i)^\s*(delete|update)\b|^DeltaTable\.(delete|update)$",
     ),
+    Known("UNSUPPORTED_EXPR_FOR_OPERATOR", InvalidArgumentError, r"UNSUPPORTED_EXPR_FOR_OPERATOR"),
     # Changes of the table.
     Known(
         "DELTA_CONSTRAINT_ALREADY_EXISTS",

@@ -529,6 +529,11 @@ class Jvm:
         deterministic: bool = frame._jdf.queryExecution().analyzed().deterministic()
         return deterministic
 
+    def windows_in(self, frame: Any) -> int:
+        """How many operators of a frame's plan compute window functions."""
+        nodes = _nodes(frame._jdf.queryExecution().analyzed())
+        return sum(node.getClass().getSimpleName() == "Window" for node in nodes)
+
     def condition_sql(self, filtered: Any) -> str:
         """The condition by which a frame was filtered last, as Spark writes it."""
         text: str = filtered._jdf.queryExecution().analyzed().condition().sql()

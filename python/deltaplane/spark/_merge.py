@@ -24,7 +24,15 @@ from deltaplane.expr.tree import all_of
 from deltaplane.spark._conditions import bound
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._merge_keys import SourceKeys
-from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column, refuse_chance
+from deltaplane.spark._rewriting import (
+    ACT,
+    Expression,
+    SparkTarget,
+    Work,
+    column,
+    refuse_chance,
+    refuse_windows,
+)
 from deltaplane.spark._schema import delta_schema_json, quoted
 
 if TYPE_CHECKING:
@@ -171,9 +179,9 @@ class _Run:
         """Has Spark analyse what every clause gives to columns, also of those that no row will meet."""
         for number, clause in enumerate(self._changing):
             if clause.action == "update":
-                self._updated(work, pairs, number)
+                refuse_windows(self._updated(work, pairs, number), pairs, "a value of a clause")
         for clause in self._inserts:
-            self._new_rows(work, self._source, clause)
+            refuse_windows(self._new_rows(work, self._source, clause), self._source, "a value of a clause")
 
     # --- which rows ---------------------------------------------------------------------------------------------------
 
@@ -194,6 +202,7 @@ class _Run:
         kept = [self._table[quoted(name)] for name in self._table.columns]
         pairs = joined.select(*kept, *(source[quoted(name)] for name in source.columns), act.alias(ACT))
         refuse_chance(pairs, "the condition of a clause")
+        refuse_windows(pairs, source, "the condition of a clause")
         wanted = F.col(ACT).isNotNull()
         return pairs.where(wanted | F.col(_SOURCE_ROW).isNotNull() if self._inserts else wanted)
 
@@ -234,6 +243,7 @@ class _Run:
         others = self._source.join(matched, self._source[_SOURCE_ROW] == F.col(_MATCHED_ROW), "left_anti")
         others = others.withColumn(ACT, _first(self._inserts, 0))
         refuse_chance(others, "the condition of a clause")
+        refuse_windows(others, self._source, "the condition of a clause")
         inserted = 0
         for number, clause in enumerate(self._inserts):
             inserted += self._added(work, others.where(F.col(ACT) == number), clause, changed)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "refuse_chance"]
+__all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "refuse_chance", "refuse_windows"]
 
 # Spark SQL, or Spark's own expression.
 Expression: TypeAlias = "str | Column"
@@ -94,6 +94,20 @@ def refuse_chance(frame: DataFrame, what: str) -> None:
         raise InvalidArgumentError(
             f"DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED: {what} differs from one evaluation to the next: compute it "
             "beforehand, as a column of the source or a literal"
+        )
+
+
+def refuse_windows(frame: DataFrame, given: DataFrame, what: str) -> None:
+    """Refuses window functions in what a frame adds to another one, as delta-spark does.
+
+    Raises:
+        InvalidArgumentError: names the part of the command.
+    """
+    jvm = Jvm.of(frame.sparkSession)
+    if jvm.windows_in(frame) > jvm.windows_in(given):
+        raise InvalidArgumentError(
+            f"UNSUPPORTED_EXPR_FOR_OPERATOR: {what} holds a window function: compute it beforehand, as a column of the "
+            "source or of a view that a MERGE reads"
         )
 
 

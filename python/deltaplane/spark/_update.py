@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
 from deltaplane.spark._conditions import SparkCondition, Subqueried
-from deltaplane.spark._rewriting import ACT, Expression, SparkTarget, Work, column
+from deltaplane.spark._rewriting import (
+    ACT,
+    Expression,
+    SparkTarget,
+    Work,
+    column,
+    refuse_chance,
+    refuse_windows,
+)
 from deltaplane.spark._schema import quoted
 
 __all__ = ["update"]
@@ -39,11 +47,15 @@ def update(
         job.reads(which.tree)
         rows = which.met(table).persist()
         try:
+            given = [column(value) for value in values.values()]
+            # Before the first job, as delta-spark's analysis does, also where the condition is met by no row.
+            refuse_chance(rows.select(*given), "a new value")
+            refuse_windows(rows.select(*given), rows, "a new value")
             counts = work.take_out(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
             if not counts:
                 return None
             old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
-            new = work.changed(rows, old, assigned, [column(value) for value in values.values()])
+            new = work.changed(rows, old, assigned, given)
             written = work.write([new], "update_postimage")
         finally:
             rows.unpersist()

@@ -56,7 +56,7 @@ impl Snapshot {
         if let Some(h) = hint {
             let names = list_from(store, h).await?;
             let candidates = complete_checkpoints(&names, version);
-            if let Some(best) = Self::from_best(store, &names, candidates, version, lines).await? {
+            if let Ok(best) = Self::from_best(store, &names, candidates, version, lines).await? {
                 return Ok(best);
             }
             debug!(hint = h, "the checkpoint hint leads nowhere, listing the whole log");
@@ -64,27 +64,34 @@ impl Snapshot {
         let names = list_from(store, 0).await?;
         let candidates = complete_checkpoints(&names, version);
         match Self::from_best(store, &names, candidates, version, lines).await? {
-            Some(best) => Ok(best),
-            None => Self::from_commits(store, &names, version, lines).await,
+            Ok(best) => Ok(best),
+            Err(damage) => {
+                let loaded = Self::from_commits(store, &names, version, lines).await;
+                loaded.map_err(|e| with_damage(e, damage))
+            }
         }
     }
 
-    /// From the first of these checkpoints that can be used.
+    /// From the first of these checkpoints that can be used; else what keeps the newest of them from being used.
     async fn from_best(
         store: &Store,
         names: &[LogName],
         candidates: Vec<CheckpointFiles>,
         version: Option<u64>,
         lines: FileLines,
-    ) -> Result<Option<Self>> {
+    ) -> Result<Result<Self, Option<Error>>> {
+        let mut damage = None;
         for files in candidates {
             let found = files.version;
             match Self::from_checkpoint(store, names, files, version, lines).await? {
-                Ok(from) => return Ok(Some(from)),
-                Err(e) => warn!(version = found, error = %e, "a checkpoint can't be used, trying an older one"),
+                Ok(from) => return Ok(Ok(from)),
+                Err(e) => {
+                    warn!(version = found, error = %e, "a checkpoint can't be used, trying an older one");
+                    damage = damage.or(Some(e));
+                }
             }
         }
-        Ok(None)
+        Ok(Err(damage))
     }
 
     /// From this checkpoint; what keeps it from being used.
@@ -160,8 +167,8 @@ impl Snapshot {
         }
         let (store, version, lines) = (self.store(), Some(self.version()), FileLines::Kept);
         match Self::from_best(store, &names, candidates, version, lines).await? {
-            Some(best) => Ok(best),
-            None => Self::from_commits(store, &names, version, lines).await,
+            Ok(best) => Ok(best),
+            Err(_) => Self::from_commits(store, &names, version, lines).await,
         }
     }
 
@@ -175,6 +182,22 @@ impl Snapshot {
             },
             None => Ok(self.clone()),
         }
+    }
+}
+
+/// Why the commits alone don't make the table, with the damaged checkpoint that would have stood in for the missing ones.
+fn with_damage(e: Error, damage: Option<Error>) -> Error {
+    let named = damage
+        .as_ref()
+        .and_then(|d| Some((d.path()?.to_owned(), d.message().to_owned())));
+    let Some((path, message)) = named.filter(|_| e.kind() == Kind::CorruptLog && e.path().is_none()) else {
+        return e;
+    };
+    let text = format!("{}; a checkpoint can't be used: {message}", e.message());
+    let found = Error::corrupt_log(text).with_path(path);
+    match e.version() {
+        Some(version) => found.with_version(version),
+        None => found,
     }
 }
 

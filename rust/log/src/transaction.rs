@@ -487,13 +487,7 @@ enum Put {
 /// late. `Exists` is settled by the transaction id of what is there (P070, P072).
 ///
 /// Errors: `StoreUnavailable` when the outcome is still open after the store's `retry_timeout`.
-async fn put(
-    store: &Store,
-    base: Option<&Snapshot>,
-    text: Bytes,
-    txn_id: &str,
-    kept: &mut PutKept,
-) -> Result<Put> {
+async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, kept: &mut PutKept) -> Result<Put> {
     let version = base.map_or(0, |b| b.version() + 1);
     let key = paths::commit(version);
     store.check_text(&key, text.len() as u64).map_err(too_large)?;

@@ -20,11 +20,11 @@ mod attempts;
 mod backfill;
 #[path = "table/cached.rs"]
 mod cached;
-#[path = "table/checkpoint_content.rs"]
-mod checkpoint_content;
 #[allow(dead_code)]
 #[path = "../../protocol/tests/hostile/changes.rs"]
 mod changes;
+#[path = "table/checkpoint_content.rs"]
+mod checkpoint_content;
 #[path = "../../store/tests/contract/counted.rs"]
 mod counted;
 #[path = "table/cut_bodies.rs"]

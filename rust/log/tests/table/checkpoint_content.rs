@@ -29,7 +29,10 @@ impl Content {
                     return Vec::new();
                 };
                 let path = column.column_by_name("path").unwrap().as_string::<i32>().clone();
-                (0..column.len()).filter(|r| column.is_valid(*r)).map(|r| path.value(r).to_owned()).collect()
+                (0..column.len())
+                    .filter(|r| column.is_valid(*r))
+                    .map(|r| path.value(r).to_owned())
+                    .collect()
             };
             self.adds.extend(paths("add"));
             self.removes.extend(paths("remove"));
@@ -68,12 +71,18 @@ impl Model {
         self.tombstones.remove(path);
         self.expired.remove(path);
         let stats = r#"{\"numRecords\":2}"#;
-        format!(r#"{{"add":{{"path":"{path}","partitionValues":{{}},"size":10,"modificationTime":1,"dataChange":true,"stats":"{stats}"}}}}"#)
+        format!(
+            r#"{{"add":{{"path":"{path}","partitionValues":{{}},"size":10,"modificationTime":1,"dataChange":true,"stats":"{stats}"}}}}"#
+        )
     }
 
     fn remove(&mut self, path: &str, is_expired: bool) -> String {
         self.live.remove(path);
-        let kind = if is_expired { &mut self.expired } else { &mut self.tombstones };
+        let kind = if is_expired {
+            &mut self.expired
+        } else {
+            &mut self.tombstones
+        };
         kind.insert(path.to_owned());
         let at = deltaplane_log::now_ms() - if is_expired { 30 * DAY_MS } else { 0 };
         format!(r#"{{"remove":{{"path":"{path}","deletionTimestamp":{at},"dataChange":true}}}}"#)
@@ -82,7 +91,9 @@ impl Model {
 
 fn some(draw: &mut Draw, of: &BTreeSet<String>, count: u64) -> BTreeSet<String> {
     let all: Vec<&String> = of.iter().collect();
-    (0..count.min(all.len() as u64)).map(|_| all[draw.below(all.len() as u64) as usize].clone()).collect()
+    (0..count.min(all.len() as u64))
+        .map(|_| all[draw.below(all.len() as u64) as usize].clone())
+        .collect()
 }
 
 #[test]

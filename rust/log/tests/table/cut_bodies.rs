@@ -9,7 +9,13 @@ use super::*;
 fn cuts(bytes: &[u8]) -> Vec<usize> {
     let mut cuts = vec![0, bytes.len() / 2, bytes.len() - 1];
     if std::str::from_utf8(bytes).is_ok() {
-        cuts.extend(bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at + 1));
+        cuts.extend(
+            bytes
+                .iter()
+                .enumerate()
+                .filter(|(_, b)| **b == b'\n')
+                .map(|(at, _)| at + 1),
+        );
     }
     cuts.retain(|at| *at < bytes.len());
     cuts.sort_unstable();
@@ -31,7 +37,10 @@ fn body_cut_each_time_is_refused_by_name() {
         Ok(found) => assert_eq!(&found, right, "{key}"),
         Err(e) => {
             assert!(matches!(e.kind(), Kind::CorruptLog | Kind::CorruptFile), "{key}: {e:?}");
-            assert!(e.path().is_some_and(|path| key.ends_with(path) || path.ends_with(key)), "{key}: {e:?}");
+            assert!(
+                e.path().is_some_and(|path| key.ends_with(path) || path.ends_with(key)),
+                "{key}: {e:?}"
+            );
         }
     });
 }
@@ -44,8 +53,15 @@ fn judge(times: usize, check: impl Fn(&str, &Vec<String>, deltaplane_error::Resu
             let (faulty, faults) = faulty_store::open(&store, Options::default());
             for (key, body) in files {
                 for bytes in cuts(body) {
-                    let cut = Some(Cut { key: key.clone(), bytes, times });
-                    faults.set(Rules { cut, ..Rules::default() });
+                    let cut = Some(Cut {
+                        key: key.clone(),
+                        bytes,
+                        times,
+                    });
+                    faults.set(Rules {
+                        cut,
+                        ..Rules::default()
+                    });
                     check(key, &right, read(&faulty).await);
                 }
             }

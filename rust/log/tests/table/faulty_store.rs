@@ -44,7 +44,7 @@ pub(super) struct Rules {
     /// `head` and `read` of commits that fail.
     pub failing_looks: usize,
     /// Puts on their way.
-    late: Vec<(String, Bytes)>,
+    pub late: Vec<(String, Bytes)>,
 }
 
 /// The store's rules, shared with its test.
@@ -61,7 +61,10 @@ impl Faults {
         let Some(cut) = rules.cut.as_mut().filter(|c| c.key == key && c.times > 0) else {
             return bytes;
         };
-        let end = cut.bytes.saturating_sub(usize::try_from(start).unwrap()).min(bytes.len());
+        let end = cut
+            .bytes
+            .saturating_sub(usize::try_from(start).unwrap())
+            .min(bytes.len());
         if end < bytes.len() {
             cut.times -= 1;
         }
@@ -131,7 +134,9 @@ impl Backend for FaultyStore {
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
         let start = range.start;
-        Ok(self.faults.cut(key, start, bare(self.inner.read_range(key, range).await)?))
+        Ok(self
+            .faults
+            .cut(key, start, bare(self.inner.read_range(key, range).await)?))
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {

@@ -6,9 +6,11 @@ use std::time::{Duration, SystemTime};
 
 /// The commits of a table with each optional field left out, then of a writer that sets null.
 fn commits() -> Vec<String> {
-    let fields = r#"{\"type\":\"struct\",\"fields\":[{\"name\":\"id\",\"type\":\"long\",\"nullable\":true,\"metadata\":{}}]}"#;
+    let fields = r#"{\"type\":\"struct\",\"fields\":[{\"name\":\"id\",\"type\":\"long\",\"nullable\":true,\"metadata\":{}},{\"name\":\"day\",\"type\":\"date\",\"nullable\":true,\"metadata\":{}}]}"#;
     let add = |path: &str| {
-        format!(r#"{{"add":{{"path":"{path}","partitionValues":{{}},"size":10,"modificationTime":1,"dataChange":true}}}}"#)
+        format!(
+            r#"{{"add":{{"path":"{path}","partitionValues":{{}},"size":10,"modificationTime":1,"dataChange":true}}}}"#
+        )
     };
     let first = [
         r#"{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}"#.to_owned(),
@@ -35,13 +37,27 @@ async fn check(store: &Store, at: &str) {
     let s = Snapshot::open(store, None).await.unwrap();
     assert_eq!(files(&s).await, ["kept", "late"], "{at}");
     let now = deltaplane_log::now_ms();
-    let mut found: Vec<(String, i64)> =
-        s.transactions(now).await.unwrap().into_iter().map(|t| (t.app_id, t.version)).collect();
+    let mut found: Vec<(String, i64)> = s
+        .transactions(now)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|t| (t.app_id, t.version))
+        .collect();
     found.sort();
     let right = [("null", 2), ("old", 3), ("plain", 7)].map(|(id, version)| (id.to_owned(), version));
     assert_eq!(found, right, "{at}");
     for (id, version) in right {
-        assert_eq!(s.transactions(now).await.unwrap().iter().find(|t| t.app_id == id).unwrap().version, version);
+        assert_eq!(
+            s.transactions(now)
+                .await
+                .unwrap()
+                .iter()
+                .find(|t| t.app_id == id)
+                .unwrap()
+                .version,
+            version
+        );
     }
 }
 
@@ -59,10 +75,18 @@ fn fields_that_are_left_out_lose_nothing() {
             }
             check(&store, "commits").await;
             if policy == "v2" {
-                let asked = json!({"change": "set_properties", "properties": {"delta.checkpointPolicy": "v2"}, "commit": {}});
-                deltaplane_log::alter(&store, &serde_json::from_value(asked).unwrap()).await.unwrap();
+                let asked =
+                    json!({"change": "set_properties", "properties": {"delta.checkpointPolicy": "v2"}, "commit": {}});
+                deltaplane_log::alter(&store, &serde_json::from_value(asked).unwrap())
+                    .await
+                    .unwrap();
             }
-            Snapshot::open(&store, None).await.unwrap().compact_logs(0, 1).await.unwrap();
+            Snapshot::open(&store, None)
+                .await
+                .unwrap()
+                .compact_logs(0, 1)
+                .await
+                .unwrap();
             check(&store, "compaction").await;
             Snapshot::open(&store, None).await.unwrap().checkpoint().await.unwrap();
             check(&store, "checkpoint").await;
@@ -75,9 +99,17 @@ fn fields_that_are_left_out_lose_nothing() {
             check(&store, "second checkpoint").await;
             let then = SystemTime::now() - Duration::from_secs(60 * 86_400);
             for version in 0..newest.version() as usize {
-                std::fs::File::open(log_file(dir, version)).unwrap().set_modified(then).unwrap();
+                std::fs::File::open(log_file(dir, version))
+                    .unwrap()
+                    .set_modified(then)
+                    .unwrap();
             }
-            Snapshot::open(&store, None).await.unwrap().cleanup_metadata().await.unwrap();
+            Snapshot::open(&store, None)
+                .await
+                .unwrap()
+                .cleanup_metadata()
+                .await
+                .unwrap();
             assert!(!log_file(dir, 0).exists());
             check(&store, "cleanup").await;
         });
@@ -90,13 +122,25 @@ fn retention_of_applications_expires_by_their_time_alone() {
     run(async |store, dir| {
         std::fs::create_dir(dir.path().join("_delta_log")).unwrap();
         for (version, text) in commits().into_iter().enumerate() {
-            let text = text.replace(r#""partitionColumns":[]"#, r#""partitionColumns":[],"configuration":{"delta.setTransactionRetentionDuration":"interval 1 days"}"#);
+            let text = text.replace(
+                r#""partitionColumns":[]"#,
+                r#""partitionColumns":[],"configuration":{"delta.setTransactionRetentionDuration":"interval 1 days"}"#,
+            );
             let now = deltaplane_log::now_ms();
-            std::fs::write(log_file(dir, version), text.replace(r#""version":7"#, &format!(r#""version":7,"lastUpdated":{now}"#))).unwrap();
+            std::fs::write(
+                log_file(dir, version),
+                text.replace(r#""version":7"#, &format!(r#""version":7,"lastUpdated":{now}"#)),
+            )
+            .unwrap();
         }
         let s = Snapshot::open(&store, None).await.unwrap();
-        let found: Vec<String> =
-            s.transactions(deltaplane_log::now_ms()).await.unwrap().into_iter().map(|t| t.app_id).collect();
+        let found: Vec<String> = s
+            .transactions(deltaplane_log::now_ms())
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|t| t.app_id)
+            .collect();
         assert_eq!(found, ["plain"]);
     });
 }

@@ -13,12 +13,15 @@ const DAY_MS: i64 = 86_400_000;
 fn vector(n: u128) -> (String, String) {
     let (name, text) = name_file(uuid::Uuid::from_u128(n));
     let text = serde_json::to_string(&text).unwrap();
-    let vector = format!(r#"{{"storageType":"u","pathOrInlineDv":{text},"offset":1,"sizeInBytes":10,"cardinality":1}}"#);
+    let vector =
+        format!(r#"{{"storageType":"u","pathOrInlineDv":{text},"offset":1,"sizeInBytes":10,"cardinality":1}}"#);
     (vector, name)
 }
 
 fn add(path: &str, vector: &str) -> String {
-    format!(r#"{{"add":{{"path":"{path}","partitionValues":{{}},"size":10,"modificationTime":1,"dataChange":true{vector}}}}}"#)
+    format!(
+        r#"{{"add":{{"path":"{path}","partitionValues":{{}},"size":10,"modificationTime":1,"dataChange":true{vector}}}}}"#
+    )
 }
 
 fn remove(path: &str, days: i64, vector: &str) -> String {
@@ -38,7 +41,11 @@ fn only_expired_files_and_vectors_are_deleted() {
             for (n, days) in [None, Some(0), Some(6), Some(8), Some(30)].into_iter().enumerate() {
                 for with_vector in [false, true] {
                     let (path, (json, name)) = (format!("f{n}-{with_vector}.parquet"), vector(n as u128 + 1));
-                    let json = if with_vector { format!(r#","deletionVector":{json}"#) } else { String::new() };
+                    let json = if with_vector {
+                        format!(r#","deletionVector":{json}"#)
+                    } else {
+                        String::new()
+                    };
                     first.push(add(&path, &json));
                     second.extend(days.map(|days| remove(&path, days, &json)));
                     let is_dead = days.is_some_and(|days| days > 7);
@@ -66,16 +73,33 @@ fn only_expired_files_and_vectors_are_deleted() {
             let then = SystemTime::now() - Duration::from_secs(30 * 86_400);
             for name in live.iter().chain(&dead) {
                 std::fs::write(dir.path().join(name), b"x").unwrap();
-                std::fs::File::open(dir.path().join(name)).unwrap().set_modified(then).unwrap();
+                std::fs::File::open(dir.path().join(name))
+                    .unwrap()
+                    .set_modified(then)
+                    .unwrap();
             }
-            let asked = VacuumRequest { lite, told: VacuumTold::Never, ..VacuumRequest::default() };
-            let gone = vacuum(&store, &asked, None, None, &Tell::default()).await.unwrap().files;
+            let asked = VacuumRequest {
+                lite,
+                told: VacuumTold::Never,
+                ..VacuumRequest::default()
+            };
+            let gone = vacuum(&store, &asked, None, None, &Tell::default())
+                .await
+                .unwrap()
+                .files;
             let gone: BTreeSet<String> = gone.into_iter().collect();
             // What a checkpoint left out because it had expired is found by listing alone.
-            let expected = if lite && checkpoint { gone.intersection(&dead).cloned().collect() } else { dead };
+            let expected = if lite && checkpoint {
+                gone.intersection(&dead).cloned().collect()
+            } else {
+                dead
+            };
             assert_eq!(gone, expected, "lite {lite}, checkpoint {checkpoint}");
             for name in &live {
-                assert!(dir.path().join(name).exists(), "{name}: lite {lite}, checkpoint {checkpoint}");
+                assert!(
+                    dir.path().join(name).exists(),
+                    "{name}: lite {lite}, checkpoint {checkpoint}"
+                );
             }
         });
     }

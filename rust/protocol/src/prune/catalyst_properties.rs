@@ -73,7 +73,11 @@ impl Printer {
                 self.side(right, left);
             }
             Expr::IsNull { arg } | Expr::IsNotNull { arg } => {
-                let class = if matches!(e, Expr::IsNull { .. }) { "IsNull" } else { "IsNotNull" };
+                let class = if matches!(e, Expr::IsNull { .. }) {
+                    "IsNull"
+                } else {
+                    "IsNotNull"
+                };
                 self.node(class, 1, json!({}));
                 self.value(arg);
             }
@@ -156,7 +160,8 @@ impl Printer {
 }
 
 fn column_type(name: &[String]) -> Primitive {
-    let is_named = |path: &[&str]| path.len() == name.len() && path.iter().zip(name).all(|(a, b)| a.eq_ignore_ascii_case(b));
+    let is_named =
+        |path: &[&str]| path.len() == name.len() && path.iter().zip(name).all(|(a, b)| a.eq_ignore_ascii_case(b));
     leaves().into_iter().find(|(path, _)| is_named(path)).unwrap().1
 }
 
@@ -189,7 +194,9 @@ fn list_with_a_value_that_is_not_understood_is_left_out() {
         type_name: "timestamp".to_owned(),
     });
     let list = vec![at("2020-01-01 00:00:00.000000"), at("2020-01-02 00:00:00.000000")];
-    let arg = Box::new(Expr::Column { name: vec!["ts".to_owned()] });
+    let arg = Box::new(Expr::Column {
+        name: vec!["ts".to_owned()],
+    });
     let (text, is_understood) = Printer::print(&Expr::In { arg, list }, zone);
     assert!(!is_understood);
     assert_eq!(translate(&text, zone.0).unwrap(), None);
