@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from deltaplane import spark as dp
 from deltaplane.create_text import create_text
-from deltaplane.exceptions import DeltaError, InvalidArgumentError, SqlSyntaxError, UnsupportedFeatureError
+from deltaplane.exceptions import DeltaError, SqlSyntaxError, UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
 from deltaplane.expr.syntax import Token
 from deltaplane.queries.grammar import Grammar

@@ -24,7 +24,6 @@ from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName, Values
 from deltaplane.schema import Field, PrimitiveType, Schema
-from deltaplane.shown_schema import type_text
 from deltaplane.statements.on_spark import new_rows_on_spark
 from deltaplane.statements.partition import Fixed, PartitionSpec, read_partition
 from deltaplane.statements.statement import Clause, Session, Statement, commit_of, counted, default_of, field_named

@@ -1,18 +1,20 @@
 //! Arrow's many layouts of a column to the one in which a table's rows come: dictionaries, views, runs, large and fixed-size
 //! types, unsigned and half-width numbers. The same casts as of an append, for commands that look at rows first. Boundary.
 
+use deltaplane_boundary::boundary;
 use deltaplane_data::cast_batch;
-use deltaplane_error::Error;
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
 use deltaplane_protocol::schema::{ArrayType, DataType, Field, MapType, StructType};
 use futures::StreamExt;
 use pyo3::prelude::*;
 
-use crate::arrow_bridge::{ArrowStream, reader_of};
+use crate::arrow_bridge::ArrowStream;
 use crate::errors::run;
+use crate::incoming::reader_of;
 
 /// The rows of a stream in the Arrow types that a table of its columns has; nulls may stand everywhere. Columns that `table`
 /// has, a schema as JSON, get its types: the fields of their structs are found by name, ignoring case.
+#[boundary]
 #[pyfunction]
 #[pyo3(signature = (rows, table = None))]
 pub(crate) fn rows_in_table_types(
@@ -35,10 +37,7 @@ pub(crate) fn rows_in_table_types(
         Ok(nullable(&StructType::new(fields.collect())))
     })?;
     let schema = to_arrow_schema(&columns);
-    let cast = reader.map(move |batch| {
-        let batch = batch.map_err(|e| Error::invalid_argument(format!("the stream of rows failed: {e}")))?;
-        cast_batch(&batch, &columns)
-    });
+    let cast = reader.map(move |batch| cast_batch(&batch?, &columns));
     Ok(ArrowStream::new(schema, futures::stream::iter(cast).boxed()))
 }
 
