@@ -278,7 +278,7 @@ class _Run:
     def _changed_rows(self) -> dict[str, int]:
         """How many rows are changed, in all and of which kind."""
         counts = self._engine.count_rows("SELECT act, count(*) FROM matched WHERE act IS NOT NULL GROUP BY act")
-        self._rows_of = {act: rows for act, rows in counts}
+        self._rows_of = {clause: rows for clause, rows, *_ in counts}
         return changed_rows([c.clause for c in self._changing], self._rows_of)
 
     def _places(self) -> Iterator[pa.RecordBatch]:
