@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import subprocess
@@ -60,13 +61,15 @@ class Service(LogStore):
 
 
 class Failing(Folder):
-    """Fails as it is told to."""
+    """Fails `times` puts with `failure`; `after_writing` says whether the put arrives before it fails."""
 
     failure: ClassVar[Exception | None] = None
     after_writing: ClassVar[bool] = False
+    times: ClassVar[float] = 1
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        failure, Failing.failure = Failing.failure, None
+        failure = Failing.failure if Failing.times > 0 else None
+        Failing.times -= 1
         if failure is None:
             return super().put_if_absent(path, data)
         if self.after_writing:
@@ -89,6 +92,7 @@ STORES = {"folder": Folder, "overtaken": Overtaken, "service": Service, "failing
 
 @pytest.fixture(autouse=True)
 def registered() -> None:
+    Failing.failure, Failing.times = None, 1
     for name, store in STORES.items():
         register_log_store(f"test-{name}", store)
 
@@ -289,17 +293,23 @@ def test_the_check_tries_built_in_stores_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arrived", [False, True])
-def test_a_failure_leaves_the_commit_open_and_its_content_tells(arrived: bool, tmp_path: Path) -> None:
+def test_a_put_that_failed_once_is_repeated_and_counted_once(arrived: bool, tmp_path: Path) -> None:
     """P072: whose commit it is, its own id tells."""
     table, options = place("failing"), {"folder": str(tmp_path)}
     write_deltalake(table, rows(0), storage_options=options)
-    Failing.failure, Failing.after_writing = RuntimeError("the line is dead"), arrived
-    if arrived:
-        assert write_deltalake(table, rows(1), mode="append", storage_options=options).version == 1
-    else:
-        with pytest.raises(StoreUnavailableError, match="put_if_absent failed with RuntimeError: the line is dead"):
-            write_deltalake(table, rows(1), mode="append", storage_options=options)
-    assert ids(DeltaTable(table, storage_options=options)) == ([0, 1] if arrived else [0])
+    Failing.failure, Failing.after_writing, Failing.times = RuntimeError("the line is dead"), arrived, 1
+    assert write_deltalake(table, rows(1), mode="append", storage_options=options).version == 1
+    assert ids(DeltaTable(table, storage_options=options)) == [0, 1]
+
+
+def test_a_put_whose_outcome_stays_open_names_its_transaction(tmp_path: Path) -> None:
+    table, options = place("failing"), {"folder": str(tmp_path), "retry_timeout": "300ms"}
+    write_deltalake(table, rows(0), storage_options=options)
+    Failing.failure, Failing.after_writing, Failing.times = RuntimeError("the line is dead"), False, math.inf
+    with pytest.raises(StoreUnavailableError, match="RuntimeError: the line is dead") as open_outcome:
+        write_deltalake(table, rows(1), mode="append", storage_options=options)
+    assert "transaction id" in str(open_outcome.value) and "try again" not in str(open_outcome.value)
+    assert ids(DeltaTable(table, storage_options=options)) == [0]
 
 
 @pytest.mark.parametrize(
@@ -315,9 +325,9 @@ def test_a_failure_leaves_the_commit_open_and_its_content_tells(arrived: bool, t
     ],
 )
 def test_exceptions_have_a_meaning(raised: Exception, expected: type[DeltaError], tmp_path: Path) -> None:
-    table, options = place("failing"), {"folder": str(tmp_path)}
+    table, options = place("failing"), {"folder": str(tmp_path), "retry_timeout": "300ms"}
     write_deltalake(table, rows(0), storage_options=options)
-    Failing.failure, Failing.after_writing = raised, False
+    Failing.failure, Failing.after_writing, Failing.times = raised, False, math.inf
     with pytest.raises(expected, match="not you") as refused:
         write_deltalake(table, rows(1), mode="append", storage_options=options)
     assert type(raised).__name__ in str(refused.value)
@@ -337,8 +347,10 @@ def test_a_taken_name_may_be_told_by_an_exception(tmp_path: Path) -> None:
 
 
 def test_no_secret_leaves_with_a_store_s_exception(tmp_path: Path) -> None:
-    table, options = place("failing"), {"folder": str(tmp_path), "corp_secret": "hunter2hunter2"}
+    table = place("failing")
+    options = {"folder": str(tmp_path), "corp_secret": "hunter2hunter2", "retry_timeout": "300ms"}
     Failing.failure, Failing.after_writing = OSError("GET ?secret=hunter2hunter2"), False
+    Failing.times = math.inf
     with pytest.raises(StoreUnavailableError, match=r"\[redacted\]") as refused:
         write_deltalake(table, rows(0), storage_options=options)
     assert "hunter2" not in str(refused.value)

@@ -16,9 +16,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructFiel
 
 from deltaplane import _native
 from deltaplane.exceptions import SchemaMismatchError
-from deltaplane.options import storage_options_text
 from deltaplane.spark._internals import Jvm
-from deltaplane.spark._location import absolute_location
+from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._row_rules import relaxed
 from deltaplane.spark._schema import quoted
 
@@ -30,7 +29,7 @@ __all__ = ["as_table_takes", "check_partitions", "holds_void", "stored", "stored
 
 def as_table_takes(rows: DataFrame, location: str, options: Mapping[str, str] | None = None) -> DataFrame:
     """The rows with their columns as the newest version of a table has them; see `stored_by_name`."""
-    snapshot = _native.Snapshot.open(location, storage_options_text(options))
+    snapshot = _native.Snapshot.open(location, split_options(options)[0])
     return stored_by_name(rows, relaxed(snapshot.schema_json()))
 
 
@@ -40,7 +39,7 @@ def check_partitions(columns: Sequence[str], location: str, options: Mapping[str
     Raises:
         SchemaMismatchError: a partition column is lacking, or every other column.
     """
-    store = storage_options_text(options)
+    store, _ = split_options(options)
     if not _native.is_table(absolute_location(location), store):
         return
     snapshot = _native.Snapshot.open(absolute_location(location), store)

@@ -523,17 +523,22 @@ async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, 
             (Err(again), failure) => last = Some(failure.unwrap_or(again)),
         }
     }
+    // What the store said, without its own advice: to try again could write the rows twice.
+    let said = last
+        .as_ref()
+        .map_or("", |e| e.message().split("; ").next().unwrap_or(""));
     let open = Error::new(
         Kind::StoreUnavailable,
         format!(
-            "whether version {version} was committed isn't known, because the store stopped answering while it was put: it may be there, or still arrive. Don't write the data again before the table's history shows version {version}: if that version carries the transaction id {txn_id}, this commit is in the table; if it carries another one, it is not and never will be"
+            "whether version {version} was committed isn't known, because the store stopped answering while it was put ({said}): it may be there, or still arrive. Don't write the data again before the table's history shows version {version}: if that version carries the transaction id {txn_id}, this commit is in the table; if it carries another one, it is not and never will be"
         ),
     );
     Err(match last {
         Some(e) => open.with_source(e),
         None => open,
     }
-    .with_version(version))
+    .with_version(version)
+    .with_path(key))
 }
 
 /// A commit that no reader would take.
