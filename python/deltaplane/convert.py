@@ -49,7 +49,7 @@ def convert_to_deltalake(
     partition_strategy: Literal["hive", "directory"] | None = None,
     name: str | None = None,
     description: str | None = None,
-    configuration: Mapping[str, str | None] | None = None,
+    configuration: Mapping[str, str | bool | int | None] | None = None,
     storage_options: StorageOptions | None = None,
     *,
     collect_stats: bool = True,

@@ -53,7 +53,7 @@ class OnceWriter:
         *,
         storage_options: StorageOptions | None = None,
         partition_by: list[str] | str | None = None,
-        configuration: Mapping[str, str | None] | None = None,
+        configuration: Mapping[str, str | bool | int | None] | None = None,
         merge_schema: bool = False,
         writer_properties: WriterProperties | None = None,
     ) -> None:

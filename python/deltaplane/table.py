@@ -144,7 +144,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         partition_by: list[str] | str | None = None,
         name: str | None = None,
         description: str | None = None,
-        configuration: Mapping[str, str | None] | None = None,
+        configuration: Mapping[str, str | bool | int | None] | None = None,
         storage_options: StorageOptions | None = None,
         *,
         commit_properties: CommitProperties | None = None,
@@ -198,7 +198,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         schema: Any,
         mode: Literal["error", "overwrite"] = "error",
         partition_by: list[str] | str | None = None,
-        configuration: Mapping[str, str | None] | None = None,
+        configuration: Mapping[str, str | bool | int | None] | None = None,
         storage_options: StorageOptions | None = None,
     ) -> AlterPlan:
         """What `create` would do: the protocol the table would get, and who couldn't read or write it. Writes nothing.
