@@ -21,8 +21,9 @@ class Gate:
     came: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     # Called once, before a commit is tried.
     before: Callable[[], object] | None = None
-    # Raised once, instead of a commit or after it.
+    # Raised `failures` times, instead of a commit or after it.
     failure: Exception | None = None
+    failures: int = 1
     fails_after: bool = False
     # While set, nobody can read commits.
     blind: bool = False
@@ -46,9 +47,10 @@ class _Gated(LogStore):
         if not path.endswith(".json"):
             return NotImplemented
         gate.put()
-        failure, gate.failure = gate.failure, None
-        if failure is None:
+        failure = gate.failure
+        if failure is None or gate.failures == 0:
             return NotImplemented
+        gate.failures -= 1
         if gate.fails_after:
             Path(gate.base, path).write_bytes(data)
         raise failure

@@ -237,11 +237,8 @@ class Insert:
     def _query_text(self, fields: Sequence[Field]) -> tuple[Grammar, int, int | None]:
         """The query, and where it begins and ends; behind the statement's WITH, if there is one."""
         if self.listed is not None:
-            rows = (
-                ", ".join(default_of(f) if c is None else c for c, f in self._cells(row, fields)) for row in self.listed
-            )
-            made = Grammar("VALUES " + ", ".join(f"({row})" for row in rows), own_queries=False)
-            return made, 0, None
+            rows = [[default_of(f) if c is None else c for c, f in self._cells(row, fields)] for row in self.listed]
+            return Grammar(_listed_text(rows), own_queries=False), 0, None
         if not self.named:
             return self.cursor, self.token, self.end
         tokens = self.cursor.tokens[self.token : self.end]
@@ -271,6 +268,20 @@ class Insert:
                 stored = _stored_by_spark(frame, fields, by_name=self.by_name)
             more = {one.field.name: one.on_spark() for one in fixed}
             yield stored.withColumns(more) if more else stored, read
+
+
+def _listed_text(rows: Sequence[Sequence[str]]) -> str:
+    """A query of listed values. Spark takes no subquery in VALUES, but does in SELECT.
+
+    >>> _listed_text([["1", "'x'"], ["2", "DATE'2024-05-01'"]])
+    "VALUES (1, 'x'), (2, DATE'2024-05-01')"
+    >>> _listed_text([["(SELECT max(k) FROM n)"], ["2"]])
+    'SELECT (SELECT max(k) FROM n) AS col1 UNION ALL SELECT 2 AS col1'
+    """
+    if not any("select" in value.lower() for row in rows for value in row):
+        return "VALUES " + ", ".join(f"({', '.join(row)})" for row in rows)
+    named = (", ".join(f"{value} AS col{i}" for i, value in enumerate(row, 1)) for row in rows)
+    return " UNION ALL ".join(f"SELECT {row}" for row in named)
 
 
 def _as_arguments(commit: CommitProperties | None) -> dict[str, Any]:
