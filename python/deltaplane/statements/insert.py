@@ -373,7 +373,7 @@ def read(cursor: Grammar) -> Insert:
     token = cursor.at
     listed = None
     if cursor.peek() == "values" and not cursor.own_queries:
-        rows, listed = _listed_rows(cursor)
+        rows, listed = _listed_rows(cursor, aliased=on is not None)
     elif cursor.peek() == "values":
         rows = Query(cursor.values(defaults=True))
     else:
@@ -384,9 +384,9 @@ def read(cursor: Grammar) -> Insert:
     return replace(made, evolves=evolves, listed=listed)
 
 
-def _listed_rows(cursor: Grammar) -> tuple[Query, tuple[tuple[str | None, ...], ...] | None]:
+def _listed_rows(cursor: Grammar, *, aliased: bool) -> tuple[Query, tuple[tuple[str | None, ...], ...] | None]:
     """VALUES and its rows, which another engine evaluates where this one has no form of them: as trees, as far as there are
-    some, and as texts. Where more than rows follows it is a query like others."""
+    some, and as texts. Where more than rows (and an alias, if they may have one) follows it is a query like others."""
     start, token = cursor.at, cursor.at
     cursor.expect("values")
     trees, texts = list[tuple[Syntax | None, ...]](), list[tuple[str | None, ...]]()
@@ -398,7 +398,9 @@ def _listed_rows(cursor: Grammar) -> tuple[Query, tuple[tuple[str | None, ...], 
         known = known and all(understood for _, _, understood in cells)
         if not cursor.take(","):
             break
-    if cursor.at < len(cursor.tokens) and cursor.peek() != ";":
+    behind = cursor.at + (1 + (cursor.peek() == "as") if aliased else 0)
+    is_end = cursor.peek() in ("", ";") or (aliased and [t.text for t in cursor.tokens[behind:]] in ([], [";"]))
+    if not is_end:
         cursor.at = start
         return cursor.last_query(), None
     if len({len(row) for row in texts}) > 1:

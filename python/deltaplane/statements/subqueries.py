@@ -61,6 +61,7 @@ def target_on_spark(
     target: Target, spark: SparkSession, name: TableName, table: DeltaTable, catalog: Catalog
 ) -> SparkTarget:
     """A command's table, whose columns Spark's expressions may call by the statement's name for it."""
+    from deltaplane.spark._location import absolute_location
     from deltaplane.spark._names import qualified_name
     from deltaplane.spark._rewriting import SparkTarget
 
@@ -71,4 +72,6 @@ def target_on_spark(
         # Spark's catalog holds its names in lower case.
         qualifiers = parts if name.path else tuple(qualified_name(spark, ".".join(map(quoted, parts))).split("."))
         qualifiers = tuple(part.replace("`", "") for part in qualifiers)
-    return SparkTarget(target.location, target.snapshot, spark, table.storage_options, alias, qualifiers=qualifiers)
+    # Tasks run in other processes, whose working directory isn't this one's.
+    location = absolute_location(target.location)
+    return SparkTarget(location, target.snapshot, spark, table.storage_options, alias, qualifiers=qualifiers)
