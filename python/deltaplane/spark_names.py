@@ -407,7 +407,7 @@ def _in_script(spark: SparkSession, text: str) -> DataFrame | None:
             "EXECUTE IMMEDIATE of a statement on a Delta table takes no USING: put the values into the statement's text, or run it "
             "with spark.sql(text, args=…)"
         )
-    with Jvm.of(spark).out_of_script():
+    with Jvm.of(spark).in_script(False):
         return _sql_with(spark, text, lambda: _of_spark(spark, text))
 
 

@@ -57,9 +57,9 @@ _FILES = frozenset(
     "path mergeschema overwriteschema usermetadata compression targetfilesize maxrecordsperfile optimizewrite".split()
 )
 _WRITE_OPTIONS = _FILES | frozenset("replacewhere txnappid txnversion partitionoverwritemode datachange".split())
-# A stream has its own application and versions, and knows what is new by itself.
 # What takes a stream's rows instead of a format.
 _FUNCTION = "a function"
+# A stream has its own application and versions, and knows what is new by itself.
 _STREAM_OPTIONS = _FILES | frozenset("checkpointlocation txnappid txnversion queryname".split())
 
 

@@ -390,22 +390,14 @@ class Jvm:
             self._frames.asksNoMore(spark._jsparkSession)
 
     @contextmanager
-    def in_script(self) -> Iterator[None]:
-        """Statements on Delta tables that Spark analyses inside of the block are asked for, as relations are."""
-        self._frames.script(True)
+    def in_script(self, is_script: bool = True) -> Iterator[None]:
+        """Inside of the block Spark's analyser asks for statements on Delta tables, as for relations, or doesn't; behind it the
+        other way round."""
+        self._frames.script(is_script)
         try:
             yield
         finally:
-            self._frames.script(False)
-
-    @contextmanager
-    def out_of_script(self) -> Iterator[None]:
-        """Inside of the block statements aren't asked for."""
-        self._frames.script(False)
-        try:
-            yield
-        finally:
-            self._frames.script(True)
+            self._frames.script(not is_script)
 
     def asks_for_relations(self, spark: Any) -> bool:
         """Whether a session's analyser asks."""
@@ -447,7 +439,7 @@ class Jvm:
         return [str(text) for text in self._frames.selected(frame._jdf)]
 
     def recache(self, spark: Any) -> None:
-        """Has what is cached of tables that changed be computed anew when it is asked for next."""
+        """Has Spark compute cached rows of tables that changed again, when they are asked for next."""
         self._frames.recache(spark._jsparkSession)
 
     def load_streams(self, spark: Any) -> None:

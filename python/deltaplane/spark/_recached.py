@@ -1,4 +1,4 @@
-"""Cached frames after a commit of this session: what is cached of a table that changed is computed anew when it is asked for.
+"""Cached frames after a commit of this session: Spark computes cached rows of a table that changed again.
 
 As delta-spark does after its commands. Called by writers, commands and statements of a session.
 """
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 def recache(spark: SparkSession) -> None:
     """Lets go of cached rows of Delta tables that have a newer version, in this session and those beside it; frames of one
-    version keep theirs. What a commit did stands whatever becomes of the cache, so nothing is raised."""
+    version keep theirs. A failure of the cache doesn't undo the commit, so nothing is raised."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -31,7 +31,7 @@ def recache(spark: SparkSession) -> None:
     try:
         jvm.recache(spark)
     except (Py4JError, PySparkException) as e:
-        # Spark takes an entry out before it plans it anew, so no old row stays.
+        # Spark removes an entry before it plans the entry again, so no old row remains.
         _log.warning(
-            "a cached frame of a table that was written to can't be computed anew, and is cached no more: %s", e
+            "a cached frame of a table that was written to can't be computed again, and is no longer cached: %s", e
         )

@@ -15,7 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
 from deltaplane import _native
-from deltaplane.exceptions import SchemaMismatchError
+from deltaplane.exceptions import SchemaMismatchError, TableNotFoundError
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._row_rules import relaxed
@@ -39,10 +39,10 @@ def check_partitions(columns: Sequence[str], location: str, options: Mapping[str
     Raises:
         SchemaMismatchError: a partition column is lacking, or every other column.
     """
-    store, _ = split_options(options)
-    if not _native.is_table(absolute_location(location), store):
+    try:
+        snapshot = _native.Snapshot.open(absolute_location(location), split_options(options)[0])
+    except TableNotFoundError:
         return
-    snapshot = _native.Snapshot.open(absolute_location(location), store)
     partitions = json.loads(snapshot.metadata_json())["partition_columns"]
     given = {name.lower() for name in columns}
     if lacking := [name for name in partitions if name.lower() not in given]:
