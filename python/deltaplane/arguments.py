@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, TypeVar
 
 from deltaplane.exceptions import InvalidTypeError
+from deltaplane.renamed import RENAMED_ARGUMENTS, use_new_names
 
 __all__ = ["checked"]
 
@@ -108,6 +109,8 @@ def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_met
         if not checks:
             checks.update(_checks(signature, instead))
         owner = args[0] if args else None
+        if not RENAMED_ARGUMENTS.keys().isdisjoint(kwargs):
+            kwargs = use_new_names(_called(function, owner if is_method else None), kwargs, signature.parameters)
         own = [taken(given, value, owner) for given, value in zip(positional, args, strict=False)]
         for value in args[len(positional) :]:
             own.append(value if rest is None else taken(rest, value, owner))

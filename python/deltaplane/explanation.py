@@ -1,4 +1,4 @@
-"""Why a plan keeps the files that it keeps: the figures of `DeltaTable.explain`, and their text.
+"""Why a plan selects the files that it selects: the figures of `DeltaTable.explain`, and their text.
 
 It must not know how files are skipped. Called by `table`; its sizes also by `dry_run`.
 """
@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from deltaplane.renamed import renamed_attribute
+
 __all__ = ["PlanExplanation", "size_text"]
 
 
@@ -17,17 +19,17 @@ class PlanExplanation:
     """What the stages of a plan looked at and left out. All are numbers of files unless they say otherwise.
 
     A file is counted by the stage that ended it. Stages follow each other as the attributes do; `replaced` are files of the
-    checkpoint that later commits removed or wrote again, or that it names again. `kept_without_statistics` says of how many
-    kept files nothing is known of a column that the predicate needs, by the column's physical path: better statistics could
+    checkpoint that later commits removed or wrote again, or that it names again. `selected_without_statistics` says of how many
+    selected files nothing is known of a column that the predicate needs, by the column's physical path: better statistics could
     skip those.
 
-    >>> why = PlanExplanation.of('{"in_commits": 3, "kept": 1, "kept_bytes": 2048, "skipped_by_statistics": 2}')
+    >>> why = PlanExplanation.of('{"in_commits": 3, "selected": 1, "selected_bytes": 2048, "skipped_by_statistics": 2}')
     >>> why.considered, why.skipped
     (3, 2)
     >>> print(why)
     considered                                   3 files
     skipped by their statistics                  2 files
-    kept                                         1 file, 2.0 KiB
+    selected                                     1 file, 2.0 KiB
     """
 
     in_commits: int = 0
@@ -39,9 +41,13 @@ class PlanExplanation:
     skipped_by_partition: int = 0
     skipped_by_statistics: int = 0
     replaced: int = 0
-    kept: int = 0
-    kept_bytes: int = 0
-    kept_without_statistics: Mapping[str, int] | None = None
+    selected: int = 0
+    selected_bytes: int = 0
+    selected_without_statistics: Mapping[str, int] | None = None
+
+    kept = renamed_attribute("kept", "selected")
+    kept_bytes = renamed_attribute("kept_bytes", "selected_bytes")
+    kept_without_statistics = renamed_attribute("kept_without_statistics", "selected_without_statistics")
 
     @classmethod
     def of(cls, text: str) -> PlanExplanation:
@@ -68,10 +74,10 @@ class PlanExplanation:
             ("skipped by their partition values", self.skipped_by_partition, ""),
             ("skipped by their statistics", self.skipped_by_statistics, ""),
             ("replaced by later commits", self.replaced, ""),
-            ("kept", self.kept, size_text(self.kept_bytes)),
+            ("selected", self.selected, size_text(self.selected_bytes)),
         ]
-        shown = [line for line in lines if line[1] or line[0] in ("considered", "kept")]
-        for column, files in (self.kept_without_statistics or {}).items():
+        shown = [line for line in lines if line[1] or line[0] in ("considered", "selected")]
+        for column, files in (self.selected_without_statistics or {}).items():
             shown.append((f"  of which nothing is known of {column}", files, ""))
         return "\n".join(_line(*line) for line in shown)
 

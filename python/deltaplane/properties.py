@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.renamed import renamed_name
 
 __all__ = [
     "CommitProperties",
@@ -284,3 +285,9 @@ def _property_text(name: str, value: Any) -> str:
         f"the property `{name}` in configuration has a value of the type {type(value).__name__}: give its text, a bool, "
         "an int or None"
     )
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return globals()[renamed_name(__name__, name)]

@@ -495,7 +495,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         >>> for x in (1, 2, 3):
         ...     _ = write_deltalake("memory://doc-explain/t", pa.table({"x": [x]}), mode="append")
         >>> why = DeltaTable("memory://doc-explain/t").explain("x > 1")
-        >>> why.in_commits, why.skipped_by_statistics, why.kept
+        >>> why.in_commits, why.skipped_by_statistics, why.selected
         (3, 1, 2)
         """
         from deltaplane.explanation import PlanExplanation

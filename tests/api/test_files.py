@@ -78,7 +78,7 @@ def test_explained_stages_add_up(tmp_table: Callable[[], str]) -> None:
     write_deltalake(path, pa.table({"x": [3], "p": [1]}), mode="append")
     why = DeltaTable(path).explain("x > 0 AND p = 1")
     assert (why.in_commits, why.in_checkpoint, why.considered) == (1, 3, 4)
-    assert why.considered - why.skipped - why.replaced == why.kept == 2
+    assert why.considered - why.skipped - why.replaced == why.selected == 2
 
 
 def test_an_unknown_column_is_named(table: DeltaTable) -> None:

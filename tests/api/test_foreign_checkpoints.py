@@ -322,4 +322,4 @@ def test_a_file_that_is_named_twice_is_one_file(row_group: int, own: bool, tmp_p
         # Nobody knows which of its entries is right, so it stays if one says so.
         assert planned("n > 5") == ["f0.parquet", "f1.parquet"]
         why = table.explain("n > 5")
-        assert why.considered - why.skipped - why.replaced == why.kept == 2
+        assert why.considered - why.skipped - why.replaced == why.selected == 2

@@ -85,7 +85,7 @@ def test_all_readers_and_commands_find_the_rows_of_the_compiled_condition(table:
 def test_what_can_prune_prunes(table: DeltaTable) -> None:
     kept = table.plan(f"{KEY} < 10 AND upper(t1) = 'A'").read_all()
     assert kept.num_rows == 1 < table.plan().read_all().num_rows
-    assert table.explain(f"{KEY} < 10 AND upper(t1) = 'A'").kept == 1
+    assert table.explain(f"{KEY} < 10 AND upper(t1) = 'A'").selected == 1
 
 
 def test_columns_of_the_result_are_those_that_were_asked_for(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def scattered(path: Path, target: int = 6_000, **options: Any) -> DeltaTable:
 
 def read(table: DeltaTable, predicates: list[str]) -> Reads:
     why = [table.explain(predicate) for predicate in predicates]
-    return Reads(sum(one.kept for one in why), sum(one.kept_bytes for one in why))
+    return Reads(sum(one.selected for one in why), sum(one.selected_bytes for one in why))
 
 
 def follow(advice: Advice, table: DeltaTable) -> None:
@@ -102,8 +102,8 @@ def test_partitions_are_exact(tmp_path: Path) -> None:
     advice = table.advise(["p = 'y'", *(f"p = 'x' AND a = {n}" for n in (4, 400, 700))], sample_rows=ROWS).of("zorder")
     assert advice is not None
     assert advice.columns == ("a",)
-    whole = table.explain("p = 'y'").kept_bytes
-    assert advice.now.bytes == whole + 3 * table.explain("p = 'x'").kept_bytes
+    whole = table.explain("p = 'y'").selected_bytes
+    assert advice.now.bytes == whole + 3 * table.explain("p = 'x'").selected_bytes
     assert whole < advice.then.bytes < 2 * whole
     # A partitioned table can't have clustering keys.
     assert table.advise(["a = 4"], sample_rows=ROWS).of("cluster_by") is None

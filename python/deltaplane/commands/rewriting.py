@@ -129,7 +129,7 @@ class Rewriting:
         """Notes, for a dry run, that the rows are read of the files which can hold some that meet a tree."""
         if self._dry_run:
             plan = PlanExplanation.of(self._target.snapshot.explain_json(tree))
-            self._files_read, self._bytes_read = plan.kept, plan.kept_bytes
+            self._files_read, self._bytes_read = plan.selected, plan.selected_bytes
 
     def reads_picked(self) -> None:
         """Notes, for a dry run, that the rows are read of the files of picked rows, unless they were for the picking."""

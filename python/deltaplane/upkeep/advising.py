@@ -391,7 +391,7 @@ class _Advisor:
             return
         names = [quoted(path) for path in lacks]
         kept = sum(
-            len(PlanExplanation.of(self.snapshot.explain_json(one.whole)).kept_without_statistics or {}) > 0
+            len(PlanExplanation.of(self.snapshot.explain_json(one.whole)).selected_without_statistics or {}) > 0
             for one in self.workload.lookups
         )
         measured = ",".join([*(quoted(path) for path in sorted(self.facts.measured)), *names])

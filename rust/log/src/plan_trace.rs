@@ -32,12 +32,12 @@ pub struct PlanReport {
     /// Files of the checkpoint that later commits removed or wrote again, and those that it names again.
     pub replaced: u64,
     /// Files that stay.
-    pub kept: u64,
+    pub selected: u64,
     /// Their bytes.
-    pub kept_bytes: u64,
+    pub selected_bytes: u64,
     /// Files that stay because nothing is known of a column that decides, by the column's path; the others' values may
     /// match.
-    pub kept_without_statistics: BTreeMap<String, u64>,
+    pub selected_without_statistics: BTreeMap<String, u64>,
 }
 
 /// Counters that grow while a plan runs.
@@ -119,9 +119,9 @@ impl PlanTrace {
             skipped_by_partition: of(&self.skipped_by_partition),
             skipped_by_statistics: of(&self.skipped_by_statistics),
             replaced: of(&self.replaced),
-            kept: of(&self.kept),
-            kept_bytes: of(&self.kept_bytes),
-            kept_without_statistics: self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            selected: of(&self.kept),
+            selected_bytes: of(&self.kept_bytes),
+            selected_without_statistics: self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 }

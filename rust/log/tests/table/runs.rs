@@ -255,7 +255,7 @@ fn sidecars_that_can_not_match_are_not_opened() {
             s.explain(pruner(&s, &text)).await.unwrap(),
         );
         assert_eq!(
-            (report.row_groups, report.in_checkpoint, report.kept),
+            (report.row_groups, report.in_checkpoint, report.selected),
             (40, 40_000, found.len() as u64)
         );
         assert!(report.row_groups_skipped >= 36, "{report:?}");

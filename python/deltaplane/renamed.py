@@ -1,0 +1,98 @@
+"""Public names that were renamed: the old name works for one minor version and warns.
+
+The tables here are the only places that know old names. `arguments` takes over renamed arguments.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from deltaplane.exceptions import InvalidArgumentError
+
+__all__ = ["RENAMED_ARGUMENTS", "renamed_attribute", "renamed_name", "use_new_names", "warn_renamed"]
+
+# Old name of a keyword argument → its name since 0.2.
+RENAMED_ARGUMENTS = {"told_as": "operation"}
+# Old name of a module's class or function → its name since 0.2.
+_RENAMED_NAMES = {"deltaplane.properties": {"ToldAs": "CommitOperation"}}
+
+
+def warn_renamed(old: str, new: str, *, stacklevel: int = 3) -> None:
+    """Warns that a public name has a new one.
+
+    Args:
+        old, new: both names as callers write them.
+        stacklevel: how many calls above this one the caller's own line is.
+
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     warn_renamed("told_as", "operation")
+    >>> str(seen[0].message)
+    'told_as is now called operation; the old name goes with the next minor version'
+    """
+    text = f"{old} is now called {new}; the old name goes with the next minor version"
+    warnings.warn(text, DeprecationWarning, stacklevel=stacklevel)
+
+
+def use_new_names(function: str, arguments: dict[str, Any], accepted: Any) -> dict[str, Any]:
+    """The keyword arguments of a call with old names replaced by their new ones.
+
+    Args:
+        function: the function's name, for messages.
+        arguments: the keyword arguments of the call.
+        accepted: names of the function's parameters.
+
+    Raises:
+        InvalidArgumentError: both the old and the new name are given.
+
+    >>> use_new_names("write", {"mode": "append"}, {"mode", "operation"})
+    {'mode': 'append'}
+    """
+    old_names = [old for old in arguments if old in RENAMED_ARGUMENTS and old not in accepted]
+    for old in old_names:
+        new = RENAMED_ARGUMENTS[old]
+        if new not in accepted:
+            continue
+        if new in arguments:
+            raise InvalidArgumentError(f"{function}: {old} is the old name of {new}: give only {new}")
+        warn_renamed(old, new, stacklevel=4)
+        arguments = {new if name == old else name: value for name, value in arguments.items()}
+    return arguments
+
+
+def renamed_attribute(old: str, new: str) -> property:
+    """A property of the old name that warns and gives the attribute of the new name.
+
+    >>> class Plan:
+    ...     selected = 3
+    ...     kept = renamed_attribute("kept", "selected")
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     Plan().kept
+    3
+    """
+
+    def read(self: object) -> Any:
+        warn_renamed(f"{type(self).__name__}.{old}", f"{type(self).__name__}.{new}")
+        return getattr(self, new)
+
+    return property(read, doc=f"The old name of `{new}`; it goes with the next minor version.")
+
+
+def renamed_name(module: str, name: str) -> str:
+    """The new name of a module's class or function, for the module's `__getattr__`; warns.
+
+    Raises:
+        AttributeError: the module never had this name.
+
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     renamed_name("deltaplane.properties", "ToldAs")
+    'CommitOperation'
+    """
+    new = _RENAMED_NAMES.get(module, {}).get(name)
+    if new is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    warn_renamed(f"{module}.{name}", f"{module}.{new}", stacklevel=4)
+    return new
