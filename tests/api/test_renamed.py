@@ -47,7 +47,9 @@ def test_both_names_of_an_argument_are_refused() -> None:
         write_deltalake(new_location(), ROWS, **arguments)
 
 
-@pytest.mark.parametrize("function", [write_deltalake, DeltaTable.create, deltaplane.spark.write], ids=lambda f: f.__qualname__)
+@pytest.mark.parametrize(
+    "function", [write_deltalake, DeltaTable.create, deltaplane.spark.write], ids=lambda f: f.__qualname__
+)
 def test_each_function_that_had_an_old_argument_has_the_new_one(function: Any) -> None:
     parameters = importlib.import_module("inspect").signature(function).parameters
     assert set(RENAMED_ARGUMENTS.values()) <= set(parameters)

@@ -29,7 +29,7 @@ MISSED = 10
 Row = tuple[int, int, str]
 # Processes that are there at once: they begin as copies of one that has imported everything and started nothing.
 _FORKED = multiprocessing.get_context("forkserver")
-_FORKED.set_forkserver_preload(["crash.writer", "duckdb", "sqlglot"])
+_FORKED.set_forkserver_preload(["crash.writer", "duckdb"])
 
 
 @dataclass(frozen=True)

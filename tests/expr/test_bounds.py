@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import re
 import time
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 
 from deltaplane import Schema
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.expr import lists, necessary, parse
+from deltaplane.expr import condition_tree as condition_trees
+from deltaplane.expr import parse
+from deltaplane.expr.condition_tree import condition_tree
 from deltaplane.expr.program import compile_expressions
-from deltaplane.expr.sql import from_sql
 from deltaplane.expr.syntax import called
 from deltaplane.expr.syntax import parse as parse_expression
 from deltaplane.schema import Field
@@ -54,7 +56,7 @@ def test_what_is_too_deep_or_too_long_is_refused(what: str) -> None:
 
 def test_zeros_before_a_number_count_for_nothing() -> None:
     text = "x = " + "0" * N + "7"
-    assert from_sql(text)["right"] == {"op": "literal", "value": "0" * N + "7", "type": "integer"}
+    assert condition_tree(text)["right"] == {"op": "literal", "value": "0" * N + "7", "type": "integer"}
     assert [str(t) for t in compile_expressions(["0" * N + "7"], SCHEMA).types] == ["integer"]
 
 
@@ -76,27 +78,25 @@ VALUES = ["-1", "0.50", "12345678901", "'it''s'", "'a,b'", "007", "-0", "'\ue001
 @pytest.mark.parametrize("plain", [9, len(VALUES)])
 def test_long_lists_mean_what_short_ones_do(kind: str, plain: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = kind.replace("{}", ", ".join(VALUES[:plain] * 20))
-    told = parse(text)
-    monkeypatch.setattr(lists, "lift", lambda sql: (sql, []))
-    assert parse(text) == told
+    expected = parse(text)
+    monkeypatch.setattr(condition_trees, "_LONG_LIST", re.compile(r"(?!)"))
+    assert parse(text) == expected
 
 
-def test_long_lists_are_read_faster_than_by_the_general_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = ["x IN (" + ",".join(map(str, range(60_000))) + ")", "s IN (" + ",".join(["'a'"] * 60_000) + ")"]
-    lifted = [seconds_to_parse(text) for text in texts]
-    monkeypatch.setattr(lists, "lift", lambda sql: (sql, []))
-    assert sum(lifted) < 0.75 * sum(seconds_to_parse(text) for text in texts)
-
-
-def seconds_to_parse(text: str) -> float:
-    began = time.process_time()
-    trees, complete = necessary(text)
-    assert complete
-    assert len(trees) == 1
-    return time.process_time() - began
+@pytest.mark.parametrize("value", ["7", "'a'"])
+def test_long_lists_are_one_token(value: str) -> None:
+    text = "x IN (" + ",".join([value] * 60_000) + ")"
+    assert [token.kind for token in condition_trees._ConditionParser(text).tokens] == [
+        "name",
+        "name",
+        "op",
+        "values",
+        "op",
+    ]
+    assert len(condition_tree(text)["list"]) == 60_000
 
 
 def test_a_long_string_is_one_value() -> None:
     began = time.process_time()
-    assert from_sql(f"s = '{'a' * 5_000_000}'")["right"]["value"] == "a" * 5_000_000
+    assert condition_tree(f"s = '{'a' * 5_000_000}'")["right"]["value"] == "a" * 5_000_000
     assert time.process_time() - began < 10

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.expr.duck import explained
+from deltaplane.expr.duckdb_values import explained
 from deltaplane.expr.program import compile_expressions
 from deltaplane.expr.typed import failing
 from deltaplane.expr.types import SparkType, array, decimal

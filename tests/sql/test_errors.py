@@ -17,7 +17,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 from deltaplane.expr.syntax import parse
-from deltaplane.expr.written import written
+from deltaplane.expr.unparse import unparse
 from deltaplane.queries.cursor import unqualified
 from deltaplane.queries.grammar import Grammar
 from deltaplane.statements import STATEMENTS, command_of
@@ -444,7 +444,7 @@ def test_what_is_written_reads_as_the_same_tree() -> None:
     ]  # fmt: skip
     for text in texts:
         tree = parse(text)
-        made = written(tree)
+        made = unparse(tree)
         if made is not None:
             shown += 1
             assert parse(made) == tree, text

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -142,3 +144,23 @@ def test_a_heavy_import_is_seen() -> None:
     assert loads("table.py", "class T:\n    from pandas import DataFrame") == {"pandas"}
     assert loads("table.py", "def f():\n    import pandas") == set()
     assert loads("spark/native.py", "import pyspark") == set()
+
+
+def missing_distributions(path: str, text: str, declared: set[str]) -> set[str]:
+    """Libraries that a module imports and that neither Python nor `pip install deltaplane[all]` brings."""
+    known = {*sys.stdlib_module_names, "deltaplane", *declared}
+    return {one.path[0] for one in imports(module_name(path), text)} - known
+
+
+def test_every_library_that_is_imported_is_a_dependency_of_the_package() -> None:
+    project = tomllib.loads((repo.ROOT / "pyproject.toml").read_text())["project"]
+    required = {re.split(r"[^A-Za-z0-9_-]", text)[0] for text in project["dependencies"]}
+    assert required == {"pyarrow"}
+    extras = {
+        re.split(r"[^A-Za-z0-9_-]", text)[0] for texts in project["optional-dependencies"].values() for text in texts
+    }
+    # Spark brings py4j, and each library of rows brings numpy.
+    declared = {*required, *extras, "py4j", "numpy"}
+    found = {path: missing_distributions(path, text, declared) for path, text in repo.sources(PREFIX, ".py").items()}
+    assert {path: names for path, names in found.items() if names} == {}
+    assert missing_distributions("table.py", "def f():\n    import sqlglot", declared) == {"sqlglot"}

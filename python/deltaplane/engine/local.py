@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import DeltaError, InternalError, InvalidArgumentError
-from deltaplane.expr.duck import connect, disable_optimizers, explained, given, zoneless
+from deltaplane.expr.duckdb_values import connect, disable_optimizers, explained, given, zoneless
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.expr.columns import NO_COLUMNS, Columns, columns_of
 
 __all__ = ["NO_COLUMNS", "Columns", "Predicate", "columns_of", "necessary", "parse", "refuse_unclear"]
@@ -44,14 +43,9 @@ def parse(predicate: Predicate | None, columns: Columns = NO_COLUMNS) -> str | N
         return None
     if isinstance(predicate, str):
         refuse_unclear(predicate, columns)
-        from deltaplane.expr.simple import from_simple
+        from deltaplane.expr.condition_tree import condition_tree
 
-        plain = from_simple(predicate)
-        if plain is not None:
-            return json.dumps(plain)
-        from deltaplane.expr.sql import from_sql
-
-        return json.dumps(from_sql(predicate))
+        return json.dumps(condition_tree(predicate))
     from deltaplane.expr.tuples import from_tuples
 
     tree = from_tuples(predicate)
@@ -64,28 +58,7 @@ def necessary(condition: str) -> tuple[list[str], bool]:
     >>> necessary("day = '2024-01-01' AND length(name) > 3")[1]
     False
     """
-    from deltaplane.expr.simple import parts
+    from deltaplane.expr.condition_tree import understood
 
-    plain = parts(condition)
-    if plain is not None:
-        return [json.dumps(tree) for tree in plain], True
-    from deltaplane.expr.sql import understood
-
-    try:
-        found, complete = understood(condition)
-    except InvalidArgumentError:
-        if not _is_expression(condition):
-            raise
-        # The other parser lacks some of Spark's syntax: all of the condition is left to be evaluated.
-        return [], False
+    found, complete = understood(condition)
     return [json.dumps(tree) for tree in found], complete
-
-
-def _is_expression(text: str) -> bool:
-    from deltaplane.expr.syntax import parse as parsed
-
-    try:
-        parsed(text)
-    except DeltaError:
-        return False
-    return True

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.expr.java_text import over_digits, plain, varying, written
+from deltaplane.expr.java_float import over_digits, plain, varying, written
 from deltaplane.expr.typed import Context, Typed, failing, guarded, made, refuse
 from deltaplane.expr.types import DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, text
 

@@ -1,14 +1,12 @@
-"""String literals of Spark SQL, read before the SQL parser sees them: it knows other escapes than Spark.
+"""String literals and comments of Spark SQL.
 
-Owns quoting, escapes, raw strings and comments; knows no grammar. Called by `sql` and `syntax`.
+Owns quoting, escapes, raw strings and comments; knows no grammar.
 """
 
 from __future__ import annotations
 
 import re
 
-# A private-use character: an SQL text outside of strings can't hold it.
-_MARK = "\ue000"
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 # What may hold signs of any kind, as Spark's lexer has it. A hexadecimal literal is a string to it.
 _HELD = r"""
@@ -20,8 +18,6 @@ _HELD = r"""
   | (?P<open>['"`])
 """
 _LITERAL = re.compile(_HELD, re.VERBOSE | re.DOTALL)
-# Hints, which a condition has no place for, and what begins a comment of the other parser's alone.
-_TOKEN = re.compile(_HELD + r"  | (?P<wrong>/\*\+|\*/|[{}\#])", re.VERBOSE | re.DOTALL)
 # A comment of one line ends at either sign of a line's end, and goes on over a line feed behind a backslash.
 _COMMENT = re.compile(
     _HELD + r"  | (?P<line>--[^\r\n\\]*(?:\\\n?[^\r\n\\]*)*) | (?P<end>\*/) | (?P<block>/\*(?!\+))",
@@ -91,39 +87,6 @@ def _end_of_comment(sql: str, start: int) -> int:
 def unclosed(sql: str, place: int) -> WrongText:
     """What is wrong with a quote at a place that nothing closes."""
     return WrongText(f"{_OPEN[sql[place]]} that begins here has no end: {sql[place]} is missing", place)
-
-
-def lift(sql: str) -> tuple[str, list[str]]:
-    """The text without comments and with each string literal replaced by a marker, and the strings in order of their
-    markers.
-
-    Raises:
-        WrongText: as `without_comments`; a hint, or a sign that is no word.
-    """
-    found: list[str] = []
-
-    def replace(match: re.Match[str]) -> str:
-        text = match.group()
-        kind = match.lastgroup
-        if kind in ("name", "hex"):
-            return text
-        if kind == "open":
-            raise unclosed(sql, match.start())
-        if kind == "wrong":
-            raise WrongText(f"unexpected {text}", match.start())
-        if kind == "raw":
-            found.append(text[2:-1])
-        else:
-            quote = text[0]
-            found.append(unescape(text[1:-1], quote))
-        return f"'{_MARK}{len(found) - 1}'"
-
-    return _TOKEN.sub(replace, without_comments(sql)), found
-
-
-def lower(text: str, found: list[str]) -> str:
-    """The string of a marker; any other text is itself."""
-    return found[int(text[1:])] if text.startswith(_MARK) else text
 
 
 def unescape(body: str, quote: str) -> str:

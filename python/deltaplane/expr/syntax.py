@@ -201,7 +201,12 @@ class Parser:
         try:
             text = without_comments(self.sql)
             # Each token where the one before ends: a search would try a wrong text anew at each of its places.
-            while (match := self.pattern.match(text, position)) is not None:
+            while True:
+                if (whole := self.next_token(text, position, found)) is not None:
+                    found.append(whole)
+                    position = whole.end
+                if (match := self.pattern.match(text, position)) is None:
+                    break
                 position, kind = match.end(), match.lastgroup
                 if kind is not None and kind != "space":
                     found.append(Token("op" if kind == "sign" else kind, match.group(), match.start()))
@@ -212,6 +217,10 @@ class Parser:
         if position < len(text):
             self.wrong(f"unexpected {text[position]!r}", position)
         return found
+
+    def next_token(self, text: str, position: int, before: list[Token]) -> Token | None:
+        """A token that begins at a place and that only a subclass knows; `before` are those before it."""
+        return None
 
     def wrong(self, why: str, place: int | None = None) -> NoReturn:
         """Raises that the text is wrong, at a place in it or at the next token."""
@@ -319,7 +328,8 @@ class Parser:
 
     def is_test(self, value: Syntax, negated: bool) -> Syntax:
         if self.take("distinct", "from"):
-            made: Syntax = Call("not", (Call("<=>", (value, self.binary(0))),))
+            made: Syntax = Call("<=>", (value, self.binary(0)))
+            negated = not negated
         elif self.take("null") or self.take("unknown"):
             return Call("isnotnull" if negated else "isnull", (value,))
         elif self.peek() in ("true", "false"):

@@ -165,7 +165,7 @@ def _facts(batch: pa.RecordBatch, partitions: Mapping[str, str], columns: Mappin
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from deltaplane.expr.duck import given, zoneless
+    from deltaplane.expr.duckdb_values import given, zoneless
 
     records, vectors = batch["num_records"], batch["deletion_vector"]
     marked = vectors.null_count < batch.num_rows

@@ -13,7 +13,7 @@ from typing import Protocol
 from deltaplane.expr.syntax import Call, Cast, Name, Syntax
 from deltaplane.expr.typed import Typed
 from deltaplane.expr.types import SparkType
-from deltaplane.expr.written import conjuncts
+from deltaplane.expr.unparse import conjuncts
 
 __all__ = [
     "Aggregation",

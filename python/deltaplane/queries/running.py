@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, UnsupportedExpressionError
-from deltaplane.expr.duck import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
+from deltaplane.expr.duckdb_values import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
 from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Planned

@@ -15,7 +15,7 @@ from deltaplane.expr.bind import Binder
 from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import STRING
-from deltaplane.expr.written import written
+from deltaplane.expr.unparse import unparse
 from deltaplane.queries.generators import GENERATORS
 from deltaplane.queries.plan import Column, Ref, Source, Value
 from deltaplane.queries.syntax import Aggregate, Subquery, Window
@@ -94,7 +94,7 @@ def condition_texts(source: Source) -> list[str]:
     def named(one: Syntax) -> Syntax | None:
         return Name((source.fields[one.id],)) if isinstance(one, Ref) else None
 
-    texts = [written(rewritten(c, named)) for c in source.conditions]
+    texts = [unparse(rewritten(c, named)) for c in source.conditions]
     return list(dict.fromkeys(text for text in texts if text is not None))
 
 

@@ -12,7 +12,7 @@ from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.syntax import Call, Name, Syntax
 from deltaplane.expr.typed import Typed, refuse
 from deltaplane.expr.types import BYTE, LONG
-from deltaplane.expr.written import conjuncts
+from deltaplane.expr.unparse import conjuncts
 from deltaplane.queries.binding import Names, Planned
 from deltaplane.queries.generators import generates
 from deltaplane.queries.joining import Joining

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.expr.written import conjuncts, written
+from deltaplane.expr.unparse import conjuncts, unparse
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.finding import may_be_same
 from deltaplane.queries.grammar import Grammar
@@ -118,7 +118,7 @@ def condition_on_spark(
     # What Spark alone knows may be a view of the same table.
     others = any(not one.known or _may_be(one, catalog, table) for one in relations)
     tree = clause.tree
-    known = [] if tree is None else [written(part) for part in conjuncts(unqualified_names(tree, name, table))]
+    known = [] if tree is None else [unparse(part) for part in conjuncts(unqualified_names(tree, name, table))]
     plain = clause.over(table, name) if tree is not None and not clause.has_subqueries else None
     with _with_views(spark, cursor, at, relations, catalog, table) as (text, _):
         from deltaplane.spark._conditions import Subqueried

@@ -8,7 +8,7 @@ from __future__ import annotations
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import as_decimal, common_of
 from deltaplane.expr.functions import intervals
-from deltaplane.expr.java_text import over_digits, plain
+from deltaplane.expr.java_float import over_digits, plain
 from deltaplane.expr.registry import Form, admit, forms, trying
 from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
 from deltaplane.expr.types import (

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.expr.plain import plain
+from deltaplane.expr.arrow_compat import plain
 from deltaplane.expr.typed import END
 from deltaplane.expr.types import SparkType
 

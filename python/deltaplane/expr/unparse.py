@@ -9,7 +9,7 @@ from __future__ import annotations
 from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.types import SparkType
 
-__all__ = ["conjuncts", "written"]
+__all__ = ["conjuncts", "unparse"]
 
 _INFIX = {"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*"}
 _SUFFIXES = {"long": "L", "short": "S", "byte": "Y", "float": "F", "double": "D", "decimal": "BD"}
@@ -29,13 +29,13 @@ def conjuncts(node: Syntax) -> list[Syntax]:
     return [node]
 
 
-def written(node: Syntax) -> str | None:
+def unparse(node: Syntax) -> str | None:
     """The text of a tree; None where it holds anything that files can't be pruned by.
 
     >>> from deltaplane.expr.syntax import parse
-    >>> written(parse("t.day >= date '2024-01-01' and not x in (1, 2L)"))
+    >>> unparse(parse("t.day >= date '2024-01-01' and not x in (1, 2L)"))
     "((`t`.`day` >= CAST('2024-01-01' AS date)) AND (NOT (`x` IN (1, 2L))))"
-    >>> written(parse("length(x) > 1")) is None
+    >>> unparse(parse("length(x) > 1")) is None
     True
     """
     if isinstance(node, Literal):
@@ -43,12 +43,12 @@ def written(node: Syntax) -> str | None:
     if isinstance(node, Name):
         return ".".join("`" + part.replace("`", "``") + "`" for part in node.parts)
     if isinstance(node, Cast):
-        value, to = written(node.arg), _type(node.to)
+        value, to = unparse(node.arg), _type(node.to)
         return None if value is None or to is None or node.attempt else f"CAST({value} AS {to})"
     # Queries have calls of their own, which hold more than arguments.
     if type(node) is not Call:
         return None
-    args = [written(arg) for arg in node.args]
+    args = [unparse(arg) for arg in node.args]
     texts = [arg for arg in args if arg is not None]
     return _call(node.name, texts) if len(texts) == len(args) else None
 
