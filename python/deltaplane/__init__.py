@@ -4,11 +4,11 @@
 other library: pyarrow, pandas, Polars, DuckDB and PySpark come in when they are used, and so do its own rooms.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltaplane._native import __version__
 from deltaplane.exceptions import DeltaError
+from deltaplane.names import late_names
 from deltaplane.table import DeltaTable
 
 if TYPE_CHECKING:
@@ -104,11 +104,4 @@ _LATER = {
 }
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = late_names(globals(), _LATER)

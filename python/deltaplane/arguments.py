@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, TypeVar
 
 from deltaplane.exceptions import InvalidTypeError
-from deltaplane.renamed import RENAMED_ARGUMENTS, use_new_names
+from deltaplane.names import RENAMED_ARGUMENTS, use_new_names
 
 __all__ = ["checked"]
 

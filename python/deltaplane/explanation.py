@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deltaplane.renamed import renamed_attribute
+from deltaplane.names import renamed_attribute
 
 __all__ = ["PlanExplanation", "size_text"]
 

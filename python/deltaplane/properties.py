@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
-from deltaplane.renamed import renamed_name
+from deltaplane.names import renamed_name
 
 __all__ = [
     "CommitProperties",

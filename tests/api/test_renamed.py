@@ -13,8 +13,8 @@ import pytest
 import deltaplane.spark
 from deltaplane import DeltaTable, properties, write_deltalake
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.names import RENAMED_ARGUMENTS
 from deltaplane.properties import CommitOperation
-from deltaplane.renamed import RENAMED_ARGUMENTS
 
 ROWS = pa.table({"x": [1, 2]})
 _NUMBERS = itertools.count()

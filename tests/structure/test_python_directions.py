@@ -14,7 +14,7 @@ from structure.python_modules import Package, imports, module_name
 
 # The rooms of the package, lowest first: each may import its own layer and those before it.
 LAYERS = (
-    ("_native", "arguments", "errors", "exceptions", "renamed"),
+    ("_native", "arguments", "errors", "exceptions", "names"),
     (
         "arrow_io",
         "cache",

@@ -197,7 +197,7 @@ class Parser:
         self.tokens = self._tokens()
 
     def _tokens(self) -> list[Token]:
-        found, position = [], 0
+        found, position = list[Token](), 0
         try:
             text = without_comments(self.sql)
             # Each token where the one before ends: a search would try a wrong text anew at each of its places.

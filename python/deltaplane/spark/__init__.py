@@ -7,8 +7,9 @@ Importing it needs PySpark, which is imported nowhere else in the package. Calle
 from __future__ import annotations
 
 import importlib.util
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deltaplane.names import late_names
 
 if importlib.util.find_spec("pyspark") is None:
     raise ImportError("deltaplane.spark needs PySpark: pip install 'deltaplane[spark]'")
@@ -54,7 +55,7 @@ __all__ = [
 ]
 
 # Where the names are, which come in when they are used: tasks import this room too, and need next to nothing of it.
-_ROOMS = {
+_LATER = {
     "DeltaMergeBuilder": "spark.tables",
     "DeltaOptimizeBuilder": "spark.tables",
     "DeltaTable": "spark.tables",
@@ -71,7 +72,6 @@ _ROOMS = {
     "session": "spark._session",
     "write": "spark._write",
     "write_stream": "spark._stream_write",
-    # They stand above statements, which stand above this room.
     "configure_spark_with_delta_pip": "spark_names",
     "disable": "spark_names",
     "enable": "spark_names",
@@ -79,12 +79,4 @@ _ROOMS = {
 }
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name not in _ROOMS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(f"deltaplane.{_ROOMS[name]}"), name)
-        return found
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = late_names(globals(), _LATER)

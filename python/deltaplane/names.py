@@ -1,21 +1,53 @@
-"""Public names that were renamed: the old name works for one minor version and warns.
+"""Public names: those that a package imports when they are used, and those that were renamed.
 
-The tables here are the only places that know old names. `arguments` takes over renamed arguments.
+A renamed one works under its old name for one minor version, and warns. The tables here are the
+only places that know old names; `arguments` takes over renamed arguments.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from deltaplane.exceptions import InvalidArgumentError
 
-__all__ = ["RENAMED_ARGUMENTS", "renamed_attribute", "renamed_name", "use_new_names", "warn_renamed"]
+__all__ = ["RENAMED_ARGUMENTS", "late_names", "renamed_attribute", "renamed_name", "use_new_names", "warn_renamed"]
 
 # Old name of a keyword argument → its name since 0.2.
 RENAMED_ARGUMENTS = {"told_as": "operation"}
 # Old name of a module's class or function → its name since 0.2.
 _RENAMED_NAMES = {"deltaplane.properties": {"ToldAs": "CommitOperation"}}
+
+
+def late_names(
+    namespace: dict[str, Any], modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package that imports its public names when they are used.
+
+    Args:
+        namespace: the package's `globals()`, which keeps each name after its first use.
+        modules: public name → the module that has it, relative to `deltaplane`.
+
+    >>> read, names = late_names({"__name__": "deltaplane.example"}, {"DeltaError": "exceptions"})
+    >>> read("DeltaError").__name__, names()
+    ('DeltaError', ['DeltaError', '__name__'])
+    >>> read("DeltaTabel")
+    Traceback (most recent call last):
+    AttributeError: module 'deltaplane.example' has no attribute 'DeltaTabel'
+    """
+
+    def read(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+        value = namespace[name] = getattr(import_module(f"deltaplane.{modules[name]}"), name)
+        return value
+
+    def names() -> list[str]:
+        return sorted({*namespace, *modules})
+
+    return read, names
 
 
 def warn_renamed(old: str, new: str, *, stacklevel: int = 3) -> None:
