@@ -12,7 +12,8 @@ use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::segment::monotone_times;
 use deltaplane_store::Store;
 
-use crate::commit_reader::{self, Commit};
+use crate::commit::reader;
+use crate::commit::reader::Commit;
 use crate::history::commits;
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
@@ -72,7 +73,7 @@ impl Snapshot {
             ))
             .with_version(first));
         }
-        let read = commit_reader::read(self.store(), &wanted).await?;
+        let read = reader::read(self.store(), &wanted).await?;
         let Some(oldest) = wanted.first() else {
             return Ok(Vec::new());
         };

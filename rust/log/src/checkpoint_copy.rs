@@ -14,7 +14,7 @@ use crate::Snapshot;
 use crate::checkpoint_file::{CheckpointFile, Pages};
 use crate::checkpoint_reader::CheckpointReader;
 use crate::checkpoint_rows::{AddRows, adds_schema};
-use crate::commit_reader::is_damage;
+use crate::commit::reader::is_damage;
 use crate::copied::{Copied, Sought};
 use crate::listing::listed;
 use crate::live_files::Target;

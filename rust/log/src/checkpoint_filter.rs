@@ -13,7 +13,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, RowFilter};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
-use crate::plan_trace::PlanTrace;
+use crate::scan_report::PlanTrace;
 
 /// The columns of a file that stand at or below these paths. Paths are lists since names of a table's columns have dots in them.
 pub(crate) fn mask(schema: &SchemaDescriptor, paths: &[Vec<String>]) -> ProjectionMask {

@@ -16,13 +16,13 @@ use crate::checkpoint_part::Part;
 use crate::checkpoint_reader::{Checked, CheckpointReader};
 use crate::checkpoint_rows::{AddRows, manifest_schema, sidecar_array, sidecar_schema, unchanged, version_array};
 use crate::checkpoint_writer::CheckpointReport;
-use crate::commit_reader::is_damage;
-use crate::last_checkpoint::TopFile;
+use crate::commit::reader::is_damage;
+use crate::environment::new_id;
+use crate::listing::last_checkpoint::TopFile;
 use crate::live_files::{Target, parts};
 use crate::sidecar_levels::{Anew, Piece, anew, sidecar_files};
 use crate::sidecar_ranges::{SidecarFile, Span};
 use crate::sidecars::{SidecarWriter, WrittenSidecars};
-use crate::surroundings::new_id;
 use crate::{Snapshot, now_ms};
 
 /// Sidecars that no checkpoint names are safe from clean-up for a day.

@@ -13,8 +13,9 @@ use crate::checkpoint_reader::{Checked, CheckpointReader};
 use crate::checkpoint_rows::{
     AddRows, classic_schema, domain_array, metadata_array, protocol_array, txn_array, unchanged,
 };
-use crate::commit_reader::is_damage;
-use crate::last_checkpoint::{self, LastCheckpoint};
+use crate::commit::reader::is_damage;
+use crate::listing::last_checkpoint;
+use crate::listing::last_checkpoint::LastCheckpoint;
 use crate::listing::name_of;
 use crate::live_files::{InOrder, Target};
 use crate::live_groups::{GROUPS_KEY, LiveGroups};

@@ -9,7 +9,7 @@ use deltaplane_protocol::segment::{LogName, LogSegment};
 use deltaplane_store::Store;
 use tracing::warn;
 
-use crate::commit_reader::{Commit, newest_state};
+use crate::commit::reader::{Commit, newest_state};
 use crate::listing::listed;
 
 /// Commits of more bytes aren't parsed for a checksum.

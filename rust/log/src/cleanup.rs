@@ -12,7 +12,7 @@ use futures::TryStreamExt;
 use tracing::{debug, info, warn};
 
 use crate::checkpoint_reader::CheckpointReader;
-use crate::commit_reader::is_damage;
+use crate::commit::reader::is_damage;
 use crate::listing::{list_where_old, listed};
 use crate::{Snapshot, now_ms};
 

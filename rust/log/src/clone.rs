@@ -18,9 +18,9 @@ use serde::Deserialize;
 use serde_json::json;
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::environment::new_id;
 use crate::progress::Tell;
 use crate::rehearsal::rehearse;
-use crate::surroundings::new_id;
 use crate::transaction::{Operation, Staged, commit};
 use crate::write_request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};

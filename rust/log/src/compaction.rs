@@ -9,7 +9,7 @@ use deltaplane_protocol::paths;
 use tracing::info;
 
 use crate::Snapshot;
-use crate::commit_reader::Commit;
+use crate::commit::reader::Commit;
 
 impl Snapshot {
     /// Writes one file that stands for the commits from `from` to `to`, both inclusive.

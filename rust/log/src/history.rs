@@ -9,7 +9,8 @@ use deltaplane_protocol::segment::{LogName, complete_checkpoints, monotone_times
 use deltaplane_store::Store;
 use tracing::debug;
 
-use crate::commit_reader::{self, Commit};
+use crate::commit::reader;
+use crate::commit::reader::Commit;
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
 
@@ -71,7 +72,7 @@ impl Snapshot {
     /// The newest `limit` commits up to this version, newest first; all without a limit.
     pub async fn history(&self, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
         let (names, times): (Vec<LogName>, Vec<i64>) = self.newest_commits(limit).await?.into_iter().unzip();
-        let read = commit_reader::read_states(self.store(), names.clone()).await?;
+        let read = reader::read_states(self.store(), names.clone()).await?;
         let mut entries = Vec::with_capacity(read.len());
         for ((c, name), file_time) in read.iter().zip(&names).zip(times) {
             let info = c.info()?;
@@ -175,7 +176,7 @@ async fn newest_by_own_time(store: &Store, commits: &[LogName], timestamp_ms: i6
     while low < high {
         let middle = low + (high - low) / 2;
         let Some(name) = commits.get(middle) else { break };
-        let read = commit_reader::read(store, std::slice::from_ref(name)).await?;
+        let read = reader::read(store, std::slice::from_ref(name)).await?;
         let info = read.first().map(|c| c.info()).transpose()?.unwrap_or_default();
         if in_commit_timestamp::time_of(&info, name.version)? <= timestamp_ms {
             low = middle + 1;

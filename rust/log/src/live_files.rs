@@ -18,7 +18,7 @@ use crate::checkpoint_order::Sorter;
 use crate::checkpoint_part::{FileActions, Part};
 use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
 use crate::checkpoint_rows::AddRows;
-use crate::commit_reader::is_damage;
+use crate::commit::reader::is_damage;
 use crate::sidecars::SidecarWriter;
 use crate::snapshot::filter;
 

@@ -7,10 +7,11 @@ use deltaplane_protocol::segment::{LogName, LogSegment, complete_checkpoints};
 use deltaplane_store::Store;
 use tracing::debug;
 
+use crate::commit::reader;
 use crate::history::{HistoryEntry, commits, newest_dated, with_earlier};
+use crate::listing::last_checkpoint;
 use crate::listing::list_from;
 use crate::replay_parts::LogHead;
-use crate::{commit_reader, last_checkpoint};
 
 /// The newest `limit` commits of a log, newest first, as [`Snapshot::history`] tells them, without opening the table: the
 /// log's other commits aren't read, and nobody asks whether this version can read the table.
@@ -23,7 +24,7 @@ pub async fn log_history(store: &Store, limit: Option<usize>) -> Result<Vec<Hist
 
 async fn told_by_log(store: &Store, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
     let newest = newest_names(store, limit).await?;
-    let read = commit_reader::read_states(store, newest.iter().map(|(n, _)| n.clone()).collect()).await?;
+    let read = reader::read_states(store, newest.iter().map(|(n, _)| n.clone()).collect()).await?;
     let infos: Vec<CommitInfo> = read.iter().map(|c| c.info()).collect::<Result<_>>()?;
     if infos.iter().any(|info| in_commit_timestamp::stamp_of(info).is_some()) {
         // The metadata says whether that is their time (P082).

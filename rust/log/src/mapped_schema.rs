@@ -9,7 +9,7 @@ use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 use uuid::Uuid;
 
-use crate::surroundings::new_id;
+use crate::environment::new_id;
 
 /// Data's schema: what another table recorded of its own files means nothing here.
 pub(crate) fn incoming_schema(data: &StructType) -> StructType {

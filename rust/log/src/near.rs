@@ -8,10 +8,11 @@ use deltaplane_error::Result;
 use deltaplane_protocol::paths;
 use deltaplane_store::Near;
 
-use crate::commit_reader::Commit;
+use crate::commit::reader::Commit;
+use crate::listing::last_checkpoint;
 use crate::listing::name_of;
 use crate::snapshot::Own;
-use crate::{Snapshot, last_checkpoint, now_ms};
+use crate::{Snapshot, now_ms};
 
 /// Commits that are read one by one; of more the listing is the cheaper way.
 const MOST: usize = 64;

@@ -13,8 +13,9 @@ use tracing::{debug, warn};
 
 use crate::checkpoint_reader::CheckpointReader;
 use crate::checksum;
-use crate::commit_reader::{self, Commit, FileLines, is_damage, newest_state};
-use crate::last_checkpoint;
+use crate::commit::reader;
+use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};
+use crate::listing::last_checkpoint;
 use crate::listing::list_from;
 use crate::now_ms;
 use crate::snapshot::Snapshot;
@@ -103,7 +104,7 @@ impl Snapshot {
         lines: FileLines,
     ) -> Result<Result<Self, Error>> {
         let segment = LogSegment::build(names, Some(files.clone()), version)?;
-        let commits = commit_reader::read_segment(store, &segment, lines).await?;
+        let commits = reader::read_segment(store, &segment, lines).await?;
         let told = told_state(store, &segment, &commits).await;
         let told = told.map_err(|e| e.with_version(segment.version))?;
         let is_told = told.as_ref().filter(|s| !may_have_sidecars(s, &commits)).is_some();
@@ -133,7 +134,7 @@ impl Snapshot {
     /// From its commits alone.
     async fn from_commits(store: &Store, names: &[LogName], version: Option<u64>, lines: FileLines) -> Result<Self> {
         let segment = LogSegment::build(names, None, version)?;
-        let commits = commit_reader::read_segment(store, &segment, lines).await?;
+        let commits = reader::read_segment(store, &segment, lines).await?;
         let state = state_of(newest_state(&commits), Vec::new()).map_err(|e| e.with_version(segment.version))?;
         Ok(Self::assemble(store, segment, None, commits, Arc::new(state)))
     }

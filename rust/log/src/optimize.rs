@@ -16,8 +16,8 @@ use futures::TryStreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::environment::new_id;
 use crate::history::as_other;
-use crate::surroundings::new_id;
 use crate::transaction::{Committed, Marks};
 use crate::{Rewrite, RewriteRequest, Rewritten, Snapshot, now_ms};
 

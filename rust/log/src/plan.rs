@@ -14,8 +14,8 @@ use futures::{SinkExt, StreamExt, TryStreamExt};
 use crate::checkpoint_filter::Skipping;
 use crate::checkpoint_part::FileActions;
 use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
-use crate::commit_reader::is_damage;
-use crate::plan_trace::{PlanReport, PlanTrace};
+use crate::commit::reader::is_damage;
+use crate::scan_report::{PlanReport, PlanTrace};
 use crate::snapshot::{Snapshot, filter};
 
 /// How many files a plan looked at.

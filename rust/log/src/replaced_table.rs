@@ -9,7 +9,7 @@ use deltaplane_protocol::features::{Directives, column_mapping, outlives_replace
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::properties::{Properties, canonical_key};
 
-use crate::surroundings::new_id;
+use crate::environment::new_id;
 use crate::write_request::WriteRequest;
 
 /// The metadata with the request's name, description and properties, each where it is given, and what the properties

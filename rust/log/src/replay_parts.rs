@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint_filter::Skipping;
 use crate::checkpoint_part::{FileActions, Part};
 use crate::checkpoint_reader::{CheckpointReader, PlanColumns, manifest_adds};
-use crate::commit_reader::{self, FileLines, packed};
+use crate::commit::reader;
+use crate::commit::reader::{FileLines, packed};
 
 use crate::history::{HistoryEntry, version_at};
 use crate::plan::{emit, fed, prune};
@@ -235,8 +236,8 @@ pub fn commit_actions(store: &Store, part: ReplayPart) -> BoxStream<'static, Res
     let Some(parsed) = parsed else {
         return failed(Error::internal("a part of the commits names something else"));
     };
-    let actions = commit_reader::stream(store, parsed, FileLines::Kept).and_then(|commit| {
-        let of = |commit: &commit_reader::Commit| {
+    let actions = reader::stream(store, parsed, FileLines::Kept).and_then(|commit| {
+        let of = |commit: &reader::Commit| {
             let files = commit.files()?;
             Ok(CommitActions {
                 version: commit.version(),

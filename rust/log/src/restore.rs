@@ -17,7 +17,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::commit_reader::{self, FileLines};
+use crate::commit::reader;
+use crate::commit::reader::FileLines;
 use crate::history::commits;
 use crate::listing::list_from;
 use crate::progress::Tell;
@@ -268,7 +269,7 @@ async fn touched(now: &Snapshot, then: &Snapshot) -> Result<(Replay, Unfinished)
         .with_version(then.version()));
     }
     let (mut touched, mut vacuums) = (Replay::new(), Unfinished::default());
-    let mut read = commit_reader::stream(now.store(), names, FileLines::Kept);
+    let mut read = reader::stream(now.store(), names, FileLines::Kept);
     while let Some(commit) = read.try_next().await? {
         let files = commit.files()?;
         touched.remember(&files.adds)?;

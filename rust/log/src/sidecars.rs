@@ -14,8 +14,8 @@ use futures::{FutureExt, TryStreamExt};
 use parquet::basic::Compression;
 
 use crate::checkpoint_file::{CheckpointFile, Pages};
+use crate::environment::new_id;
 use crate::sidecar_ranges::{SidecarFile, SidecarRange, Span};
-use crate::surroundings::new_id;
 
 /// Tombstones of one sidecar, as many file actions as the reference writes.
 const TOMBSTONES: u64 = 50_000;

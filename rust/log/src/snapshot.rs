@@ -24,8 +24,9 @@ use tracing::debug;
 use crate::checkpoint_part::FileActions;
 use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
 use crate::checksum::{self, KnownChecksum};
-use crate::commit_reader::{self, Commit, FileLines, is_damage, newest_state};
-use crate::commit_runs;
+use crate::commit::batches;
+use crate::commit::reader;
+use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};
 use crate::copied::CheckpointCopy;
 use crate::listing::{list_from, name_of};
 use crate::now_ms;
@@ -202,7 +203,7 @@ impl Snapshot {
         if news.is_empty() || !contiguous || (newer_checkpoint && tail_length > LONG_TAIL) {
             return Self::load(&self.inner.store, None, FileLines::Kept).await;
         }
-        let read = match commit_reader::read(&self.inner.store, &news).await {
+        let read = match reader::read(&self.inner.store, &news).await {
             Err(e) if e.kind() == Kind::VersionNotFound => {
                 return Self::load(&self.inner.store, None, FileLines::Kept).await;
             }
@@ -333,7 +334,7 @@ impl Snapshot {
         names.retain(|n| n.kind == paths::LogFile::Commit && n.version <= self.version());
         let contiguous = names.iter().zip(&wanted).take_while(|(n, v)| n.version == **v);
         let names: Vec<LogName> = contiguous.map(|(n, _)| n.clone()).collect();
-        commit_reader::read(&self.inner.store, &names).await
+        reader::read(&self.inner.store, &names).await
     }
 
     /// How many commits stand after the checkpoint.
@@ -441,7 +442,7 @@ impl Snapshot {
             return Ok(t);
         }
         let (mut live, mut replay) = (Vec::new(), Replay::new());
-        commit_runs::newest_first(&self.inner.commits, |files, turns| {
+        batches::newest_first(&self.inner.commits, |files, turns| {
             let mask = replay.commits(&files.adds, &files.removes, turns)?;
             let kept = filter(&files.adds, &mask)?;
             if kept.num_rows() > 0 {
@@ -468,7 +469,7 @@ impl Snapshot {
         of: &(impl Fn(RecordBatch) -> Result<T> + Sync),
     ) -> Result<Vec<T>> {
         let (mut out, mut walk) = (Vec::new(), Tombstones::default());
-        commit_runs::newest_first(&self.inner.commits, |files, turns| {
+        batches::newest_first(&self.inner.commits, |files, turns| {
             let mask = walk.commits(&files.adds, &files.removes, turns)?;
             out.push(of(unexpired(&filter(&files.removes, &mask)?, cutoff_ms)?)?);
             Ok(())

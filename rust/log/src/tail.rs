@@ -18,7 +18,8 @@ use regex::Regex;
 use serde::Deserialize;
 
 use crate::changes::CommittedChange;
-use crate::commit_reader::{self, Commit, FileLines};
+use crate::commit::reader;
+use crate::commit::reader::{Commit, FileLines};
 use crate::history::{commits, moment, version_at};
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
@@ -404,7 +405,7 @@ impl Tail {
     /// The commits from `first` on and before `end`, in order.
     async fn commits(&self, first: u64, end: u64) -> Result<futures::stream::BoxStream<'static, Result<Arc<Commit>>>> {
         let names = self.commit_names(first, end).await?;
-        Ok(commit_reader::stream(&self.store, names, FileLines::Kept))
+        Ok(reader::stream(&self.store, names, FileLines::Kept))
     }
 
     /// Their files; those that are gone raise, or are passed over where that is allowed.

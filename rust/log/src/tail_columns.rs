@@ -10,7 +10,7 @@ use deltaplane_protocol::schema::{DataType, StructType};
 use deltaplane_protocol::state::TableState;
 use serde::{Deserialize, Serialize};
 
-use crate::commit_reader::Commit;
+use crate::commit::reader::Commit;
 
 /// A table's columns, properties and protocol, as a follower keeps them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -13,8 +13,9 @@ use deltaplane_protocol::paths;
 use deltaplane_protocol::segment::LogName;
 use futures::TryStreamExt;
 
+use crate::commit::reader;
 use crate::listing::list_from;
-use crate::{PlanColumns, Snapshot, commit_reader, history, now_ms};
+use crate::{PlanColumns, Snapshot, history, now_ms};
 
 /// Commits that are held at once while history is looked through.
 const COMMITS_AT_ONCE: usize = 64;
@@ -194,7 +195,7 @@ async fn first_use(snapshot: &Snapshot, names: Vec<LogName>, uses: fn(&Action) -
         return Ok(Some(oldest));
     }
     for some in commits.chunks(COMMITS_AT_ONCE) {
-        for c in commit_reader::read(snapshot.store(), some).await? {
+        for c in reader::read(snapshot.store(), some).await? {
             if c.actions()?.iter().any(uses) {
                 return Ok(Some(c.version()));
             }

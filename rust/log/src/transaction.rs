@@ -20,10 +20,10 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use crate::environment::{new_id, sleep_up_to};
 use crate::kept_files::check_kept;
 use crate::listing::is_table;
 use crate::post_commit::{self, Ahead, Hooks};
-use crate::surroundings::{new_id, sleep_up_to};
 use crate::winners::{Followed, follow};
 use crate::{Snapshot, now_ms};
 

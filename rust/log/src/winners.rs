@@ -12,7 +12,7 @@ use deltaplane_protocol::paths;
 use deltaplane_store::Store;
 use serde_json::Value;
 
-use crate::commit_reader::{Commit, CommitFiles};
+use crate::commit::reader::{Commit, CommitFiles};
 use crate::{Snapshot, history};
 
 /// What the winners so far leave for the next attempt.

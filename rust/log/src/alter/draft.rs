@@ -77,7 +77,7 @@ impl<'a> Draft<'a> {
     /// The commit that leaves the table so; without actions when nothing changed.
     pub(super) fn finish(mut self) -> Result<Staged> {
         self.map_columns()?;
-        row_tracking::complete(&mut self.metadata, &crate::surroundings::new_id().to_string())?;
+        row_tracking::complete(&mut self.metadata, &crate::environment::new_id().to_string())?;
         if self.schema != **self.base.schema() {
             self.schema.check_names()?;
             self.metadata.schema_string = Some(self.schema.to_json());

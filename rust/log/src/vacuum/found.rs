@@ -16,7 +16,8 @@ use tracing::warn;
 
 use super::kept::{hash, vector_path};
 use crate::Snapshot;
-use crate::commit_reader::{self, FileLines};
+use crate::commit::reader;
+use crate::commit::reader::FileLines;
 use crate::history::commits;
 use crate::listing::list_from;
 
@@ -112,7 +113,7 @@ impl<'a> Keys<'a> {
         let mut names = commits(names);
         names.retain(|n| n.version <= snapshot.version() && n.modified_ms < cutoff_ms);
         let (mut until, mut all_expired) = (last, true);
-        let mut read = commit_reader::stream(self.store, names, FileLines::Kept);
+        let mut read = reader::stream(self.store, names, FileLines::Kept);
         while let Some(commit) = read.try_next().await? {
             for action in commit.actions()? {
                 match action {

@@ -4,7 +4,7 @@
 use deltaplane_error::{Error, Kind, Result};
 use serde_json::Value;
 
-use crate::commit_reader::Commit;
+use crate::commit::reader::Commit;
 
 /// The operations that tell of a VACUUM.
 pub(crate) const START: &str = "VACUUM START";

@@ -1,5 +1,7 @@
 //! Listing the log folder, from the hint where there is one (P003, P010).
 
+pub(crate) mod last_checkpoint;
+
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::paths::{LOG_DIR, LogFile};
 use deltaplane_protocol::segment::LogName;

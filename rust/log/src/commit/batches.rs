@@ -6,7 +6,7 @@ use std::sync::Arc;
 use deltaplane_error::Result;
 use deltaplane_protocol::replay::Turn;
 
-use crate::commit_reader::{Commit, CommitFiles, FileColumns};
+use crate::commit::reader::{Commit, CommitFiles, FileColumns};
 
 /// Tails up to this length keep each commit's columns, so that the next version has them too.
 const SHORT_TAIL: usize = 64;
