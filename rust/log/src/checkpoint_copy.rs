@@ -11,11 +11,11 @@ use tracing::{info, warn};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::Snapshot;
-use crate::checkpoint_file::{CheckpointFile, Pages};
-use crate::checkpoint_reader::CheckpointReader;
+use crate::checkpoint::copy_state::{Copied, Sought};
+use crate::checkpoint::file::{CheckpointFile, Pages};
+use crate::checkpoint::reader::CheckpointReader;
 use crate::checkpoint_rows::{AddRows, adds_schema};
 use crate::commit::reader::is_damage;
-use crate::copied::{Copied, Sought};
 use crate::listing::listed;
 use crate::live_files::Target;
 

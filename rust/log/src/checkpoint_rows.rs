@@ -20,8 +20,8 @@ use deltaplane_protocol::state::TableState;
 use deltaplane_protocol::stats_columns::StatsColumns;
 
 use crate::PlanColumns;
-use crate::checkpoint_reader::struct_field;
-use crate::sidecar_ranges::SidecarFile;
+use crate::checkpoint::reader::struct_field;
+use crate::checkpoint::sidecar_stats::SidecarFile;
 
 fn arrow_error(e: arrow::error::ArrowError) -> Error {
     Error::internal(format!("the checkpoint can't be laid out: {e}")).with_source(e)

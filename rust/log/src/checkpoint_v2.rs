@@ -10,10 +10,11 @@ use deltaplane_sorting::{Keyed, Run, merge};
 use futures::{StreamExt, TryStreamExt, stream};
 use parquet::basic::Compression;
 
-use crate::checkpoint_file::{CheckpointFile, ORDER_KEY, Pages};
+use crate::checkpoint::file::{CheckpointFile, ORDER_KEY, Pages};
+use crate::checkpoint::part::Part;
+use crate::checkpoint::reader::{Checked, CheckpointReader};
+use crate::checkpoint::sidecar_stats::{SidecarFile, Span};
 use crate::checkpoint_order::Sorter;
-use crate::checkpoint_part::Part;
-use crate::checkpoint_reader::{Checked, CheckpointReader};
 use crate::checkpoint_rows::{AddRows, manifest_schema, sidecar_array, sidecar_schema, unchanged, version_array};
 use crate::checkpoint_writer::CheckpointReport;
 use crate::commit::reader::is_damage;
@@ -21,7 +22,6 @@ use crate::environment::new_id;
 use crate::listing::last_checkpoint::TopFile;
 use crate::live_files::{Target, parts};
 use crate::sidecar_levels::{Anew, Piece, anew, sidecar_files};
-use crate::sidecar_ranges::{SidecarFile, Span};
 use crate::sidecars::{SidecarWriter, WrittenSidecars};
 use crate::{Snapshot, now_ms};
 

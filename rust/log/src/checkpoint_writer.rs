@@ -7,9 +7,10 @@ use deltaplane_protocol::{features, paths};
 use parquet::basic::{Compression, ZstdLevel};
 use tracing::{info, warn};
 
+use crate::checkpoint::file::{CheckpointFile, ORDER_KEY, Pages, WrittenFile};
+use crate::checkpoint::live_row_groups::{GROUPS_KEY, LiveGroups};
+use crate::checkpoint::reader::{Checked, CheckpointReader};
 use crate::checkpoint_due::Tail;
-use crate::checkpoint_file::{CheckpointFile, ORDER_KEY, Pages, WrittenFile};
-use crate::checkpoint_reader::{Checked, CheckpointReader};
 use crate::checkpoint_rows::{
     AddRows, classic_schema, domain_array, metadata_array, protocol_array, txn_array, unchanged,
 };
@@ -18,7 +19,6 @@ use crate::listing::last_checkpoint;
 use crate::listing::last_checkpoint::LastCheckpoint;
 use crate::listing::name_of;
 use crate::live_files::{InOrder, Target};
-use crate::live_groups::{GROUPS_KEY, LiveGroups};
 use crate::standing_groups::Base;
 use crate::{Snapshot, now_ms};
 

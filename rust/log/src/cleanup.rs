@@ -11,7 +11,7 @@ use deltaplane_store::Store;
 use futures::TryStreamExt;
 use tracing::{debug, info, warn};
 
-use crate::checkpoint_reader::CheckpointReader;
+use crate::checkpoint::reader::CheckpointReader;
 use crate::commit::reader::is_damage;
 use crate::listing::{list_where_old, listed};
 use crate::{Snapshot, now_ms};

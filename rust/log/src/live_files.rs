@@ -13,10 +13,10 @@ use deltaplane_sorting::{Keyed, Run, merge};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::Snapshot;
-use crate::checkpoint_file::CheckpointFile;
+use crate::checkpoint::file::CheckpointFile;
+use crate::checkpoint::part::{FileActions, Part};
+use crate::checkpoint::reader::{CheckpointReader, PlanColumns};
 use crate::checkpoint_order::Sorter;
-use crate::checkpoint_part::{FileActions, Part};
-use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
 use crate::checkpoint_rows::AddRows;
 use crate::commit::reader::is_damage;
 use crate::sidecars::SidecarWriter;

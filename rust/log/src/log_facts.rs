@@ -13,7 +13,7 @@ use futures::TryStreamExt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::checkpoint_reader::PlanColumns;
+use crate::checkpoint::reader::PlanColumns;
 use crate::commit::reader;
 use crate::commit::reader::{Commit, File, FileLines};
 use crate::listing::list_from;

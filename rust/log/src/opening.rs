@@ -11,7 +11,7 @@ use deltaplane_protocol::state::TableState;
 use deltaplane_store::Store;
 use tracing::{debug, warn};
 
-use crate::checkpoint_reader::CheckpointReader;
+use crate::checkpoint::reader::CheckpointReader;
 use crate::checksum;
 use crate::commit::reader;
 use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};

@@ -11,9 +11,9 @@ use futures::channel::mpsc::{Sender, channel};
 use futures::stream::{self, BoxStream};
 use futures::{SinkExt, StreamExt, TryStreamExt};
 
-use crate::checkpoint_filter::Skipping;
-use crate::checkpoint_part::FileActions;
-use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
+use crate::checkpoint::part::FileActions;
+use crate::checkpoint::reader::{CheckpointReader, PlanColumns};
+use crate::checkpoint::row_filter::Skipping;
 use crate::commit::reader::is_damage;
 use crate::scan_report::{PlanReport, PlanTrace};
 use crate::snapshot::{Snapshot, filter};

@@ -16,9 +16,9 @@ use futures::stream::{BoxStream, StreamExt};
 use futures::{TryStreamExt, future};
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint_filter::Skipping;
-use crate::checkpoint_part::{FileActions, Part};
-use crate::checkpoint_reader::{CheckpointReader, PlanColumns, manifest_adds};
+use crate::checkpoint::part::{FileActions, Part};
+use crate::checkpoint::reader::{CheckpointReader, PlanColumns, manifest_adds};
+use crate::checkpoint::row_filter::Skipping;
 use crate::commit::reader;
 use crate::commit::reader::{FileLines, packed};
 

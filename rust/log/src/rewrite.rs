@@ -279,7 +279,7 @@ impl Rewrite {
         commit(self.base.store(), Some(self.base.clone()), &self.staged(done)).await
     }
 
-    /// What the commit of this result would be, if other files' rows were copied as `copied` says: by the bytes that
+    /// What the commit of this result would be, if other files' rows were copied as `copy_state` says: by the bytes that
     /// they have where they are, since nobody has read them.
     ///
     /// # Errors

@@ -13,9 +13,9 @@ use futures::stream::FuturesOrdered;
 use futures::{FutureExt, TryStreamExt};
 use parquet::basic::Compression;
 
-use crate::checkpoint_file::{CheckpointFile, Pages};
+use crate::checkpoint::file::{CheckpointFile, Pages};
+use crate::checkpoint::sidecar_stats::{SidecarFile, SidecarRange, Span};
 use crate::environment::new_id;
-use crate::sidecar_ranges::{SidecarFile, SidecarRange, Span};
 
 /// Tombstones of one sidecar, as many file actions as the reference writes.
 const TOMBSTONES: u64 = 50_000;

@@ -21,13 +21,13 @@ use futures::TryStreamExt;
 use tokio::sync::OnceCell;
 use tracing::debug;
 
-use crate::checkpoint_part::FileActions;
-use crate::checkpoint_reader::{CheckpointReader, PlanColumns};
+use crate::checkpoint::copy_state::CheckpointCopy;
+use crate::checkpoint::part::FileActions;
+use crate::checkpoint::reader::{CheckpointReader, PlanColumns};
 use crate::checksum::{self, KnownChecksum};
 use crate::commit::batches;
 use crate::commit::reader;
 use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};
-use crate::copied::CheckpointCopy;
 use crate::listing::{list_from, name_of};
 use crate::now_ms;
 

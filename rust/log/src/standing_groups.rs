@@ -12,11 +12,11 @@ use parquet::arrow::ArrowSchemaConverter;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use crate::Snapshot;
-use crate::checkpoint_file::{CheckpointFile, ROW_GROUP_ROWS};
-use crate::checkpoint_part::{Part, is_all_null, is_of};
-use crate::checkpoint_reader::CheckpointReader;
+use crate::checkpoint::file::{CheckpointFile, ROW_GROUP_ROWS};
+use crate::checkpoint::live_row_groups::LiveGroups;
+use crate::checkpoint::part::{Part, is_all_null, is_of};
+use crate::checkpoint::reader::CheckpointReader;
 use crate::checkpoint_rows::{AddRows, classic_schema};
-use crate::live_groups::LiveGroups;
 
 /// From so many files on, live files have row groups of their own: smaller checkpoints are quickly written as a whole.
 const APART_FILES: u64 = 20_000;

@@ -9,7 +9,7 @@ use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::file_rows::FileRows;
 use futures::TryStreamExt;
 
-use crate::checkpoint_reader::PlanColumns;
+use crate::checkpoint::reader::PlanColumns;
 use crate::snapshot::Snapshot;
 use crate::tail_offset::{Place, place};
 

@@ -9,7 +9,7 @@ use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::ParquetMetaData;
 
-use crate::parquet_file::ParquetFile;
+use crate::checkpoint::parquet_file::ParquetFile;
 use crate::{PlanColumns, Snapshot};
 
 /// Footers that are read at once.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use deltaplane_store::Store;
 use tokio::sync::Mutex;
 
-use crate::checkpoint_reader::CheckpointReader;
+use crate::checkpoint::reader::CheckpointReader;
 
 /// What became of the copy of one checkpoint. The versions that start from it share it.
 #[derive(Clone, Default)]

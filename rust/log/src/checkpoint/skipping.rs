@@ -16,8 +16,8 @@ use parquet::file::metadata::page_index::PageIndexProvider;
 use parquet::file::metadata::{ColumnChunkMask, ParquetMetaData, RowGroupMetaData};
 use parquet::schema::types::SchemaDescriptor;
 
-use crate::checkpoint_filter::Skipping;
-use crate::parquet_file::ParquetFile;
+use crate::checkpoint::parquet_file::ParquetFile;
+use crate::checkpoint::row_filter::Skipping;
 
 /// Under this key a file says that its parsed bounds are bounds: no minimum above its maximum and no NaN, which Parquet's
 /// statistics would leave out. Where a writer logged such a thing, the file has null.

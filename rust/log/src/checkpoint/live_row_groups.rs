@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::checkpoint_part::Part;
+use crate::checkpoint::part::Part;
 
 /// Under this key a footer notes which row groups hold live files alone.
 pub(crate) const GROUPS_KEY: &str = "deltaplane.groups";

@@ -16,9 +16,9 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use crate::checkpoint_runs::{BOUNDS_KEY, BOUNDS_VALUE};
-use crate::parquet_file::ParquetFile;
-use crate::row_groups::{RowGroups, Standing};
+use crate::checkpoint::parquet_file::ParquetFile;
+use crate::checkpoint::row_group_writer::{RowGroups, Standing};
+use crate::checkpoint::skipping::{BOUNDS_KEY, BOUNDS_VALUE};
 
 /// Under this key a footer notes the order of the file's adds.
 pub(crate) const ORDER_KEY: &str = "deltaplane.order";

@@ -21,11 +21,13 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMask, ColumnChunkMetaData, ParquetMetaData};
 use tokio::sync::OnceCell;
 
-use crate::checkpoint_filter::{self, Skipping};
-use crate::checkpoint_runs::{self, Chosen, is_sound, mark};
-use crate::parquet_file::ParquetFile;
-use crate::row_groups::Standing;
-use crate::sidecar_ranges::{SidecarFile, SidecarRange};
+use crate::checkpoint::parquet_file::ParquetFile;
+use crate::checkpoint::row_filter;
+use crate::checkpoint::row_filter::Skipping;
+use crate::checkpoint::row_group_writer::Standing;
+use crate::checkpoint::sidecar_stats::{SidecarFile, SidecarRange};
+use crate::checkpoint::skipping;
+use crate::checkpoint::skipping::{Chosen, is_sound, mark};
 
 /// Rows of a batch of file actions: large enough for columnar speed, small enough that what is made of one on its way takes
 /// a few megabytes.
@@ -218,7 +220,7 @@ impl Part {
     pub(crate) async fn is_filtered(&self, skipping: &Skipping) -> Result<bool> {
         let footer = &self.opened().await?.footer;
         let is_own = is_sound(footer.metadata());
-        Ok(checkpoint_filter::is_complete(footer, &skipping.pruner, is_own))
+        Ok(row_filter::is_complete(footer, &skipping.pruner, is_own))
     }
 
     /// Opens it, if it isn't yet.
@@ -355,9 +357,9 @@ pub(crate) async fn part_column<'a>(
         .iter()
         .map(|c| c.name().as_str())
         .filter(|c| !without.contains(c) && !absent.contains(c))
-        .map(|c| checkpoint_filter::path(&[name, c]))
+        .map(|c| row_filter::path(&[name, c]))
         .collect();
-    let mask = checkpoint_filter::mask(footer.parquet_schema(), &read);
+    let mask = row_filter::mask(footer.parquet_schema(), &read);
     let all = Chosen {
         footer: footer.clone(),
         groups,
@@ -368,7 +370,7 @@ pub(crate) async fn part_column<'a>(
         groups,
         rows,
     } = match wanted {
-        Rows::Matching(skipping) => checkpoint_runs::choose(file, all, skipping, &mask).await?,
+        Rows::Matching(skipping) => skipping::choose(file, all, skipping, &mask).await?,
         Rows::Sample => Chosen {
             rows: Some(spread(footer.metadata(), &all.groups)),
             ..all
@@ -392,8 +394,8 @@ pub(crate) async fn part_column<'a>(
     }
     let filter = match wanted {
         Rows::All | Rows::Sample => None,
-        Rows::Few => checkpoint_filter::rare(footer, name, children),
-        Rows::Matching(skipping) => checkpoint_filter::filter(footer, skipping),
+        Rows::Few => row_filter::rare(footer, name, children),
+        Rows::Matching(skipping) => row_filter::filter(footer, skipping),
     };
     if let Some(filter) = filter {
         builder = builder.with_row_filter(filter);

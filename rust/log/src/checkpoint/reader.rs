@@ -15,13 +15,14 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
-use crate::checkpoint_file::ORDER_KEY;
-use crate::checkpoint_filter::Skipping;
-use crate::checkpoint_part::{FileActions, Part, Rows, STATE, Texts, no_checkpoint, part_column};
-use crate::checkpoint_runs::BOUNDS_KEY;
+use crate::checkpoint::file::ORDER_KEY;
+use crate::checkpoint::live_row_groups::LiveGroups;
+use crate::checkpoint::part::{FileActions, Part, Rows, STATE, Texts, no_checkpoint, part_column};
+use crate::checkpoint::row_filter::Skipping;
+use crate::checkpoint::sidecar_stats;
+use crate::checkpoint::sidecar_stats::{SidecarFile, SidecarRange};
+use crate::checkpoint::skipping::BOUNDS_KEY;
 use crate::listing::listed;
-use crate::live_groups::LiveGroups;
-use crate::sidecar_ranges::{self, SidecarFile, SidecarRange};
 
 /// Columns that say what is in a file, and the structs among them.
 const DESCRIBING: &[&str] = &[
@@ -268,7 +269,7 @@ impl CheckpointReader {
             return Ok(all);
         };
         let ranges: Vec<&SidecarRange> = all.iter().filter_map(|p| p.range()).collect();
-        let keep = sidecar_ranges::may_match(&ranges, skipping.pruner.runs())?;
+        let keep = sidecar_stats::may_match(&ranges, skipping.pruner.runs())?;
         if let Some(trace) = &skipping.trace {
             let skipped = ranges.iter().zip(keep.values()).filter(|(_, keep)| !keep);
             for (range, _) in skipped {

@@ -17,7 +17,7 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::checkpoint_runs::ranges_of_group;
+use crate::checkpoint::skipping::ranges_of_group;
 
 /// The tag's name.
 const TAG: &str = "deltaplane.range";
