@@ -23,8 +23,8 @@ use crate::commit::reader;
 use crate::commit::reader::{FileLines, packed};
 
 use crate::history::{HistoryEntry, version_at};
-use crate::plan::{emit, fed, prune};
 use crate::snapshot::Snapshot;
+use crate::snapshot::file_scan::{emit, fed, prune};
 
 /// Some of what holds a version's file actions, as text between processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

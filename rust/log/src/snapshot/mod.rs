@@ -1,5 +1,11 @@
-//! A snapshot: one immutable version of a table, made by `opening` without the
+//! A snapshot: one immutable version of a table, made by `open` without the
 //! file list; plans stream that, pruned. A newer snapshot shares all that it can with the older one.
+
+pub(crate) mod checksum;
+pub(crate) mod file_scan;
+pub(crate) mod freshness;
+pub(crate) mod open;
+pub(crate) mod probe;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -24,12 +30,13 @@ use tracing::debug;
 use crate::checkpoint::copy_state::CheckpointCopy;
 use crate::checkpoint::part::FileActions;
 use crate::checkpoint::reader::{CheckpointReader, PlanColumns};
-use crate::checksum::{self, KnownChecksum};
+
 use crate::commit::batches;
 use crate::commit::reader;
 use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};
 use crate::listing::{list_from, name_of};
 use crate::now_ms;
+use crate::snapshot::checksum::KnownChecksum;
 
 /// Commits after which an update starts anew from a newer checkpoint instead of growing the tail.
 const LONG_TAIL: usize = 64;

@@ -12,13 +12,13 @@ use deltaplane_store::Store;
 use tracing::{debug, warn};
 
 use crate::checkpoint::reader::CheckpointReader;
-use crate::checksum;
 use crate::commit::reader;
 use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};
 use crate::listing::last_checkpoint;
 use crate::listing::list_from;
 use crate::now_ms;
 use crate::snapshot::Snapshot;
+use crate::snapshot::checksum;
 
 /// How often the log is listed while clean-ups take what was listed before.
 const LISTINGS: usize = 4;

@@ -36,7 +36,7 @@ impl Snapshot {
         self.skipping_plan(pruner.map(|pruner| Skipping { pruner, trace: None }), columns)
     }
 
-    /// As `plan`, with a count of the files that it looks at.
+    /// As `file_scan`, with a count of the files that it looks at.
     pub fn counted_plan(
         &self,
         pruner: Option<Arc<Pruner>>,
