@@ -1,6 +1,8 @@
 //! Writing the sidecars of a V2 checkpoint (P056, P062): bounded files, of live files in an order or of tombstones, each with
 //! what is known of it without opening it. Called by the checkpoint writers.
 
+pub(crate) mod compaction;
+
 use arrow::array::{Array, StructArray};
 use arrow::datatypes::SchemaRef;
 use deltaplane_error::Result;

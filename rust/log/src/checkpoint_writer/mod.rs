@@ -1,6 +1,15 @@
 //! Writing checkpoints by the table's policy (P050–P062): classic, or V2 with sidecars; streamed, read back, then hinted
 //! at. A failure never fails the commit that caused it: the log alone is enough.
 
+pub(crate) mod live_files;
+pub(crate) mod local_copy;
+pub(crate) mod reused_row_groups;
+pub(crate) mod rows;
+pub(crate) mod schedule;
+pub(crate) mod sidecars;
+pub(crate) mod sort;
+pub(crate) mod v2;
+
 use deltaplane_error::{Kind, Result};
 use deltaplane_protocol::segment::CheckpointFiles;
 use deltaplane_protocol::{features, paths};
@@ -10,16 +19,16 @@ use tracing::{info, warn};
 use crate::checkpoint::file::{CheckpointFile, ORDER_KEY, Pages, WrittenFile};
 use crate::checkpoint::live_row_groups::{GROUPS_KEY, LiveGroups};
 use crate::checkpoint::reader::{Checked, CheckpointReader};
-use crate::checkpoint_due::Tail;
-use crate::checkpoint_rows::{
+use crate::checkpoint_writer::live_files::{InOrder, Target};
+use crate::checkpoint_writer::reused_row_groups::Base;
+use crate::checkpoint_writer::rows::{
     AddRows, classic_schema, domain_array, metadata_array, protocol_array, txn_array, unchanged,
 };
+use crate::checkpoint_writer::schedule::Tail;
 use crate::commit::reader::is_damage;
 use crate::listing::last_checkpoint;
 use crate::listing::last_checkpoint::LastCheckpoint;
 use crate::listing::name_of;
-use crate::live_files::{InOrder, Target};
-use crate::standing_groups::Base;
 use crate::{Snapshot, now_ms};
 
 /// Logs from this size on are packed tighter. Below it, setting a Zstandard context up for each page of each column costs

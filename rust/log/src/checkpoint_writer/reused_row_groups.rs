@@ -16,7 +16,7 @@ use crate::checkpoint::file::{CheckpointFile, ROW_GROUP_ROWS};
 use crate::checkpoint::live_row_groups::LiveGroups;
 use crate::checkpoint::part::{Part, is_all_null, is_of};
 use crate::checkpoint::reader::CheckpointReader;
-use crate::checkpoint_rows::{AddRows, classic_schema};
+use crate::checkpoint_writer::rows::{AddRows, classic_schema};
 
 /// From so many files on, live files have row groups of their own: smaller checkpoints are quickly written as a whole.
 const APART_FILES: u64 = 20_000;

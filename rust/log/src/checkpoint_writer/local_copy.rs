@@ -14,10 +14,10 @@ use crate::Snapshot;
 use crate::checkpoint::copy_state::{Copied, Sought};
 use crate::checkpoint::file::{CheckpointFile, Pages};
 use crate::checkpoint::reader::CheckpointReader;
-use crate::checkpoint_rows::{AddRows, adds_schema};
+use crate::checkpoint_writer::live_files::Target;
+use crate::checkpoint_writer::rows::{AddRows, adds_schema};
 use crate::commit::reader::is_damage;
 use crate::listing::listed;
-use crate::live_files::Target;
 
 /// Checkpoints of fewer bytes are planned by in a moment as they are.
 const LEAST_BYTES: u64 = 1 << 20;

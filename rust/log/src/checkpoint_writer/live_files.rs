@@ -16,10 +16,10 @@ use crate::Snapshot;
 use crate::checkpoint::file::CheckpointFile;
 use crate::checkpoint::part::{FileActions, Part};
 use crate::checkpoint::reader::{CheckpointReader, PlanColumns};
-use crate::checkpoint_order::Sorter;
-use crate::checkpoint_rows::AddRows;
+use crate::checkpoint_writer::rows::AddRows;
+use crate::checkpoint_writer::sidecars::SidecarWriter;
+use crate::checkpoint_writer::sort::Sorter;
 use crate::commit::reader::is_damage;
-use crate::sidecars::SidecarWriter;
 use crate::snapshot::filter;
 
 /// Rows that are laid out at once: statistics take several times their room meanwhile.

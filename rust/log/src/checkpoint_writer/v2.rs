@@ -1,5 +1,5 @@
 //! Writing V2 checkpoints (P056, P062): sidecars of the checkpoint before stand in the new one where no commit since touched
-//! them, the others and the new files are written anew, as `sidecar_levels` chooses. Called by the checkpoint writer.
+//! them, the others and the new files are written anew, as `compaction` chooses. Called by the checkpoint writer.
 
 use arrow::array::{Array, RecordBatch};
 use deltaplane_error::{Error, Kind, Result};
@@ -14,15 +14,17 @@ use crate::checkpoint::file::{CheckpointFile, ORDER_KEY, Pages};
 use crate::checkpoint::part::Part;
 use crate::checkpoint::reader::{Checked, CheckpointReader};
 use crate::checkpoint::sidecar_stats::{SidecarFile, Span};
-use crate::checkpoint_order::Sorter;
-use crate::checkpoint_rows::{AddRows, manifest_schema, sidecar_array, sidecar_schema, unchanged, version_array};
 use crate::checkpoint_writer::CheckpointReport;
+use crate::checkpoint_writer::live_files::{Target, parts};
+use crate::checkpoint_writer::rows::{
+    AddRows, manifest_schema, sidecar_array, sidecar_schema, unchanged, version_array,
+};
+use crate::checkpoint_writer::sidecars::compaction::{Anew, Piece, anew, sidecar_files};
+use crate::checkpoint_writer::sidecars::{SidecarWriter, WrittenSidecars};
+use crate::checkpoint_writer::sort::Sorter;
 use crate::commit::reader::is_damage;
 use crate::environment::new_id;
 use crate::listing::last_checkpoint::TopFile;
-use crate::live_files::{Target, parts};
-use crate::sidecar_levels::{Anew, Piece, anew, sidecar_files};
-use crate::sidecars::{SidecarWriter, WrittenSidecars};
 use crate::{Snapshot, now_ms};
 
 /// Sidecars that no checkpoint names are safe from clean-up for a day.
