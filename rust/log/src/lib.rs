@@ -2,7 +2,6 @@
 //! transactions, checkpoint writing, history. Knows no rows (see `deltaplane-data`) and no Python.
 
 mod alter;
-mod changes;
 mod check;
 mod checkpoint;
 mod checkpoint_writer;
@@ -16,7 +15,6 @@ mod history;
 mod kept_files;
 mod listing;
 mod log_facts;
-mod log_history;
 mod mapped_schema;
 mod optimize;
 mod post_commit;
@@ -24,7 +22,6 @@ mod progress;
 mod reads;
 mod rehearsal;
 mod replaced_table;
-mod replay_parts;
 mod restore;
 mod rewrite;
 mod row_numbers;
@@ -46,7 +43,6 @@ mod write_plan;
 mod write_request;
 
 pub use alter::{AlterRequest, Altered, Change, NewColumns, alter, protocol_json};
-pub use changes::{CommittedChange, versions_between};
 pub use check::{Finding, RepairRequest, Repaired};
 pub use checkpoint::reader::PlanColumns;
 pub use checkpoint_writer::CheckpointReport;
@@ -54,14 +50,17 @@ pub use cleanup::CleanupReport;
 pub use clone::{CloneRequest, Cloned, Copies, clone_table, copy_files};
 pub use environment::{Surrounded, Surroundings, now_ms, surround};
 pub use history::HistoryEntry;
+pub use history::changes::{CommittedChange, versions_between};
+pub use history::distributed_replay::{
+    CommitActions, LogHead, ReplayPart, ReplayParts, checkpoint_adds, commit_actions,
+};
+pub use history::log_history::log_history;
 pub use listing::is_table;
 pub use log_facts::{CommitTotals, LogFiles, LogFolder, NewestCheckpoint, TombstoneTotals};
-pub use log_history::log_history;
 pub use optimize::{LayoutPlan, LayoutRequest, Moved, Placed};
 pub use progress::{Progress, Tell};
 pub use reads::ReadRequest;
 pub use rehearsal::Rehearsal;
-pub use replay_parts::{CommitActions, LogHead, ReplayPart, ReplayParts, checkpoint_adds, commit_actions};
 pub use restore::{RestoreRequest, Restored, restore};
 pub use rewrite::{Rewrite, RewriteRequest, Rewritten};
 pub use scan_report::PlanReport;

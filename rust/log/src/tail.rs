@@ -17,9 +17,9 @@ use futures::TryStreamExt;
 use regex::Regex;
 use serde::Deserialize;
 
-use crate::changes::CommittedChange;
 use crate::commit::reader;
 use crate::commit::reader::{Commit, FileLines};
+use crate::history::changes::CommittedChange;
 use crate::history::{commits, moment, version_at};
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;

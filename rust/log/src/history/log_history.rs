@@ -8,10 +8,10 @@ use deltaplane_store::Store;
 use tracing::debug;
 
 use crate::commit::reader;
+use crate::history::distributed_replay::LogHead;
 use crate::history::{HistoryEntry, commits, newest_dated, with_earlier};
 use crate::listing::last_checkpoint;
 use crate::listing::list_from;
-use crate::replay_parts::LogHead;
 
 /// The newest `limit` commits of a log, newest first, as [`Snapshot::history`] tells them, without opening the table: the
 /// log's other commits aren't read, and nobody asks whether this version can read the table.

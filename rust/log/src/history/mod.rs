@@ -1,5 +1,9 @@
 //! Commit times and provenance: history, and which version a time means (P081–P086).
 
+pub(crate) mod changes;
+pub(crate) mod distributed_replay;
+pub(crate) mod log_history;
+
 use chrono::{DateTime, SecondsFormat};
 use deltaplane_error::{Error, OtherCommit, Result};
 use deltaplane_protocol::actions::CommitInfo;
