@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::environment::new_id;
 use crate::progress::Tell;
-use crate::rehearsal::rehearse;
+use crate::transaction::dry_run::rehearse;
 use crate::transaction::{Operation, Staged, commit};
 use crate::write_request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};

@@ -21,7 +21,7 @@ use futures::stream::BoxStream;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::rehearsal::{Rehearsal, rehearse, with_copies};
+use crate::transaction::dry_run::{Rehearsal, rehearse, with_copies};
 use crate::transaction::{Committed, Marks, Operation, Staged, commit};
 use crate::unmapped::Unmapped;
 use crate::write_plan::{FileTarget, PlannedWrite, plan_incoming};

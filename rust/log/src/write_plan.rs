@@ -26,12 +26,12 @@ use futures::TryStreamExt;
 
 use crate::environment::new_id;
 use crate::mapped_schema::{incoming_schema, mapped};
-use crate::rehearsal::{Rehearsal, rehearse};
 use crate::replaced_table::replaced;
 use crate::schema_checks::{
     canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
 };
 use crate::told::{self, Gone};
+use crate::transaction::dry_run::{Rehearsal, rehearse};
 use crate::transaction::{Committed, Staged, commit};
 use crate::write_clustering::{clustered_anew, clustered_by};
 use crate::write_request::{FileRequest, IncomingRequest, SchemaMode, ToldAs, WriteMode, WriteRequest};

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::Snapshot;
+use crate::transaction::rebase::{Followed, follow};
 use crate::transaction::{AsOf, Staged};
-use crate::winners::{Followed, follow};
 
 /// What a transaction would do, and what other writers may not do before it is committed.
 #[derive(Debug, Clone, Serialize)]

@@ -1,6 +1,11 @@
 //! Committing: one put-if-absent of a file that a pure function of (base, staged intent) made.
 //! A loser checks the winners' facts, takes the newest version as base and tries again, bounded.
 
+pub(crate) mod dry_run;
+pub(crate) mod post_commit;
+pub(crate) mod rebase;
+pub(crate) mod retained_files;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -21,10 +26,11 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::environment::{new_id, sleep_up_to};
-use crate::kept_files::check_kept;
 use crate::listing::is_table;
-use crate::post_commit::{self, Ahead, Hooks};
-use crate::winners::{Followed, follow};
+use crate::transaction::retained_files::check_kept;
+
+use crate::transaction::post_commit::{Ahead, Hooks};
+use crate::transaction::rebase::{Followed, follow};
 use crate::{Snapshot, now_ms};
 
 /// Attempts when the caller sets no bound: each lost one means that another writer got on, so this

@@ -1,4 +1,4 @@
-//! No commit may give files that stay another meaning by new metadata, whoever asks for it. `transaction` and `rehearsal` call
+//! No commit may give files that stay another meaning by new metadata, whoever asks for it. `transaction` and `dry_run` call
 //! it before each attempt; files are only listed where the metadata would be misread.
 
 use std::collections::HashSet;
