@@ -17,7 +17,7 @@ use crate::transaction::{Committed, Operation, Staged, commit};
 use crate::vacuum::found::listed;
 use crate::vacuum::kept::{Kept, hash, vector_path};
 use crate::vacuum::partition_names;
-use crate::write_request::CommitRequest;
+use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// What was found wrong.

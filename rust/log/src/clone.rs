@@ -22,7 +22,7 @@ use crate::environment::new_id;
 use crate::progress::Tell;
 use crate::transaction::dry_run::rehearse;
 use crate::transaction::{Operation, Staged, commit};
-use crate::write_request::CommitRequest;
+use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// Files that are copied at once.

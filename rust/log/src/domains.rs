@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::Snapshot;
 use crate::transaction::{Committed, Operation, Staged, commit};
-use crate::write_request::engine_info;
+use crate::write::request::engine_info;
 
 impl Snapshot {
     /// Sets a user's domain to this configuration, or removes it when there is none.

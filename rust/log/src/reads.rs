@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::transaction::{Committed, Operation, Staged, commit};
-use crate::write_request::CommitRequest;
+use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// A read as the caller asks for it.

@@ -25,7 +25,7 @@ use crate::progress::Tell;
 use crate::snapshot::filter;
 use crate::transaction::{Operation, Staged, commit};
 use crate::vacuum::unfinished::Unfinished;
-use crate::write_request::CommitRequest;
+use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// Files that are looked for at once: enough to hide a store's latency.

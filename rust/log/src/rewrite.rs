@@ -24,8 +24,8 @@ use serde_json::Value;
 use crate::transaction::dry_run::{Rehearsal, rehearse, with_copies};
 use crate::transaction::{Committed, Marks, Operation, Staged, commit};
 use crate::unmapped::Unmapped;
-use crate::write_plan::{FileTarget, PlannedWrite, plan_incoming};
-use crate::write_request::{CommitRequest, FileRequest, IncomingRequest};
+use crate::write::plan::{FileTarget, PlannedWrite, plan_incoming};
+use crate::write::request::{CommitRequest, FileRequest, IncomingRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// Columns by which commands find rows.

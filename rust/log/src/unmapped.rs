@@ -10,7 +10,7 @@ use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
 
 use crate::Snapshot;
-use crate::schema_checks::check_field_names;
+use crate::write::schema_checks::check_field_names;
 
 /// The table after it.
 pub(crate) struct Unmapped {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::dependants::check_unused;
 use super::draft::Draft;
 use super::{NewColumns, not_empty, stats_columns};
-use crate::schema_checks::check_field_names;
+use crate::write::schema_checks::check_field_names;
 
 /// Where a column's default stands (P107).
 const DEFAULT: &str = "CURRENT_DEFAULT";

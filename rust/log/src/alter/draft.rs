@@ -12,8 +12,8 @@ use deltaplane_protocol::state::TableState;
 use serde_json::Value;
 
 use super::clustered;
-use crate::mapped_schema::remapped;
 use crate::transaction::{Operation, Staged};
+use crate::write::mapped_schema::remapped;
 
 /// A change in the making.
 pub(super) struct Draft<'a> {

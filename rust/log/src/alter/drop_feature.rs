@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::{Altered, domains_of};
 use crate::Snapshot;
 use crate::row_numbers::{RowIds, number_files};
-use crate::schema_checks::check_field_names;
 use crate::traces::{self, RewriteFirst};
 use crate::transaction::{Operation, Staged, commit};
+use crate::write::schema_checks::check_field_names;
 
 /// Checkpoints between the last trace of a feature and the commit that drops it: readers that can't use one try the one
 /// before, delta-spark up to three times, and must not come upon the traces.

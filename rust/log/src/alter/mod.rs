@@ -29,7 +29,7 @@ use crate::Snapshot;
 use crate::row_numbers::{RowIds, number_files};
 use crate::traces::RewriteFirst;
 use crate::transaction::{Staged, commit};
-use crate::write_request::engine_info;
+use crate::write::request::engine_info;
 use draft::Draft;
 use drop_feature::Drop;
 

@@ -1,5 +1,5 @@
 //! A transaction up to its commit: it is checked as a commit is, against what others committed meanwhile too, and what it
-//! would do is told instead of done. `rewrite` and `write_plan` call it.
+//! would do is told instead of done. `rewrite` and `plan` call it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use crate::progress::Tell;
 use crate::transaction::{Operation, commit};
-use crate::write_request::CommitRequest;
+use crate::write::request::CommitRequest;
 use crate::{Snapshot, now_ms};
 use found::{Expired, listed, write_note};
 use kept::Kept;

@@ -25,16 +25,17 @@ use deltaplane_store::Store;
 use futures::TryStreamExt;
 
 use crate::environment::new_id;
-use crate::mapped_schema::{incoming_schema, mapped};
-use crate::replaced_table::replaced;
-use crate::schema_checks::{
-    canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
-};
-use crate::told::{self, Gone};
 use crate::transaction::dry_run::{Rehearsal, rehearse};
 use crate::transaction::{Committed, Staged, commit};
-use crate::write_clustering::{clustered_anew, clustered_by};
-use crate::write_request::{FileRequest, IncomingRequest, SchemaMode, ToldAs, WriteMode, WriteRequest};
+use crate::write::clustering::{clustered_anew, clustered_by};
+use crate::write::mapped_schema::{incoming_schema, mapped};
+use crate::write::operation;
+use crate::write::operation::Gone;
+use crate::write::replace::replaced;
+use crate::write::request::{FileRequest, IncomingRequest, SchemaMode, ToldAs, WriteMode, WriteRequest};
+use crate::write::schema_checks::{
+    canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
+};
 use crate::{PlanColumns, Snapshot, now_ms};
 
 const NEEDS_OVERWRITE: &str = "a predicate says which rows to replace: it needs the mode overwrite";
@@ -681,7 +682,7 @@ impl PlannedWrite {
             staged.extra_info.insert("tags".to_owned(), tags);
         }
         Ok(Staged {
-            operation: told::operation(&self.request, &self.partition_columns, &adds, &gone),
+            operation: operation::operation(&self.request, &self.partition_columns, &adds, &gone),
             metadata: self.metadata_after(&marks),
             protocol: self.protocol.clone(),
             domains: self.domains.clone(),

@@ -1,5 +1,5 @@
 //! What a table keeps when it is replaced as a whole and the caller names other properties, or defines it anew: all else
-//! goes, as in delta-spark. `write_plan` calls this.
+//! goes, as in delta-spark. `plan` calls this.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::properties::{Properties, canonical_key};
 
 use crate::environment::new_id;
-use crate::write_request::WriteRequest;
+use crate::write::request::WriteRequest;
 
 /// The metadata with the request's name, description and properties, each where it is given, and what the properties
 /// ask of the protocol. A definition's description and properties are those that it gives, none too. Columns are the caller's

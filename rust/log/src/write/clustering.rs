@@ -1,4 +1,4 @@
-//! Which columns a write to a clustered table keeps to (P152). Called by `write_plan`.
+//! Which columns a write to a clustered table keeps to (P152). Called by `plan`.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{DomainMetadata, Metadata};
@@ -7,7 +7,7 @@ use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::zorder;
 
 use crate::Snapshot;
-use crate::write_request::WriteRequest;
+use crate::write::request::WriteRequest;
 
 /// The columns that a table is clustered by when a write is done. It stays clustered by the same columns, which must be there
 /// in a new schema too (P152).

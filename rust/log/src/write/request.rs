@@ -1,5 +1,5 @@
 //! Writes as the caller asks for them: the JSON text that crosses the boundary. What it means for a table is
-//! `write_plan`'s and `rewrite`'s matter.
+//! `plan`'s and `rewrite`'s matter.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! What the history says that a write was, under delta-spark's names: its operation, parameters and metrics. Knows the
-//! request and what was written, and nothing of how. Called by `write_plan`.
+//! request and what was written, and nothing of how. Called by `plan`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use deltaplane_protocol::file_rows::num_records;
 use serde_json::{Value, json};
 
 use crate::transaction::Operation;
-use crate::write_request::{SchemaMode, ToldAs, WriteMode, WriteRequest};
+use crate::write::request::{SchemaMode, ToldAs, WriteMode, WriteRequest};
 
 /// Files that a write takes away, and how many rows they have where all of them say so.
 #[derive(Default)]
