@@ -1,43 +1,36 @@
 //! THE TABLE = protocol + store: listing, reading commits and checkpoints, snapshots, plans,
 //! transactions, checkpoint writing, history. Knows no rows (see `deltaplane-data`) and no Python.
 
-mod alter;
-mod check;
 mod checkpoint;
 mod checkpoint_writer;
-mod cleanup;
-mod clone;
+mod commands;
 mod commit;
-mod compaction;
-mod domains;
 mod environment;
 mod history;
 mod listing;
-mod log_facts;
-mod optimize;
 mod progress;
-mod reads;
-mod restore;
-mod rewrite;
-mod row_numbers;
 mod scan_report;
 mod snapshot;
 mod tail;
 mod tail_columns;
 mod tail_offset;
 mod tail_snapshot;
-mod traces;
 mod transaction;
-mod unmapped;
-mod vacuum;
 mod write;
 
-pub use alter::{AlterRequest, Altered, Change, NewColumns, alter, protocol_json};
-pub use check::{Finding, RepairRequest, Repaired};
 pub use checkpoint::reader::PlanColumns;
 pub use checkpoint_writer::CheckpointReport;
-pub use cleanup::CleanupReport;
-pub use clone::{CloneRequest, Cloned, Copies, clone_table, copy_files};
+pub use commands::alter::{AlterRequest, Altered, Change, NewColumns, alter, protocol_json};
+pub use commands::cleanup::CleanupReport;
+pub use commands::clone::{CloneRequest, Cloned, Copies, clone_table, copy_files};
+pub use commands::commit_read::ReadRequest;
+pub use commands::feature_usage::RewriteFirst;
+pub use commands::fsck::{Finding, RepairRequest, Repaired};
+pub use commands::log_facts::{CommitTotals, LogFiles, LogFolder, NewestCheckpoint, TombstoneTotals};
+pub use commands::optimize::{LayoutPlan, LayoutRequest, Moved, Placed};
+pub use commands::restore::{RestoreRequest, Restored, restore};
+pub use commands::rewrite::{Rewrite, RewriteRequest, Rewritten};
+pub use commands::vacuum::{Deletes, VacuumRequest, VacuumTold, Vacuumed, vacuum, visible_files};
 pub use environment::{Surrounded, Surroundings, now_ms, surround};
 pub use history::HistoryEntry;
 pub use history::changes::{CommittedChange, versions_between};
@@ -46,22 +39,15 @@ pub use history::distributed_replay::{
 };
 pub use history::log_history::log_history;
 pub use listing::is_table;
-pub use log_facts::{CommitTotals, LogFiles, LogFolder, NewestCheckpoint, TombstoneTotals};
-pub use optimize::{LayoutPlan, LayoutRequest, Moved, Placed};
 pub use progress::{Progress, Tell};
-pub use reads::ReadRequest;
-pub use restore::{RestoreRequest, Restored, restore};
-pub use rewrite::{Rewrite, RewriteRequest, Rewritten};
 pub use scan_report::PlanReport;
 pub use snapshot::file_scan::Considered;
 pub use snapshot::{LogSize, Snapshot};
 pub use tail::{Tail, TailRequest, TailStart};
 pub use tail_columns::{ColumnSteps, TrackedColumns};
 pub use tail_offset::{TailLimits, TailOffset};
-pub use traces::RewriteFirst;
 pub use transaction::dry_run::Rehearsal;
 pub use transaction::{Committed, MarkedAgain, Marks, Operation, Staged, commit};
-pub use vacuum::{Deletes, VacuumRequest, VacuumTold, Vacuumed, vacuum, visible_files};
 pub use write::plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write, plan_write_after};
 pub use write::request::{CommitRequest, FileRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest};
 

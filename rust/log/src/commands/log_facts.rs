@@ -14,10 +14,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::checkpoint::reader::PlanColumns;
+use crate::commands::vacuum::kept::hash;
 use crate::commit::reader;
 use crate::commit::reader::{Commit, File, FileLines};
 use crate::listing::list_from;
-use crate::vacuum::kept::hash;
 use crate::{Snapshot, now_ms};
 
 /// What of a commit's own words is told: who did what, and which version it had read.

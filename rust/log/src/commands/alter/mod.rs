@@ -26,8 +26,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::Snapshot;
-use crate::row_numbers::{RowIds, number_files};
-use crate::traces::RewriteFirst;
+use crate::commands::feature_usage::RewriteFirst;
+use crate::commands::row_id_backfill::{RowIds, number_files};
 use crate::transaction::{Staged, commit};
 use crate::write::request::engine_info;
 use draft::Draft;

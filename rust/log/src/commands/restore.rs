@@ -17,6 +17,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::commands::vacuum::unfinished::Unfinished;
 use crate::commit::reader;
 use crate::commit::reader::FileLines;
 use crate::history::commits;
@@ -24,7 +25,6 @@ use crate::listing::list_from;
 use crate::progress::Tell;
 use crate::snapshot::filter;
 use crate::transaction::{Operation, Staged, commit};
-use crate::vacuum::unfinished::Unfinished;
 use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 

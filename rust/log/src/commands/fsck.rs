@@ -12,11 +12,11 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::commands::vacuum::found::listed;
+use crate::commands::vacuum::kept::{Kept, hash, vector_path};
+use crate::commands::vacuum::partition_names;
 use crate::progress::Tell;
 use crate::transaction::{Committed, Operation, Staged, commit};
-use crate::vacuum::found::listed;
-use crate::vacuum::kept::{Kept, hash, vector_path};
-use crate::vacuum::partition_names;
 use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use super::{Altered, domains_of};
 use crate::Snapshot;
-use crate::row_numbers::{RowIds, number_files};
-use crate::traces::{self, RewriteFirst};
+use crate::commands::feature_usage;
+use crate::commands::feature_usage::RewriteFirst;
+use crate::commands::row_id_backfill::{RowIds, number_files};
 use crate::transaction::{Operation, Staged, commit};
 use crate::write::schema_checks::check_field_names;
 
@@ -42,7 +43,7 @@ pub(super) async fn rewrite_first(base: &Snapshot, feature: &str) -> Result<Opti
     let domains = domains_of(base).await?;
     let state = base.state();
     let dropped = without_feature(state.protocol(), state.view(), &domains, feature)?;
-    traces::rewrite_first(base, &dropped).await
+    feature_usage::rewrite_first(base, &dropped).await
 }
 
 impl Drop<'_> {
@@ -50,8 +51,8 @@ impl Drop<'_> {
         let dropped = self.judge(&base).await?;
         // What writing files anew would do is believed.
         if !(self.dry_run && self.rewritten.is_some()) {
-            traces::check_names(&base, &dropped).await?;
-            traces::check_files(&base, &dropped, self.rewritten).await?;
+            feature_usage::check_names(&base, &dropped).await?;
+            feature_usage::check_files(&base, &dropped, self.rewritten).await?;
         }
         let before = base.state().protocol().clone();
         let staged = self.last_commit(&base, &dropped);
@@ -71,7 +72,7 @@ impl Drop<'_> {
             now = self.barriers(now).await?;
         }
         if self.truncate_history {
-            traces::truncate(&now, &dropped, traces_before).await?;
+            feature_usage::truncate(&now, &dropped, traces_before).await?;
         }
         now = self.drop(now).await?;
         if self.keeps_history(&dropped) {
@@ -167,7 +168,7 @@ impl Drop<'_> {
 
     /// The table whose vectors in old versions are safe from programs that don't know them.
     async fn keep_vectors(&self, base: Snapshot) -> Result<Snapshot> {
-        let removes = traces::vector_tombstones(&base).await?;
+        let removes = feature_usage::vector_tombstones(&base).await?;
         if removes.is_empty() {
             return Ok(base);
         }
@@ -208,9 +209,9 @@ impl Drop<'_> {
                 )
                 .with_version(now.version()));
             }
-            traces::check_names(&now, &dropped).await?;
-            traces::check_files(&now, &dropped, self.rewritten).await?;
-            traces::check_no_ids(&now, &dropped).await?;
+            feature_usage::check_names(&now, &dropped).await?;
+            feature_usage::check_files(&now, &dropped, self.rewritten).await?;
+            feature_usage::check_no_ids(&now, &dropped).await?;
             let staged = self.last_commit(&now, &dropped);
             match commit(self.store, Some(now.clone()), &staged).await {
                 Ok(done) => return Ok(done.snapshot),

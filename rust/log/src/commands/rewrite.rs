@@ -21,9 +21,9 @@ use futures::stream::BoxStream;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::commands::remove_column_mapping::Unmapped;
 use crate::transaction::dry_run::{Rehearsal, rehearse, with_copies};
 use crate::transaction::{Committed, Marks, Operation, Staged, commit};
-use crate::unmapped::Unmapped;
 use crate::write::plan::{FileTarget, PlannedWrite, plan_incoming};
 use crate::write::request::{CommitRequest, FileRequest, IncomingRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
