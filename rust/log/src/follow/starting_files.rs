@@ -1,5 +1,5 @@
 //! The files of the version that a follower starts with, oldest first, some at a time: no list of all of them is held.
-//! A pass over the file list finds the next of them, which are kept for the calls that follow. Called by `tail`.
+//! A pass over the file list finds the next of them, which are kept for the calls that follow. Called by `follow`.
 
 use std::collections::BinaryHeap;
 use std::sync::Mutex;
@@ -10,8 +10,8 @@ use deltaplane_protocol::file_rows::FileRows;
 use futures::TryStreamExt;
 
 use crate::checkpoint::reader::PlanColumns;
+use crate::follow::offset::{Place, place};
 use crate::snapshot::Snapshot;
-use crate::tail_offset::{Place, place};
 
 /// Files that are kept between two calls: a pass over a million files finds the next fifty thousand, in some 30 MB.
 const KEPT: usize = 50_000;

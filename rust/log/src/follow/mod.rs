@@ -1,6 +1,10 @@
 //! Following a table: where a reader begins, how far it goes in one go, and which files hold the rows between two offsets.
 //! The commits between them are read, and of a starting version its file list; no row is. Called by the boundary.
 
+pub(crate) mod columns;
+pub(crate) mod offset;
+pub(crate) mod starting_files;
+
 use std::sync::{Arc, Mutex};
 
 use deltaplane_error::{Error, Kind, Result};
@@ -19,13 +23,13 @@ use serde::Deserialize;
 
 use crate::commit::reader;
 use crate::commit::reader::{Commit, FileLines};
+use crate::follow::columns::TrackedColumns;
+use crate::follow::offset::{TailLimits, TailOffset, Taken, place};
+use crate::follow::starting_files::{SnapshotFiles, slim};
 use crate::history::changes::CommittedChange;
 use crate::history::{commits, moment, version_at};
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
-use crate::tail_columns::TrackedColumns;
-use crate::tail_offset::{TailLimits, TailOffset, Taken, place};
-use crate::tail_snapshot::{SnapshotFiles, slim};
 
 /// What a follower wants.
 #[derive(Debug, Clone, Default, Deserialize)]
