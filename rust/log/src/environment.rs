@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use uuid::Uuid;
 
 /// Time, chance and waiting, as one thread gets them.
-pub trait Surroundings {
+pub trait Environment {
     /// Now, in ms since the epoch.
     fn now_ms(&self) -> i64;
     /// Random bits.
@@ -21,37 +21,37 @@ pub trait Surroundings {
 
 thread_local! {
     /// In place of the system's, for this thread.
-    static GIVEN: RefCell<Option<Rc<dyn Surroundings>>> = const { RefCell::new(None) };
+    static OVERRIDE: RefCell<Option<Rc<dyn Environment>>> = const { RefCell::new(None) };
 }
 
-/// Ends [`surround`] when it is dropped.
-pub struct Surrounded {
-    before: Option<Rc<dyn Surroundings>>,
+/// Ends [`with_environment`] when it is dropped.
+pub struct EnvironmentGuard {
+    before: Option<Rc<dyn Environment>>,
     /// It must end on the thread on which it began.
     thread: PhantomData<Rc<()>>,
 }
 
 /// Gives this thread other surroundings than the system's. Calls that go on other threads keep the system's.
-pub fn surround(surroundings: Rc<dyn Surroundings>) -> Surrounded {
-    Surrounded {
-        before: GIVEN.replace(Some(surroundings)),
+pub fn with_environment(environment: Rc<dyn Environment>) -> EnvironmentGuard {
+    EnvironmentGuard {
+        before: OVERRIDE.replace(Some(environment)),
         thread: PhantomData,
     }
 }
 
-impl Drop for Surrounded {
+impl Drop for EnvironmentGuard {
     fn drop(&mut self) {
-        GIVEN.replace(self.before.take());
+        OVERRIDE.replace(self.before.take());
     }
 }
 
-fn given() -> Option<Rc<dyn Surroundings>> {
-    GIVEN.with_borrow(Clone::clone)
+fn overridden() -> Option<Rc<dyn Environment>> {
+    OVERRIDE.with_borrow(Clone::clone)
 }
 
 /// Now, in ms since the epoch.
 pub fn now_ms() -> i64 {
-    given().map_or_else(system_ms, |s| s.now_ms())
+    overridden().map_or_else(system_ms, |s| s.now_ms())
 }
 
 fn system_ms() -> i64 {
@@ -61,16 +61,16 @@ fn system_ms() -> i64 {
 
 /// A new id.
 pub(crate) fn new_id() -> Uuid {
-    let given = given().map(|s| uuid::Builder::from_random_bytes(s.random().to_be_bytes()).into_uuid());
-    given.unwrap_or_else(Uuid::new_v4)
+    let overridden = overridden().map(|s| uuid::Builder::from_random_bytes(s.random().to_be_bytes()).into_uuid());
+    overridden.unwrap_or_else(Uuid::new_v4)
 }
 
 /// Waits for up to `most` ms, by chance.
 pub(crate) async fn sleep_up_to(most: u64) {
     let ms = (new_id().as_u128() % (u128::from(most) + 1)).try_into().unwrap_or(most);
     let time = Duration::from_millis(ms);
-    let given = given().map(|s| s.sleep(time));
-    match given {
+    let overridden = overridden().map(|s| s.sleep(time));
+    match overridden {
         Some(asleep) => asleep.await,
         None => tokio::time::sleep(time).await,
     }
@@ -82,7 +82,7 @@ mod tests {
 
     struct Fixed(i64);
 
-    impl Surroundings for Fixed {
+    impl Environment for Fixed {
         fn now_ms(&self) -> i64 {
             self.0
         }
@@ -97,9 +97,9 @@ mod tests {
     #[test]
     fn a_thread_has_what_it_was_given_and_the_system_after_that() {
         {
-            let _outer = surround(Rc::new(Fixed(1)));
+            let _outer = with_environment(Rc::new(Fixed(1)));
             {
-                let _inner = surround(Rc::new(Fixed(2)));
+                let _inner = with_environment(Rc::new(Fixed(2)));
                 assert_eq!(now_ms(), 2);
             }
             assert_eq!((now_ms(), new_id()), (1, new_id()));
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn ids_are_random_uuids() {
-        let _given = surround(Rc::new(Fixed(1)));
+        let _environment = with_environment(Rc::new(Fixed(1)));
         assert_eq!(new_id().get_version_num(), 4);
     }
 }

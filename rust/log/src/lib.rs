@@ -27,8 +27,8 @@ pub use commands::log_facts::{CommitTotals, LogFiles, LogFolder, NewestCheckpoin
 pub use commands::optimize::{LayoutPlan, LayoutRequest, Moved, Placed};
 pub use commands::restore::{RestoreRequest, Restored, restore};
 pub use commands::rewrite::{Rewrite, RewriteRequest, Rewritten};
-pub use commands::vacuum::{Deletes, VacuumRequest, VacuumTold, Vacuumed, vacuum, visible_files};
-pub use environment::{Surrounded, Surroundings, now_ms, surround};
+pub use commands::vacuum::{Deletes, VacuumCommits, VacuumRequest, Vacuumed, vacuum, visible_files};
+pub use environment::{Environment, EnvironmentGuard, now_ms, with_environment};
 pub use follow::columns::{ColumnSteps, TrackedColumns};
 pub use follow::offset::{TailLimits, TailOffset};
 pub use follow::{Tail, TailRequest, TailStart};
@@ -40,11 +40,11 @@ pub use history::distributed_replay::{
 pub use history::log_history::log_history;
 pub use listing::is_table;
 pub use progress::{Progress, Tell};
-pub use scan_report::PlanReport;
+pub use scan_report::ScanReport;
 pub use snapshot::file_scan::Considered;
 pub use snapshot::{LogSize, Snapshot};
-pub use transaction::dry_run::Rehearsal;
-pub use transaction::{Committed, MarkedAgain, Marks, Operation, Staged, commit};
+pub use transaction::dry_run::DryRun;
+pub use transaction::{Committed, Operation, ReappliedRows, RowConflictResolver, Staged, commit};
 pub use write::plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write, plan_write_after};
 pub use write::request::{CommitRequest, FileRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest};
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// The figures of a plan. Files of a checkpoint are counted once by the stage that ended them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct PlanReport {
+pub struct ScanReport {
     /// Files that commits after the checkpoint added and that live still.
     pub in_commits: u64,
     /// Row groups of adds in the checkpoint.
@@ -42,7 +42,7 @@ pub struct PlanReport {
 
 /// Counters that grow while a plan runs.
 #[derive(Debug, Default)]
-pub(crate) struct PlanTrace {
+pub(crate) struct ScanCounters {
     in_commits: AtomicU64,
     row_groups: AtomicU64,
     row_groups_skipped: AtomicU64,
@@ -61,7 +61,7 @@ fn grow(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Ordering::Relaxed);
 }
 
-impl PlanTrace {
+impl ScanCounters {
     pub(crate) fn in_commits(&self, files: usize) {
         grow(&self.in_commits, files);
     }
@@ -107,9 +107,9 @@ impl PlanTrace {
         Ok(())
     }
 
-    pub(crate) fn report(&self) -> PlanReport {
+    pub(crate) fn report(&self) -> ScanReport {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        PlanReport {
+        ScanReport {
             in_commits: of(&self.in_commits),
             row_groups: of(&self.row_groups),
             row_groups_skipped: of(&self.row_groups_skipped),

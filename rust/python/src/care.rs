@@ -27,7 +27,7 @@ use serde_json::json;
 
 use crate::errors::{kind_of, run};
 use crate::incoming::{Incoming, reader_of};
-use crate::progress::run_told;
+use crate::progress::run_with_progress;
 use crate::snapshot::{Snapshot, store};
 use crate::write::Spec;
 
@@ -57,7 +57,7 @@ pub(crate) fn vacuum(
 ) -> PyResult<(Vec<String>, String)> {
     let inventory = inventory.map(reader_of).transpose()?;
     let elsewhere = deletes.map(deleting);
-    run_told(py, progress, |tell| {
+    run_with_progress(py, progress, |tell| {
         let request: VacuumRequest = parse(request, "a vacuum")?;
         let store = snapshot.inner.store();
         let done = block_on(deltaplane_log::vacuum(
@@ -101,7 +101,7 @@ pub(crate) fn restore(
     request: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    run_told(py, progress, |tell| {
+    run_with_progress(py, progress, |tell| {
         let request: RestoreRequest = parse(request, "a restore")?;
         let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request, tell))?;
         Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
@@ -113,7 +113,7 @@ pub(crate) fn restore(
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
 pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<String> {
-    let found = run_told(py, progress, |tell| block_on(snapshot.inner.check(tell)))?;
+    let found = run_with_progress(py, progress, |tell| block_on(snapshot.inner.check(tell)))?;
     Ok(json!(found).to_string())
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyA
 #[pyo3(signature = (snapshot, progress = None))]
 pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let table = &snapshot.inner;
-    let found = run_told(py, progress, |tell| {
+    let found = run_with_progress(py, progress, |tell| {
         let state = table.state();
         let files = FileRequest::default();
         let target = FileTarget {
@@ -227,7 +227,7 @@ pub(crate) fn clone_table(
     copies: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let elsewhere = copies.map(copying);
-    run_told(py, progress, |tell| {
+    run_with_progress(py, progress, |tell| {
         let request: CloneRequest = parse(request, "a clone")?;
         let target = store(target, options)?;
         let done = block_on(deltaplane_log::clone_table(

@@ -287,12 +287,12 @@ impl Backend for PyStore {
 
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
         let (path, data) = (checked(key)?, bytes.clone());
-        let told = self.call(
+        let result = self.call(
             "put_if_absent",
             move |py| whole(py, path, &data),
-            |told| told.extract::<bool>(),
+            |result| result.extract::<bool>(),
         );
-        match told.await {
+        match result.await {
             Ok(Answer::Given(true)) => Ok(PutOutcome::Created),
             Ok(Answer::Given(false)) => Ok(PutOutcome::Exists),
             Ok(Answer::LeftToTheBase) => self.base("put_if_absent")?.put_if_absent(key, bytes).await,

@@ -8,7 +8,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use deltaplane_data::{FileRead, PickedFile, ReadSpec, Vectors, mark_rows, read_file, take_out_again};
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_log::{MarkedAgain, Marks, now_ms};
+use deltaplane_log::{ReappliedRows, RowConflictResolver, now_ms};
 use deltaplane_protocol::actions::{Add, DeletionVector};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::paths;
@@ -106,7 +106,7 @@ impl MarkedRows {
         Ok(found)
     }
 
-    async fn follow(&self, from: HashSet<String>, to: Vec<Add>) -> Result<MarkedAgain> {
+    async fn relocate_by_id(&self, from: HashSet<String>, to: Vec<Add>) -> Result<ReappliedRows> {
         let spec = self
             .ids
             .as_ref()
@@ -143,7 +143,7 @@ impl MarkedRows {
         });
         state.files.extend(moved);
         state.vector_files.extend(done.vector_file);
-        Ok(MarkedAgain {
+        Ok(ReappliedRows {
             replaced,
             removes: done.removes,
             adds: done.adds,
@@ -151,7 +151,7 @@ impl MarkedRows {
     }
 }
 
-impl Marks for MarkedRows {
+impl RowConflictResolver for MarkedRows {
     fn paths(&self) -> HashSet<String> {
         // Those of files of the log: they were decoded when rows of them were found.
         let state = self.locked();
@@ -162,13 +162,13 @@ impl Marks for MarkedRows {
             .collect()
     }
 
-    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
+    fn reapply(&self, files: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
         Box::pin(async move {
             let replaced: HashSet<String> = files.iter().map(|f| paths::decode(&f.path)).collect::<Result<_>>()?;
             let picked = self.picked_of(&replaced).await?;
             let marked = take_out_again(&self.store, &picked, files, now_ms()).await?;
             self.locked().vector_files.extend(marked.vector_file);
-            Ok(MarkedAgain {
+            Ok(ReappliedRows {
                 replaced,
                 removes: marked.removes,
                 adds: marked.adds,
@@ -176,11 +176,11 @@ impl Marks for MarkedRows {
         })
     }
 
-    fn finds_moved(&self) -> bool {
+    fn relocates_rows(&self) -> bool {
         self.ids.is_some()
     }
 
-    fn moved(&self, from: HashSet<String>, to: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
-        Box::pin(self.follow(from, to))
+    fn relocate(&self, from: HashSet<String>, to: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
+        Box::pin(self.relocate_by_id(from, to))
     }
 }

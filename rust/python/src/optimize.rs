@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use deltaplane_boundary::boundary;
 use deltaplane_data::{Arranged, Arrangement, FileRead, Joined, Order, Trace, Traced, carry};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{LayoutPlan, LayoutRequest, MarkedAgain, Marks, Moved, PlanColumns, now_ms};
+use deltaplane_log::{LayoutPlan, LayoutRequest, Moved, PlanColumns, ReappliedRows, RowConflictResolver, now_ms};
 use deltaplane_protocol::actions::{Add, claimed_sum};
 use deltaplane_protocol::file_rows::FileRows;
 use deltaplane_protocol::layout::{Bin, Candidate};
@@ -231,13 +231,13 @@ impl Layout {
     fn commit(&self, py: Python<'_>) -> PyResult<String> {
         run(py, || {
             let mut state = self.locked();
-            let marks = Arc::new(MovedRows::new(
+            let row_conflicts = Arc::new(MovedRows::new(
                 self.store().clone(),
                 &state,
                 self.plan.order().is_some(),
             ));
-            let placed = block_on(self.plan.commit(state.moved.clone(), marks.clone()));
-            let placed = placed.inspect_err(|_| marks.undo())?;
+            let placed = block_on(self.plan.commit(state.moved.clone(), row_conflicts.clone()));
+            let placed = placed.inspect_err(|_| row_conflicts.undo())?;
             state.moved.clear();
             self.forget(&mut state);
             if let Err(e) = delete_paths(self.store(), placed.lost.iter().map(|a| a.path.as_str())) {
@@ -338,12 +338,12 @@ impl MovedRows {
     }
 }
 
-impl Marks for MovedRows {
+impl RowConflictResolver for MovedRows {
     fn paths(&self) -> HashSet<String> {
         self.old().filter_map(|add| paths::decode(&add.path).ok()).collect()
     }
 
-    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
+    fn reapply(&self, files: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
         Box::pin(async move {
             let now = {
                 let mut marked = self.locked();
@@ -368,7 +368,7 @@ impl Marks for MovedRows {
                 data_change: false,
                 ..add
             };
-            Ok(MarkedAgain {
+            Ok(ReappliedRows {
                 replaced,
                 removes: done.removes,
                 adds: done.adds.into_iter().map(still).collect(),

@@ -31,7 +31,7 @@ use crate::rewrite_tasks::{Outcome, TaskSpec};
 use crate::scan::{Scan, read_spec};
 use crate::snapshot::Snapshot;
 use crate::spark_plan::by_uri;
-use crate::write::{Spec, delete_paths, protocols_text, rehearsal_text};
+use crate::write::{Spec, delete_paths, dry_run_json, protocols_text};
 
 /// A command on one version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -507,7 +507,7 @@ impl Rewrite {
             let state = self.locked();
             let (done, _) = self.done(&state, metrics)?;
             let target = self.spec_of().write_spec()?.target_file_size_bytes;
-            rehearsal_text(&block_on(self.plan.rehearse(done, &state.copies, target))?)
+            dry_run_json(&block_on(self.plan.dry_run(done, &state.copies, target))?)
         })
     }
 
@@ -515,9 +515,9 @@ impl Rewrite {
     fn commit(&self, py: Python<'_>, metrics: &str) -> PyResult<u64> {
         run(py, || {
             let mut state = self.locked();
-            let (done, marks) = self.done(&state, metrics)?;
+            let (done, row_conflicts) = self.done(&state, metrics)?;
             let committed = block_on(self.plan.commit(done));
-            state.vector_files.extend(marks.take_vector_files());
+            state.vector_files.extend(row_conflicts.take_vector_files());
             Ok(committed?.version)
         })
     }
@@ -555,7 +555,7 @@ impl Rewrite {
             serde_json::from_str(metrics).map_err(|e| Error::invalid_argument(format!("not metrics: {e}")))?;
         let marked: HashSet<&str> = state.taken_out.adds.iter().map(|a| a.path.as_str()).collect();
         let files = state.files.iter().filter(|f| marked.contains(f.add.path.as_str()));
-        let marks = Arc::new(MarkedRows::new(
+        let row_conflicts = Arc::new(MarkedRows::new(
             self.plan.store().clone(),
             files.cloned().collect(),
             state.adopted.clone(),
@@ -565,10 +565,10 @@ impl Rewrite {
             adds: [state.written.adds.as_slice(), &state.taken_out.adds].concat(),
             removes: state.taken_out.removes.clone(),
             cdc: state.written.cdc.clone(),
-            marks: Some(marks.clone()),
+            row_conflicts: Some(row_conflicts.clone()),
             metrics,
         };
-        Ok((done, marks))
+        Ok((done, row_conflicts))
     }
 
     /// How to read the ids of rows and their places, where rows have ids that moved ones keep.

@@ -94,7 +94,7 @@ impl TaskSpec {
     /// The table's store, which keeps nothing of a rehearsal.
     fn store(&self, location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
         let store = store(location, options)?;
-        if self.dry_run { store.unwritten() } else { Ok(store) }
+        if self.dry_run { store.dry_run() } else { Ok(store) }
     }
 
     fn sink(&self, store: &Store) -> Result<RowSink> {

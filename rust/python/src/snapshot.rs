@@ -62,8 +62,8 @@ pub(crate) fn log_history_json(
     options: Option<HashMap<String, String>>,
     limit: Option<usize>,
 ) -> PyResult<String> {
-    let told = run(py, || block_on(log_history(&store(location, options)?, limit)))?;
-    Ok(history_text(told))
+    let entries = run(py, || block_on(log_history(&store(location, options)?, limit)))?;
+    Ok(history_text(entries))
 }
 
 #[boundary]
@@ -216,7 +216,7 @@ impl Snapshot {
         let found = run(py, || block_on(self.inner.rewrite_before_drop(feature)))?;
         Ok(found.map(|how| match how {
             RewriteFirst::Purge => "purge",
-            RewriteFirst::Unmap => "unmap",
+            RewriteFirst::RemoveColumnMapping => "unmap",
         }))
     }
 

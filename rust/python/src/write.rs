@@ -9,7 +9,7 @@ use deltaplane_data::{
 };
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    FileTarget, PlannedWrite, Rehearsal, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after, protocol_json,
+    DryRun, FileTarget, PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after, protocol_json,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
@@ -38,8 +38,8 @@ pub(crate) fn protocols_text(before: &Protocol, after: &Protocol) -> String {
 }
 
 /// A rehearsal as JSON.
-pub(crate) fn rehearsal_text(told: &Rehearsal) -> Result<String> {
-    serde_json::to_string(told).map_err(|e| Error::internal(format!("can't write a rehearsal: {e}")))
+pub(crate) fn dry_run_json(dry_run: &DryRun) -> Result<String> {
+    serde_json::to_string(dry_run).map_err(|e| Error::internal(format!("can't write a rehearsal: {e}")))
 }
 
 /// What writers of files must know, as text that travels to any machine.
@@ -279,7 +279,7 @@ impl WriteJob {
     /// What the commit of these files would be, as JSON.
     fn rehearse(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
         run(py, || {
-            rehearsal_text(&block_on(self.planned()?.rehearse(parse_adds(&adds)?))?)
+            dry_run_json(&block_on(self.planned()?.dry_run(parse_adds(&adds)?))?)
         })
     }
 
@@ -338,7 +338,7 @@ pub(crate) fn write_files(
     run(py, || {
         let store = match store(location, options)? {
             store if keep => store,
-            store => store.unwritten()?,
+            store => store.dry_run()?,
         };
         let spec = Spec::parse(spec)?;
         let mut identity = IdentityValues::new(spec.identity.clone(), task);

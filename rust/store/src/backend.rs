@@ -77,7 +77,7 @@ pub enum PutOutcome {
 
 /// The answer of a store that is near.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Near {
+pub enum ProbeResult {
     /// The object.
     Found(ObjectInfo, Bytes),
     /// There is none.
@@ -125,7 +125,7 @@ pub trait Backend: Send + Sync {
     }
     /// A whole object with what `head` shows of it, where asking for one name costs no more than a moment and the answer is
     /// as new as a listing's; `None` for all other stores, whose callers list.
-    async fn read_near(&self, _key: &str) -> Result<Option<Near>> {
+    async fn read_if_local(&self, _key: &str) -> Result<Option<ProbeResult>> {
         Ok(None)
     }
     /// Several objects, each like `read_listed`'s, in their order.

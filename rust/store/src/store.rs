@@ -16,8 +16,9 @@ use futures::stream::BoxStream;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use crate::backend::{Backend, Level, Near, ObjectInfo, PutKept, PutOutcome, Sink};
+use crate::backend::{Backend, Level, ObjectInfo, ProbeResult, PutKept, PutOutcome, Sink};
 use crate::cache;
+use crate::dry_run::DryRunStore;
 use crate::length_check;
 use crate::limits;
 use crate::location::{self, Location, Scheme};
@@ -25,7 +26,6 @@ use crate::options::Options;
 use crate::outside;
 use crate::retry;
 use crate::stores::{self, Opener};
-use crate::unwritten::Unwritten;
 
 /// The store of one table root. Cloning is cheap; all clones share connections.
 ///
@@ -110,17 +110,17 @@ impl Store {
 
     /// The same store for a rehearsal: it reads as this one does, and keeps nothing of what it is given to write. Writes and
     /// deletions succeed, `put_if_absent` doesn't; shares the connections.
-    pub fn unwritten(&self) -> Result<Store> {
+    pub fn dry_run(&self) -> Result<Store> {
         let behind = Arc::clone(&self.0.opener);
         let opener: Opener = Arc::new(move |location: &Location, options: &Options| {
-            Ok(Arc::new(Unwritten(behind(location, options)?)) as Arc<dyn Backend>)
+            Ok(Arc::new(DryRunStore(behind(location, options)?)) as Arc<dyn Backend>)
         });
         Ok(Store(Arc::new(Inner {
             location: self.location().clone(),
             options: self.options().clone(),
             opener,
             pid: process::id(),
-            backend: Arc::new(Unwritten(self.backend()?)),
+            backend: Arc::new(DryRunStore(self.backend()?)),
             after_fork: Mutex::new(None),
         })))
     }
@@ -190,10 +190,10 @@ impl Store {
     /// the cheaper way; `None` where it isn't.
     ///
     /// `CorruptLog` as above.
-    pub async fn read_near_text(&self, key: &str) -> Result<Option<Near>> {
-        let read = self.backend()?.read_near(key).await;
+    pub async fn read_text_if_local(&self, key: &str) -> Result<Option<ProbeResult>> {
+        let read = self.backend()?.read_if_local(key).await;
         let read = read.map_err(|e| self.at(key, e))?;
-        if let Some(Near::Found(info, bytes)) = &read {
+        if let Some(ProbeResult::Found(info, bytes)) = &read {
             self.check_text(key, info.size_bytes)?;
             // Its caller lists instead, and reads what the listing shows.
             if info.size_bytes != bytes.len() as u64 {

@@ -163,12 +163,12 @@ fn a_container_s_keys_are_renewed() {
 #[test]
 fn a_machine_s_role_is_asked_only_where_allowed() {
     let giver = Giver::start();
-    let told = [
+    let settings = [
         ("aws_metadata_endpoint", giver.endpoint.as_str()),
         ("aws_endpoint_url", &giver.endpoint),
         ("aws_region", "us-east-1"),
     ];
-    let options = told.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+    let options = settings.iter().map(|(k, v)| (k.to_string(), v.to_string()));
     let location = Location::parse("s3://bucket/t").unwrap();
     let refused = Store::open(
         &location,
@@ -177,7 +177,7 @@ fn a_machine_s_role_is_asked_only_where_allowed() {
     assert_eq!(refused.unwrap_err().kind(), Kind::StoreDenied);
     assert!(giver.asked.lock().unwrap().is_empty());
 
-    let mut allowed = told.to_vec();
+    let mut allowed = settings.to_vec();
     allowed.push(("allow_instance_metadata", "true"));
     read_three_times(&open("s3://bucket/t", &allowed));
     assert_eq!(giver.headers("security-credentials/give").len(), 2);

@@ -182,8 +182,8 @@ impl Part {
 
     /// What the top file tells of a sidecar of ours.
     pub(crate) fn range(&self) -> Option<&SidecarRange> {
-        let told = || self.sidecar.as_ref().and_then(SidecarRange::told);
-        self.range.get_or_init(told).as_ref()
+        let range = || self.sidecar.as_ref().and_then(SidecarRange::from_tags);
+        self.range.get_or_init(range).as_ref()
     }
 
     /// Whether it may hold such actions, as far as is known without opening it.

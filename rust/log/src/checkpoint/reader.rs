@@ -270,10 +270,10 @@ impl CheckpointReader {
         };
         let ranges: Vec<&SidecarRange> = all.iter().filter_map(|p| p.range()).collect();
         let keep = sidecar_stats::may_match(&ranges, skipping.pruner.runs())?;
-        if let Some(trace) = &skipping.trace {
+        if let Some(counters) = &skipping.counters {
             let skipped = ranges.iter().zip(keep.values()).filter(|(_, keep)| !keep);
             for (range, _) in skipped {
-                trace.row_groups((1, usize::try_from(range.adds).unwrap_or(usize::MAX)), (0, 0));
+                counters.row_groups((1, usize::try_from(range.adds).unwrap_or(usize::MAX)), (0, 0));
             }
         }
         let mut verdicts = keep.values().iter();
@@ -299,9 +299,9 @@ impl CheckpointReader {
         });
         match self.manifest_files(what) {
             Ok(Some(batch)) => {
-                if let Some(trace) = skipping.and_then(|s| s.trace.as_deref()) {
+                if let Some(counters) = skipping.and_then(|s| s.counters.as_deref()) {
                     let adds = (0, batch.num_rows());
-                    trace.row_groups(adds, adds);
+                    counters.row_groups(adds, adds);
                 }
                 stream::once(async { Ok(batch) }).chain(from_parquet).boxed()
             }

@@ -13,7 +13,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, RowFilter};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
-use crate::scan_report::PlanTrace;
+use crate::scan_report::ScanCounters;
 
 /// The columns of a file that stand at or below these paths. Paths are lists since names of a table's columns have dots in them.
 pub(crate) fn mask(schema: &SchemaDescriptor, paths: &[Vec<String>]) -> ProjectionMask {
@@ -31,14 +31,14 @@ pub(crate) fn path(names: &[&str]) -> Vec<String> {
 pub(crate) struct Skipping {
     pub pruner: Arc<Pruner>,
     /// Only where somebody asked why.
-    pub trace: Option<Arc<PlanTrace>>,
+    pub counters: Option<Arc<ScanCounters>>,
 }
 
 impl Skipping {
     /// What the pruner says of these files.
     pub(crate) fn keep(&self, files: &RecordBatch) -> Result<BooleanArray, Error> {
-        match &self.trace {
-            Some(trace) => trace.judge(&self.pruner, files),
+        match &self.counters {
+            Some(counters) => counters.judge(&self.pruner, files),
             None => self.pruner.keep(files),
         }
     }

@@ -115,7 +115,7 @@ impl SidecarRange {
     }
 
     /// What a sidecar's tags say of it.
-    pub(crate) fn told(of: &SidecarFile) -> Option<SidecarRange> {
+    pub(crate) fn from_tags(of: &SidecarFile) -> Option<SidecarRange> {
         let text = of.tags.as_ref()?.get(TAG)?.as_deref()?;
         let found: SidecarRange = serde_json::from_str(text).ok()?;
         (found.file == of.path && found.size == of.size_in_bytes).then_some(found)
@@ -265,7 +265,7 @@ mod tests {
             tags: Some(range.tags().unwrap()),
             ..sidecar()
         };
-        assert_eq!(SidecarRange::told(&named), Some(range));
+        assert_eq!(SidecarRange::from_tags(&named), Some(range));
         let other_path = SidecarFile {
             path: "b.parquet".to_owned(),
             ..named.clone()
@@ -279,7 +279,7 @@ mod tests {
             ..named
         };
         for s in [other_path, other_size, damaged, sidecar()] {
-            assert_eq!(SidecarRange::told(&s), None);
+            assert_eq!(SidecarRange::from_tags(&s), None);
         }
         assert_eq!((bytes("00ff"), bytes("0g")), (Some(vec![0, 255]), None));
     }

@@ -64,12 +64,12 @@ pub(crate) async fn choose(
     let chosen = chosen(file, &all, skipping.pruner.runs(), read)
         .await?
         .unwrap_or_else(|| all.clone());
-    if let Some(trace) = &skipping.trace {
+    if let Some(counters) = &skipping.counters {
         let (before, after) = (all.size(), chosen.size());
-        trace.row_groups(before, after);
+        counters.row_groups(before, after);
         // Pages with rows of other actions stay.
         let skipped = chosen.rows.as_ref().map_or(0, RowSelection::skipped_row_count);
-        trace.skipped_by_pages(skipped);
+        counters.skipped_by_pages(skipped);
     }
     Ok(chosen)
 }

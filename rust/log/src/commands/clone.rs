@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::environment::new_id;
 use crate::progress::Tell;
-use crate::transaction::dry_run::rehearse;
+use crate::transaction::dry_run::dry_run;
 use crate::transaction::{Operation, Staged, commit};
 use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
@@ -152,7 +152,7 @@ async fn run(
         ..request.commit.staged(now)
     };
     if request.dry_run {
-        rehearse(target, base.as_ref(), &staged).await?;
+        dry_run(target, base.as_ref(), &staged).await?;
         return Ok(Cloned { version: None, metrics });
     }
     if request.shallow {

@@ -7,7 +7,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Action, Remove};
 use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::features::checkpoint_protection::protected_before;
-use deltaplane_protocol::features::{Dropped, Traces};
+use deltaplane_protocol::features::{Dropped, FeatureUsage};
 use deltaplane_protocol::file_rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::segment::LogName;
@@ -39,7 +39,7 @@ pub(crate) async fn check_names(snapshot: &Snapshot, dropped: &Dropped) -> Resul
 pub(crate) async fn check_files(snapshot: &Snapshot, dropped: &Dropped, rewritten: Option<u64>) -> Result<()> {
     match to_rewrite(snapshot, dropped).await? {
         0 => Ok(()),
-        _ if dropped.traces == Traces::OldTypes && only_removes_since(snapshot, rewritten).await? => Ok(()),
+        _ if dropped.usage == FeatureUsage::OldTypes && only_removes_since(snapshot, rewritten).await? => Ok(()),
         live => Err(Error::invalid_argument(format!(
             "the feature {} is in use: {live} files may need it and have to be written anew first, as purge() and DeltaTable.alter.drop_feature do; another writer's were added meanwhile if this was called from there: run it again",
             dropped.feature
@@ -53,23 +53,23 @@ pub enum RewriteFirst {
     /// A purge takes out what needs it.
     Purge,
     /// They get the columns' own names.
-    Unmap,
+    RemoveColumnMapping,
 }
 
 /// The same of this drop; `None` where files can stay as they are.
 pub(crate) async fn rewrite_first(snapshot: &Snapshot, dropped: &Dropped) -> Result<Option<RewriteFirst>> {
     if dropped.rewrite.is_some() && count(snapshot, |_, _| true).await? > 0 {
-        return Ok(Some(RewriteFirst::Unmap));
+        return Ok(Some(RewriteFirst::RemoveColumnMapping));
     }
     Ok((to_rewrite(snapshot, dropped).await? > 0).then_some(RewriteFirst::Purge))
 }
 
 /// How many live files may hold what a purge takes out of them.
 async fn to_rewrite(snapshot: &Snapshot, dropped: &Dropped) -> Result<usize> {
-    match dropped.traces {
-        Traces::None | Traces::RowIds => Ok(0),
-        Traces::OldTypes => count(snapshot, |_, _| true).await,
-        Traces::Vectors => count(snapshot, |f, row| f.deletion_vector(row).is_some()).await,
+    match dropped.usage {
+        FeatureUsage::None | FeatureUsage::RowIds => Ok(0),
+        FeatureUsage::OldTypes => count(snapshot, |_, _| true).await,
+        FeatureUsage::Vectors => count(snapshot, |f, row| f.deletion_vector(row).is_some()).await,
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) async fn vector_tombstones(snapshot: &Snapshot) -> Result<Vec<Remove>
 
 /// Refuses where files have row ids after all.
 pub(crate) async fn check_no_ids(snapshot: &Snapshot, dropped: &Dropped) -> Result<()> {
-    if dropped.traces != Traces::RowIds {
+    if dropped.usage != FeatureUsage::RowIds {
         return Ok(());
     }
     match count(snapshot, |f, row| f.base_row_id(row).is_some()).await? {

@@ -21,7 +21,7 @@ use crate::listing::list_from;
 use crate::{Snapshot, now_ms};
 
 /// What of a commit's own words is told: who did what, and which version it had read.
-const TOLD: [&str; 4] = ["operation", "engineInfo", "isBlindAppend", "readVersion"];
+const INFO_FIELDS: [&str; 4] = ["operation", "engineInfo", "isBlindAppend", "readVersion"];
 
 /// Some files of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -220,7 +220,8 @@ impl Snapshot {
             data_change: false,
             info: Map::new(),
         };
-        out.info.extend(TOLD.iter().filter_map(|k| info.remove_entry(*k)));
+        out.info
+            .extend(INFO_FIELDS.iter().filter_map(|k| info.remove_entry(*k)));
         commit.each_file(|file| {
             match file {
                 File::Add(a) => {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::environment::new_id;
 use crate::history::as_other;
-use crate::transaction::{Committed, Marks};
+use crate::transaction::{Committed, RowConflictResolver};
 use crate::{Rewrite, RewriteRequest, Rewritten, Snapshot, now_ms};
 
 /// Aimed size of the files that are made after a commit, which shouldn't take long.
@@ -185,14 +185,14 @@ impl LayoutPlan {
     }
 
     /// Puts new files in the place of old ones, in one commit. Groups of which another writer took a file meanwhile are
-    /// left out: their rows are that writer's to place. Where others only deleted rows by vectors, `marks` follows them.
+    /// left out: their rows are that writer's to place. Where others only deleted rows by vectors, `row_conflicts` follows them.
     ///
     /// # Errors
     /// `ConcurrentDeleteDelete` when none is left; nothing is visible then.
-    pub async fn commit(&self, mut moved: Vec<Moved>, marks: Arc<dyn Marks>) -> Result<Placed> {
+    pub async fn commit(&self, mut moved: Vec<Moved>, row_conflicts: Arc<dyn RowConflictResolver>) -> Result<Placed> {
         let mut lost = Vec::new();
         for _ in 0..MOST_LOSSES {
-            let error = match self.place(&moved, marks.clone()).await {
+            let error = match self.place(&moved, row_conflicts.clone()).await {
                 Ok(committed) => {
                     let metrics = metrics(&moved);
                     return Ok(Placed {
@@ -205,7 +205,7 @@ impl LayoutPlan {
                 Err(e) if e.kind() == Kind::ConcurrentDeleteDelete => e,
                 Err(e) => return Err(e),
             };
-            let taken = self.taken(&marks.paths()).await?;
+            let taken = self.taken(&row_conflicts.paths()).await?;
             let stands = |m: &Moved| {
                 let mut paths = m.bin.files.iter().map(|f| paths::decode(&f.add.path));
                 paths.all(|path| path.is_ok_and(|path| !taken.contains(&path)))
@@ -223,9 +223,9 @@ impl LayoutPlan {
         ))
     }
 
-    async fn place(&self, moved: &[Moved], marks: Arc<dyn Marks>) -> Result<Committed> {
+    async fn place(&self, moved: &[Moved], row_conflicts: Arc<dyn RowConflictResolver>) -> Result<Committed> {
         let (now, mut done) = (now_ms(), Rewritten::default());
-        done.marks = Some(marks);
+        done.row_conflicts = Some(row_conflicts);
         for Moved { bin, adds } in moved {
             let removes = bin.files.iter().map(|f| f.add.to_remove(now, false));
             done.removes.extend(removes);

@@ -13,7 +13,7 @@ use crate::Snapshot;
 use crate::write::schema_checks::check_field_names;
 
 /// The table after it.
-pub(crate) struct Unmapped {
+pub(crate) struct WithoutColumnMapping {
     /// Its metadata.
     pub metadata: Metadata,
     /// Its schema.
@@ -24,7 +24,7 @@ pub(crate) struct Unmapped {
     pub files_fit: bool,
 }
 
-impl Unmapped {
+impl WithoutColumnMapping {
     /// What becomes of this version.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Unmapped {
             ));
         }
         check_field_names(state.schema(), Mapping::None)?;
-        let metadata = column_mapping::unmapped(state.view());
+        let metadata = column_mapping::without_column_mapping(state.view());
         let schema = StructType::from_json(metadata.schema_string.as_deref().unwrap_or_default())?;
         let after = View {
             metadata: &metadata,
@@ -56,7 +56,7 @@ impl Unmapped {
                 domains.extend((renamed.configuration != domain.configuration).then_some(renamed));
             }
         }
-        Ok(Unmapped {
+        Ok(WithoutColumnMapping {
             files_fit: column_mapping::needed(state.view()).is_none(),
             schema: Arc::new(schema),
             metadata,

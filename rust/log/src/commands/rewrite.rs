@@ -21,9 +21,9 @@ use futures::stream::BoxStream;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::commands::remove_column_mapping::Unmapped;
-use crate::transaction::dry_run::{Rehearsal, rehearse, with_copies};
-use crate::transaction::{Committed, Marks, Operation, Staged, commit};
+use crate::commands::remove_column_mapping::WithoutColumnMapping;
+use crate::transaction::dry_run::{DryRun, dry_run, with_copies};
+use crate::transaction::{Committed, Operation, RowConflictResolver, Staged, commit};
 use crate::write::plan::{FileTarget, PlannedWrite, plan_incoming};
 use crate::write::request::{CommitRequest, FileRequest, IncomingRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
@@ -61,8 +61,8 @@ pub struct RewriteRequest {
     #[serde(default)]
     pub commit: CommitRequest,
     /// Whether the table's column mapping ends with it, so that new files have the columns' own names (P114).
-    #[serde(default)]
-    pub unmap: bool,
+    #[serde(default, rename = "unmap")]
+    pub remove_column_mapping: bool,
     /// Whether it is a rehearsal: files are made and kept nowhere, and nothing is committed.
     #[serde(default)]
     pub dry_run: bool,
@@ -82,7 +82,7 @@ pub struct Rewritten {
     /// Files of changed rows (P130).
     pub cdc: Vec<AddCdcFile>,
     /// The rows that are deleted by vectors.
-    pub marks: Option<Arc<dyn Marks>>,
+    pub row_conflicts: Option<Arc<dyn RowConflictResolver>>,
     /// Metrics of the operation.
     pub metrics: BTreeMap<String, Value>,
 }
@@ -96,7 +96,7 @@ pub struct Rewrite {
     rules: RowRules,
     form: FileForm,
     incoming: Option<PlannedWrite>,
-    unmapped: Option<Unmapped>,
+    without_column_mapping: Option<WithoutColumnMapping>,
     was_done: bool,
 }
 
@@ -143,8 +143,8 @@ impl Rewrite {
             Some(columns) => Some(plan_incoming(base, columns, &request.files).await?),
             None => None,
         };
-        let unmapped = match request.unmap {
-            true => Some(Unmapped::of(base).await?),
+        let without_column_mapping = match request.remove_column_mapping {
+            true => Some(WithoutColumnMapping::of(base).await?),
             false => None,
         };
         let was_done = !request.commit.txn.is_empty() && request.commit.was_done(&base.transactions(now_ms()).await?);
@@ -155,14 +155,14 @@ impl Rewrite {
             },
             form: features::file_form(state.protocol(), state.metadata(), state.schema()),
             files: match request.dry_run {
-                true => base.store().unwritten()?,
+                true => base.store().dry_run()?,
                 false => base.store().clone(),
             },
             base: base.clone(),
             request,
             reads,
             incoming,
-            unmapped,
+            without_column_mapping,
             was_done,
         })
     }
@@ -177,7 +177,7 @@ impl Rewrite {
         &self.files
     }
 
-    /// Whether it is a rehearsal, which [`rehearse`](Self::rehearse) ends instead of [`commit`](Self::commit).
+    /// Whether it is a rehearsal, which [`dry_run`](Self::dry_run) ends instead of [`commit`](Self::commit).
     pub fn is_dry_run(&self) -> bool {
         self.request.dry_run
     }
@@ -222,7 +222,7 @@ impl Rewrite {
             return planned.target();
         }
         let state = self.base.state();
-        let (schema, mapping) = match &self.unmapped {
+        let (schema, mapping) = match &self.without_column_mapping {
             Some(after) => (&after.schema, Mapping::None),
             None => (state.schema(), state.mapping()),
         };
@@ -262,7 +262,9 @@ impl Rewrite {
 
     /// Whether files have names that the table's columns don't have once it is done, so that all are written anew.
     pub fn renames_columns(&self) -> bool {
-        self.unmapped.as_ref().is_some_and(|after| !after.files_fit)
+        self.without_column_mapping
+            .as_ref()
+            .is_some_and(|after| !after.files_fit)
     }
 
     /// The live files that may hold rows which meet the condition.
@@ -284,15 +286,15 @@ impl Rewrite {
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    pub async fn rehearse(&self, done: Rewritten, copied: &[Add], target_file_size_bytes: u64) -> Result<Rehearsal> {
+    pub async fn dry_run(&self, done: Rewritten, copied: &[Add], target_file_size_bytes: u64) -> Result<DryRun> {
         let marked: HashSet<&str> = done.removes.iter().map(|r| r.path.as_str()).collect();
         let written = done.adds.iter().filter(|a| !marked.contains(a.path.as_str()));
         let files = with_copies(written, copied, target_file_size_bytes);
-        let told = rehearse(self.base.store(), Some(&self.base), &self.staged(done)).await?;
-        Ok(Rehearsal {
+        let result = dry_run(self.base.store(), Some(&self.base), &self.staged(done)).await?;
+        Ok(DryRun {
             files_written: files,
-            bytes_written: claimed_sum(copied.iter().map(|a| a.size).chain([told.bytes_written])),
-            ..told
+            bytes_written: claimed_sum(copied.iter().map(|a| a.size).chain([result.bytes_written])),
+            ..result
         })
     }
 
@@ -321,7 +323,7 @@ impl Rewrite {
             })
             .collect();
         staged.cdc = done.cdc;
-        staged.marks = done.marks;
+        staged.row_conflicts = done.row_conflicts;
         staged.read = match changes {
             true if self.request.reads_others => ReadSet::Set(None),
             true => ReadSet::Rows(self.reads.as_ref().map(|(_, pruner)| pruner.clone())),
@@ -329,7 +331,7 @@ impl Rewrite {
             false => ReadSet::Nothing,
         };
         staged.is_serializable = changes && self.request.reads_others;
-        if let Some(after) = &self.unmapped {
+        if let Some(after) = &self.without_column_mapping {
             staged.metadata = Some(after.metadata.clone());
             staged.domains.clone_from(&after.domains);
             // A file that another writer adds meanwhile would have the old names.

@@ -456,8 +456,8 @@ impl Tail {
         }
         self.check_commit(commit)?;
         let partitioned = !self.reading.state().partition_columns().is_empty();
-        let told = changes::of_commit(&actions, partitioned).map_err(|e| e.with_version(commit.version()))?;
-        let wanted = told.into_iter().filter(|change| self.wants_path(&change.path));
+        let committed = changes::of_commit(&actions, partitioned).map_err(|e| e.with_version(commit.version()))?;
+        let wanted = committed.into_iter().filter(|change| self.wants_path(&change.path));
         Ok(wanted.map(|change| change.size).collect())
     }
 

@@ -202,7 +202,7 @@ pub fn checkpoint_adds(
 ) -> BoxStream<'static, Result<RecordBatch>> {
     let store = store.clone();
     fed(|mut send| async move {
-        let skipping = pruner.map(|pruner| Skipping { pruner, trace: None });
+        let skipping = pruner.map(|pruner| Skipping { pruner, counters: None });
         let parts = match part {
             ReplayPart::Commits(_) => return Err(Error::internal("commits are no part of a checkpoint")),
             ReplayPart::RowGroups(seen, groups) => vec![Part::of_row_groups(&store, (&seen).into(), groups)],

@@ -18,11 +18,11 @@ use crate::listing::list_from;
 ///
 /// Errors: those of opening where there is no table, or its log has gaps.
 pub async fn log_history(store: &Store, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
-    let told = told_by_log(store, limit).await;
-    told.map_err(|e| e.with_table(store.location().as_str()))
+    let entries = entries_of_log(store, limit).await;
+    entries.map_err(|e| e.with_table(store.location().as_str()))
 }
 
-async fn told_by_log(store: &Store, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
+async fn entries_of_log(store: &Store, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
     let newest = newest_names(store, limit).await?;
     let read = reader::read_states(store, newest.iter().map(|(n, _)| n.clone()).collect()).await?;
     let infos: Vec<CommitInfo> = read.iter().map(|c| c.info()).collect::<Result<_>>()?;
@@ -30,8 +30,8 @@ async fn told_by_log(store: &Store, limit: Option<usize>) -> Result<Vec<HistoryE
         // The metadata says whether that is their time (P082).
         return LogHead::open(store, None).await?.history(limit).await;
     }
-    let told = newest.into_iter().zip(infos);
-    let entries = told.map(|((name, timestamp_ms), info)| HistoryEntry {
+    let entries = newest.into_iter().zip(infos);
+    let entries = entries.map(|((name, timestamp_ms), info)| HistoryEntry {
         version: name.version,
         timestamp_ms,
         info,

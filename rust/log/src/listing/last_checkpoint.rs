@@ -63,9 +63,9 @@ fn parse(bytes: &[u8]) -> Option<u64> {
     let hint: LastCheckpoint = serde_json::from_slice(bytes).ok()?;
     let value: Value = serde_json::from_slice(bytes).ok()?;
     // The order of long lists differs between writers (P017): only a hint without lists is judged.
-    let told = value.get("checksum").and_then(Value::as_str);
-    let judged = told.filter(|_| !bytes.contains(&b'['));
-    if judged.is_some_and(|told| told != hint::checksum(&value)) {
+    let expected = value.get("checksum").and_then(Value::as_str);
+    let judged = expected.filter(|_| !bytes.contains(&b'['));
+    if judged.is_some_and(|expected| expected != hint::checksum(&value)) {
         debug!("the checkpoint hint's checksum doesn't match, listing the whole log");
         return None;
     }

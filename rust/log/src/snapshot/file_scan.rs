@@ -15,11 +15,11 @@ use crate::checkpoint::part::FileActions;
 use crate::checkpoint::reader::{CheckpointReader, PlanColumns};
 use crate::checkpoint::row_filter::Skipping;
 use crate::commit::reader::is_damage;
-use crate::scan_report::{PlanReport, PlanTrace};
+use crate::scan_report::{ScanCounters, ScanReport};
 use crate::snapshot::{Snapshot, filter};
 
 /// How many files a plan looked at.
-pub struct Considered(Option<Arc<PlanTrace>>);
+pub struct Considered(Option<Arc<ScanCounters>>);
 
 impl Considered {
     /// The number, once the plan was read to its end; `None` where it gave every file.
@@ -33,7 +33,7 @@ impl Snapshot {
     /// The live files as batches of adds, newest commits first, then the checkpoint's: streamed,
     /// and without the files that `pruner` shows can't match.
     pub fn plan(&self, pruner: Option<Arc<Pruner>>, columns: PlanColumns) -> BoxStream<'static, Result<RecordBatch>> {
-        self.skipping_plan(pruner.map(|pruner| Skipping { pruner, trace: None }), columns)
+        self.skipping_plan(pruner.map(|pruner| Skipping { pruner, counters: None }), columns)
     }
 
     /// As `file_scan`, with a count of the files that it looks at.
@@ -42,27 +42,27 @@ impl Snapshot {
         pruner: Option<Arc<Pruner>>,
         columns: PlanColumns,
     ) -> (BoxStream<'static, Result<RecordBatch>>, Considered) {
-        let trace = Arc::new(PlanTrace::default());
+        let counters = Arc::new(ScanCounters::default());
         let skipping = pruner.map(|pruner| Skipping {
             pruner,
-            trace: Some(trace.clone()),
+            counters: Some(counters.clone()),
         });
-        let considered = Considered(skipping.is_some().then_some(trace));
+        let considered = Considered(skipping.is_some().then_some(counters));
         (self.skipping_plan(skipping, columns), considered)
     }
 
     /// What a plan looks at, and why it leaves files out and keeps files.
-    pub async fn explain(&self, pruner: Arc<Pruner>) -> Result<PlanReport> {
-        let trace = Arc::new(PlanTrace::default());
+    pub async fn explain(&self, pruner: Arc<Pruner>) -> Result<ScanReport> {
+        let counters = Arc::new(ScanCounters::default());
         let skipping = Skipping {
             pruner: pruner.clone(),
-            trace: Some(trace.clone()),
+            counters: Some(counters.clone()),
         };
         let mut batches = self.skipping_plan(Some(skipping), PlanColumns::Parsed);
         while let Some(batch) = batches.try_next().await? {
-            trace.kept(&pruner, &batch)?;
+            counters.kept(&pruner, &batch)?;
         }
-        Ok(trace.report())
+        Ok(counters.report())
     }
 
     fn skipping_plan(
@@ -72,12 +72,12 @@ impl Snapshot {
     ) -> BoxStream<'static, Result<RecordBatch>> {
         let this = self.clone();
         fed(|mut send| async move {
-            let told = |e: Error| {
+            let with_table = |e: Error| {
                 e.with_table(this.store().location().as_str())
                     .with_version(this.version())
             };
             let streamed = this.stream_plan(skipping.as_ref(), columns, &mut send).await;
-            streamed.map_err(told)
+            streamed.map_err(with_table)
         })
     }
 
@@ -87,14 +87,14 @@ impl Snapshot {
         columns: PlanColumns,
         send: &mut Sender<Result<RecordBatch>>,
     ) -> Result<()> {
-        let trace = skipping.and_then(|s| s.trace.as_deref());
+        let counters = skipping.and_then(|s| s.counters.as_deref());
         // What was sent before a checkpoint turned out damaged: its rest comes from elsewhere.
         let (mut from, mut sent) = (self.clone(), Replay::new());
         loop {
             let tail = from.tail()?;
             for batch in &tail.live {
                 let unsent = filter(batch, &sent.checkpoint(batch)?)?;
-                trace.inspect(|t| t.in_commits(unsent.num_rows()));
+                counters.inspect(|t| t.in_commits(unsent.num_rows()));
                 if !emit(send, prune(unsent, skipping)?).await {
                     return Ok(());
                 }
@@ -163,7 +163,7 @@ impl CheckpointFiles<'_> {
         sent: &Replay,
         mut given: Option<&mut Replay>,
     ) -> Result<Ended> {
-        let trace = self.skipping.and_then(|s| s.trace.as_deref());
+        let counters = self.skipping.and_then(|s| s.counters.as_deref());
         if let Err(e) = checkpoint.open_all().await {
             return match is_damage(&e) {
                 true => Ok(Ended::Damaged(e, 0)),
@@ -178,14 +178,14 @@ impl CheckpointFiles<'_> {
             match batches.try_next().await {
                 Ok(Some(batch)) => {
                     let untouched = filter(&batch, &self.replay.checkpoint(&batch)?)?;
-                    trace.inspect(|t| t.replaced(batch.num_rows() - untouched.num_rows()));
+                    counters.inspect(|t| t.replaced(batch.num_rows() - untouched.num_rows()));
                     let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
                     // Whoever takes the rows then has them alone.
                     drop((batch, untouched));
                     let mut kept = prune(unsent, self.skipping)?;
                     if let Some(once) = &mut once {
                         let first = filter(&kept, &once.first(&kept)?)?;
-                        trace.inspect(|t| t.replaced(kept.num_rows() - first.num_rows()));
+                        counters.inspect(|t| t.replaced(kept.num_rows() - first.num_rows()));
                         kept = first;
                     }
                     if let Some(given) = &mut given {

@@ -105,17 +105,17 @@ impl Snapshot {
     ) -> Result<Result<Self, Error>> {
         let segment = LogSegment::build(names, Some(files.clone()), version)?;
         let commits = reader::read_segment(store, &segment, lines).await?;
-        let told = told_state(store, &segment, &commits).await;
-        let told = told.map_err(|e| e.with_version(segment.version))?;
-        let is_told = told.as_ref().filter(|s| !may_have_sidecars(s, &commits)).is_some();
-        let reader = match CheckpointReader::of_one_file(store, &files).filter(|_| is_told) {
+        let state = state_beside_checkpoint(store, &segment, &commits).await;
+        let state = state.map_err(|e| e.with_version(segment.version))?;
+        let is_known = state.as_ref().filter(|s| !may_have_sidecars(s, &commits)).is_some();
+        let reader = match CheckpointReader::of_one_file(store, &files).filter(|_| is_known) {
             Some(reader) => reader,
             None => match CheckpointReader::open(store, &files).await {
                 Err(e) if is_damage(&e) => return Ok(Err(e)),
                 reader => reader?,
             },
         };
-        let state = match told {
+        let state = match state {
             Some(state) => Ok(state),
             None => read_state(&reader, &commits).await,
         };
@@ -203,7 +203,11 @@ fn with_damage(e: Error, damage: Option<Error>) -> Error {
 }
 
 /// Protocol and metadata of a version, where its checkpoint needn't be asked: the newest in the commits, else the checksum's.
-async fn told_state(store: &Store, segment: &LogSegment, commits: &[Arc<Commit>]) -> Result<Option<TableState>> {
+async fn state_beside_checkpoint(
+    store: &Store,
+    segment: &LogSegment,
+    commits: &[Arc<Commit>],
+) -> Result<Option<TableState>> {
     let (protocol, metadata) = newest_state(commits);
     if protocol.is_some() && metadata.is_some() {
         return state_of((protocol, metadata), Vec::new()).map(Some);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deltaplane_error::Result;
 use deltaplane_protocol::paths;
-use deltaplane_store::Near;
+use deltaplane_store::ProbeResult;
 
 use crate::commit::reader::Commit;
 use crate::listing::last_checkpoint;
@@ -38,9 +38,9 @@ impl Snapshot {
         let Some(own) = own.filter(|c| c.name.size_bytes <= MOST_OWN_BYTES) else {
             return Ok(None);
         };
-        let found = self.store().read_near_text(&paths::commit(self.version())).await?;
+        let found = self.store().read_text_if_local(&paths::commit(self.version())).await?;
         match found {
-            Some(Near::Found(_, text)) if own.is_text(&text) => match self.newest_by_name().await? {
+            Some(ProbeResult::Found(_, text)) if own.is_text(&text) => match self.newest_by_name().await? {
                 Some(newest) => newest.shortened().await,
                 None => Ok(None),
             },
@@ -83,10 +83,10 @@ impl Snapshot {
         let (asked_ms, mut news) = (now_ms(), Vec::new());
         while news.len() < MOST {
             let key = paths::commit(self.version() + 1 + news.len() as u64);
-            let (info, text) = match self.store().read_near_text(&key).await? {
-                Some(Near::Found(info, text)) => (info, text),
-                Some(Near::Absent) if news.is_empty() => return Ok(Some(self.clone().newest_until(asked_ms))),
-                Some(Near::Absent) => return Ok(Some(self.extended(news, None)?.newest_until(asked_ms))),
+            let (info, text) = match self.store().read_text_if_local(&key).await? {
+                Some(ProbeResult::Found(info, text)) => (info, text),
+                Some(ProbeResult::Absent) if news.is_empty() => return Ok(Some(self.clone().newest_until(asked_ms))),
+                Some(ProbeResult::Absent) => return Ok(Some(self.extended(news, None)?.newest_until(asked_ms))),
                 None => return Ok(None),
             };
             let Some(name) = name_of(info) else { return Ok(None) };

@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::Snapshot;
-use crate::transaction::rebase::{Followed, follow};
+use crate::transaction::rebase::{Rebase, rebase_to_newest};
 use crate::transaction::{AsOf, Staged};
 
 /// What a transaction would do, and what other writers may not do before it is committed.
 #[derive(Debug, Clone, Serialize)]
-pub struct Rehearsal {
+pub struct DryRun {
     /// Name of the operation in the history.
     pub operation: String,
     /// Its metrics.
@@ -49,35 +49,35 @@ pub struct Rehearsal {
 ///
 /// # Errors
 /// Those of [`commit`](crate::commit), without the attempt.
-pub(crate) async fn rehearse(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Result<Rehearsal> {
+pub(crate) async fn dry_run(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Result<DryRun> {
     let done = checked(store, base, staged).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
-async fn checked(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Result<Rehearsal> {
-    let (intent, mut followed) = (staged.intent(base)?, Followed::default());
+async fn checked(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Result<DryRun> {
+    let (intent, mut rebase) = (staged.intent(base)?, Rebase::default());
     let newest = match base {
-        Some(b) => Some(follow(store, Some(b), &intent, &mut followed).await?),
+        Some(b) => Some(rebase_to_newest(store, Some(b), &intent, &mut rebase).await?),
         None => None,
     };
-    let marked = followed.take_marked();
+    let marked = rebase.take_marked();
     let mut staged = match marked.is_empty() {
         true => staged.clone(),
-        false => staged.marked_again(marked).await?,
+        false => staged.with_reapplied_rows(marked).await?,
     };
-    if let Some((from, to)) = followed.take_moved() {
-        staged = staged.moved(from, to).await?;
+    if let Some((from, to)) = rebase.take_moved() {
+        staged = staged.with_relocated_rows(from, to).await?;
     }
     staged.check_all(newest.as_ref()).await?;
     let as_of = AsOf::now(newest.as_ref());
-    staged.actions(newest.as_ref(), &followed, "", as_of).await?;
+    staged.actions(newest.as_ref(), &rebase, "", as_of).await?;
     let added: HashSet<&str> = staged.adds.iter().map(|a| a.path.as_str()).collect();
     let removed: HashSet<&str> = staged.removes.iter().map(|r| r.path.as_str()).collect();
     let gone = staged.removes.iter().filter(|r| !added.contains(r.path.as_str()));
     let (marked, written): (Vec<&Add>, Vec<&Add>) = staged.adds.iter().partition(|a| removed.contains(a.path.as_str()));
     let vectors = marked.iter().filter_map(|a| a.deletion_vector.as_ref());
     let bytes = written.iter().map(|a| a.size).chain(staged.cdc.iter().map(|c| c.size));
-    Ok(Rehearsal {
+    Ok(DryRun {
         files_removed: gone.clone().count(),
         bytes_removed: claimed_sum(gone.filter_map(|r| r.size)),
         files_marked: marked.len(),

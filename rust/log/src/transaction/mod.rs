@@ -30,7 +30,7 @@ use crate::listing::is_table;
 use crate::transaction::retained_files::check_kept;
 
 use crate::transaction::post_commit::{Ahead, Hooks};
-use crate::transaction::rebase::{Followed, follow};
+use crate::transaction::rebase::{Rebase, rebase_to_newest};
 use crate::{Snapshot, now_ms};
 
 /// Attempts when the caller sets no bound: each lost one means that another writer got on, so this
@@ -67,7 +67,7 @@ pub struct Staged {
     /// Files of changed rows (P130).
     pub cdc: Vec<AddCdcFile>,
     /// Marks rows again in files whose vectors grew while this transaction lost the race.
-    pub marks: Option<Arc<dyn Marks>>,
+    pub row_conflicts: Option<Arc<dyn RowConflictResolver>>,
     /// New metadata.
     pub metadata: Option<Metadata>,
     /// New protocol.
@@ -98,7 +98,7 @@ pub struct Staged {
 
 /// What a transaction does to files of which others may mark more rows meanwhile, so that it can do it again on their newer
 /// vectors (row-level concurrency): it deletes other rows by vectors, or moves what is left.
-pub trait Marks: Send + Sync {
+pub trait RowConflictResolver: Send + Sync {
     /// Decoded paths of the files.
     fn paths(&self) -> HashSet<String>;
 
@@ -106,18 +106,18 @@ pub trait Marks: Send + Sync {
     ///
     /// # Errors
     /// A conflict kind when another writer deleted or changed one of the rows; errors of the store.
-    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>>;
+    fn reapply(&self, files: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>>;
 
     /// Whether it finds its rows again, by their ids, where others moved them.
-    fn finds_moved(&self) -> bool {
+    fn relocates_rows(&self) -> bool {
         false
     }
 
     /// What becomes of rows that stood in the files of these decoded paths and now stand in some of `to`.
     ///
     /// # Errors
-    /// As [`again`](Self::again).
-    fn moved(&self, from: HashSet<String>, to: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
+    /// As [`reapply`](Self::reapply).
+    fn relocate(&self, from: HashSet<String>, to: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
         drop((from, to));
         Box::pin(async {
             Err(Error::internal(
@@ -129,7 +129,7 @@ pub trait Marks: Send + Sync {
 
 /// Actions for files whose vectors grew.
 #[derive(Debug, Default)]
-pub struct MarkedAgain {
+pub struct ReappliedRows {
     /// Decoded paths of the files whose actions these take the place of.
     pub replaced: HashSet<String>,
     /// Files as they are now.
@@ -164,8 +164,8 @@ impl Staged {
             app_ids: self.transactions.iter().map(|t| t.app_id.clone()).collect(),
             domains: self.domains.iter().map(|d| d.domain.clone()).collect(),
             removed,
-            marked: self.marks.as_ref().map(|m| m.paths()).unwrap_or_default(),
-            finds_moved: self.marks.as_ref().is_some_and(|m| m.finds_moved()),
+            marked: self.row_conflicts.as_ref().map(|m| m.paths()).unwrap_or_default(),
+            relocates_rows: self.row_conflicts.as_ref().is_some_and(|m| m.relocates_rows()),
             metadata: self.metadata.is_some(),
             protocol: self.protocol.is_some(),
             isolation: self.isolation(base.map(|b| b.state().metadata())),
@@ -197,28 +197,28 @@ impl Staged {
     }
 
     /// The same with rows marked in these files instead of what they were before.
-    pub(crate) async fn marked_again(&self, files: Vec<Add>) -> Result<Self> {
-        let Some(marks) = &self.marks else {
+    pub(crate) async fn with_reapplied_rows(&self, files: Vec<Add>) -> Result<Self> {
+        let Some(conflicts) = &self.row_conflicts else {
             return Ok(self.clone());
         };
-        self.with(marks.again(files).await?)
+        self.with(conflicts.reapply(files).await?)
     }
 
     /// The same with rows marked in the files that winners moved them to.
-    pub(crate) async fn moved(&self, from: HashSet<String>, to: Vec<Add>) -> Result<Self> {
-        match &self.marks {
-            Some(marks) => self.with(marks.moved(from, to).await?),
+    pub(crate) async fn with_relocated_rows(&self, from: HashSet<String>, to: Vec<Add>) -> Result<Self> {
+        match &self.row_conflicts {
+            Some(conflicts) => self.with(conflicts.relocate(from, to).await?),
             None => Ok(self.clone()),
         }
     }
 
-    fn with(&self, again: MarkedAgain) -> Result<Self> {
-        let stays = |path: &str| paths::decode(path).is_ok_and(|p| !again.replaced.contains(&p));
+    fn with(&self, new: ReappliedRows) -> Result<Self> {
+        let stays = |path: &str| paths::decode(path).is_ok_and(|p| !new.replaced.contains(&p));
         let mut staged = self.clone();
         staged.removes.retain(|r| stays(&r.path));
         staged.adds.retain(|a| stays(&a.path));
-        staged.removes.extend(again.removes);
-        staged.adds.extend(again.adds);
+        staged.removes.extend(new.removes);
+        staged.adds.extend(new.adds);
         Ok(staged)
     }
 
@@ -251,9 +251,9 @@ impl Staged {
     }
 
     /// The actions of the commit on this base (P071: provenance first).
-    fn finish(&self, base: Option<Base<'_>>, followed: &Followed, txn_id: &str, as_of: AsOf) -> Result<Vec<Action>> {
+    fn finish(&self, base: Option<Base<'_>>, rebase: &Rebase, txn_id: &str, as_of: AsOf) -> Result<Vec<Action>> {
         let mut info = self.commit_info(base, txn_id, as_of);
-        if followed.tracking_began {
+        if rebase.tracking_began {
             row_tracking::lost_ids(&mut info);
         }
         let info = Action::CommitInfo(info);
@@ -262,8 +262,8 @@ impl Staged {
             .chain(self.metadata.clone().map(Action::Metadata))
             .chain(self.transactions.iter().cloned().map(Action::Txn))
             .chain(self.domains.iter().cloned().map(Action::DomainMetadata))
-            .chain(followed.removes(&self.removes).map(Action::Remove))
-            .chain(followed.adds(&self.adds).map(Action::Add))
+            .chain(rebase.removes(&self.removes).map(Action::Remove))
+            .chain(rebase.adds(&self.adds).map(Action::Add))
             .chain(self.cdc.iter().cloned().map(Action::Cdc))
             .collect();
         features::finish(base, as_of.now_ms, actions)
@@ -273,7 +273,7 @@ impl Staged {
     pub(crate) async fn actions(
         &self,
         base: Option<&Snapshot>,
-        followed: &Followed,
+        rebase: &Rebase,
         txn_id: &str,
         as_of: AsOf,
     ) -> Result<Vec<Action>> {
@@ -281,7 +281,7 @@ impl Staged {
             Some(b) => self.facts(b).await?,
             None => Facts::default(),
         };
-        self.finish(base.map(|b| facts.base(b)), followed, txn_id, as_of)
+        self.finish(base.map(|b| facts.base(b)), rebase, txn_id, as_of)
     }
 
     /// Reads what features want to know of the base.
@@ -348,18 +348,18 @@ struct Attempted {
 }
 
 impl Attempted {
-    async fn new(staged: &Staged, base: Option<&Snapshot>, followed: &Followed, txn_id: &str) -> Result<Self> {
-        Self::made(staged, base, followed, txn_id, AsOf::now(base)).await
+    async fn new(staged: &Staged, base: Option<&Snapshot>, rebase: &Rebase, txn_id: &str) -> Result<Self> {
+        Self::made(staged, base, rebase, txn_id, AsOf::now(base)).await
     }
 
     async fn made(
         staged: &Staged,
         base: Option<&Snapshot>,
-        followed: &Followed,
+        rebase: &Rebase,
         txn_id: &str,
         as_of: AsOf,
     ) -> Result<Self> {
-        let actions = staged.actions(base, followed, txn_id, as_of).await?;
+        let actions = staged.actions(base, rebase, txn_id, as_of).await?;
         Ok(Attempted {
             as_of,
             base: base.cloned(),
@@ -369,19 +369,19 @@ impl Attempted {
     }
 
     /// On a newer base: as it stands if that changes nothing of it, so that a store needn't be given it again.
-    async fn again(self, staged: &Staged, base: Option<&Snapshot>, followed: &Followed, txn_id: &str) -> Result<Self> {
+    async fn rebase(self, staged: &Staged, base: Option<&Snapshot>, rebase: &Rebase, txn_id: &str) -> Result<Self> {
         let is_young = (0..STANDS_MS).contains(&now_ms().saturating_sub(self.as_of.now_ms));
         let same_table = match (&self.base, base) {
             (Some(old), Some(new)) => std::ptr::eq(old.state(), new.state()),
             _ => false,
         };
         if is_young && same_table {
-            let made = Self::made(staged, base, followed, txn_id, self.as_of).await?;
+            let made = Self::made(staged, base, rebase, txn_id, self.as_of).await?;
             if made.text == self.text {
                 return Ok(made);
             }
         }
-        Self::new(staged, base, followed, txn_id).await
+        Self::new(staged, base, rebase, txn_id).await
     }
 }
 
@@ -414,7 +414,7 @@ pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> R
 }
 
 async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
-    let (mut intent, mut followed) = (staged.intent(base.as_ref())?, Followed::default());
+    let (mut intent, mut rebase) = (staged.intent(base.as_ref())?, Rebase::default());
     let mut staged = Cow::Borrowed(staged);
     let txn_id = new_id().to_string();
     let most = staged.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).max(1);
@@ -425,8 +425,8 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
         // Version 0 of a table whose first commits were cleaned up is free, too.
         let free = base.is_some() || !is_table(store).await?;
         let made = match attempted.take() {
-            Some(before) => before.again(&staged, base.as_ref(), &followed, &txn_id).await?,
-            None => Attempted::new(&staged, base.as_ref(), &followed, &txn_id).await?,
+            Some(before) => before.rebase(&staged, base.as_ref(), &rebase, &txn_id).await?,
+            None => Attempted::new(&staged, base.as_ref(), &rebase, &txn_id).await?,
         };
         if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
             let (put_ms, text) = (now_ms(), made.text.clone());
@@ -440,13 +440,13 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
             attempt += 1;
         }
         attempted = Some(made);
-        base = Some(follow(store, base.as_ref(), &intent, &mut followed).await?);
-        let marked = followed.take_marked();
+        base = Some(rebase_to_newest(store, base.as_ref(), &intent, &mut rebase).await?);
+        let marked = rebase.take_marked();
         if !marked.is_empty() {
-            staged = Cow::Owned(staged.marked_again(marked).await?);
+            staged = Cow::Owned(staged.with_reapplied_rows(marked).await?);
         }
-        if let Some((from, to)) = followed.take_moved() {
-            staged = Cow::Owned(staged.moved(from, to).await?);
+        if let Some((from, to)) = rebase.take_moved() {
+            staged = Cow::Owned(staged.with_relocated_rows(from, to).await?);
             intent = staged.intent(base.as_ref())?;
         }
     }

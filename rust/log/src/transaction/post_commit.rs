@@ -85,7 +85,7 @@ async fn write_checksum(
 ) -> Result<()> {
     let ahead = match ahead {
         Some(ahead) => ahead,
-        None => match told(base, new, actions, due).await? {
+        None => match new_checksum(base, new, actions, due).await? {
             Some(sum) => {
                 let (sum, text) = written(sum, new.state().properties())?;
                 let begun = PutKept::default();
@@ -111,7 +111,7 @@ fn written(mut sum: VersionChecksum, properties: &Properties) -> Result<(Version
 
 /// From the checksum before where there is one. Otherwise summed up anew where no checkpoint has to be read for it, or
 /// where one is due anyway: between checkpoints a table may be without.
-async fn told(
+async fn new_checksum(
     base: Option<&Snapshot>,
     new: &Snapshot,
     actions: &[Action],
@@ -152,5 +152,5 @@ async fn sum_up(new: &Snapshot, actions: &[Action]) -> Result<Option<VersionChec
     }
     sum.set_transactions = Some(new.transactions(0).await?);
     sum.domain_metadata = Some(new.domains().await?);
-    Ok(Some(sum.told_by(actions)))
+    Ok(Some(sum.with_commit_info(actions)))
 }

@@ -17,7 +17,7 @@ use crate::{Snapshot, history};
 
 /// What the winners so far leave for the next attempt.
 #[derive(Default)]
-pub(crate) struct Followed {
+pub(crate) struct Rebase {
     /// Whether row tracking was switched on meanwhile: nobody carried the ids of rewritten rows over.
     pub tracking_began: bool,
     /// Row ids that files of the intent got meanwhile: the first row's and the version, by decoded path.
@@ -31,7 +31,7 @@ pub(crate) struct Followed {
     touched: HashSet<String>,
 }
 
-impl Followed {
+impl Rebase {
     /// Files whose rows the intent must mark again since winners marked some too, as they are now.
     pub(crate) fn take_marked(&mut self) -> Vec<Add> {
         std::mem::take(&mut self.marked).into_values().collect()
@@ -94,7 +94,7 @@ impl Followed {
                 self.touched.insert(paths::decode(removes.path(row)?)?);
             }
         }
-        match intent.finds_moved {
+        match intent.relocates_rows {
             true => self.learn_moves(intent, winner),
             false => Ok(()),
         }
@@ -111,8 +111,8 @@ impl Followed {
         for row in 0..winner.removes.num_rows() {
             let path = paths::decode(removes.path(row)?)?;
             let was_moved = self.moved_to.contains_key(&path);
-            if let (true, Some(again)) = (was_moved, added.get(&path)) {
-                self.moved_to.insert(path, adds.add(*again)?);
+            if let (true, Some(added_row)) = (was_moved, added.get(&path)) {
+                self.moved_to.insert(path, adds.add(*added_row)?);
             } else if was_moved && removes.data_change(row) {
                 let what = format!("removed `{path}`, to which rows of this transaction had been moved,");
                 return Err(conflict::lost(Kind::ConcurrentDeleteDelete, winner, &what));
@@ -139,11 +139,11 @@ fn decoded(path: &str) -> String {
 /// The newest version, if the intent may follow all commits since `base`.
 ///
 /// Errors: a conflict kind, naming the commit that is in the way.
-pub(crate) async fn follow(
+pub(crate) async fn rebase_to_newest(
     store: &Store,
     base: Option<&Snapshot>,
     intent: &Intent,
-    followed: &mut Followed,
+    rebase: &mut Rebase,
 ) -> Result<Snapshot> {
     let newest = match base {
         Some(b) => newest_after(b).await?,
@@ -157,7 +157,7 @@ pub(crate) async fn follow(
         metadata: b.state().metadata(),
     });
     for c in &commits {
-        before = judge(intent, before, c, followed)?;
+        before = judge(intent, before, c, rebase)?;
         next += 1;
     }
     if next <= newest.version() {
@@ -169,7 +169,7 @@ pub(crate) async fn follow(
         ));
     }
     let tracks = |s: &Snapshot| row_tracking::is_on(s.state().metadata());
-    followed.tracking_began |= base.is_some_and(|b| !tracks(b)) && tracks(&newest);
+    rebase.tracking_began |= base.is_some_and(|b| !tracks(b)) && tracks(&newest);
     Ok(newest)
 }
 
@@ -190,7 +190,7 @@ fn judge<'a>(
     intent: &Intent,
     before: Option<Before<'a>>,
     c: &'a Commit,
-    followed: &mut Followed,
+    rebase: &mut Rebase,
 ) -> Result<Option<Before<'a>>> {
     let files = match intent.looks_at_files() {
         true => c.files()?,
@@ -219,7 +219,7 @@ fn judge<'a>(
         blind_append: info.get("isBlindAppend").and_then(Value::as_bool).unwrap_or_default(),
     };
     conflict::check(intent, before, &winner)?;
-    followed.learn(intent, &winner)?;
+    rebase.learn(intent, &winner)?;
     Ok(before.map(|b| Before {
         protocol: protocol.unwrap_or(b.protocol),
         metadata: metadata.unwrap_or(b.metadata),

@@ -8,7 +8,7 @@ use deltaplane_protocol::file_rows::num_records;
 use serde_json::{Value, json};
 
 use crate::transaction::Operation;
-use crate::write::request::{SchemaMode, ToldAs, WriteMode, WriteRequest};
+use crate::write::request::{CommitOperation, SchemaMode, WriteMode, WriteRequest};
 
 /// Files that a write takes away, and how many rows they have where all of them say so.
 #[derive(Default)]
@@ -19,9 +19,9 @@ pub(crate) struct Gone {
 
 /// What the history says of these files, made as `request` asks, of a table with these partition columns.
 pub(crate) fn operation(request: &WriteRequest, partition_columns: &[String], adds: &[Add], gone: &Gone) -> Operation {
-    let (name, parameters) = match &request.told_as {
-        ToldAs::Write => ("WRITE".to_owned(), of_write(request)),
-        ToldAs::Definition {
+    let (name, parameters) = match &request.operation {
+        CommitOperation::Write => ("WRITE".to_owned(), of_write(request)),
+        CommitOperation::Definition {
             statement,
             fills,
             managed,
@@ -31,7 +31,7 @@ pub(crate) fn operation(request: &WriteRequest, partition_columns: &[String], ad
             format!("{statement}{}", if *fills { " AS SELECT" } else { "" }),
             of_definition(request, partition_columns, *managed, *saves_as_table),
         ),
-        ToldAs::StreamingUpdate {
+        CommitOperation::StreamingUpdate {
             query_id,
             epoch_id,
             output_mode,
@@ -41,7 +41,7 @@ pub(crate) fn operation(request: &WriteRequest, partition_columns: &[String], ad
             parameters.insert("epochId".into(), json!(epoch_id.to_string()));
             ("STREAMING UPDATE".to_owned(), parameters)
         }
-        ToldAs::Conversion { parameters } => ("CONVERT".to_owned(), parameters.clone()),
+        CommitOperation::Conversion { parameters } => ("CONVERT".to_owned(), parameters.clone()),
     };
     Operation {
         name,
@@ -54,33 +54,34 @@ fn metrics(request: &WriteRequest, adds: &[Add], gone: &Gone) -> BTreeMap<String
     let rows = claimed_sum(adds.iter().filter_map(|a| num_records(a.stats.as_deref()?)));
     let bytes = claimed_sum(adds.iter().map(|a| a.size));
     let files_gone = ("numRemovedFiles", count(gone.files.len()));
-    let told = match &request.told_as {
-        ToldAs::Definition { fills: false, .. } => Vec::new(),
-        ToldAs::Conversion { .. } => vec![("numConvertedFiles", count(adds.len()))],
-        ToldAs::StreamingUpdate { .. } => vec![
+    let metrics = match &request.operation {
+        CommitOperation::Definition { fills: false, .. } => Vec::new(),
+        CommitOperation::Conversion { .. } => vec![("numConvertedFiles", count(adds.len()))],
+        CommitOperation::StreamingUpdate { .. } => vec![
             ("numAddedFiles", count(adds.len())),
             ("numOutputRows", rows),
             ("numOutputBytes", bytes),
             files_gone,
         ],
-        ToldAs::Write | ToldAs::Definition { .. } => {
-            let mut told = vec![
+        CommitOperation::Write | CommitOperation::Definition { .. } => {
+            let mut metrics = vec![
                 ("numFiles", count(adds.len())),
                 ("numOutputRows", rows),
                 ("numOutputBytes", bytes),
             ];
             if request.mode == WriteMode::Overwrite {
                 let bytes_gone = claimed_sum(gone.files.iter().filter_map(|r| r.size));
-                told.extend([files_gone, ("numRemovedBytes", bytes_gone)]);
+                metrics.extend([files_gone, ("numRemovedBytes", bytes_gone)]);
             }
             if request.predicate_sql.is_some() {
-                told.extend([("numCopiedRows", 0), ("numAddedChangeFiles", 0)]);
-                told.extend(gone.rows.map(|rows| ("numDeletedRows", rows)));
+                metrics.extend([("numCopiedRows", 0), ("numAddedChangeFiles", 0)]);
+                metrics.extend(gone.rows.map(|rows| ("numDeletedRows", rows)));
             }
-            told
+            metrics
         }
     };
-    told.into_iter()
+    metrics
+        .into_iter()
         .map(|(k, v)| (k.to_owned(), json!(v.to_string())))
         .collect()
 }

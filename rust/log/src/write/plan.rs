@@ -25,14 +25,14 @@ use deltaplane_store::Store;
 use futures::TryStreamExt;
 
 use crate::environment::new_id;
-use crate::transaction::dry_run::{Rehearsal, rehearse};
+use crate::transaction::dry_run::{DryRun, dry_run};
 use crate::transaction::{Committed, Staged, commit};
 use crate::write::clustering::{clustered_anew, clustered_by};
 use crate::write::mapped_schema::{incoming_schema, mapped};
 use crate::write::operation;
 use crate::write::operation::Gone;
 use crate::write::replace::replaced;
-use crate::write::request::{FileRequest, IncomingRequest, SchemaMode, ToldAs, WriteMode, WriteRequest};
+use crate::write::request::{CommitOperation, FileRequest, IncomingRequest, SchemaMode, WriteMode, WriteRequest};
 use crate::write::schema_checks::{
     canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
 };
@@ -598,10 +598,10 @@ impl PlannedWrite {
     ///
     /// # Errors
     /// As [`commit`](Self::commit), without what other writers do meanwhile.
-    pub async fn rehearse(&self, adds: Vec<Add>) -> Result<Rehearsal> {
+    pub async fn dry_run(&self, adds: Vec<Add>) -> Result<DryRun> {
         let staged = self.stage(adds).await;
         let staged = staged.map_err(|e| e.with_table(self.store.location().as_str()))?;
-        rehearse(&self.store, self.base.as_ref(), &staged).await
+        dry_run(&self.store, self.base.as_ref(), &staged).await
     }
 
     /// The version that it was planned on; `None` where there is no table.
@@ -798,8 +798,8 @@ pub async fn create_table(store: &Store, schema: StructType, request: WriteReque
         schema_mode: (request.mode == WriteMode::Overwrite).then_some(SchemaMode::Overwrite),
         // There are no rows.
         applies_row_rules: true,
-        told_as: match request.told_as {
-            ToldAs::Write => ToldAs::Definition {
+        operation: match request.operation {
+            CommitOperation::Write => CommitOperation::Definition {
                 statement: match request.mode {
                     WriteMode::Overwrite => "CREATE OR REPLACE TABLE",
                     _ => "CREATE TABLE",
@@ -810,7 +810,7 @@ pub async fn create_table(store: &Store, schema: StructType, request: WriteReque
                 managed: false,
                 saves_as_table: false,
             },
-            told => told,
+            other => other,
         },
         ..request
     };

@@ -126,7 +126,7 @@ pub struct IncomingRequest {
 /// What a write is a part of.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum ToldAs {
+pub enum CommitOperation {
     /// Rows written to a table.
     #[default]
     Write,
@@ -221,7 +221,8 @@ pub struct WriteRequest {
     pub applies_row_rules: bool,
     /// What the write is a part of: the history says so.
     #[serde(default)]
-    pub told_as: ToldAs,
+    #[serde(rename = "told_as")]
+    pub operation: CommitOperation,
     /// Whether rows change. The caller may say of rows that were there before that they don't: nobody who follows the table sees
     /// them then.
     #[serde(default = "yes")]
@@ -235,7 +236,7 @@ fn yes() -> bool {
 impl WriteRequest {
     /// Whether it takes the place of all that defined the table, columns and properties included.
     pub(crate) fn defines_anew(&self) -> bool {
-        let replaces = matches!(self.told_as, ToldAs::Definition { replaces: true, .. });
+        let replaces = matches!(self.operation, CommitOperation::Definition { replaces: true, .. });
         replaces && self.schema_mode == Some(SchemaMode::Overwrite)
     }
 
@@ -259,7 +260,7 @@ impl WriteRequest {
             files: FileRequest::default(),
             commit: CommitRequest::default(),
             applies_row_rules: false,
-            told_as: ToldAs::Write,
+            operation: CommitOperation::Write,
             data_change: true,
         }
     }

@@ -3,7 +3,7 @@
 
 use super::attempts::actions;
 use super::*;
-use deltaplane_log::{Surroundings, log_history, now_ms, plan_write_after, surround};
+use deltaplane_log::{Environment, log_history, now_ms, plan_write_after, with_environment};
 use deltaplane_protocol::actions::Action;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -128,7 +128,7 @@ fn a_loser_keeps_its_text_where_the_winners_change_nothing_of_it() {
 #[test]
 fn a_log_tells_its_history_without_the_table() {
     run(async |store, dir| {
-        let told = async |limit| -> Vec<(u64, i64, Value)> {
+        let shown = async |limit| -> Vec<(u64, i64, Value)> {
             let all = log_history(&store, limit).await.unwrap();
             all.into_iter()
                 .map(|e| (e.version, e.timestamp_ms, Value::Object(e.info)))
@@ -152,18 +152,18 @@ fn a_log_tells_its_history_without_the_table() {
             append(&store, &format!("f{n}")).await;
         }
         for limit in [None, Some(1), Some(4), Some(100)] {
-            assert_eq!(told(limit).await, opened(limit).await, "{limit:?}");
+            assert_eq!(shown(limit).await, opened(limit).await, "{limit:?}");
         }
         // A hint that leads nowhere.
         let log = dir.path().join("_delta_log");
         std::fs::write(log.join("_last_checkpoint"), r#"{"version":900,"size":1}"#).unwrap();
-        assert_eq!(told(Some(2)).await, opened(Some(2)).await);
+        assert_eq!(shown(Some(2)).await, opened(Some(2)).await);
         // Own times hold from where the metadata says, and not once it says no more (P082).
         for on in ["true", "false"] {
             set(&store, json!({"delta.enableInCommitTimestamps": on})).await;
             append(&store, on).await;
             for limit in [None, Some(1), Some(3)] {
-                assert_eq!(told(limit).await, opened(limit).await, "{on} {limit:?}");
+                assert_eq!(shown(limit).await, opened(limit).await, "{on} {limit:?}");
             }
         }
         // A gap is one for both.
@@ -278,7 +278,7 @@ struct Clock {
     ids: Cell<u128>,
 }
 
-impl Surroundings for Clock {
+impl Environment for Clock {
     fn now_ms(&self) -> i64 {
         self.now_ms.get()
     }
@@ -298,7 +298,7 @@ fn among_many_writers_commits_have_no_checksum_and_fewer_checkpoints() {
             now_ms: Cell::new(now_ms()),
             ids: Cell::new(0),
         });
-        let _given = surround(clock.clone());
+        let _environment = with_environment(clock.clone());
         let there = |version: u64, end: &str| dir.path().join("_delta_log").join(format!("{version:020}.{end}"));
         create(&store, json!({})).await;
         let own = append(&store, "own").await;

@@ -195,7 +195,7 @@ pub fn needed(view: View<'_>) -> Option<String> {
 }
 
 /// The metadata without any trace of column mapping.
-pub fn unmapped(view: View<'_>) -> Metadata {
+pub fn without_column_mapping(view: View<'_>) -> Metadata {
     let mut metadata = view.metadata.clone();
     if is_mapped(view.metadata) {
         metadata.schema_string = Some(strip(view.schema).to_json());

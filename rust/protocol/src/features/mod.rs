@@ -46,7 +46,7 @@ use attempt::{Attempt, Base};
 
 pub use concurrent::{metadata_clash, protocol_clash};
 pub use directives::{Directives, known};
-pub use drop::{Dropped, Traces, without_feature};
+pub use drop::{Dropped, FeatureUsage, without_feature};
 pub use row_rule::{ColumnRule, RowCheck, mentions};
 pub use row_rules::{RowRules, row_rules};
 pub use stored_ids::{StoredIds, stored_ids};

@@ -57,14 +57,14 @@ fn add_together(draft: &mut Draft<'_>, columns: &NewColumns) -> Result<Vec<Value
 
 /// Tells all columns anew.
 pub(super) fn replace(draft: &mut Draft<'_>, fields: &str) -> Result<()> {
-    let told = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
-    not_empty(told.fields(), "column")?;
-    told.check_names()?;
-    check_field_names(&told, Mapping::of(&draft.metadata.configuration)?)?;
-    let (schema, new) = schema_replace::replaced(&draft.schema, &told)?;
+    let new_fields = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
+    not_empty(new_fields.fields(), "column")?;
+    new_fields.check_names()?;
+    check_field_names(&new_fields, Mapping::of(&draft.metadata.configuration)?)?;
+    let (schema, new) = schema_replace::replaced(&draft.schema, &new_fields)?;
     new.iter().try_for_each(check_new)?;
     draft.schema = schema;
-    let said = told
+    let said = new_fields
         .fields()
         .iter()
         .map(|f| column_json(std::slice::from_ref(&f.name), f, None));

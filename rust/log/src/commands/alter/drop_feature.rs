@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::Metadata;
 use deltaplane_protocol::conflict::ReadSet;
-use deltaplane_protocol::features::{Dropped, Traces, without_feature};
+use deltaplane_protocol::features::{Dropped, FeatureUsage, without_feature};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_store::Store;
 use serde_json::{Value, json};
@@ -66,13 +66,13 @@ impl Drop<'_> {
         if self.dry_run {
             return Ok(done);
         }
-        let traces_before = dropped.prepared.is_some();
+        let was_in_use = dropped.prepared.is_some();
         let mut now = self.prepare(base, &dropped).await?;
         if dropped.uses.is_some() {
             now = self.barriers(now).await?;
         }
         if self.truncate_history {
-            feature_usage::truncate(&now, &dropped, traces_before).await?;
+            feature_usage::truncate(&now, &dropped, was_in_use).await?;
         }
         now = self.drop(now).await?;
         if self.keeps_history(&dropped) {
@@ -148,7 +148,7 @@ impl Drop<'_> {
             let staged = Staged {
                 metadata: Some(metadata.clone()),
                 // Files that another writer adds meanwhile may be ones that have to be written anew.
-                read: match dropped.rewrite.is_some() || dropped.traces == Traces::OldTypes {
+                read: match dropped.rewrite.is_some() || dropped.usage == FeatureUsage::OldTypes {
                     true => ReadSet::Table,
                     false => ReadSet::Nothing,
                 },
@@ -159,10 +159,10 @@ impl Drop<'_> {
             };
             now = commit(self.store, Some(now), &staged).await?.snapshot;
         }
-        match dropped.traces {
-            Traces::RowIds => number_files(self.store, now, &self.settings, RowIds::Taken).await,
-            Traces::Vectors => self.keep_vectors(now).await,
-            Traces::None | Traces::OldTypes => Ok(now),
+        match dropped.usage {
+            FeatureUsage::RowIds => number_files(self.store, now, &self.settings, RowIds::Taken).await,
+            FeatureUsage::Vectors => self.keep_vectors(now).await,
+            FeatureUsage::None | FeatureUsage::OldTypes => Ok(now),
         }
     }
 

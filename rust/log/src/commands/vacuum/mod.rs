@@ -35,7 +35,7 @@ const HOUR_MS: i64 = 3_600_000;
 /// When commits tell that a vacuum begins and that it ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum VacuumTold {
+pub enum VacuumCommits {
     /// Where there are files to delete.
     #[default]
     Deleting,
@@ -60,7 +60,8 @@ pub struct VacuumRequest {
     /// Only says what would go.
     pub dry_run: bool,
     /// When commits tell of it.
-    pub told: VacuumTold,
+    #[serde(rename = "told")]
+    pub commits: VacuumCommits,
     /// What the commits carry.
     pub commit: CommitRequest,
 }
@@ -139,11 +140,11 @@ async fn run(
     garbage
         .collect(objects, &columns, &mut kept, written_before, tell)
         .await?;
-    if request.dry_run || (garbage.files.is_empty() && request.told != VacuumTold::Always) {
+    if request.dry_run || (garbage.files.is_empty() && request.commits != VacuumCommits::Always) {
         return Ok(garbage.vacuumed(None));
     }
-    let version = if request.told == VacuumTold::Never {
-        delete_untold(&base, &mut garbage, elsewhere, tell).await?;
+    let version = if request.commits == VacuumCommits::Never {
+        delete_without_commits(&base, &mut garbage, elsewhere, tell).await?;
         None
     } else {
         Some(delete(&base, request, &mut garbage, elsewhere, tell).await?)
@@ -305,7 +306,12 @@ async fn delete_some(store: &Store, keys: &[String], elsewhere: Option<Deletes>)
 }
 
 /// Deletes without a commit.
-async fn delete_untold(base: &Snapshot, garbage: &mut Garbage, elsewhere: Option<Deletes>, tell: &Tell) -> Result<()> {
+async fn delete_without_commits(
+    base: &Snapshot,
+    garbage: &mut Garbage,
+    elsewhere: Option<Deletes>,
+    tell: &Tell,
+) -> Result<()> {
     let now = Snapshot::open(base.store(), None).await?;
     spare_restored(base, &now, garbage).await?;
     garbage.delete(base.store(), elsewhere, tell).await?;

@@ -1,5 +1,5 @@
 //! A store for rehearsals: it reads what another one has, and keeps nothing of what it is given to write.
-//! `Store::unwritten` makes it.
+//! `Store::dry_run` makes it.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use object_store::path::Path;
 use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink};
 
 /// Reads go to the store behind; writes and deletions do nothing and succeed.
-pub(crate) struct Unwritten(pub(crate) Arc<dyn Backend>);
+pub(crate) struct DryRunStore(pub(crate) Arc<dyn Backend>);
 
 #[async_trait]
-impl Backend for Unwritten {
+impl Backend for DryRunStore {
     fn local_path(&self, key: &str) -> Option<PathBuf> {
         self.0.local_path(key)
     }
@@ -54,7 +54,7 @@ impl Backend for Unwritten {
     async fn put_if_absent(&self, key: &str, _: Bytes) -> Result<PutOutcome> {
         // Whether a commit would win can't be told without making it.
         Err(Error::internal(format!(
-            "a rehearsal was about to commit `{key}`; please report this"
+            "a dry run was about to commit `{key}`; please report this"
         )))
     }
     async fn delete(&self, _: &str) -> Result<()> {
@@ -97,17 +97,17 @@ mod tests {
     fn what_is_there_is_read_and_nothing_is_kept() {
         let location = Location::parse("memory://unwritten/t").unwrap();
         let store = Store::open(&location, &Options::default()).unwrap();
-        let rehearsal = store.unwritten().unwrap();
+        let dry_run = store.dry_run().unwrap();
         block_on(async {
             store.put("there", Bytes::from_static(b"old")).await.unwrap();
-            rehearsal.put("there", Bytes::from_static(b"new")).await.unwrap();
-            rehearsal.delete("there").await.unwrap();
-            assert_eq!(rehearsal.read("there").await.unwrap(), Bytes::from_static(b"old"));
-            let mut upload = rehearsal.upload("new").await.unwrap();
+            dry_run.put("there", Bytes::from_static(b"new")).await.unwrap();
+            dry_run.delete("there").await.unwrap();
+            assert_eq!(dry_run.read("there").await.unwrap(), Bytes::from_static(b"old"));
+            let mut upload = dry_run.upload("new").await.unwrap();
             upload.write(Bytes::from_static(b"12345")).await.unwrap();
             assert_eq!(upload.finish().await.unwrap(), 5);
             assert!(store.head("new").await.is_err());
-            assert!(rehearsal.put_if_absent("commit", Bytes::new()).await.is_err());
+            assert!(dry_run.put_if_absent("commit", Bytes::new()).await.is_err());
             assert!(store.head("commit").await.is_err());
         });
     }
