@@ -29,8 +29,8 @@ use serde_json::json;
 use crate::arrow_bridge::ArrowSchema;
 use crate::errors::run;
 use crate::incoming::{reader_of, schema_of};
-use crate::recent;
 use crate::snapshot::{Snapshot, store};
+use crate::snapshot_cache;
 
 /// Protocols before and after a commit, as JSON.
 pub(crate) fn protocols_text(before: &Protocol, after: &Protocol) -> String {
@@ -221,7 +221,7 @@ impl WriteJob {
         let schema = schema_of(schema)?;
         let plan = run(py, || {
             let store = store(location, options.clone())?;
-            let own = recent::of(&store, options.as_ref());
+            let own = snapshot_cache::of(&store, options.as_ref());
             let (schema, request) = (from_arrow_schema(&schema)?, parse_request(request)?);
             block_on(plan_write_after(&store, own.as_ref(), schema, request))
         })?;
@@ -292,7 +292,7 @@ impl WriteJob {
                 }
                 done => done?,
             };
-            recent::keep(&done, self.options.as_ref());
+            snapshot_cache::keep(&done, self.options.as_ref());
             let metrics = done.metrics.clone();
             let auto_compact = done.snapshot.state().properties().auto_compact;
             Ok(json!({

@@ -8,11 +8,11 @@ mod cache;
 mod credentials;
 mod dry_run;
 mod error;
+mod external_files;
 mod length_check;
 mod limits;
 mod location;
 mod options;
-mod outside;
 mod retry;
 mod runtime;
 mod store;
@@ -20,10 +20,10 @@ mod stores;
 
 // What an implementation of `Backend` needs besides.
 pub use async_trait::async_trait;
-pub use backend::{Backend, Level, Listing, ObjectInfo, ProbeResult, PutKept, PutOutcome, Sink};
+pub use backend::{Backend, Level, Listing, ObjectInfo, ProbeResult, PutDraft, PutOutcome, Sink};
 pub use backend_objects::objects_of;
 pub use cache::{CacheContents, CachedTable, Cleared, cache_contents, cache_dir, clear_cache};
-pub use credentials::{CredentialSource, Given, set_credential_source};
+pub use credentials::{CredentialSource, ProvidedFields, set_credential_source};
 pub use location::{Location, Scheme};
 pub use object_store::ObjectStore;
 pub use object_store::path::Path as ObjectPath;

@@ -17,7 +17,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use crate::checkpoint::parquet_file::ParquetFile;
-use crate::checkpoint::row_group_writer::{RowGroups, Standing};
+use crate::checkpoint::row_group_writer::{ReusedRowGroup, RowGroups};
 use crate::checkpoint::skipping::{BOUNDS_KEY, BOUNDS_VALUE};
 
 /// Under this key a footer notes the order of the file's adds.
@@ -140,9 +140,9 @@ impl CheckpointFile {
     }
 
     /// A row group of another file with these columns, as it stands there.
-    pub(crate) async fn copy_group(&mut self, standing: &Standing<'_>) -> Result<()> {
-        self.groups.copy(standing).map_err(write_error)?;
-        self.actions += standing.rows();
+    pub(crate) async fn copy_group(&mut self, reused_row_group: &ReusedRowGroup<'_>) -> Result<()> {
+        self.groups.copy(reused_row_group).map_err(write_error)?;
+        self.actions += reused_row_group.rows();
         self.send().await
     }
 

@@ -24,7 +24,7 @@ use tokio::sync::OnceCell;
 use crate::checkpoint::parquet_file::ParquetFile;
 use crate::checkpoint::row_filter;
 use crate::checkpoint::row_filter::Skipping;
-use crate::checkpoint::row_group_writer::Standing;
+use crate::checkpoint::row_group_writer::ReusedRowGroup;
 use crate::checkpoint::sidecar_stats::{SidecarFile, SidecarRange};
 use crate::checkpoint::skipping;
 use crate::checkpoint::skipping::{Chosen, is_sound, mark};
@@ -148,7 +148,11 @@ impl Part {
     }
 
     /// One of its row groups, to be copied. `footer` has its page index.
-    pub(crate) async fn standing<'a>(&self, footer: &'a ArrowReaderMetadata, group: usize) -> Result<Standing<'a>> {
+    pub(crate) async fn reused_row_group<'a>(
+        &self,
+        footer: &'a ArrowReaderMetadata,
+        group: usize,
+    ) -> Result<ReusedRowGroup<'a>> {
         let (file, footer) = (&self.opened().await?.file, footer.metadata());
         let columns = footer.row_groups().get(group).map(|g| g.columns()).unwrap_or_default();
         let bytes = columns.iter().map(|c| c.byte_range());
@@ -157,7 +161,7 @@ impl Part {
             .map(|(start, length)| start.saturating_add(length))
             .max()
             .unwrap_or(0);
-        Ok(Standing {
+        Ok(ReusedRowGroup {
             footer,
             group,
             bytes: file.bytes(start..end).await?,

@@ -31,7 +31,7 @@ struct Open {
 }
 
 /// A row group of another file.
-pub(crate) struct Standing<'a> {
+pub(crate) struct ReusedRowGroup<'a> {
     /// The other file's footer, with the whole page index of this group.
     pub footer: &'a ParquetMetaData,
     pub group: usize,
@@ -99,14 +99,14 @@ impl RowGroups {
     }
 
     /// A group as it stands in another file, whose columns are the same. Ends the one that is open.
-    pub(crate) fn copy(&mut self, standing: &Standing<'_>) -> Result<()> {
+    pub(crate) fn copy(&mut self, reused_row_group: &ReusedRowGroup<'_>) -> Result<()> {
         self.end()?;
-        let metadata = standing.metadata()?;
-        let index = standing.footer.page_index().map(AsRef::as_ref);
+        let metadata = reused_row_group.metadata()?;
+        let index = reused_row_group.footer.page_index().map(AsRef::as_ref);
         let mut group = self.file.next_row_group()?;
         for column in 0..metadata.num_columns() {
-            let close = standing.closed(metadata, index, column);
-            group.append_column(standing, close)?;
+            let close = reused_row_group.closed(metadata, index, column);
+            group.append_column(reused_row_group, close)?;
         }
         group.close().map(|_| ())
     }
@@ -139,7 +139,7 @@ impl Open {
     }
 }
 
-impl Standing<'_> {
+impl ReusedRowGroup<'_> {
     /// Rows of it.
     pub(crate) fn rows(&self) -> u64 {
         let group = self.footer.row_groups().get(self.group);
@@ -178,13 +178,13 @@ impl Standing<'_> {
     }
 }
 
-impl Length for Standing<'_> {
+impl Length for ReusedRowGroup<'_> {
     fn len(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 }
 
-impl ChunkReader for Standing<'_> {
+impl ChunkReader for ReusedRowGroup<'_> {
     type T = bytes::buf::Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {

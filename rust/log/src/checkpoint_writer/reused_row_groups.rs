@@ -114,7 +114,7 @@ impl Snapshot {
                 out.write_run(self.again_in_order(&alone, order, rows)).await?;
                 out.end_group().await?;
             } else {
-                out.copy_group(&part.standing(&whole, group).await?).await?;
+                out.copy_group(&part.reused_row_group(&whole, group).await?).await?;
             }
         }
         let sorted = out.end_group().await?;

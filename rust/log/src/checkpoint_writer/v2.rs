@@ -19,7 +19,7 @@ use crate::checkpoint_writer::live_files::{Target, parts};
 use crate::checkpoint_writer::rows::{
     AddRows, manifest_schema, sidecar_array, sidecar_schema, unchanged, version_array,
 };
-use crate::checkpoint_writer::sidecars::compaction::{Anew, Piece, anew, sidecar_files};
+use crate::checkpoint_writer::sidecars::compaction::{Piece, SidecarCompaction, plan_compaction, sidecar_files};
 use crate::checkpoint_writer::sidecars::{SidecarWriter, WrittenSidecars};
 use crate::checkpoint_writer::sort::Sorter;
 use crate::commit::reader::is_damage;
@@ -165,21 +165,21 @@ impl Snapshot {
             return Ok(None);
         }
         // Those with fewer tombstones than come anew are written again with them, as small sidecars of live files are.
-        let (mut coming, mut standing) = (self.tail()?.replay.touched() as u64, Vec::new());
+        let (mut coming, mut reused) = (self.tail()?.replay.touched() as u64, Vec::new());
         tombstones.sort_unstable();
         for (removes, part) in tombstones {
             if removes > coming {
-                standing.push(part);
+                reused.push(part);
             } else {
                 coming = coming.saturating_add(removes);
             }
         }
-        standing.sort_unstable();
+        reused.sort_unstable();
         Ok(Some(Base {
             checkpoint,
             order,
             live,
-            tombstones: standing,
+            tombstones: reused,
         }))
     }
 
@@ -237,7 +237,7 @@ impl Snapshot {
         let new_files = self.new_files()?;
         let live = base.live.iter().fold(new_files, |n, s| n.saturating_add(s.adds));
         let full = sidecar_files(live);
-        let Anew { runs, small } = Self::chosen(base, new_files, full);
+        let SidecarCompaction { runs, small } = Self::chosen(base, new_files, full);
         let mut anew: Vec<usize> = runs.iter().chain([&small]).flatten().copied().collect();
         anew.sort_unstable();
         let mut sorter = Sorter::default();
@@ -266,12 +266,12 @@ impl Snapshot {
         let mut all: Vec<Run<'_>> = small.iter().filter_map(|i| self.again(base, *i, rows)).collect();
         all.push(stream::iter(new.held.into_iter().map(Ok)).chain(rest).boxed());
         writer.write_run(&base.order, merge(all)).await?;
-        let standing = base
+        let reused = base
             .live
             .iter()
             .enumerate()
             .filter(|(i, _)| anew.binary_search(i).is_err());
-        let mut kept: Vec<usize> = standing
+        let mut kept: Vec<usize> = reused
             .map(|(_, s)| s.part)
             .chain(base.tombstones.iter().copied())
             .collect();
@@ -290,7 +290,7 @@ impl Snapshot {
         })
     }
 
-    fn chosen<'a>(base: &'a Base<'_>, new_files: u64, full: u64) -> Anew {
+    fn chosen<'a>(base: &'a Base<'_>, new_files: u64, full: u64) -> SidecarCompaction {
         let piece = |s: &'a LiveSidecar| Piece {
             first: &s.span.first,
             last: &s.span.last,
@@ -298,7 +298,7 @@ impl Snapshot {
             touched: s.touched,
         };
         let pieces: Vec<Piece<'_>> = base.live.iter().map(piece).collect();
-        let mut chosen = anew(&pieces, new_files, full);
+        let mut chosen = plan_compaction(&pieces, new_files, full);
         chosen
             .runs
             .sort_by_key(|run| base.span_of(run).map(|(first, _)| first.to_vec()));

@@ -12,9 +12,9 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::commands::vacuum::found::listed;
-use crate::commands::vacuum::kept::{Kept, hash, vector_path};
+use crate::commands::vacuum::candidates::listed;
 use crate::commands::vacuum::partition_names;
+use crate::commands::vacuum::retained::{RetainedFiles, hash, vector_path};
 use crate::progress::Tell;
 use crate::transaction::{Committed, Operation, Staged, commit};
 use crate::write::request::CommitRequest;
@@ -65,7 +65,7 @@ impl Snapshot {
         let columns = partition_names(self);
         let cutoff = now_ms().saturating_sub(self.state().properties().deleted_file_retention_ms);
         // An older version doesn't know what later ones need.
-        let mut kept = Kept::of(&self.update().await?, cutoff).await?;
+        let mut kept = RetainedFiles::of(&self.update().await?, cutoff).await?;
         kept.version(self).await?;
         let (mut there, mut findings) = (There::default(), self.protocol_findings());
         let mut objects = listed(&store, &columns).await?;

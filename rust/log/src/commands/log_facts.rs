@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::checkpoint::reader::PlanColumns;
-use crate::commands::vacuum::kept::hash;
+use crate::commands::vacuum::retained::hash;
 use crate::commit::reader;
 use crate::commit::reader::{Commit, File, FileLines};
 use crate::listing::list_from;
@@ -198,7 +198,7 @@ impl Snapshot {
         let times: HashMap<u64, i64> = newest.iter().map(|(n, t)| (n.version, *t)).collect();
         let names = newest.into_iter().map(|(n, _)| n).collect();
         let mut out = Vec::with_capacity(times.len());
-        let mut commits = reader::stream(self.store(), names, FileLines::Kept);
+        let mut commits = reader::stream(self.store(), names, FileLines::Retained);
         while let Some(commit) = commits.try_next().await? {
             let file_time = times.get(&commit.version()).copied().unwrap_or_default();
             out.push(self.totals_of(&commit, file_time)?);

@@ -269,7 +269,7 @@ async fn touched(now: &Snapshot, then: &Snapshot) -> Result<(Replay, Unfinished)
         .with_version(then.version()));
     }
     let (mut touched, mut vacuums) = (Replay::new(), Unfinished::default());
-    let mut read = reader::stream(now.store(), names, FileLines::Kept);
+    let mut read = reader::stream(now.store(), names, FileLines::Retained);
     while let Some(commit) = read.try_next().await? {
         let files = commit.files()?;
         touched.remember(&files.adds)?;

@@ -23,7 +23,7 @@ const SPARE_COMMITS: usize = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowIds {
     /// Files without ids get some.
-    Given,
+    Assigned,
     /// Files with ids lose them; writers must have been told to give no more.
     Taken,
 }
@@ -31,7 +31,7 @@ pub(crate) enum RowIds {
 impl RowIds {
     fn operation(self) -> &'static str {
         match self {
-            RowIds::Given => row_tracking::BACKFILL,
+            RowIds::Assigned => row_tracking::BACKFILL,
             RowIds::Taken => row_tracking::UNBACKFILL,
         }
     }
@@ -52,7 +52,7 @@ pub(crate) async fn number_files(store: &Store, base: Snapshot, settings: &Stage
     first.check_counted()?;
     let most = first.found / FILES_IN_A_COMMIT + SPARE_COMMITS;
     let mut now = match to {
-        RowIds::Given => supported(store, base, settings).await?,
+        RowIds::Assigned => supported(store, base, settings).await?,
         RowIds::Taken => base,
     };
     for batch in 0..=most {
@@ -119,7 +119,7 @@ async fn waiting(snapshot: &Snapshot, to: RowIds) -> Result<Waiting> {
         let rows = FileRows::new(&batch);
         for row in (0..batch.num_rows()).filter(|r| to.waits(rows.base_row_id(*r))) {
             out.found += 1;
-            if to == RowIds::Given && rows.num_records(row).is_none() {
+            if to == RowIds::Assigned && rows.num_records(row).is_none() {
                 out.uncounted += 1;
                 out.example.get_or_insert(rows.path(row)?.to_owned());
             } else if out.files.len() < FILES_IN_A_COMMIT {

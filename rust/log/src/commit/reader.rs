@@ -28,7 +28,7 @@ const LONG_RUN_COMMITS: usize = 256;
 /// Whether commits keep the lines of their file actions, which are most of them, for whoever asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileLines {
-    Kept,
+    Retained,
     /// For who reads the state alone: `files` and `actions` fail.
     Dropped,
 }
@@ -155,7 +155,7 @@ impl Commit {
 
     fn with(self, lines: FileLines) -> Self {
         match lines {
-            FileLines::Kept => self,
+            FileLines::Retained => self,
             FileLines::Dropped => Commit {
                 // Of its own, for a part of the text would keep all of it.
                 info: self.info.as_deref().map(Bytes::copy_from_slice),
@@ -289,7 +289,7 @@ pub(crate) fn newest_state(commits: &[Arc<Commit>]) -> (Option<&Protocol>, Optio
 
 /// Reads these commits, in order.
 pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Commit>>> {
-    stream(store, names.to_vec(), FileLines::Kept).try_collect().await
+    stream(store, names.to_vec(), FileLines::Retained).try_collect().await
 }
 
 /// The same without their file actions.

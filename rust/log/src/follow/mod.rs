@@ -409,7 +409,7 @@ impl Tail {
     /// The commits from `first` on and before `end`, in order.
     async fn commits(&self, first: u64, end: u64) -> Result<futures::stream::BoxStream<'static, Result<Arc<Commit>>>> {
         let names = self.commit_names(first, end).await?;
-        Ok(reader::stream(&self.store, names, FileLines::Kept))
+        Ok(reader::stream(&self.store, names, FileLines::Retained))
     }
 
     /// Their files; those that are gone raise, or are passed over where that is allowed.

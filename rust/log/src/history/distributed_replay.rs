@@ -236,7 +236,7 @@ pub fn commit_actions(store: &Store, part: ReplayPart) -> BoxStream<'static, Res
     let Some(parsed) = parsed else {
         return failed(Error::internal("a part of the commits names something else"));
     };
-    let actions = reader::stream(store, parsed, FileLines::Kept).and_then(|commit| {
+    let actions = reader::stream(store, parsed, FileLines::Retained).and_then(|commit| {
         let of = |commit: &reader::Commit| {
             let files = commit.files()?;
             Ok(CommitActions {

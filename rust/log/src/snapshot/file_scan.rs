@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::given::Given;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::replay::Replay;
+use deltaplane_protocol::seen_files::SeenFiles;
 use futures::channel::mpsc::{Sender, channel};
 use futures::stream::{self, BoxStream};
 use futures::{SinkExt, StreamExt, TryStreamExt};
@@ -112,12 +112,12 @@ impl Snapshot {
                 && let Some(copied) = from.copied_checkpoint().await
             {
                 // Few of the files that a predicate leaves are to be remembered; a copy may be gone as a whole.
-                let mut given = Replay::new();
-                match files.send(&copied.reader, &sent, Some(&mut given)).await? {
+                let mut replayed = Replay::new();
+                match files.send(&copied.reader, &sent, Some(&mut replayed)).await? {
                     Ended::Well => return Ok(()),
                     Ended::Damaged(damage, _) => from.forget_copy(&copied, &damage).await,
                 }
-                sent.absorb(&given);
+                sent.absorb(&replayed);
             }
             let (damage, done) = match files.send(checkpoint, &sent, None).await? {
                 Ended::Well => return Ok(()),
@@ -156,12 +156,12 @@ struct CheckpointFiles<'a> {
 }
 
 impl CheckpointFiles<'_> {
-    /// Sends those of a checkpoint that weren't sent before; `given` takes what was.
+    /// Sends those of a checkpoint that weren't sent before; `replayed` takes what was.
     async fn send(
         &mut self,
         checkpoint: &CheckpointReader,
         sent: &Replay,
-        mut given: Option<&mut Replay>,
+        mut replayed: Option<&mut Replay>,
     ) -> Result<Ended> {
         let counters = self.skipping.and_then(|s| s.counters.as_deref());
         if let Err(e) = checkpoint.open_all().await {
@@ -171,7 +171,7 @@ impl CheckpointFiles<'_> {
             };
         }
         // A copy stands for another writer's checkpoint.
-        let mut once = (given.is_some() || checkpoint.may_repeat()).then(Given::default);
+        let mut once = (replayed.is_some() || checkpoint.may_repeat()).then(SeenFiles::default);
         let mut batches = checkpoint.files(FileActions::Adds, self.columns.clone(), self.skipping);
         let mut done = 0;
         loop {
@@ -188,8 +188,8 @@ impl CheckpointFiles<'_> {
                         counters.inspect(|t| t.replaced(kept.num_rows() - first.num_rows()));
                         kept = first;
                     }
-                    if let Some(given) = &mut given {
-                        given.remember(&kept)?;
+                    if let Some(replayed) = &mut replayed {
+                        replayed.remember(&kept)?;
                     }
                     if !emit(self.send, kept).await {
                         return Ok(Ended::Well);

@@ -208,11 +208,11 @@ impl Snapshot {
         // A checkpoint ahead of the commits, or a long tail that it would shorten: start from it.
         let contiguous = (next..).zip(&news).all(|(v, n)| n.version == v);
         if news.is_empty() || !contiguous || (newer_checkpoint && tail_length > LONG_TAIL) {
-            return Self::load(&self.inner.store, None, FileLines::Kept).await;
+            return Self::load(&self.inner.store, None, FileLines::Retained).await;
         }
         let read = match reader::read(&self.inner.store, &news).await {
             Err(e) if e.kind() == Kind::VersionNotFound => {
-                return Self::load(&self.inner.store, None, FileLines::Kept).await;
+                return Self::load(&self.inner.store, None, FileLines::Retained).await;
             }
             read => read?,
         };

@@ -29,7 +29,7 @@ impl Snapshot {
     /// Costs one listing, one read for each commit after the checkpoint, and one of the version's checksum; where there is
     /// none, or none that agrees, the checkpoint's footer with its few state rows.
     pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
-        let opened = Self::load(store, version, FileLines::Kept).await;
+        let opened = Self::load(store, version, FileLines::Retained).await;
         opened.map_err(|e| e.with_table(store.location().as_str()))
     }
 
@@ -166,7 +166,7 @@ impl Snapshot {
         if let Some(at) = candidates.iter().position(|c| c.files == bad.files) {
             candidates.drain(..=at).for_each(drop);
         }
-        let (store, version, lines) = (self.store(), Some(self.version()), FileLines::Kept);
+        let (store, version, lines) = (self.store(), Some(self.version()), FileLines::Retained);
         match Self::from_best(store, &names, candidates, version, lines).await? {
             Ok(best) => Ok(best),
             Err(_) => Self::from_commits(store, &names, version, lines).await,

@@ -20,7 +20,7 @@ use deltaplane_protocol::conflict::{ISOLATION_LEVEL, Intent, Isolation, ReadSet}
 use deltaplane_protocol::features::attempt::Base;
 use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::{features, paths};
-use deltaplane_store::{PutKept, PutOutcome, Store};
+use deltaplane_store::{PutDraft, PutOutcome, Store};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -418,7 +418,7 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
     let mut staged = Cow::Borrowed(staged);
     let txn_id = new_id().to_string();
     let most = staged.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).max(1);
-    let (mut attempt, mut attempted, mut kept) = (1, None::<Attempted>, PutKept::default());
+    let (mut attempt, mut attempted, mut draft) = (1, None::<Attempted>, PutDraft::default());
     while attempt <= most {
         staged.check_all(base.as_ref()).await?;
         let version = base.as_ref().map_or(0, |b| b.version() + 1);
@@ -431,7 +431,7 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
         if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
             let (put_ms, text) = (now_ms(), made.text.clone());
             let ahead = Ahead::begin(base.as_ref(), &made.actions);
-            if put(store, base.as_ref(), text.clone(), &txn_id, &mut kept).await? == Put::Won {
+            if put(store, base.as_ref(), text.clone(), &txn_id, &mut draft).await? == Put::Won {
                 let snapshot = reload(store, base.as_ref(), version, text).await;
                 let snapshot = snapshot.map_err(|e| unread(version, e))?.own(base.as_ref(), put_ms);
                 return Ok(won(base.as_ref(), &staged, &made.actions, ahead, snapshot, attempt).await);
@@ -493,7 +493,7 @@ enum Put {
 /// late. `Exists` is settled by the transaction id of what is there (P070, P072).
 ///
 /// Errors: `StoreUnavailable` when the outcome is still open after the store's `retry_timeout`.
-async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, kept: &mut PutKept) -> Result<Put> {
+async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, draft: &mut PutDraft) -> Result<Put> {
     let version = base.map_or(0, |b| b.version() + 1);
     let key = paths::commit(version);
     store.check_text(&key, text.len() as u64).map_err(too_large)?;
@@ -509,7 +509,7 @@ async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, 
                 break;
             }
         }
-        let failure = match store.put_if_absent_again(&key, text.clone(), kept).await {
+        let failure = match store.put_if_absent_again(&key, text.clone(), draft).await {
             Ok(PutOutcome::Created) => return Ok(Put::Won),
             // The store may have retried a put that had arrived: look whose commit it is.
             Ok(PutOutcome::Exists) => None,

@@ -8,7 +8,7 @@ use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_protocol::file_rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::properties::Properties;
-use deltaplane_store::PutKept;
+use deltaplane_store::PutDraft;
 use futures::TryStreamExt;
 use tracing::warn;
 
@@ -30,7 +30,7 @@ pub(crate) struct Hooks {
 pub(crate) struct Ahead {
     sum: VersionChecksum,
     text: Bytes,
-    begun: PutKept,
+    begun: PutDraft,
 }
 
 impl Ahead {
@@ -88,7 +88,7 @@ async fn write_checksum(
         None => match new_checksum(base, new, actions, due).await? {
             Some(sum) => {
                 let (sum, text) = written(sum, new.state().properties())?;
-                let begun = PutKept::default();
+                let begun = PutDraft::default();
                 Ahead { sum, text, begun }
             }
             None => return Ok(()),

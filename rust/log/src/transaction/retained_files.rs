@@ -7,8 +7,8 @@ use deltaplane_error::Result;
 use deltaplane_protocol::actions::{Add, Metadata, Remove};
 use deltaplane_protocol::features::View;
 use deltaplane_protocol::file_rows::FileRows;
-use deltaplane_protocol::kept_files::{misread, partition_keys, refusal};
 use deltaplane_protocol::paths;
+use deltaplane_protocol::retained_files::{misread, partition_keys, refusal};
 use deltaplane_protocol::schema::StructType;
 use futures::TryStreamExt;
 

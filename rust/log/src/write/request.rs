@@ -103,9 +103,9 @@ impl CommitRequest {
 }
 
 /// The programs that write, deltaplane among them.
-pub(crate) fn engine_info(given: Option<&str>) -> String {
+pub(crate) fn engine_info(caller: Option<&str>) -> String {
     let own = format!("deltaplane/{}", env!("CARGO_PKG_VERSION"));
-    match given {
+    match caller {
         Some(g) if g.contains("deltaplane") => g.to_owned(),
         Some(g) => format!("{g} {own}"),
         None => own,

@@ -190,8 +190,8 @@ pub fn needed(view: View<'_>) -> Option<String> {
         known += 1 + nested_ids(&f).len();
         f
     });
-    let given = usize::try_from(max_id(&view.metadata.configuration, view.schema)).unwrap_or(0);
-    (given != known).then(|| "columns were dropped that files still hold".to_owned())
+    let highest = usize::try_from(max_id(&view.metadata.configuration, view.schema)).unwrap_or(0);
+    (highest != known).then(|| "columns were dropped that files still hold".to_owned())
 }
 
 /// The metadata without any trace of column mapping.

@@ -5,7 +5,7 @@
 use super::{
     TableFeature, View, append_only, change_data_feed, check_constraints, checkpoint_protection, clustering,
     column_mapping, deletion_vectors, domain_metadata, find, generated_columns, identity_columns, in_commit_timestamp,
-    invariants, known, row_tracking, supported, type_widening, v2_checkpoint, vacuum_protocol_check, weakest,
+    invariants, known, minimum_protocol, row_tracking, supported, type_widening, v2_checkpoint, vacuum_protocol_check,
 };
 use crate::actions::{Action, DomainMetadata, Metadata, Protocol};
 use crate::{Error, Result};
@@ -167,7 +167,7 @@ impl Dropped {
     /// The protocol and metadata where old versions stay, which only whoever knows the feature may take apart (P157):
     /// `version` is the one that drops it.
     pub fn protected(&self, version: u64) -> (Protocol, Metadata) {
-        let protocol = weakest::with(&self.protocol, checkpoint_protection::FEATURE.name);
+        let protocol = minimum_protocol::with(&self.protocol, checkpoint_protection::FEATURE.name);
         (protocol, checkpoint_protection::protect(&self.metadata, version))
     }
 }
@@ -213,7 +213,7 @@ pub fn without_feature(base: &Protocol, view: View<'_>, domains: &[DomainMetadat
     };
     Ok(Dropped {
         domains: tombstones(feature, domains)?,
-        protocol: weakest::without(base, feature.name),
+        protocol: minimum_protocol::without(base, feature.name),
         prepared: (is_in_use && prepared != *view.metadata).then_some(prepared),
         metadata,
         rewrite,

@@ -22,7 +22,7 @@ use super::local_folder::Folder;
 use super::local_objects::LocalObjects;
 use super::local_read;
 use super::local_root::{About, Root};
-use crate::backend::{Backend, Level, Listing, ObjectInfo, ProbeResult, PutKept, PutOutcome, Sink, join_key};
+use crate::backend::{Backend, Level, Listing, ObjectInfo, ProbeResult, PutDraft, PutOutcome, Sink, join_key};
 use crate::error::OUT_OF_RANGE;
 use crate::location::{Location, Scheme};
 use crate::options::Options;
@@ -336,10 +336,10 @@ impl Backend for Local {
     }
 
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
-        self.put_if_absent_again(key, bytes, &mut PutKept::default()).await
+        self.put_if_absent_again(key, bytes, &mut PutDraft::default()).await
     }
 
-    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutKept) -> Result<PutOutcome> {
+    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutDraft) -> Result<PutOutcome> {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
         let before = kept.0.take().and_then(|kept| kept.downcast::<Loser>().ok());
         let (outcome, loser) = quick(move || {
@@ -362,7 +362,7 @@ impl Backend for Local {
         Ok(outcome)
     }
 
-    async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutKept) -> Result<()> {
+    async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutDraft) -> Result<()> {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
         let begun = begun.0.and_then(|begun| begun.downcast::<Begun>().ok());
         let draft = match begun {
@@ -380,13 +380,13 @@ impl Backend for Local {
     }
 
     /// By another thread: a new file takes a disk without a journal some tenths of a millisecond.
-    fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutKept {
+    fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutDraft {
         let Ok(path) = self.root.file(key) else {
-            return PutKept::default();
+            return PutDraft::default();
         };
         let bytes = bytes.clone();
         let begun: Begun = spawn(move || unsynced(path, bytes));
-        PutKept(Some(Box::new(begun)))
+        PutDraft(Some(Box::new(begun)))
     }
 
     async fn delete(&self, key: &str) -> Result<()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use deltaplane_error::Kind;
-use deltaplane_store::{ProbeResult, PutKept, PutOutcome, Store, block_on};
+use deltaplane_store::{ProbeResult, PutDraft, PutOutcome, Store, block_on};
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt};
 
@@ -178,7 +178,7 @@ async fn overwrite(store: Store) {
 async fn puts_again(store: Store) {
     store.put("log/0", text("taken")).await.unwrap();
     store.put("log/1", text("taken")).await.unwrap();
-    let mut kept = PutKept::default();
+    let mut kept = PutDraft::default();
     for name in ["log/0", "log/1"] {
         let put = store.put_if_absent_again(name, text("mine"), &mut kept).await.unwrap();
         assert_eq!(

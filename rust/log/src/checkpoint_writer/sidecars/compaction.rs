@@ -17,7 +17,7 @@ pub(crate) struct Piece<'a> {
 
 /// What is written anew, by the pieces' places.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Anew {
+pub(crate) struct SidecarCompaction {
     /// Each of these becomes a run of its own, together with the new files that belong between its keys.
     pub runs: Vec<Vec<usize>>,
     /// These become one with all other new files.
@@ -34,7 +34,7 @@ pub(crate) fn sidecar_files(live: u64) -> u64 {
 }
 
 /// Chooses for `new` files, where a sidecar should have `full` ones.
-pub(crate) fn anew(pieces: &[Piece<'_>], new: u64, full: u64) -> Anew {
+pub(crate) fn plan_compaction(pieces: &[Piece<'_>], new: u64, full: u64) -> SidecarCompaction {
     let is_large = |p: &Piece<'_>| p.files >= full / 2;
     let mut large: Vec<(usize, &Piece<'_>)> = pieces.iter().enumerate().filter(|(_, p)| is_large(p)).collect();
     large.sort_by_key(|(i, p)| (p.first, *i));
@@ -64,7 +64,7 @@ pub(crate) fn anew(pieces: &[Piece<'_>], new: u64, full: u64) -> Anew {
         files = files.saturating_add(p.files);
     }
     small.sort_unstable();
-    Anew { runs, small }
+    SidecarCompaction { runs, small }
 }
 
 /// Large pieces of which more than enough lie over one place, each such heap by itself. The pieces come by their first keys.
@@ -106,9 +106,9 @@ mod tests {
             piece(b"cd", 500, true),
             piece(b"ad", 20, true),
         ];
-        let chosen = anew(&pieces, 3, 1000);
+        let chosen = plan_compaction(&pieces, 3, 1000);
         assert_eq!((chosen.runs, chosen.small), (vec![vec![1], vec![2]], vec![3]));
-        assert_eq!(anew(&pieces[..1], 0, 1000), Anew::default());
+        assert_eq!(plan_compaction(&pieces[..1], 0, 1000), SidecarCompaction::default());
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
             piece(b"az", 3, false),
             piece(b"az", 900, false),
         ];
-        let small = |new| anew(&pieces, new, 1000).small;
+        let small = |new| plan_compaction(&pieces, new, 1000).small;
         assert_eq!(small(2), Vec::<usize>::new());
         assert_eq!(small(3), [2]);
         assert_eq!(small(7), [1, 2]);
@@ -132,7 +132,7 @@ mod tests {
         for _ in 0..2_000 {
             // Each is beside the others.
             let pieces: Vec<Piece<'_>> = sizes.iter().map(|n| piece(b"kk", *n, false)).collect();
-            let chosen = anew(&pieces, 10, full);
+            let chosen = plan_compaction(&pieces, 10, full);
             assert!(chosen.runs.is_empty());
             let merged = chosen.small.iter().map(|i| sizes[*i]).sum::<u64>() + 10;
             for i in chosen.small.iter().rev() {
@@ -149,12 +149,15 @@ mod tests {
     fn where_many_lie_over_each_other_they_are_merged() {
         let mut pieces = vec![piece(b"az", 1000, false); MOST_OVERLAID];
         pieces.push(piece(b"zz", 1000, false));
-        assert!(anew(&pieces, 0, 1000).runs.is_empty(), "what only meets isn't overlaid");
+        assert!(
+            plan_compaction(&pieces, 0, 1000).runs.is_empty(),
+            "what only meets isn't overlaid"
+        );
         pieces.push(piece(b"cd", 1000, true));
-        let chosen = anew(&pieces, 0, 1000);
+        let chosen = plan_compaction(&pieces, 0, 1000);
         assert_eq!(chosen.runs, [vec![0, 1, 2, 3, 4, 5, 7]]);
         let one_key = vec![piece(b"kk", 1000, false); 20];
-        assert!(anew(&one_key, 0, 1000).runs.is_empty());
+        assert!(plan_compaction(&one_key, 0, 1000).runs.is_empty());
     }
 
     #[test]

@@ -307,7 +307,7 @@ async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> 
     if done.changed && !request.commit.dry_run {
         if begins_row_tracking(&base, &planned) {
             let settings = with_settings(Staged::default(), &request.commit);
-            base = number_files(store, base, &settings, RowIds::Given).await?;
+            base = number_files(store, base, &settings, RowIds::Assigned).await?;
             planned = plan(&base, &request.change).await?;
         }
         let staged = with_settings(planned, &request.commit);

@@ -1,8 +1,8 @@
 //! VACUUM: deletes files that no version within the retention needs (P044, P125, P200), by a listing, an inventory or the
 //! log alone. Commits before and after say so. Knows no rows; called by the boundary.
 
-pub(crate) mod found;
-pub(crate) mod kept;
+pub(crate) mod candidates;
+pub(crate) mod retained;
 pub(crate) mod unfinished;
 
 use std::collections::HashSet;
@@ -21,8 +21,8 @@ use crate::progress::Tell;
 use crate::transaction::{Operation, commit};
 use crate::write::request::CommitRequest;
 use crate::{Snapshot, now_ms};
-use found::{Expired, listed, write_note};
-use kept::Kept;
+use candidates::{Expired, listed, write_note};
+use retained::RetainedFiles;
 use unfinished::{END, LONGEST_MS, START, START_VERSION};
 
 /// Files of one request to delete, as far as the store has such requests.
@@ -84,7 +84,7 @@ pub struct Vacuumed {
 pub type Deletes = Arc<dyn Fn(Vec<String>) -> Result<bool> + Send + Sync>;
 
 /// Deletes what the newest version's retention doesn't protect. `inventory` stands in for listing the directory; its keys
-/// are decoded paths or URIs, of which those elsewhere are passed over. `elsewhere` is asked to delete first. What is told
+/// are decoded paths or URIs, of which those elsewhere are passed over. `delegate` is asked to delete first. What is told
 /// are files: those that were looked at, then those that were deleted.
 ///
 /// # Errors
@@ -94,12 +94,12 @@ pub async fn vacuum(
     store: &Store,
     request: &VacuumRequest,
     inventory: Option<BoxStream<'static, Result<ObjectInfo>>>,
-    elsewhere: Option<Deletes>,
+    delegate: Option<Deletes>,
     tell: &Tell,
 ) -> Result<Vacuumed> {
     // What goes can't be had back: nothing is believed of a cache.
     let store = store.without_cache()?;
-    let done = run(&store, request, inventory, elsewhere, tell).await;
+    let done = run(&store, request, inventory, delegate, tell).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
@@ -107,7 +107,7 @@ async fn run(
     store: &Store,
     request: &VacuumRequest,
     inventory: Option<BoxStream<'static, Result<ObjectInfo>>>,
-    elsewhere: Option<Deletes>,
+    delegate: Option<Deletes>,
     tell: &Tell,
 ) -> Result<Vacuumed> {
     let base = Snapshot::open(store, None).await?;
@@ -115,7 +115,7 @@ async fn run(
     base.state().check_properties()?;
     let retention_ms = retention(&base, request)?;
     let cutoff_ms = now_ms().saturating_sub(retention_ms);
-    let mut kept = Kept::of(&base, cutoff_ms).await?;
+    let mut kept = RetainedFiles::of(&base, cutoff_ms).await?;
     for version in &request.keep_versions {
         kept.version(&Snapshot::open(store, Some(*version)).await?).await?;
     }
@@ -144,10 +144,10 @@ async fn run(
         return Ok(garbage.vacuumed(None));
     }
     let version = if request.commits == VacuumCommits::Never {
-        delete_without_commits(&base, &mut garbage, elsewhere, tell).await?;
+        delete_without_commits(&base, &mut garbage, delegate, tell).await?;
         None
     } else {
-        Some(delete(&base, request, &mut garbage, elsewhere, tell).await?)
+        Some(delete(&base, request, &mut garbage, delegate, tell).await?)
     };
     if let Some(until) = looked_until {
         write_note(store, until).await;
@@ -229,7 +229,7 @@ impl Garbage {
         &mut self,
         mut objects: BoxStream<'_, Result<ObjectInfo>>,
         columns: &[String],
-        kept: &mut Kept,
+        kept: &mut RetainedFiles,
         written_before_ms: i64,
         tell: &Tell,
     ) -> Result<()> {
@@ -269,10 +269,10 @@ impl Garbage {
     }
 
     /// Deletes for as long as whoever brings files back waits for.
-    async fn delete(&mut self, store: &Store, elsewhere: Option<Deletes>, tell: &Tell) -> Result<()> {
+    async fn delete(&mut self, store: &Store, delegate: Option<Deletes>, tell: &Tell) -> Result<()> {
         let all = Some(self.files.len() as u64);
         let (mut deleted, began_ms) = (0, now_ms());
-        let at_once = elsewhere.as_ref().map_or(DELETED_AT_ONCE, |_| HANDED_ON_AT_ONCE);
+        let at_once = delegate.as_ref().map_or(DELETED_AT_ONCE, |_| HANDED_ON_AT_ONCE);
         for some in self.files.chunks(at_once) {
             if now_ms().saturating_sub(began_ms) > LONGEST_MS {
                 return Err(Error::new(
@@ -281,7 +281,7 @@ impl Garbage {
                 ));
             }
             let keys: Vec<String> = some.iter().map(|f| f.key.clone()).collect();
-            let done = delete_some(store, &keys, elsewhere.clone()).await;
+            let done = delete_some(store, &keys, delegate.clone()).await;
             deleted += done.as_ref().map_or(0, |()| keys.len());
             self.deleted = deleted;
             done?;
@@ -291,8 +291,8 @@ impl Garbage {
     }
 }
 
-async fn delete_some(store: &Store, keys: &[String], elsewhere: Option<Deletes>) -> Result<()> {
-    if let Some(delete) = elsewhere {
+async fn delete_some(store: &Store, keys: &[String], delegate: Option<Deletes>) -> Result<()> {
+    if let Some(delete) = delegate {
         let handed_on = keys.to_vec();
         let done = handle().spawn_blocking(move || delete(handed_on)).await;
         if done.map_err(|e| Error::internal(format!("deleting was cut short: {e}")))?? {
@@ -309,12 +309,12 @@ async fn delete_some(store: &Store, keys: &[String], elsewhere: Option<Deletes>)
 async fn delete_without_commits(
     base: &Snapshot,
     garbage: &mut Garbage,
-    elsewhere: Option<Deletes>,
+    delegate: Option<Deletes>,
     tell: &Tell,
 ) -> Result<()> {
     let now = Snapshot::open(base.store(), None).await?;
     spare_restored(base, &now, garbage).await?;
-    garbage.delete(base.store(), elsewhere, tell).await?;
+    garbage.delete(base.store(), delegate, tell).await?;
     info!(table = %base.store().location(), files = garbage.deleted, "vacuumed, and no commit tells of it");
     Ok(())
 }
@@ -324,7 +324,7 @@ async fn delete(
     base: &Snapshot,
     request: &VacuumRequest,
     garbage: &mut Garbage,
-    elsewhere: Option<Deletes>,
+    delegate: Option<Deletes>,
     tell: &Tell,
 ) -> Result<u64> {
     let store = base.store();
@@ -342,7 +342,7 @@ async fn delete(
     ];
     let begun = audit(base, request, START, parameters, metrics).await?;
     spare_restored(base, &begun, garbage).await?;
-    let deleted = garbage.delete(store, elsewhere, tell).await;
+    let deleted = garbage.delete(store, delegate, tell).await;
     let status = if deleted.is_ok() { "COMPLETED" } else { "FAILED" };
     let metrics = vec![
         ("numDeletedFiles", json!(garbage.deleted.to_string())),
@@ -377,7 +377,7 @@ async fn delete(
 
 /// Leaves files out that another writer brought back while they were being looked for.
 async fn spare_restored(base: &Snapshot, begun: &Snapshot, garbage: &mut Garbage) -> Result<()> {
-    let mut back = Kept::default();
+    let mut back = RetainedFiles::default();
     for commit in begun.commits_after(Some(base.version())).await? {
         back.files(base.store(), &commit.files()?.adds)?;
     }

@@ -1,12 +1,12 @@
 //! Rows of some files written to new files, as they come or in another order: read, sorted where an order is wanted, cut
 //! into files. Streamed: of sorted rows as many are held as memory allows. Knows no log; called by OPTIMIZE.
 
-mod carried;
+mod carry_deletes;
 mod clustered;
 mod copy;
 mod outputs;
+mod row_lineage;
 mod sort;
-mod trace;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +19,10 @@ use futures::{StreamExt, stream};
 
 use crate::read::{FileRead, ReadSpec, scan};
 use crate::write::WriteSpec;
-pub use carried::{Arranged, Carried, Joined, carry};
+pub use carry_deletes::{CarriedDeletes, FileGroup, OptimizedFile, carry_deletes};
 pub use clustered::ClusteredWriter;
 use outputs::Outputs;
-pub use trace::{Trace, Traced};
+pub use row_lineage::{LineageStorage, RowLineage};
 
 /// By what rows are ordered.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub struct Order {
 
 /// How rows are moved to new files.
 #[derive(Clone)]
-pub struct Arrangement {
+pub struct OptimizeJob {
     /// Where the files are.
     pub store: Store,
     /// All columns of the table, with the ids of rows where they have some.
@@ -51,18 +51,18 @@ pub struct Arrangement {
     /// Files that are read at a time.
     pub parallelism: usize,
     /// Whether it is kept where sorted rows were, so that what others mark meanwhile can be followed.
-    pub traced: Traced,
+    pub lineage: LineageStorage,
     /// Set when the caller has given up: the rows' way ends soon then.
     pub stop: Arc<AtomicBool>,
 }
 
-impl Arrangement {
+impl OptimizeJob {
     /// Writes the live rows of these files to about so many new ones, which nobody sees until they are committed.
     ///
     /// # Errors
     /// As [`scan`] and the writer; `StoreUnavailable` where temporary files have no room. No new file is left then, as
     /// far as the store lets them go.
-    pub async fn run(&self, files: Vec<FileRead>, outputs: u64) -> Result<Vec<Arranged>> {
+    pub async fn run(&self, files: Vec<FileRead>, outputs: u64) -> Result<Vec<OptimizedFile>> {
         let mut out = Outputs::new(self);
         let moved = match &self.order {
             None => copy::copy(self, files, &mut out).await,

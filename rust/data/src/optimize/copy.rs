@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use parquet::basic::CompressionCodec;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::Arrangement;
+use super::OptimizeJob;
 use super::outputs::Outputs;
 use crate::read::{Chunk, FileChunks, FileRead, ReadSpec, Wanted, chunks};
 use crate::write::{CopiedColumn, row_group_limits};
@@ -27,7 +27,7 @@ const FRUITLESS: usize = 16;
 const AHEAD: usize = 4;
 
 /// Moves the rows.
-pub(super) async fn copy(of: &Arrangement, files: Vec<FileRead>, out: &mut Outputs<'_>) -> Result<()> {
+pub(super) async fn copy(of: &OptimizeJob, files: Vec<FileRead>, out: &mut Outputs<'_>) -> Result<()> {
     let mut copying = Copying::new(of, out)?;
     let wanted = Arc::new(copying.wanted());
     if files.len() < 2 || wanted.columns.iter().all(|(_, leaf)| leaf.is_none()) {
@@ -96,7 +96,7 @@ impl Group {
 }
 
 struct Copying<'a, 'b> {
-    of: &'a Arrangement,
+    of: &'a OptimizeJob,
     out: &'a mut Outputs<'b>,
     /// The scan's columns in order, and for each the leaf that it is in new files, where it may be copied.
     columns: Vec<(String, Option<ColumnDescPtr>)>,
@@ -109,7 +109,7 @@ struct Copying<'a, 'b> {
 }
 
 impl<'a, 'b> Copying<'a, 'b> {
-    fn new(of: &'a Arrangement, out: &'a mut Outputs<'b>) -> Result<Self> {
+    fn new(of: &'a OptimizeJob, out: &'a mut Outputs<'b>) -> Result<Self> {
         let (leaves, codec) = out.copyable()?;
         let names: Vec<String> = match &of.read.columns {
             Some(names) => names.clone(),

@@ -21,7 +21,7 @@ type Mark = u64;
 
 /// The files that were given.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct SeenFiles {
     /// A bit for each file, by its mark; a power of two of them.
     bits: Vec<u64>,
     /// The files' marks, by other bits of the hash, in runs.
@@ -29,7 +29,7 @@ pub struct Given {
     count: usize,
 }
 
-impl Given {
+impl SeenFiles {
     /// True for each of these files that wasn't given before.
     pub fn first(&mut self, files: &RecordBatch) -> Result<BooleanArray> {
         let rows = FileRows::new(files);
@@ -131,8 +131,8 @@ mod tests {
             }),
             ..add(path)
         };
-        let mut given = Given::default();
-        let mut first = |adds: &[&Add]| given.first(&adds_to_batch(adds.iter().copied()).unwrap()).unwrap();
+        let mut seen_files = SeenFiles::default();
+        let mut first = |adds: &[&Add]| seen_files.first(&adds_to_batch(adds.iter().copied()).unwrap()).unwrap();
         assert_eq!(
             first(&[&add("a b"), &add("a%20b"), &with("a b", None), &with("a b", Some(0))]),
             BooleanArray::from(vec![true, false, true, true])
@@ -145,20 +145,20 @@ mod tests {
 
     #[test]
     fn many_files_are_given_once_in_few_bytes() {
-        let mut given = Given::default();
+        let mut seen_files = SeenFiles::default();
         let mut firsts =
-            |range: std::ops::Range<u128>| range.filter(|n| given.insert(xxh3_128(&n.to_le_bytes()))).count();
+            |range: std::ops::Range<u128>| range.filter(|n| seen_files.insert(xxh3_128(&n.to_le_bytes()))).count();
         assert_eq!(firsts(0..400_000), 400_000);
         assert_eq!(firsts(200_000..600_000), 200_000);
-        let marks: usize = given
+        let marks: usize = seen_files
             .lists
             .iter()
             .flatten()
             .map(|run| run.capacity() * size_of::<Mark>() + size_of::<Vec<Mark>>())
             .sum();
-        let bytes = marks + given.bits.len() * 8;
+        let bytes = marks + seen_files.bits.len() * 8;
         assert!(bytes < 600_000 * 15, "{bytes}");
-        assert!(given.lists.iter().all(|l| l.len() < 4));
-        assert!(given.insert(0) && !given.insert(0));
+        assert!(seen_files.lists.iter().all(|l| l.len() < 4));
+        assert!(seen_files.insert(0) && !seen_files.insert(0));
     }
 }

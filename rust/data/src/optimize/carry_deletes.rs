@@ -9,31 +9,31 @@ use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_store::Store;
 
-use super::trace::Trace;
+use super::row_lineage::RowLineage;
 use crate::read::Vectors;
 use crate::write::mark_rows;
 
 /// A new file.
 #[derive(Debug, Clone)]
-pub struct Arranged {
+pub struct OptimizedFile {
     /// As the log will have it.
     pub add: Add,
     /// Where its rows were, if they were sorted and that is known.
-    pub trace: Option<Arc<Trace>>,
+    pub lineage: Option<Arc<RowLineage>>,
 }
 
 /// Files whose live rows are those of new files: of one in order, or of several with traces.
 #[derive(Debug, Clone)]
-pub struct Joined {
+pub struct FileGroup {
     /// The old files as they were read, each with its rows, deleted ones among them.
     pub old: Vec<(Add, u64)>,
     /// The new ones.
-    pub new: Vec<Arranged>,
+    pub new: Vec<OptimizedFile>,
 }
 
 /// What takes the place of the actions of old and new files.
 #[derive(Debug, Default)]
-pub struct Carried {
+pub struct CarriedDeletes {
     /// The old files as they are now.
     pub removes: Vec<Remove>,
     /// The new files with their vectors; those without a row left are none of them.
@@ -46,7 +46,12 @@ pub struct Carried {
 ///
 /// # Errors
 /// `ConcurrentDeleteDelete` where rows of an old file came back; as [`mark_rows`].
-pub async fn carry(store: &Store, joined: &[&Joined], now: &HashMap<String, Add>, now_ms: i64) -> Result<Carried> {
+pub async fn carry_deletes(
+    store: &Store,
+    joined: &[&FileGroup],
+    now: &HashMap<String, Add>,
+    now_ms: i64,
+) -> Result<CarriedDeletes> {
     let vectors = Vectors::new(store.clone());
     let load = async |dv: Option<&DeletionVector>| match dv {
         Some(dv) => vectors.load(dv).await,
@@ -73,9 +78,9 @@ pub async fn carry(store: &Store, joined: &[&Joined], now: &HashMap<String, Add>
             more.push(here);
             first += rows.saturating_sub(before.len());
         }
-        for Arranged { add, trace } in &files.new {
-            let gone = match trace {
-                Some(trace) => trace.marked(&more).await?,
+        for OptimizedFile { add, lineage } in &files.new {
+            let gone = match lineage {
+                Some(lineage) => lineage.marked(&more).await?,
                 None => gone.clone(),
             };
             match gone.is_empty() {
@@ -86,7 +91,7 @@ pub async fn carry(store: &Store, joined: &[&Joined], now: &HashMap<String, Add>
     }
     let done = mark_rows(store, marked, now_ms).await?;
     adds.extend(done.adds);
-    Ok(Carried {
+    Ok(CarriedDeletes {
         removes,
         adds,
         vector_file: done.vector_file,

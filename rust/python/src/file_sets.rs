@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use deltaplane_data::{FileRead, Picked};
+use deltaplane_data::{FileRead, SelectedRows};
 use deltaplane_error::Result;
 use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_protocol::actions::DeletionVector;
@@ -41,15 +41,15 @@ pub(crate) fn file_read(rows: &FileRows<'_>, row: usize) -> Result<FileRead> {
 
 /// The files of a version: 16 bytes for each that has no deletion vector.
 #[derive(Default)]
-pub(crate) struct Others {
+pub(crate) struct FileSet {
     whole: HashSet<u128>,
     marked: HashMap<u128, DeletionVector>,
 }
 
-impl Others {
+impl FileSet {
     /// Of this version.
     pub(crate) async fn of(snapshot: &Snapshot) -> Result<Self> {
-        let mut found = Others::default();
+        let mut found = FileSet::default();
         let mut batches = snapshot.plan(None, PlanColumns::Files);
         while let Some(batch) = batches.try_next().await? {
             let rows = FileRows::new(&batch);
@@ -69,7 +69,7 @@ impl Others {
     }
 
     /// What is to be read of a file so that each row is among it which these files don't have; `None` for nothing.
-    pub(crate) fn lack(&self, mut file: FileRead) -> Option<FileRead> {
+    pub(crate) fn rows_missing_in(&self, mut file: FileRead) -> Option<FileRead> {
         let key = key(&file.path);
         if self.whole.contains(&key) {
             return None;
@@ -121,7 +121,7 @@ pub(crate) async fn sampled(snapshot: &Snapshot, files: usize, rows: u64, seed: 
     let picked = chosen.into_iter().map(|(place, (mut file, records))| {
         let share = u128::from(rows) * u128::from(records) / u128::from(total.max(1));
         let share = u64::try_from(share).unwrap_or(rows).clamp(1, records);
-        file.picked = Some(Picked::Only(Arc::new(spread(records, share, windows, place))));
+        file.selected = Some(SelectedRows::Only(Arc::new(spread(records, share, windows, place))));
         file
     });
     Ok(picked.collect())

@@ -15,7 +15,7 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader};
 use futures::TryStreamExt;
 
 use super::*;
-use crate::read::Picked;
+use crate::read::SelectedRows;
 use crate::testing::{Folder, schema};
 use crate::write::{Compression, FileWriter};
 
@@ -41,9 +41,9 @@ async fn written(folder: &Folder, spec: &WriteSpec) -> Vec<FileRead> {
     adds.iter().map(|a| FileRead::of(a).unwrap()).collect()
 }
 
-fn arrangement(folder: &Folder, order: Option<Order>, memory_bytes: usize) -> Arrangement {
+fn job(folder: &Folder, order: Option<Order>, memory_bytes: usize) -> OptimizeJob {
     let schema = schema(&[("x", Primitive::Long), ("y", Primitive::Long)]);
-    Arrangement {
+    OptimizeJob {
         store: folder.store.clone(),
         read: Arc::new(ReadSpec::new(schema.clone(), Vec::new())),
         write: WriteSpec::new(schema, Vec::new(), 0),
@@ -51,7 +51,7 @@ fn arrangement(folder: &Folder, order: Option<Order>, memory_bytes: usize) -> Ar
         order,
         memory_bytes,
         parallelism: 2,
-        traced: Traced::Here,
+        lineage: LineageStorage::Here,
         stop: Arc::default(),
     }
 }
@@ -63,12 +63,12 @@ fn by(columns: &[&str], curve: Curve) -> Option<Order> {
     })
 }
 
-fn logged(files: Vec<Arranged>) -> Vec<Add> {
+fn logged(files: Vec<OptimizedFile>) -> Vec<Add> {
     files.into_iter().map(|file| file.add).collect()
 }
 
 /// The values of x, file by file.
-async fn read_back(way: &Arrangement, adds: &[Add]) -> Vec<Vec<i64>> {
+async fn read_back(way: &OptimizeJob, adds: &[Add]) -> Vec<Vec<i64>> {
     let mut found = Vec::new();
     for add in adds {
         let batches: Vec<RecordBatch> = way
@@ -85,12 +85,12 @@ async fn read_back(way: &Arrangement, adds: &[Add]) -> Vec<Vec<i64>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn sorted_rows_are_the_same_in_memory_and_beyond() {
     let folder = Folder::new();
-    let files = written(&folder, &arrangement(&folder, None, 0).write).await;
+    let files = written(&folder, &job(&folder, None, 0).write).await;
     assert!(files.len() > 1);
     let mut results = Vec::new();
     // All in memory, in one run; some runs in temporary files; nearly all of them.
     for (memory, batch_rows) in [(1 << 30, 10_000), (1 << 20, 10_000), (1 << 10, 10_000), (1 << 10, 100)] {
-        let mut way = arrangement(&folder, by(&["x"], Curve::ZOrder), memory);
+        let mut way = job(&folder, by(&["x"], Curve::ZOrder), memory);
         // Small batches make more runs than are merged at once.
         way.read = Arc::new(ReadSpec {
             batch_rows,
@@ -109,8 +109,8 @@ async fn sorted_rows_are_the_same_in_memory_and_beyond() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_for_each_leaf_and_no_row_lost() {
     let folder = Folder::new();
-    let files = written(&folder, &arrangement(&folder, None, 0).write).await;
-    let way = arrangement(&folder, by(&["x", "y"], Curve::KdTree), 1 << 20);
+    let files = written(&folder, &job(&folder, None, 0).write).await;
+    let way = job(&folder, by(&["x", "y"], Curve::KdTree), 1 << 20);
     let adds = logged(way.run(files.clone(), 8).await.unwrap());
     let rows = read_back(&way, &adds).await;
     assert_eq!(rows.len(), 8);
@@ -118,7 +118,7 @@ async fn a_file_for_each_leaf_and_no_row_lost() {
     all.sort_unstable();
     assert!(all.into_iter().eq(0..ROWS));
     // Without an order rows stay as they come, in one file.
-    let copied = logged(arrangement(&folder, None, 0).run(files, 1).await.unwrap());
+    let copied = logged(job(&folder, None, 0).run(files, 1).await.unwrap());
     let as_written = numbers().column(0).as_primitive::<Int64Type>().values().to_vec();
     assert_eq!(read_back(&way, &copied).await, [as_written]);
 }
@@ -126,18 +126,18 @@ async fn a_file_for_each_leaf_and_no_row_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn marked_rows_are_found_again_where_they_were_sorted_to() {
     let folder = Folder::new();
-    let mut files = written(&folder, &arrangement(&folder, None, 0).write).await;
+    let mut files = written(&folder, &job(&folder, None, 0).write).await;
     // P121: positions count the rows that are left out, too.
-    files[1].picked = Some(Picked::Without(Arc::new((0..5_000).collect())));
+    files[1].selected = Some(SelectedRows::Without(Arc::new((0..5_000).collect())));
     let x = numbers().column(0).as_primitive::<Int64Type>().values().to_vec();
-    for (curve, memory, traced) in [
-        (Curve::ZOrder, 1 << 30, Traced::Here),
-        (Curve::Hilbert, 1 << 18, Traced::Stored),
-        (Curve::KdTree, 1 << 20, Traced::Here),
+    for (curve, memory, lineage) in [
+        (Curve::ZOrder, 1 << 30, LineageStorage::Here),
+        (Curve::Hilbert, 1 << 18, LineageStorage::Stored),
+        (Curve::KdTree, 1 << 20, LineageStorage::Here),
     ] {
-        let way = Arrangement {
-            traced,
-            ..arrangement(&folder, by(&["x", "y"], curve), memory)
+        let way = OptimizeJob {
+            lineage,
+            ..job(&folder, by(&["x", "y"], curve), memory)
         };
         let done = way.run(files.clone(), 5).await.unwrap();
         let old: Vec<Positions> = (0..files.len() as u64)
@@ -145,11 +145,11 @@ async fn marked_rows_are_found_again_where_they_were_sorted_to() {
             .collect();
         let mut found = Vec::new();
         for file in &done {
-            let marked = file.trace.as_ref().unwrap().marked(&old).await.unwrap();
-            let key = file.trace.as_ref().unwrap().key();
+            let marked = file.lineage.as_ref().unwrap().marked(&old).await.unwrap();
+            let key = file.lineage.as_ref().unwrap().key();
             assert_eq!(
                 key.is_some_and(|key| folder.keys().contains(&key.to_owned())),
-                traced == Traced::Stored
+                lineage == LineageStorage::Stored
             );
             let rows = read_back(&way, std::slice::from_ref(&file.add)).await.concat();
             found.extend(marked.iter().map(|row| rows[row as usize]));
@@ -170,7 +170,7 @@ async fn marked_rows_are_found_again_where_they_were_sorted_to() {
         let untouched = vec![Positions::new(); files.len()];
         assert!(
             done[0]
-                .trace
+                .lineage
                 .as_ref()
                 .unwrap()
                 .marked(&untouched)
@@ -180,26 +180,32 @@ async fn marked_rows_are_found_again_where_they_were_sorted_to() {
         );
     }
     // Who doesn't need them pays nothing.
-    let way = Arrangement {
-        traced: Traced::No,
-        ..arrangement(&folder, by(&["x"], Curve::ZOrder), 1 << 20)
+    let way = OptimizeJob {
+        lineage: LineageStorage::No,
+        ..job(&folder, by(&["x"], Curve::ZOrder), 1 << 20)
     };
-    assert!(way.run(files, 2).await.unwrap().iter().all(|file| file.trace.is_none()));
+    assert!(
+        way.run(files, 2)
+            .await
+            .unwrap()
+            .iter()
+            .all(|file| file.lineage.is_none())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fails_leaves_no_file() {
     let folder = Folder::new();
-    let mut files = written(&folder, &arrangement(&folder, None, 0).write).await;
+    let mut files = written(&folder, &job(&folder, None, 0).write).await;
     let before = folder.keys().len();
     files.push(FileRead {
         path: "gone.parquet".to_owned(),
         ..FileRead::default()
     });
     for order in [None, by(&["x"], Curve::Hilbert)] {
-        let way = arrangement(&folder, order, 1 << 20);
+        let way = job(&folder, order, 1 << 20);
         assert!(way.run(files.clone(), 2).await.is_err());
-        let stopped = Arrangement {
+        let stopped = OptimizeJob {
             stop: Arc::new(AtomicBool::new(true)),
             ..way
         };
@@ -245,7 +251,7 @@ fn many_types(first: i64) -> RecordBatch {
     crate::testing::batch(columns)
 }
 
-fn of_many_types(folder: &Folder, compression: Compression) -> Arrangement {
+fn of_many_types(folder: &Folder, compression: Compression) -> OptimizeJob {
     let price = Primitive::Decimal {
         precision: 12,
         scale: 2,
@@ -264,10 +270,10 @@ fn of_many_types(folder: &Folder, compression: Compression) -> Arrangement {
         compression,
         ..WriteSpec::new(schema.clone(), Vec::new(), 0)
     };
-    Arrangement {
+    OptimizeJob {
         read: Arc::new(ReadSpec::new(schema, Vec::new())),
         write,
-        ..arrangement(folder, None, 0)
+        ..job(folder, None, 0)
     }
 }
 
@@ -315,7 +321,7 @@ async fn copied_pages_mean_what_their_rows_do() {
     assert_eq!(pages[..6], [(false, COPIED_FILES); 6]);
     assert!(pages[7].0 && pages[7].1 < COPIED_FILES);
     // A file of which rows are left out is decoded, and so are its neighbours: too few rows for a group of their own.
-    files[3].picked = Some(Picked::Without(Arc::new([0, 5].into_iter().collect())));
+    files[3].selected = Some(SelectedRows::Without(Arc::new([0, 5].into_iter().collect())));
     let less = logged(way.run(files, 1).await.unwrap());
     assert_eq!(rows(&less).num_rows(), COPIED_FILES * PER_FILE - 2);
     assert!(pages_of(&folder, &less[0]).await[0].1 < COPIED_FILES);

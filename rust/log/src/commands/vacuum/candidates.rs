@@ -14,7 +14,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::kept::{hash, vector_path};
+use super::retained::{hash, vector_path};
 use crate::Snapshot;
 use crate::commit::reader;
 use crate::commit::reader::FileLines;
@@ -113,7 +113,7 @@ impl<'a> Keys<'a> {
         let mut names = commits(names);
         names.retain(|n| n.version <= snapshot.version() && n.modified_ms < cutoff_ms);
         let (mut until, mut all_expired) = (last, true);
-        let mut read = reader::stream(self.store, names, FileLines::Kept);
+        let mut read = reader::stream(self.store, names, FileLines::Retained);
         while let Some(commit) = read.try_next().await? {
             for action in commit.actions()? {
                 match action {

@@ -86,16 +86,16 @@ pub(super) fn taken_off(rows: &RecordBatch) -> Result<(RecordBatch, Option<UInt6
         return Ok((rows.clone(), None));
     }
     let places = rows.column(last).as_primitive_opt::<UInt64Type>().cloned();
-    let kept: Vec<usize> = (0..last).collect();
+    let storage: Vec<usize> = (0..last).collect();
     let rows = rows
-        .project(&kept)
+        .project(&storage)
         .map_err(|e| Error::internal(format!("rows without their places: {e}")))?;
     Ok((rows, places))
 }
 
 /// Whether it is kept where sorted rows were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Traced {
+pub enum LineageStorage {
     /// Nobody asks.
     No,
     /// In temporary files.
@@ -108,26 +108,26 @@ pub enum Traced {
 /// The trace of a file that is being written. Where there is no room for it there is none: what others mark meanwhile can't
 /// be followed then, as if it weren't kept.
 #[derive(Default)]
-pub(super) enum Tracing {
+pub(super) enum LineageWriter {
     #[default]
     Unbegun,
     Writing(BufWriter<File>),
     Failed,
 }
 
-impl Tracing {
+impl LineageWriter {
     pub(super) fn push(&mut self, places: &UInt64Array) {
         if let Err(e) = self.write(places) {
-            lacking(&e);
-            *self = Tracing::Failed;
+            warn_without_lineage(&e);
+            *self = LineageWriter::Failed;
         }
     }
 
     fn write(&mut self, places: &UInt64Array) -> std::io::Result<()> {
-        if matches!(self, Tracing::Unbegun) {
-            *self = Tracing::Writing(BufWriter::new(tempfile::tempfile()?));
+        if matches!(self, LineageWriter::Unbegun) {
+            *self = LineageWriter::Writing(BufWriter::new(tempfile::tempfile()?));
         }
-        if let Tracing::Writing(out) = self {
+        if let LineageWriter::Writing(out) = self {
             for place in places.values() {
                 out.write_all(&place.to_le_bytes())?;
             }
@@ -136,16 +136,16 @@ impl Tracing {
     }
 
     /// What was written, from now on to be read.
-    pub(super) async fn end(self, store: &Store, kept: Traced) -> Option<Trace> {
-        let Tracing::Writing(out) = self else { return None };
-        let mut file = out.into_inner().inspect_err(|e| lacking(e)).ok()?;
-        match kept {
-            Traced::No => None,
-            Traced::Here => Some(Trace(Kept::Here(Mutex::new(file)))),
-            Traced::Stored => match stored(&mut file, store).await {
-                Ok(key) => Some(Trace::stored(store.clone(), key)),
+    pub(super) async fn end(self, store: &Store, storage: LineageStorage) -> Option<RowLineage> {
+        let LineageWriter::Writing(out) = self else { return None };
+        let mut file = out.into_inner().inspect_err(|e| warn_without_lineage(e)).ok()?;
+        match storage {
+            LineageStorage::No => None,
+            LineageStorage::Here => Some(RowLineage(Location::Here(Mutex::new(file)))),
+            LineageStorage::Stored => match stored(&mut file, store).await {
+                Ok(key) => Some(RowLineage::stored(store.clone(), key)),
                 Err(e) => {
-                    lacking(&e);
+                    warn_without_lineage(&e);
                     None
                 }
             },
@@ -153,7 +153,7 @@ impl Tracing {
     }
 }
 
-fn lacking(e: &dyn std::fmt::Display) {
+fn warn_without_lineage(e: &dyn std::fmt::Display) {
     tracing::warn!(error = %e, "where rows were can't be kept: OPTIMIZE gives way to others that delete rows meanwhile");
 }
 
@@ -177,25 +177,25 @@ fn part_of(file: &mut File) -> Result<Option<Vec<u8>>> {
 
 /// Where the rows of a new file were.
 #[derive(Debug)]
-pub struct Trace(Kept);
+pub struct RowLineage(Location);
 
 #[derive(Debug)]
-enum Kept {
+enum Location {
     Here(Mutex<File>),
     Stored { store: Store, key: String },
 }
 
-impl Trace {
+impl RowLineage {
     /// One that another machine kept.
-    pub fn stored(store: Store, key: String) -> Trace {
-        Trace(Kept::Stored { store, key })
+    pub fn stored(store: Store, key: String) -> RowLineage {
+        RowLineage(Location::Stored { store, key })
     }
 
     /// The file in the table's store that is to be deleted when nobody asks any more.
     pub fn key(&self) -> Option<&str> {
         match &self.0 {
-            Kept::Here(_) => None,
-            Kept::Stored { key, .. } => Some(key),
+            Location::Here(_) => None,
+            Location::Stored { key, .. } => Some(key),
         }
     }
 
@@ -219,14 +219,14 @@ impl Trace {
             }
         };
         match &self.0 {
-            Kept::Here(file) => {
+            Location::Here(file) => {
                 let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
                 file.rewind().map_err(unreadable)?;
                 while let Some(part) = part_of(&mut file)? {
                     look(&part);
                 }
             }
-            Kept::Stored { store, key } => {
+            Location::Stored { store, key } => {
                 let shown = store.head(key).await?;
                 let mut at = 0;
                 while at < shown.size_bytes {

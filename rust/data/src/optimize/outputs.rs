@@ -11,8 +11,8 @@ use parquet::basic::CompressionCodec;
 use parquet::schema::types::ColumnDescPtr;
 use tokio::task::JoinHandle;
 
-use super::trace::{Tracing, taken_off};
-use super::{Arranged, Arrangement};
+use super::row_lineage::{LineageWriter, taken_off};
+use super::{OptimizeJob, OptimizedFile};
 use crate::write::{CopiedColumn, RowSink, WriteSpec, Written};
 
 /// Files whose last rows may be encoded at once, at most: each holds a row group.
@@ -20,7 +20,7 @@ const MOST_ENDING: usize = 4;
 
 /// The files of one arrangement.
 pub(super) struct Outputs<'a> {
-    of: &'a Arrangement,
+    of: &'a OptimizeJob,
     sink: Option<RowSink>,
     /// Rows of a file, and those that the open one still takes.
     most: u64,
@@ -29,13 +29,13 @@ pub(super) struct Outputs<'a> {
     /// The bytes that keys of the open file begin with.
     begins: Vec<u8>,
     /// Where the open file's rows were.
-    trace: Tracing,
-    ending: Vec<(JoinHandle<Result<Written>>, Tracing)>,
-    done: Vec<Arranged>,
+    lineage: LineageWriter,
+    ending: Vec<(JoinHandle<Result<Written>>, LineageWriter)>,
+    done: Vec<OptimizedFile>,
 }
 
 impl<'a> Outputs<'a> {
-    pub(super) fn new(of: &'a Arrangement) -> Self {
+    pub(super) fn new(of: &'a OptimizeJob) -> Self {
         Outputs {
             of,
             sink: None,
@@ -43,7 +43,7 @@ impl<'a> Outputs<'a> {
             left: u64::MAX,
             begun: 0,
             begins: Vec::new(),
-            trace: Tracing::default(),
+            lineage: LineageWriter::default(),
             ending: Vec::new(),
             done: Vec::new(),
         }
@@ -63,7 +63,7 @@ impl<'a> Outputs<'a> {
             let n = left.min(rows.num_rows() - from);
             self.sink()?.write(&rows.slice(from, n)).await?;
             if let Some(places) = &places {
-                self.trace.push(&places.slice(from, n));
+                self.lineage.push(&places.slice(from, n));
             }
             self.left -= n as u64;
             from += n;
@@ -133,31 +133,31 @@ impl<'a> Outputs<'a> {
         while self.ending.len() >= self.of.parallelism.clamp(1, MOST_ENDING) {
             self.collect_one().await?;
         }
-        let trace = std::mem::take(&mut self.trace);
-        self.ending.push((tokio::spawn(sink.finish()), trace));
+        let lineage = std::mem::take(&mut self.lineage);
+        self.ending.push((tokio::spawn(sink.finish()), lineage));
         Ok(())
     }
 
     async fn collect_one(&mut self) -> Result<()> {
-        let (task, trace) = self.ending.remove(0);
+        let (task, lineage) = self.ending.remove(0);
         let ended = task
             .await
             .map_err(|e| Error::internal(format!("ending a data file: {e}")))?;
         let adds = ended?.adds;
         // Rows of one partition, as OPTIMIZE's groups are, make one file.
-        let mut trace = match adds.len() {
-            1 => trace.end(&self.of.store, self.of.traced).await,
+        let mut lineage = match adds.len() {
+            1 => lineage.end(&self.of.store, self.of.lineage).await,
             _ => None,
         };
-        self.done.extend(adds.into_iter().map(|add| Arranged {
+        self.done.extend(adds.into_iter().map(|add| OptimizedFile {
             add,
-            trace: trace.take().map(Arc::new),
+            lineage: lineage.take().map(Arc::new),
         }));
         Ok(())
     }
 
     /// Ends the last file; all that were written.
-    pub(super) async fn finish(mut self) -> Result<Vec<Arranged>> {
+    pub(super) async fn finish(mut self) -> Result<Vec<OptimizedFile>> {
         let ended = async {
             self.end().await?;
             while !self.ending.is_empty() {

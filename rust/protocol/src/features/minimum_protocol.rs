@@ -31,7 +31,7 @@ pub fn protocol_with(base: Option<&Protocol>, view: View<'_>, asked: &Directives
         // New tables keep these two beside native features, as the reference does (P095).
         set.extend([append_only::FEATURE.name, invariants::FEATURE.name].map(str::to_owned));
     }
-    Ok(weakest(set))
+    Ok(minimum_protocol(set))
 }
 
 /// [`protocol_with`] when nobody asks for more than the metadata does.
@@ -43,14 +43,14 @@ pub fn protocol_for(base: Option<&Protocol>, view: View<'_>) -> Result<Protocol>
 pub(super) fn without(base: &Protocol, feature: &str) -> Protocol {
     let mut set = supported(base);
     set.remove(feature);
-    weakest(set)
+    minimum_protocol(set)
 }
 
 /// The protocol with one feature more.
 pub(super) fn with(base: &Protocol, feature: &str) -> Protocol {
     let mut set = supported(base);
     add_with_requirements(&mut set, feature);
-    weakest(set)
+    minimum_protocol(set)
 }
 
 /// A `-preview` name stands for the final feature: the two are never listed together (P098).
@@ -96,7 +96,7 @@ fn legacy(reader: i32, writer: i32) -> Protocol {
 }
 
 /// A legacy protocol where one supports exactly this set, else the lists.
-fn weakest(set: BTreeSet<String>) -> Protocol {
+fn minimum_protocol(set: BTreeSet<String>) -> Protocol {
     let plain = LEGACY.iter().map(|(r, w)| legacy(*r, *w));
     if let Some(exact) = plain.into_iter().find(|p| supported(p) == set) {
         return exact;
@@ -157,7 +157,7 @@ mod tests {
             "identityColumns",
             "checkConstraints",
         ]);
-        assert_eq!(weakest(six), protocol(2, 6, None, None));
+        assert_eq!(minimum_protocol(six), protocol(2, 6, None, None));
         let checks = upgraded(&protocol(1, 2, None, None), &ask(&["checkConstraints"], None, None));
         assert_eq!(checks, protocol(1, 3, None, None));
         let mapping = upgraded(&protocol(1, 2, None, None), &ask(&["columnMapping"], None, None));

@@ -56,7 +56,7 @@ pub(crate) fn vacuum(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<String>, String)> {
     let inventory = inventory.map(reader_of).transpose()?;
-    let elsewhere = deletes.map(deleting);
+    let delegate = deletes.map(deleting);
     run_with_progress(py, progress, |tell| {
         let request: VacuumRequest = parse(request, "a vacuum")?;
         let store = snapshot.inner.store();
@@ -64,7 +64,7 @@ pub(crate) fn vacuum(
             store,
             &request,
             inventory.map(objects),
-            elsewhere,
+            delegate,
             tell,
         ))?;
         let report = json!({
@@ -226,7 +226,7 @@ pub(crate) fn clone_table(
     progress: Option<Py<PyAny>>,
     copies: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let elsewhere = copies.map(copying);
+    let delegate = copies.map(copying);
     run_with_progress(py, progress, |tell| {
         let request: CloneRequest = parse(request, "a clone")?;
         let target = store(target, options)?;
@@ -235,7 +235,7 @@ pub(crate) fn clone_table(
             &target,
             &request,
             tell,
-            elsewhere,
+            delegate,
         ))?;
         Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
     })

@@ -19,7 +19,7 @@ use super::{FileRead, ReadSpec};
 const WHOLE_BOUNDS: &str = "parquet-mr";
 
 /// What is known of a column.
-pub(crate) struct Told {
+pub(crate) struct ColumnStats {
     /// Least and greatest value of each row group that has one.
     pub bounds: ArrayRef,
     /// Rows with null.
@@ -28,11 +28,11 @@ pub(crate) struct Told {
 
 /// The file's rows, and for each column that this read makes what its footer tells; `None` where the rows have to be looked
 /// at, as for floats, of which NaN is left out.
-pub(crate) fn told(
+pub(crate) fn column_stats(
     footer: &Arc<ParquetMetaData>,
     file: &FileRead,
     spec: &ReadSpec,
-) -> Result<(u64, Vec<Option<Told>>)> {
+) -> Result<(u64, Vec<Option<ColumnStats>>)> {
     let plan = FilePlan::new(Arc::new(Prepared::new(spec)?), file, footer.clone())?;
     let rows = u64::try_from(footer.file_metadata().num_rows()).unwrap_or(0);
     let columns = spec.output_fields()?.into_iter().map(|field| {
@@ -65,7 +65,7 @@ fn is_ordered(ty: &DataType) -> bool {
 }
 
 /// What these statistics of row groups tell of the whole column, if they do.
-fn whole(footer: &ParquetMetaData, leaf: &Leaf, stats: &LeafStats) -> Option<Told> {
+fn whole(footer: &ParquetMetaData, leaf: &Leaf, stats: &LeafStats) -> Option<ColumnStats> {
     let nulls = stats.nulls.as_primitive_opt::<Int64Type>()?;
     let by_whole = footer
         .file_metadata()
@@ -87,7 +87,7 @@ fn whole(footer: &ParquetMetaData, leaf: &Leaf, stats: &LeafStats) -> Option<Tol
     }
     let both = concat(&[stats.min.as_ref(), stats.max.as_ref()]).ok()?;
     let bounds = filter(&both, &is_not_null(&both).ok()?).ok()?;
-    Some(Told {
+    Some(ColumnStats {
         bounds,
         nulls: all_nulls,
     })

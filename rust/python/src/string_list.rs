@@ -6,12 +6,12 @@ use pyo3::types::PyList;
 
 /// The texts, in their order.
 #[derive(Default)]
-pub(crate) struct Texts {
+pub(crate) struct StringList {
     all: String,
     ends: Vec<usize>,
 }
 
-impl Texts {
+impl StringList {
     /// One more, of these parts.
     pub(crate) fn push(&mut self, parts: &[&str]) {
         self.all.extend(parts.iter().copied());
@@ -19,7 +19,7 @@ impl Texts {
     }
 }
 
-impl<'py> IntoPyObject<'py> for Texts {
+impl<'py> IntoPyObject<'py> for StringList {
     type Target = PyList;
     type Output = Bound<'py, PyList>;
     type Error = PyErr;

@@ -12,8 +12,8 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::trace::{Places, Traced};
-use super::{Arrangement, Order};
+use super::row_lineage::{LineageStorage, Places};
+use super::{OptimizeJob, Order};
 use crate::read::{FileRead, ReadSpec};
 
 /// A run is sorted when it has this part of the memory; as many again may be under way, half of all stays with sorted runs.
@@ -35,7 +35,7 @@ pub(super) struct SortedRows {
     pub(super) file_bytes: usize,
 }
 
-pub(super) async fn sorted(of: &Arrangement, files: Vec<FileRead>, order: &Order, outputs: u64) -> Result<SortedRows> {
+pub(super) async fn sorted(of: &OptimizeJob, files: Vec<FileRead>, order: &Order, outputs: u64) -> Result<SortedRows> {
     let Some(sample) = sample(of, &files, order).await? else {
         return Ok(SortedRows {
             slices: stream::empty().boxed(),
@@ -44,7 +44,7 @@ pub(super) async fn sorted(of: &Arrangement, files: Vec<FileRead>, order: &Order
         });
     };
     let row_order = Arc::new(RowOrder::choose(&sample.columns()?, order.curve, outputs)?);
-    let (places, read) = match Places::of(&files, &of.read).filter(|_| of.traced != Traced::No) {
+    let (places, read) = match Places::of(&files, &of.read).filter(|_| of.lineage != LineageStorage::No) {
         Some((places, read)) => (Some(Arc::new(places)), Arc::new(read)),
         None => (None, of.read.clone()),
     };
@@ -114,7 +114,7 @@ pub(super) async fn in_order(
 }
 
 /// Of the columns that decide; `None` where there are no rows.
-async fn sample(of: &Arrangement, files: &[FileRead], order: &Order) -> Result<Option<Sample>> {
+async fn sample(of: &OptimizeJob, files: &[FileRead], order: &Order) -> Result<Option<Sample>> {
     let mut names: Vec<String> = order.columns.iter().filter_map(|path| path.first().cloned()).collect();
     names.sort_unstable();
     names.dedup();

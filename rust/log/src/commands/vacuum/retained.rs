@@ -15,15 +15,15 @@ use crate::{PlanColumns, Snapshot};
 
 /// Files that stay.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct RetainedFiles {
     hashes: Vec<u64>,
     is_sorted: bool,
 }
 
-impl Kept {
+impl RetainedFiles {
     /// Live files and their deletion vectors, and those of tombstones that haven't expired (P044).
     pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
-        let mut kept = Kept::default();
+        let mut kept = RetainedFiles::default();
         kept.live(snapshot).await?;
         // A tombstone of the very moment is no older than it.
         let store = snapshot.store();
