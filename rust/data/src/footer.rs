@@ -11,7 +11,7 @@ use deltaplane_store::Store;
 use futures::TryStreamExt;
 use parquet::arrow::parquet_to_arrow_schema;
 
-use crate::read::{FileRead, ReadSpec, SourceFile, read_opened, told};
+use crate::read::{FileRead, ReadSpec, SourceFile, column_stats, read_opened};
 use crate::stats;
 use crate::types::without_void;
 use crate::write::WriteSpec;
@@ -30,8 +30,8 @@ pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
     };
     let found = SourceFile::open(store, &file, false).await?;
     let footer = found.footer.file_metadata();
-    let told = footer.key_value_metadata().into_iter().flatten();
-    let spark = told
+    let entries = footer.key_value_metadata().into_iter().flatten();
+    let spark = entries
         .filter(|kv| kv.key == SPARK_SCHEMA)
         .find_map(|kv| kv.value.as_deref());
     let schema = match spark.and_then(|text| StructType::from_json(text).ok()) {
@@ -101,19 +101,19 @@ async fn measured(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, St
         ..FileRead::default()
     };
     let found = SourceFile::open(store, &file, false).await?;
-    let (rows, told) = told(&found.footer, &file, &of(names.clone()))?;
-    let (mut others, mut untold) = (Vec::new(), Vec::new());
-    for ((column, name), told) in columns.iter_mut().flatten().zip(names).zip(told) {
-        match told {
-            Some(told) => column.absorb(Some(&told.bounds), told.nulls)?,
+    let (rows, from_footer) = column_stats(&found.footer, &file, &of(names.clone()))?;
+    let (mut others, mut without_stats) = (Vec::new(), Vec::new());
+    for ((column, name), from_footer) in columns.iter_mut().flatten().zip(names).zip(from_footer) {
+        match from_footer {
+            Some(stats) => column.absorb(Some(&stats.bounds), stats.nulls)?,
             None => {
                 others.push(column);
-                untold.push(name);
+                without_stats.push(name);
             }
         }
     }
     if !others.is_empty() {
-        let mut batches = read_opened(found, &file, &of(untold))?;
+        let mut batches = read_opened(found, &file, &of(without_stats))?;
         while let Some(batch) = batches.try_next().await? {
             for (column, array) in others.iter_mut().zip(batch.columns()) {
                 column.update(array)?;
@@ -223,15 +223,15 @@ mod tests {
             let mut out = ArrowWriter::try_new(file, rows.schema(), Some(properties.build())).unwrap();
             out.write(&rows).unwrap();
             out.close().unwrap();
-            let (count, text_told) = block_on(footer_stats(&store, "a.parquet", &spec)).unwrap();
-            assert_eq!((count, text_told), (200, stats::to_json(200, &expected)), "{writer}");
+            let (count, stats_text) = block_on(footer_stats(&store, "a.parquet", &spec)).unwrap();
+            assert_eq!((count, stats_text), (200, stats::to_json(200, &expected)), "{writer}");
             let read = ReadSpec::new(schema.clone(), Vec::new());
             let file = FileRead {
                 path: "a.parquet".to_owned(),
                 ..FileRead::default()
             };
             let opened = block_on(SourceFile::open(&store, &file, false)).unwrap();
-            let (_, found) = told(&opened.footer, &file, &read).unwrap();
+            let (_, found) = column_stats(&opened.footer, &file, &read).unwrap();
             let known: Vec<bool> = found.iter().map(Option::is_some).collect();
             let text = longest.is_none();
             assert_eq!(

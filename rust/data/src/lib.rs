@@ -2,12 +2,12 @@
 //! statistics. Knows protocol and store, no log: what to read and what becomes of the written files is
 //! decided by its callers, the API's scans and the commands.
 
-mod arrange;
 mod arrow_check;
 mod batch_split;
 mod cast;
 mod char_varchar;
 mod convert;
+mod optimize;
 // The store's contract counts with it, as a test may: by unwrapping.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -28,17 +28,20 @@ mod types;
 mod variant;
 mod write;
 
-pub use arrange::{Arranged, Arrangement, Carried, ClusteredWriter, Joined, Order, Trace, Traced, carry};
 pub use arrow_check::check_arrow;
 pub use batch_split::{MAX_BATCH_BYTES, split_batch};
 pub use cast::cast_batch;
 pub use footer::{footer_schema, footer_stats};
 pub use identity::IdentityValues;
+pub use optimize::{
+    CarriedDeletes, ClusteredWriter, FileGroup, LineageStorage, OptimizeJob, OptimizedFile, Order, RowLineage,
+    carry_deletes,
+};
 pub use processors::processors;
 pub use read::{
-    DEFAULT_BATCH_ROWS, FILE, FileRead, Members, Picked, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, Vectors,
+    DEFAULT_BATCH_ROWS, FILE, FileRead, Members, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, SelectedRows, Vectors,
     is_outdated, read_file, scan,
 };
-pub use rewrite::{PickedFile, take_out, take_out_again};
+pub use rewrite::{SelectedFile, delete_rows, reapply_deletes};
 pub use stats::StatsConfig;
 pub use write::{Compression, FileKind, FileWriter, Marked, Patcher, RowSink, WriteSpec, Written, mark_rows};

@@ -8,19 +8,19 @@ use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
 use deltaplane_protocol::deletion_vectors::{Positions, num_records};
 use deltaplane_store::Store;
 
-use crate::read::{FileRead, Picked, Vectors};
+use crate::read::{FileRead, SelectedRows, Vectors};
 use crate::write::{Marked, mark_rows};
 
 /// A live file with the rows that a command picked.
 #[derive(Debug, Clone)]
-pub struct PickedFile {
+pub struct SelectedFile {
     /// The file as the log has it.
     pub add: Add,
     /// Its rows by physical position; `None` for all that are live.
     pub rows: Option<Arc<Positions>>,
 }
 
-impl PickedFile {
+impl SelectedFile {
     /// A file with these rows, which must be live; all of them count as the whole file.
     pub fn new(add: Add, rows: Positions) -> Self {
         let deleted = add.deletion_vector.as_ref().map_or(0, |dv| dv.cardinality);
@@ -28,13 +28,13 @@ impl PickedFile {
             .ok()
             .and_then(|n| n.checked_sub(u64::try_from(deleted).ok()?));
         let rows = (live != Some(rows.len())).then(|| Arc::new(rows));
-        PickedFile { add, rows }
+        SelectedFile { add, rows }
     }
 
     /// How to read the picked rows.
-    pub fn picked(&self) -> Result<FileRead> {
+    pub fn selected(&self) -> Result<FileRead> {
         Ok(FileRead {
-            picked: self.rows.clone().map(Picked::Only),
+            selected: self.rows.clone().map(SelectedRows::Only),
             ..FileRead::of(&self.add)?
         })
     }
@@ -43,7 +43,7 @@ impl PickedFile {
     pub fn others(&self) -> Result<Option<FileRead>> {
         let Some(rows) = self.rows.clone() else { return Ok(None) };
         Ok(Some(FileRead {
-            picked: Some(Picked::Without(rows)),
+            selected: Some(SelectedRows::Without(rows)),
             ..FileRead::of(&self.add)?
         }))
     }
@@ -69,7 +69,7 @@ impl PickedFile {
 
 /// Takes the picked rows out of their files: by vectors where files take one, else by removing the files, whose other
 /// rows the caller writes anew.
-pub async fn take_out(store: &Store, files: &[PickedFile], by_vector: bool, now_ms: i64) -> Result<Marked> {
+pub async fn delete_rows(store: &Store, files: &[SelectedFile], by_vector: bool, now_ms: i64) -> Result<Marked> {
     let (marked, removed): (Vec<_>, Vec<_>) = files.iter().partition(|f| by_vector && f.takes_vector());
     let with_rows = marked.into_iter().map(|f| {
         let rows = f.rows.as_deref().cloned().unwrap_or_default();
@@ -85,7 +85,7 @@ pub async fn take_out(store: &Store, files: &[PickedFile], by_vector: bool, now_
 ///
 /// # Errors
 /// `ConcurrentDeleteDelete` when one of the rows is gone already or rows came back; as [`mark_rows`].
-pub async fn take_out_again(store: &Store, files: &[PickedFile], now: Vec<Add>, now_ms: i64) -> Result<Marked> {
+pub async fn reapply_deletes(store: &Store, files: &[SelectedFile], now: Vec<Add>, now_ms: i64) -> Result<Marked> {
     let (mut left, vectors) = (Vec::with_capacity(now.len()), Vectors::new(store.clone()));
     for add in now {
         let lost = |what: &str| {
@@ -97,15 +97,15 @@ pub async fn take_out_again(store: &Store, files: &[PickedFile], now: Vec<Add>, 
                 ),
             )
         };
-        let picked = files.iter().find(|f| f.add.path == add.path);
-        let Some((picked, rows)) = picked.and_then(|f| Some((f, f.rows.clone()?))) else {
+        let selected = files.iter().find(|f| f.add.path == add.path);
+        let Some((selected, rows)) = selected.and_then(|f| Some((f, f.rows.clone()?))) else {
             return Err(lost("changed rows"));
         };
         let load = async |dv: Option<&DeletionVector>| match dv {
             Some(dv) => vectors.load(dv).await,
             None => Ok(Positions::new()),
         };
-        let before = load(picked.add.deletion_vector.as_ref()).await?;
+        let before = load(selected.add.deletion_vector.as_ref()).await?;
         let after = load(add.deletion_vector.as_ref()).await?;
         if !after.includes(&before) {
             return Err(lost("brought back rows"));
@@ -141,16 +141,19 @@ mod tests {
     fn all_live_rows_are_the_whole_file() {
         // P123: such a file is removed, not marked
         let rows = |n: u64| (0..n).collect::<Positions>();
-        assert_eq!(PickedFile::new(add(5, 0), rows(5)).rows, None);
-        assert_eq!(PickedFile::new(add(5, 2), rows(3)).rows, None);
-        let some = PickedFile::new(add(5, 0), rows(3));
+        assert_eq!(SelectedFile::new(add(5, 0), rows(5)).rows, None);
+        assert_eq!(SelectedFile::new(add(5, 2), rows(3)).rows, None);
+        let some = SelectedFile::new(add(5, 0), rows(3));
         assert!(some.takes_vector() && some.others().unwrap().is_some());
         let sized = Add {
             size: 1000,
             ..add(5, 1)
         };
-        assert_eq!(PickedFile::new(sized, rows(3)).others_by_the_log(), (Some(1), 200));
-        assert_eq!(some.picked().unwrap().picked, Some(Picked::Only(Arc::new(rows(3)))));
+        assert_eq!(SelectedFile::new(sized, rows(3)).others_by_the_log(), (Some(1), 200));
+        assert_eq!(
+            some.selected().unwrap().selected,
+            Some(SelectedRows::Only(Arc::new(rows(3))))
+        );
     }
 
     #[test]
@@ -160,7 +163,7 @@ mod tests {
             stats: None,
             ..add(5, 0)
         };
-        let file = PickedFile::new(uncounted, (0..5).collect());
+        let file = SelectedFile::new(uncounted, (0..5).collect());
         assert!(file.rows.is_some() && !file.takes_vector());
         assert_eq!(file.others_by_the_log(), (None, 0));
     }

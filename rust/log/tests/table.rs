@@ -39,20 +39,20 @@ mod faulty_store;
 mod foreign_fields;
 #[path = "table/hygiene.rs"]
 mod hygiene;
-#[path = "table/kept_files.rs"]
-mod kept_files;
 #[path = "table/log_files.rs"]
 mod log_files;
 #[path = "table/made_of_rows.rs"]
 mod made_of_rows;
-#[path = "table/near.rs"]
-mod near;
 #[path = "table/parts.rs"]
 mod parts;
+#[path = "table/probe.rs"]
+mod probe;
+#[path = "table/retained_files.rs"]
+mod retained_files;
+#[path = "table/reused_row_groups.rs"]
+mod reused_row_groups;
 #[path = "table/runs.rs"]
 mod runs;
-#[path = "table/standing.rs"]
-mod standing;
 #[path = "table/unclear_puts.rs"]
 mod unclear_puts;
 #[path = "table/vacuum.rs"]

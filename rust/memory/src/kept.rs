@@ -130,10 +130,10 @@ pub(crate) unsafe fn keep(start: *mut u8, bytes: usize) {
 
 /// Gives the oldest blocks back, as many as have these bytes, so that new ones don't make the process larger than it was.
 pub(crate) fn give_back(bytes: usize) {
-    let mut given = 0;
+    let mut bytes_freed = 0;
     let next = || blocks().filter(|b| b.bytes > WORKING_BYTES)?.take_oldest();
-    while let Some(block) = (given < bytes).then(next).flatten() {
-        given += block.bytes;
+    while let Some(block) = (bytes_freed < bytes).then(next).flatten() {
+        bytes_freed += block.bytes;
         // SAFETY: the list had it, and nobody else.
         unsafe { pages::unmap(block.start, block.bytes) };
     }

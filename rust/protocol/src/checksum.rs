@@ -111,7 +111,7 @@ impl VersionChecksum {
     #[must_use]
     pub fn after(mut self, actions: &[Action]) -> Option<Self> {
         (self.txn_id, self.in_commit_timestamp_opt) = (None, None);
-        self = self.told_by(actions);
+        self = self.with_commit_info(actions);
         for a in actions {
             match a {
                 Action::Add(a) => self.add(a, actions)?,
@@ -144,7 +144,7 @@ impl VersionChecksum {
 
     /// With what a commit of these actions says of itself.
     #[must_use]
-    pub fn told_by(mut self, actions: &[Action]) -> Self {
+    pub fn with_commit_info(mut self, actions: &[Action]) -> Self {
         for a in actions {
             if let Action::CommitInfo(i) = a {
                 self.txn_id = i.get("txnId").and_then(Value::as_str).map(str::to_owned);

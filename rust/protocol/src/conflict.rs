@@ -96,7 +96,7 @@ pub struct Intent {
     /// Those of them that it only marks rows of: it can do so again on a newer vector.
     pub marked: HashSet<String>,
     /// Whether it finds these rows again, by their ids, in files that others moved them to (P142).
-    pub finds_moved: bool,
+    pub relocates_rows: bool,
     /// Whether it replaces the metadata.
     pub metadata: bool,
     /// Whether it replaces the protocol.
@@ -110,7 +110,7 @@ pub struct Intent {
 impl Intent {
     /// Whether it matters to it which files a winner added or removed.
     pub fn looks_at_files(&self) -> bool {
-        let names_files = !self.removed.is_empty() || !self.marked.is_empty() || self.finds_moved || self.backfill;
+        let names_files = !self.removed.is_empty() || !self.marked.is_empty() || self.relocates_rows || self.backfill;
         names_files || !matches!(self.read, ReadSet::Nothing)
     }
 }
@@ -304,7 +304,7 @@ fn check_removes(intent: &Intent, winner: &Winner<'_>, marked: &HashSet<String>)
     let rows = FileRows::new(winner.removes);
     for row in 0..winner.removes.num_rows() {
         let path = paths::decode(rows.path(row)?)?;
-        let moved = intent.finds_moved && !rows.data_change(row);
+        let moved = intent.relocates_rows && !rows.data_change(row);
         let follows = intent.marked.contains(&path) && (moved || marked.contains(&path));
         if intent.removed.contains(&path) && !follows {
             return Err(lost(

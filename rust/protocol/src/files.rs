@@ -419,12 +419,12 @@ mod tests {
     #[test]
     fn what_is_kept_keeps_its_type() {
         let views: ArrayRef = Arc::new(StringViewArray::from(vec![Some("{}"), None]));
-        let given = StructArray::from(vec![
+        let input = StructArray::from(vec![
             (Arc::new(Field::new("stats", DataType::Utf8View, true)), views.clone()),
             (Arc::new(Field::new("more", DataType::Utf8View, true)), views),
         ]);
-        let kept = conform(&given, &ADD_SCHEMA, &["more", "stats", "absent"]).unwrap();
-        let cast = conform(&given, &ADD_SCHEMA, &[]).unwrap();
+        let kept = conform(&input, &ADD_SCHEMA, &["more", "stats", "absent"]).unwrap();
+        let cast = conform(&input, &ADD_SCHEMA, &[]).unwrap();
         let ty = |batch: &RecordBatch, name| batch.column_by_name(name).map(|c| c.data_type().clone());
         assert_eq!(kept.num_columns(), ADD_SCHEMA.fields().len() + 1);
         assert_eq!(ty(&kept, "stats"), Some(DataType::Utf8View));

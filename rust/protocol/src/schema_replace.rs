@@ -8,13 +8,13 @@ use crate::{Error, Result};
 /// The key of a field's metadata that holds its comment.
 const COMMENT: &str = "comment";
 
-/// The columns as `told`, with what the table keeps of those that it has, and those that it doesn't have.
+/// The columns as `target`, with what the table keeps of those that it has, and those that it doesn't have.
 ///
 /// # Errors
 /// `InvalidArgument` where a column is left out, gets another type or may not be null any more.
-pub fn replaced(schema: &StructType, told: &StructType) -> Result<(StructType, Vec<Field>)> {
+pub fn replaced(schema: &StructType, target: &StructType) -> Result<(StructType, Vec<Field>)> {
     let mut new = Vec::new();
-    let schema = fields(schema, told, &mut Vec::new(), &mut new)?;
+    let schema = fields(schema, target, &mut Vec::new(), &mut new)?;
     Ok((schema, new))
 }
 
@@ -22,13 +22,17 @@ fn refused(path: &[String], what: &str) -> Error {
     Error::invalid_argument(format!("column `{}` {what}", join_path(path)))
 }
 
-fn fields(own: &StructType, told: &StructType, path: &mut Vec<String>, new: &mut Vec<Field>) -> Result<StructType> {
-    if let Some(gone) = own.fields().iter().find(|f| told.field_ignore_case(&f.name).is_none()) {
+fn fields(own: &StructType, target: &StructType, path: &mut Vec<String>, new: &mut Vec<Field>) -> Result<StructType> {
+    if let Some(gone) = own
+        .fields()
+        .iter()
+        .find(|f| target.field_ignore_case(&f.name).is_none())
+    {
         path.push(gone.name.clone());
         return Err(refused(path, "can't be left out: DROP COLUMN takes columns away"));
     }
-    let mut out = Vec::with_capacity(told.fields().len());
-    for field in told.fields() {
+    let mut out = Vec::with_capacity(target.fields().len());
+    for field in target.fields() {
         let Some(own) = own.field_ignore_case(&field.name) else {
             new.push(field.clone());
             out.push(field.clone());
@@ -56,21 +60,21 @@ fn fields(own: &StructType, told: &StructType, path: &mut Vec<String>, new: &mut
     Ok(StructType::new(out))
 }
 
-fn data_type(own: &DataType, told: &DataType, path: &mut Vec<String>, new: &mut Vec<Field>) -> Result<DataType> {
-    Ok(match (own, told) {
-        (DataType::Struct(own), DataType::Struct(told)) => DataType::Struct(fields(own, told, path, new)?),
-        (DataType::Array(own), DataType::Array(told)) => DataType::Array(Box::new(ArrayType {
-            element: data_type(&own.element, &told.element, path, new)?,
+fn data_type(own: &DataType, target: &DataType, path: &mut Vec<String>, new: &mut Vec<Field>) -> Result<DataType> {
+    Ok(match (own, target) {
+        (DataType::Struct(own), DataType::Struct(target)) => DataType::Struct(fields(own, target, path, new)?),
+        (DataType::Array(own), DataType::Array(target)) => DataType::Array(Box::new(ArrayType {
+            element: data_type(&own.element, &target.element, path, new)?,
             contains_null: own.contains_null,
         })),
-        (DataType::Map(own), DataType::Map(told)) => DataType::Map(Box::new(MapType {
-            key: data_type(&own.key, &told.key, path, new)?,
-            value: data_type(&own.value, &told.value, path, new)?,
+        (DataType::Map(own), DataType::Map(target)) => DataType::Map(Box::new(MapType {
+            key: data_type(&own.key, &target.key, path, new)?,
+            value: data_type(&own.value, &target.value, path, new)?,
             value_contains_null: own.value_contains_null,
         })),
-        _ if own == told => own.clone(),
+        _ if own == target => own.clone(),
         _ => {
-            let kept = format!("stays {own}, it can't become {told} so: ALTER COLUMN … TYPE changes types");
+            let kept = format!("stays {own}, it can't become {target} so: ALTER COLUMN … TYPE changes types");
             return Err(refused(path, &kept));
         }
     })
@@ -104,7 +108,7 @@ mod tests {
             field("id", json!("long"), "key"),
             field("s", of(&[field("x", json!("integer"), "")]), ""),
         ]);
-        let told = table(&[
+        let target = table(&[
             field(
                 "S",
                 of(&[field("y", json!("date"), ""), field("x", json!("integer"), "at")]),
@@ -113,7 +117,7 @@ mod tests {
             field("more", json!("string"), ""),
             field("ID", json!("long"), ""),
         ]);
-        let (found, new) = replaced(&own, &told).unwrap();
+        let (found, new) = replaced(&own, &target).unwrap();
         let names: Vec<_> = found.fields().iter().map(|f| f.name.as_str()).collect();
         assert_eq!(names, ["s", "more", "id"]);
         assert_eq!(

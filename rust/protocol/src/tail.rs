@@ -33,7 +33,7 @@ pub fn new_files(actions: &[Action], rules: TailRules) -> Result<Vec<&Add>> {
     if ignored {
         return Ok(adds);
     }
-    let told = match adds.is_empty() {
+    let reason = match adds.is_empty() {
         true => {
             "the commit deletes rows, which a reader of new rows can't show: set ignoreDeletes or skipChangeCommits to pass over it, or read the change data feed (readChangeFeed)"
         }
@@ -41,7 +41,7 @@ pub fn new_files(actions: &[Action], rules: TailRules) -> Result<Vec<&Add>> {
             "the commit changes or replaces rows, which a reader of new rows can't show: set skipChangeCommits to pass over it, ignoreChanges to get every row of the files that it wrote, or read the change data feed (readChangeFeed)"
         }
     };
-    Err(Error::new(Kind::UnsupportedFeature, told))
+    Err(Error::new(Kind::UnsupportedFeature, reason))
 }
 
 fn as_new(action: &Action) -> Option<&Add> {

@@ -23,9 +23,9 @@ pub(crate) fn rows_in_table_types(
     table: Option<&str>,
 ) -> PyResult<ArrowStream> {
     let reader = reader_of(rows)?;
-    let given = reader.schema();
+    let input_schema = reader.schema();
     let columns = run(py, || {
-        let columns = from_arrow_schema(&given)?;
+        let columns = from_arrow_schema(&input_schema)?;
         columns.check_names()?;
         let Some(table) = table.map(StructType::from_json).transpose()? else {
             return Ok(nullable(&columns));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_store::{CredentialSource, Given, set_credential_source};
+use deltaplane_store::{CredentialSource, ProvidedFields, set_credential_source};
 use pyo3::prelude::*;
 
 use crate::errors::kind_of;
@@ -40,8 +40,8 @@ impl CredentialSource for Providers {
         call("check", provider, |_| Ok(()))
     }
 
-    fn fetch(&self, provider: &str) -> Result<Given> {
+    fn fetch(&self, provider: &str) -> Result<ProvidedFields> {
         let (fields, expires_ms) = call("fetch", provider, |answer| answer.extract())?;
-        Ok(Given { fields, expires_ms })
+        Ok(ProvidedFields { fields, expires_ms })
     }
 }

@@ -61,7 +61,7 @@ fn build(py: Python<'_>, e: &Error) -> PyResult<PyErr> {
 
 /// The kind that an exception of ours tells, where a store written in Python raises it; `None` for all others.
 pub(crate) fn kind_of(py: Python<'_>, e: &PyErr) -> Option<Kind> {
-    const TOLD: &[Kind] = &[
+    const PYTHON_KINDS: &[Kind] = &[
         Kind::StoreDenied,
         Kind::StoreUnavailable,
         Kind::ObjectNotFound,
@@ -72,7 +72,7 @@ pub(crate) fn kind_of(py: Python<'_>, e: &PyErr) -> Option<Kind> {
         let class = py.import("deltaplane.exceptions")?.getattr(class_name(*kind))?;
         e.value(py).is_instance(&class)
     };
-    TOLD.iter().copied().find(|kind| is(kind).unwrap_or(false))
+    PYTHON_KINDS.iter().copied().find(|kind| is(kind).unwrap_or(false))
 }
 
 /// The exception for an error of the core.

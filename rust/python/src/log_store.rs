@@ -55,11 +55,11 @@ pub(crate) fn waiting<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 
 fn open(py: Python<'_>, factory: &Py<PyAny>, location: &Location, options: &Options) -> Result<PyStore> {
     let made = || {
-        let given = PyDict::new(py);
+        let arguments = PyDict::new(py);
         for (key, value) in options.iter() {
-            given.set_item(key, value)?;
+            arguments.set_item(key, value)?;
         }
-        let object = factory.call1(py, (location.as_str(), given))?;
+        let object = factory.call1(py, (location.as_str(), arguments))?;
         let base: Option<String> = attribute(&object, py, "base")?;
         let own: Option<HashMap<String, String>> = attribute(&object, py, "base_options")?;
         let class = object.bind(py).get_type().qualname()?.to_string();
@@ -94,7 +94,7 @@ where
 
 /// What a method that the plug-in leaves to the store below answers.
 enum Answer<T> {
-    Given(T),
+    Value(T),
     LeftToTheBase,
 }
 
@@ -127,7 +127,7 @@ impl PyStore {
                     if answer.is(py.NotImplemented()) {
                         return Ok(Answer::LeftToTheBase);
                     }
-                    convert(&answer).map(Answer::Given)
+                    convert(&answer).map(Answer::Value)
                 };
                 let what = || format!("{}.{method}", plugin.class);
                 answer().map_err(|e| failed(py, &what(), &e, &plugin.options))
@@ -153,7 +153,7 @@ impl PyStore {
             items.collect::<PyResult<Vec<_>>>()
         };
         Ok(match self.call(method, move |py| named(py, dir, from), infos).await? {
-            Answer::Given(infos) => Answer::Given(stream::iter(infos.into_iter().map(Ok)).boxed()),
+            Answer::Value(infos) => Answer::Value(stream::iter(infos.into_iter().map(Ok)).boxed()),
             Answer::LeftToTheBase => Answer::LeftToTheBase,
         })
     }
@@ -234,14 +234,14 @@ impl Backend for PyStore {
 
     async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing> {
         match self.listed("list_from", dir, Some(from_name)).await? {
-            Answer::Given(listing) => Ok(listing),
+            Answer::Value(listing) => Ok(listing),
             Answer::LeftToTheBase => self.base("list_from")?.list_from(dir, from_name).await,
         }
     }
 
     async fn list_all(&self, dir: &str) -> Result<Listing> {
         match self.listed("list_all", dir, None).await? {
-            Answer::Given(listing) => Ok(listing),
+            Answer::Value(listing) => Ok(listing),
             Answer::LeftToTheBase => self.base("list_all")?.list_all(dir).await,
         }
     }
@@ -249,16 +249,16 @@ impl Backend for PyStore {
     async fn read(&self, key: &str) -> Result<Bytes> {
         let path = checked(key)?;
         match self.call("read", |py| (path,).into_pyobject(py), bytes).await? {
-            Answer::Given(bytes) => Ok(bytes),
+            Answer::Value(bytes) => Ok(bytes),
             Answer::LeftToTheBase => self.base("read")?.read(key).await,
         }
     }
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
         let path = checked(key)?;
-        let given = (path, range.start, range.end);
-        match self.call("read_range", |py| given.into_pyobject(py), bytes).await? {
-            Answer::Given(bytes) => Ok(bytes),
+        let arguments = (path, range.start, range.end);
+        match self.call("read_range", |py| arguments.into_pyobject(py), bytes).await? {
+            Answer::Value(bytes) => Ok(bytes),
             Answer::LeftToTheBase => match &self.base {
                 Some(base) => base.read_range(key, range).await,
                 None => part(self.read(key).await?, range),
@@ -269,7 +269,7 @@ impl Backend for PyStore {
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
         let path = checked(key)?;
         match self.call("head", |py| (path,).into_pyobject(py), info).await? {
-            Answer::Given(info) => Ok(info),
+            Answer::Value(info) => Ok(info),
             Answer::LeftToTheBase => match &self.base {
                 Some(base) => base.head(key).await,
                 None => self.listed_alone(key).await,
@@ -280,21 +280,21 @@ impl Backend for PyStore {
     async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
         let (path, data) = (checked(key)?, bytes.clone());
         match self.call("put", move |py| whole(py, path, &data), |_| Ok(())).await? {
-            Answer::Given(()) => Ok(()),
+            Answer::Value(()) => Ok(()),
             Answer::LeftToTheBase => self.base("put")?.put(key, bytes).await,
         }
     }
 
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
         let (path, data) = (checked(key)?, bytes.clone());
-        let told = self.call(
+        let result = self.call(
             "put_if_absent",
             move |py| whole(py, path, &data),
-            |told| told.extract::<bool>(),
+            |result| result.extract::<bool>(),
         );
-        match told.await {
-            Ok(Answer::Given(true)) => Ok(PutOutcome::Created),
-            Ok(Answer::Given(false)) => Ok(PutOutcome::Exists),
+        match result.await {
+            Ok(Answer::Value(true)) => Ok(PutOutcome::Created),
+            Ok(Answer::Value(false)) => Ok(PutOutcome::Exists),
             Ok(Answer::LeftToTheBase) => self.base("put_if_absent")?.put_if_absent(key, bytes).await,
             Err(e) if e.kind() == Kind::ObjectExists => Ok(PutOutcome::Exists),
             // Something of the store's own is missing, perhaps after it had written the object.
@@ -306,7 +306,7 @@ impl Backend for PyStore {
     async fn delete(&self, key: &str) -> Result<()> {
         let path = checked(key)?;
         match self.call("delete", |py| (path,).into_pyobject(py), |_| Ok(())).await {
-            Ok(Answer::Given(())) => Ok(()),
+            Ok(Answer::Value(())) => Ok(()),
             Ok(Answer::LeftToTheBase) => self.base("delete")?.delete(key).await,
             Err(e) if e.kind() == Kind::ObjectNotFound => Ok(()),
             Err(e) => Err(e),

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
-use deltaplane_data::{FileRead, PickedFile, ReadSpec, Vectors, mark_rows, read_file, take_out_again};
+use deltaplane_data::{FileRead, ReadSpec, SelectedFile, Vectors, mark_rows, read_file, reapply_deletes};
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_log::{MarkedAgain, Marks, now_ms};
+use deltaplane_log::{ReappliedRows, RowConflictResolver, now_ms};
 use deltaplane_protocol::actions::{Add, DeletionVector};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::paths;
@@ -25,7 +25,7 @@ pub(crate) struct MarkedRows {
 }
 
 struct State {
-    files: Vec<PickedFile>,
+    files: Vec<SelectedFile>,
     /// What tasks on other machines marked: files as they were, and with their new vectors.
     adopted: Vec<(Add, Add)>,
     /// Vectors that were written for later attempts of the commit.
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl MarkedRows {
-    pub(crate) fn new(store: Store, files: Vec<PickedFile>, adopted: Vec<(Add, Add)>, ids: Option<ReadSpec>) -> Self {
+    pub(crate) fn new(store: Store, files: Vec<SelectedFile>, adopted: Vec<(Add, Add)>, ids: Option<ReadSpec>) -> Self {
         MarkedRows {
             store,
             ids: ids.map(Arc::new),
@@ -56,13 +56,13 @@ impl MarkedRows {
 
     /// The picked rows of the files with these decoded paths; those that tasks marked are what their new vectors have and
     /// the old ones haven't.
-    async fn picked_of(&self, wanted: &HashSet<String>) -> Result<Vec<PickedFile>> {
+    async fn selected_in(&self, wanted: &HashSet<String>) -> Result<Vec<SelectedFile>> {
         let is_wanted = |add: &Add| paths::decode(&add.path).is_ok_and(|path| wanted.contains(&path));
-        let (mut picked, adopted) = {
+        let (mut selected, adopted) = {
             let state = self.locked();
-            let picked = state.files.iter().filter(|f| is_wanted(&f.add)).cloned();
+            let selected = state.files.iter().filter(|f| is_wanted(&f.add)).cloned();
             let adopted = state.adopted.iter().filter(|(old, _)| is_wanted(old)).cloned();
-            (picked.collect::<Vec<_>>(), adopted.collect::<Vec<_>>())
+            (selected.collect::<Vec<_>>(), adopted.collect::<Vec<_>>())
         };
         let vectors = Vectors::new(self.store.clone());
         let load = async |dv: Option<&DeletionVector>| match dv {
@@ -73,16 +73,16 @@ impl MarkedRows {
             let before = load(old.deletion_vector.as_ref()).await?;
             let after = load(new.deletion_vector.as_ref()).await?;
             let rows = after.iter().filter(|row| !before.contains(*row)).collect();
-            picked.push(PickedFile::new(old, rows));
+            selected.push(SelectedFile::new(old, rows));
         }
-        Ok(picked)
+        Ok(selected)
     }
 
     /// The ids of picked rows.
-    async fn ids_of(&self, picked: &[PickedFile], spec: &Arc<ReadSpec>) -> Result<HashSet<i64>> {
+    async fn ids_of(&self, selected: &[SelectedFile], spec: &Arc<ReadSpec>) -> Result<HashSet<i64>> {
         let mut found = HashSet::new();
-        for file in picked {
-            let mut rows = read_file(&self.store, &file.picked()?, spec).await?;
+        for file in selected {
+            let mut rows = read_file(&self.store, &file.selected()?, spec).await?;
             while let Some(batch) = rows.try_next().await? {
                 found.extend(batch.column(0).as_primitive::<Int64Type>().values());
             }
@@ -106,14 +106,14 @@ impl MarkedRows {
         Ok(found)
     }
 
-    async fn follow(&self, from: HashSet<String>, to: Vec<Add>) -> Result<MarkedAgain> {
+    async fn relocate_by_id(&self, from: HashSet<String>, to: Vec<Add>) -> Result<ReappliedRows> {
         let spec = self
             .ids
             .as_ref()
             .ok_or_else(|| Error::internal("moved rows without ids were to be found"))?;
-        let picked = self.picked_of(&from).await?;
-        let ids = self.ids_of(&picked, spec).await?;
-        let may_hold = |add: &&Add| picked.iter().any(|f| f.add.partition_values == add.partition_values);
+        let selected = self.selected_in(&from).await?;
+        let ids = self.ids_of(&selected, spec).await?;
+        let may_hold = |add: &&Add| selected.iter().any(|f| f.add.partition_values == add.partition_values);
         let (mut marked, mut found) = (Vec::new(), 0);
         for add in to.iter().filter(may_hold) {
             let rows = self.places(add, &ids, spec).await?;
@@ -137,13 +137,13 @@ impl MarkedRows {
         let stays = |add: &Add| paths::decode(&add.path).is_ok_and(|path| !replaced.contains(&path));
         state.files.retain(|f| stays(&f.add));
         state.adopted.retain(|(old, _)| stays(old));
-        let moved = marked.into_iter().map(|(add, rows)| PickedFile {
+        let moved = marked.into_iter().map(|(add, rows)| SelectedFile {
             add,
             rows: Some(Arc::new(rows)),
         });
         state.files.extend(moved);
         state.vector_files.extend(done.vector_file);
-        Ok(MarkedAgain {
+        Ok(ReappliedRows {
             replaced,
             removes: done.removes,
             adds: done.adds,
@@ -151,7 +151,7 @@ impl MarkedRows {
     }
 }
 
-impl Marks for MarkedRows {
+impl RowConflictResolver for MarkedRows {
     fn paths(&self) -> HashSet<String> {
         // Those of files of the log: they were decoded when rows of them were found.
         let state = self.locked();
@@ -162,13 +162,13 @@ impl Marks for MarkedRows {
             .collect()
     }
 
-    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
+    fn reapply(&self, files: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
         Box::pin(async move {
             let replaced: HashSet<String> = files.iter().map(|f| paths::decode(&f.path)).collect::<Result<_>>()?;
-            let picked = self.picked_of(&replaced).await?;
-            let marked = take_out_again(&self.store, &picked, files, now_ms()).await?;
+            let selected = self.selected_in(&replaced).await?;
+            let marked = reapply_deletes(&self.store, &selected, files, now_ms()).await?;
             self.locked().vector_files.extend(marked.vector_file);
-            Ok(MarkedAgain {
+            Ok(ReappliedRows {
                 replaced,
                 removes: marked.removes,
                 adds: marked.adds,
@@ -176,11 +176,11 @@ impl Marks for MarkedRows {
         })
     }
 
-    fn finds_moved(&self) -> bool {
+    fn relocates_rows(&self) -> bool {
         self.ids.is_some()
     }
 
-    fn moved(&self, from: HashSet<String>, to: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
-        Box::pin(self.follow(from, to))
+    fn relocate(&self, from: HashSet<String>, to: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
+        Box::pin(self.relocate_by_id(from, to))
     }
 }

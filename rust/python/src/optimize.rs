@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deltaplane_boundary::boundary;
-use deltaplane_data::{Arranged, Arrangement, FileRead, Joined, Order, Trace, Traced, carry};
+use deltaplane_data::{
+    FileGroup, FileRead, LineageStorage, OptimizeJob, OptimizedFile, Order, RowLineage, carry_deletes,
+};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{LayoutPlan, LayoutRequest, MarkedAgain, Marks, Moved, PlanColumns, now_ms};
+use deltaplane_log::{LayoutPlan, LayoutRequest, Moved, PlanColumns, ReappliedRows, RowConflictResolver, now_ms};
 use deltaplane_protocol::actions::{Add, claimed_sum};
 use deltaplane_protocol::file_rows::FileRows;
 use deltaplane_protocol::layout::{Bin, Candidate};
@@ -39,7 +41,7 @@ pub(crate) struct Layout {
 }
 
 /// Groups and their new files, as these are written.
-type Moving = BoxStream<'static, Result<(Bin, Vec<Arranged>)>>;
+type Moving = BoxStream<'static, Result<(Bin, Vec<OptimizedFile>)>>;
 
 #[derive(Default)]
 struct State {
@@ -47,14 +49,14 @@ struct State {
     /// Files that aren't committed yet.
     moved: Vec<Moved>,
     /// Where rows of these files were, by their paths.
-    traces: HashMap<String, Arc<Trace>>,
+    lineages: HashMap<String, Arc<RowLineage>>,
 }
 
 impl State {
-    fn hold(&mut self, bin: Bin, files: Vec<Arranged>) {
+    fn hold(&mut self, bin: Bin, files: Vec<OptimizedFile>) {
         let mut adds = Vec::with_capacity(files.len());
-        for Arranged { add, trace } in files {
-            self.traces.extend(trace.map(|trace| (add.path.clone(), trace)));
+        for OptimizedFile { add, lineage } in files {
+            self.lineages.extend(lineage.map(|lineage| (add.path.clone(), lineage)));
             adds.push(add);
         }
         self.moved.push(Moved { bin, adds });
@@ -145,7 +147,7 @@ impl Layout {
     fn start(&self, py: Python<'_>, tasks: usize, memory_bytes: usize) -> PyResult<()> {
         run(py, || {
             let tasks = tasks.clamp(1, self.plan.bins().len().max(1));
-            let way = self.arrangement(tasks, memory_bytes)?;
+            let way = self.job(tasks, memory_bytes)?;
             let jobs: Vec<_> = self
                 .plan
                 .bins()
@@ -175,7 +177,7 @@ impl Layout {
             text(&GroupSpec {
                 task: TaskSpec::of(rewrite, write, false)?,
                 order: order.map(|(columns, curve)| (columns.to_vec(), curve.to_string())),
-                traced: rewrite.others_may_mark(),
+                lineage: rewrite.others_may_mark(),
             })
         })
     }
@@ -201,10 +203,14 @@ impl Layout {
             let bin = self.plan.bins().get(moved.number);
             let bin = bin.ok_or_else(|| Error::internal("a task moved a group that wasn't planned"))?;
             let (bin, bytes) = (bin.clone(), bin.bytes());
-            let files = moved.adds.into_iter().zip(moved.traces).map(|(add, key)| Arranged {
-                add,
-                trace: key.map(|key| Arc::new(Trace::stored(self.store().clone(), key))),
-            });
+            let files = moved
+                .adds
+                .into_iter()
+                .zip(moved.lineages)
+                .map(|(add, key)| OptimizedFile {
+                    add,
+                    lineage: key.map(|key| Arc::new(RowLineage::stored(self.store().clone(), key))),
+                });
             self.locked().hold(bin, files.collect());
             Ok(bytes)
         })
@@ -231,13 +237,13 @@ impl Layout {
     fn commit(&self, py: Python<'_>) -> PyResult<String> {
         run(py, || {
             let mut state = self.locked();
-            let marks = Arc::new(MovedRows::new(
+            let row_conflicts = Arc::new(MovedRows::new(
                 self.store().clone(),
                 &state,
                 self.plan.order().is_some(),
             ));
-            let placed = block_on(self.plan.commit(state.moved.clone(), marks.clone()));
-            let placed = placed.inspect_err(|_| marks.undo())?;
+            let placed = block_on(self.plan.commit(state.moved.clone(), row_conflicts.clone()));
+            let placed = placed.inspect_err(|_| row_conflicts.undo())?;
             state.moved.clear();
             self.forget(&mut state);
             if let Err(e) = delete_paths(self.store(), placed.lost.iter().map(|a| a.path.as_str())) {
@@ -281,7 +287,7 @@ impl Layout {
 /// over.
 struct MovedRows {
     store: Store,
-    groups: Vec<Joined>,
+    groups: Vec<FileGroup>,
     marked: Mutex<MarkedMeanwhile>,
 }
 
@@ -294,20 +300,20 @@ struct MarkedMeanwhile {
 
 impl MovedRows {
     fn new(store: Store, state: &State, ordered: bool) -> Self {
-        let arranged = |add: &Add| {
-            let trace = state.traces.get(&add.path).cloned();
-            (trace.is_some() == ordered).then(|| Arranged {
+        let optimized = |add: &Add| {
+            let lineage = state.lineages.get(&add.path).cloned();
+            (lineage.is_some() == ordered).then(|| OptimizedFile {
                 add: add.clone(),
-                trace,
+                lineage,
             })
         };
         let joined = |m: &Moved| {
-            let new: Vec<Arranged> = m.adds.iter().map(arranged).collect::<Option<_>>()?;
+            let new: Vec<OptimizedFile> = m.adds.iter().map(optimized).collect::<Option<_>>()?;
             if !ordered && new.len() != 1 {
                 return None;
             }
             let rows = |c: &Candidate| Some((c.add.clone(), u64::try_from(c.records?).ok()?));
-            Some(Joined {
+            Some(FileGroup {
                 old: m.bin.files.iter().map(rows).collect::<Option<_>>()?,
                 new,
             })
@@ -338,12 +344,12 @@ impl MovedRows {
     }
 }
 
-impl Marks for MovedRows {
+impl RowConflictResolver for MovedRows {
     fn paths(&self) -> HashSet<String> {
         self.old().filter_map(|add| paths::decode(&add.path).ok()).collect()
     }
 
-    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
+    fn reapply(&self, files: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
         Box::pin(async move {
             let now = {
                 let mut marked = self.locked();
@@ -355,9 +361,9 @@ impl Marks for MovedRows {
                 }
                 marked.files.clone()
             };
-            let touched = |g: &&Joined| g.old.iter().any(|(old, _)| now.contains_key(&old.path));
-            let groups: Vec<&Joined> = self.groups.iter().filter(touched).collect();
-            let done = carry(&self.store, &groups, &now, now_ms()).await?;
+            let touched = |g: &&FileGroup| g.old.iter().any(|(old, _)| now.contains_key(&old.path));
+            let groups: Vec<&FileGroup> = self.groups.iter().filter(touched).collect();
+            let done = carry_deletes(&self.store, &groups, &now, now_ms()).await?;
             self.locked().vector_files.extend(done.vector_file);
             let mut replaced = HashSet::new();
             let new = groups.iter().flat_map(|g| g.new.iter().map(|file| &file.add.path));
@@ -368,7 +374,7 @@ impl Marks for MovedRows {
                 data_change: false,
                 ..add
             };
-            Ok(MarkedAgain {
+            Ok(ReappliedRows {
                 replaced,
                 removes: done.removes,
                 adds: done.adds.into_iter().map(still).collect(),
@@ -384,7 +390,7 @@ struct GroupSpec {
     /// Paths of columns, and the curve's name.
     order: Option<(Vec<Vec<String>>, String)>,
     /// Whether others may mark rows of the files meanwhile.
-    traced: bool,
+    lineage: bool,
 }
 
 /// A group that one task moves.
@@ -402,7 +408,7 @@ struct MovedGroup {
     number: usize,
     adds: Vec<Add>,
     /// Of each of them the file that says where its rows were, if there is one.
-    traces: Vec<Option<String>>,
+    lineages: Vec<Option<String>>,
 }
 
 fn text(of: &impl Serialize) -> Result<String> {
@@ -431,7 +437,7 @@ pub(crate) fn arrange_group(
             let curve = curve.parse()?;
             Ok(Order { columns, curve })
         });
-        let way = Arrangement {
+        let way = OptimizeJob {
             store: store(location, options)?,
             read: Arc::new(spec.task.read_spec()?),
             write: spec.task.write.write_spec()?,
@@ -440,9 +446,9 @@ pub(crate) fn arrange_group(
             memory_bytes,
             // A Spark task has one core, and its siblings the others.
             parallelism: 1,
-            traced: match spec.traced {
-                true => Traced::Stored,
-                false => Traced::No,
+            lineage: match spec.lineage {
+                true => LineageStorage::Stored,
+                false => LineageStorage::No,
             },
             stop: Arc::default(),
         };
@@ -450,9 +456,9 @@ pub(crate) fn arrange_group(
         let files = block_on(way.run(reads, group.outputs))?;
         text(&MovedGroup {
             number: group.number,
-            traces: files
+            lineages: files
                 .iter()
-                .map(|file| file.trace.as_ref()?.key().map(str::to_owned))
+                .map(|file| file.lineage.as_ref()?.key().map(str::to_owned))
                 .collect(),
             adds: files.into_iter().map(|file| file.add).collect(),
         })
@@ -479,22 +485,22 @@ impl Layout {
 
     /// Nobody asks any more where rows were.
     fn forget(&self, state: &mut State) {
-        for trace in std::mem::take(&mut state.traces).into_values() {
-            let Some(key) = trace.key() else { continue };
+        for lineage in std::mem::take(&mut state.lineages).into_values() {
+            let Some(key) = lineage.key() else { continue };
             if let Err(e) = block_on(self.store().delete(key)) {
                 tracing::warn!(file = key, error = %e, "where rows were before they were sorted is left behind: vacuum removes it");
             }
         }
     }
 
-    fn arrangement(&self, tasks: usize, memory_bytes: usize) -> Result<Arrangement> {
+    fn job(&self, tasks: usize, memory_bytes: usize) -> Result<OptimizeJob> {
         let rewrite = self.plan.rewrite();
         let cores = deltaplane_data::processors();
         let order = self.plan.order().map(|(columns, curve)| Order {
             columns: columns.to_vec(),
             curve,
         });
-        Ok(Arrangement {
+        Ok(OptimizeJob {
             store: self.store().clone(),
             read: Arc::new(read_spec(rewrite.base(), Some(all_columns(rewrite)?))?),
             write: Spec::of(&rewrite.target(), &[], rewrite.row_rules(), false).write_spec()?,
@@ -502,9 +508,9 @@ impl Layout {
             order,
             memory_bytes: memory_bytes / tasks,
             parallelism: cores.div_ceil(tasks),
-            traced: match rewrite.others_may_mark() {
-                true => Traced::Here,
-                false => Traced::No,
+            lineage: match rewrite.others_may_mark() {
+                true => LineageStorage::Here,
+                false => LineageStorage::No,
             },
             stop: self.stop.clone(),
         })

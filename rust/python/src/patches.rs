@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Int32Type, Int64Type};
-use deltaplane_data::{FILE, Patcher, PickedFile, ROW};
+use deltaplane_data::{FILE, Patcher, ROW, SelectedFile};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::paths;
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 pub(crate) struct Patches {
     patcher: Arc<Patcher>,
     /// Those whose values haven't come yet, by decoded path.
-    files: HashMap<String, PickedFile>,
+    files: HashMap<String, SelectedFile>,
     /// The file whose values come, and those that came.
     file: Option<String>,
     values: Vec<RecordBatch>,
@@ -41,7 +41,7 @@ pub(crate) struct Patched {
 
 impl Patches {
     /// For these files.
-    pub(crate) fn of<'a>(patcher: Arc<Patcher>, files: impl Iterator<Item = &'a PickedFile>) -> Result<Self> {
+    pub(crate) fn of<'a>(patcher: Arc<Patcher>, files: impl Iterator<Item = &'a SelectedFile>) -> Result<Self> {
         let files = files.map(|f| Ok((paths::decode(&f.add.path)?, f.clone())));
         Ok(Patches {
             patcher,

@@ -10,7 +10,7 @@ use crate::errors::run;
 
 /// Runs work of the core as `run`, which tells how far it has come: the function takes a phase, how much is done, and of how
 /// much or None.
-pub(crate) fn run_told<T: Send>(
+pub(crate) fn run_with_progress<T: Send>(
     py: Python<'_>,
     function: Option<Py<PyAny>>,
     work: impl FnOnce(&Tell) -> Result<T> + Send,

@@ -8,8 +8,8 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use deltaplane_boundary::boundary;
 use deltaplane_data::{
-    FILE, FileRead, IdentityValues, Marked, Patcher, PickedFile, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink,
-    Written, is_outdated, take_out,
+    FILE, FileRead, IdentityValues, Marked, Patcher, ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink, SelectedFile,
+    Written, delete_rows, is_outdated,
 };
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{Rewrite as Plan, RewriteRequest, Rewritten, now_ms};
@@ -31,7 +31,7 @@ use crate::rewrite_tasks::{Outcome, TaskSpec};
 use crate::scan::{Scan, read_spec};
 use crate::snapshot::Snapshot;
 use crate::spark_plan::by_uri;
-use crate::write::{Spec, delete_paths, protocols_text, rehearsal_text};
+use crate::write::{Spec, delete_paths, dry_run_json, protocols_text};
 
 /// A command on one version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -43,7 +43,7 @@ pub(crate) struct Rewrite {
 
 #[derive(Default)]
 struct State {
-    files: Vec<PickedFile>,
+    files: Vec<SelectedFile>,
     sink: Option<RowSink>,
     written: Written,
     taken_out: Marked,
@@ -63,12 +63,12 @@ struct State {
 
 impl State {
     /// Whether columns of the file get new values where they are.
-    fn is_patched(&self, file: &PickedFile) -> bool {
+    fn is_patched(&self, file: &SelectedFile) -> bool {
         self.patched.contains(&file.add.path)
     }
 
     /// The files of which rows are read and written.
-    fn rewritten(&self) -> impl Iterator<Item = &PickedFile> {
+    fn rewritten(&self) -> impl Iterator<Item = &SelectedFile> {
         self.files.iter().filter(|f| !self.is_patched(f))
     }
 }
@@ -248,7 +248,7 @@ impl Rewrite {
                     let adds = FileRows::new(&batch);
                     for row in 0..batch.num_rows() {
                         sum = sum.zip(adds.live_records(row)).map(|(s, n): (i64, i64)| s + n);
-                        files.push(PickedFile {
+                        files.push(SelectedFile {
                             add: adds.add(row)?,
                             rows: None,
                         });
@@ -272,7 +272,7 @@ impl Rewrite {
             let judged = adds.map(async |add: Result<Add>| {
                 let add = add?;
                 let outdated = is_outdated(base.store(), &FileRead::of(&add)?, &spec).await?;
-                Result::Ok(outdated.then(|| PickedFile {
+                Result::Ok(outdated.then(|| SelectedFile {
                     add,
                     rows: Some(Arc::default()),
                 }))
@@ -292,7 +292,7 @@ impl Rewrite {
             if !self.plan.renames_columns() {
                 return Ok(0);
             }
-            let whole = |add| PickedFile {
+            let whole = |add| SelectedFile {
                 add,
                 rows: Some(Arc::default()),
             };
@@ -330,7 +330,7 @@ impl Rewrite {
             }
             let mut copied = 0;
             let rewritten = state.rewritten().filter(|f| self.is_rewritten(f));
-            let reads = rewritten.map(PickedFile::others);
+            let reads = rewritten.map(SelectedFile::others);
             let reads = reads.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
             let mut rows = Scan::of_files(self.plan.base(), reads, all_columns(&self.plan)?)?.stream();
             block_on(async {
@@ -361,7 +361,7 @@ impl Rewrite {
             let Some(patcher) = Patcher::new(self.plan.store(), &self.spec_of().write_spec()?, &columns)? else {
                 return Ok(0);
             };
-            let worth = |f: &&PickedFile| f.add.size >= at_least && (f.rows.is_none() || self.is_rewritten(f));
+            let worth = |f: &&SelectedFile| f.add.size >= at_least && (f.rows.is_none() || self.is_rewritten(f));
             let files: Vec<_> = state.files.iter().filter(worth).cloned().collect();
             let patcher = Arc::new(patcher);
             let judged =
@@ -387,7 +387,7 @@ impl Rewrite {
         run(py, || {
             let state = self.locked();
             let files = state.files.iter().filter(|f| state.is_patched(f));
-            let reads = files.map(PickedFile::picked).collect::<Result<_>>()?;
+            let reads = files.map(SelectedFile::selected).collect::<Result<_>>()?;
             let places = [FILE, ROW].map(str::to_owned);
             Scan::of_files(self.plan.base(), reads, columns.into_iter().chain(places).collect())
         })
@@ -423,7 +423,7 @@ impl Rewrite {
             for batch in reader {
                 let batch = batch?;
                 state.added_rows += batch.num_rows();
-                self.put(&mut state, &batch, change)?;
+                self.write_rows(&mut state, &batch, change)?;
             }
             Ok(())
         })
@@ -443,7 +443,7 @@ impl Rewrite {
             for batch in reader {
                 let batch = identity.fill(batch?)?;
                 inserted += batch.num_rows();
-                self.put(&mut state, &batch, change)?;
+                self.write_rows(&mut state, &batch, change)?;
             }
             state.identity = Some(identity);
             Ok(inserted)
@@ -492,7 +492,7 @@ impl Rewrite {
                 state.written.adds.extend(written.adds);
                 state.written.cdc.extend(written.cdc);
             }
-            let out = take_out(self.plan.store(), &state.files, self.by_vector, now_ms());
+            let out = delete_rows(self.plan.store(), &state.files, self.by_vector, now_ms());
             let out = block_on(out)?;
             state.taken_out.adds.extend(out.adds);
             state.taken_out.removes.extend(out.removes);
@@ -507,7 +507,7 @@ impl Rewrite {
             let state = self.locked();
             let (done, _) = self.done(&state, metrics)?;
             let target = self.spec_of().write_spec()?.target_file_size_bytes;
-            rehearsal_text(&block_on(self.plan.rehearse(done, &state.copies, target))?)
+            dry_run_json(&block_on(self.plan.dry_run(done, &state.copies, target))?)
         })
     }
 
@@ -515,9 +515,9 @@ impl Rewrite {
     fn commit(&self, py: Python<'_>, metrics: &str) -> PyResult<u64> {
         run(py, || {
             let mut state = self.locked();
-            let (done, marks) = self.done(&state, metrics)?;
+            let (done, row_conflicts) = self.done(&state, metrics)?;
             let committed = block_on(self.plan.commit(done));
-            state.vector_files.extend(marks.take_vector_files());
+            state.vector_files.extend(row_conflicts.take_vector_files());
             Ok(committed?.version)
         })
     }
@@ -545,7 +545,7 @@ impl Rewrite {
     }
 
     /// Whether a file's other rows move to new files.
-    fn is_rewritten(&self, file: &PickedFile) -> bool {
+    fn is_rewritten(&self, file: &SelectedFile) -> bool {
         file.rows.is_some() && !(self.by_vector && file.takes_vector())
     }
 
@@ -555,7 +555,7 @@ impl Rewrite {
             serde_json::from_str(metrics).map_err(|e| Error::invalid_argument(format!("not metrics: {e}")))?;
         let marked: HashSet<&str> = state.taken_out.adds.iter().map(|a| a.path.as_str()).collect();
         let files = state.files.iter().filter(|f| marked.contains(f.add.path.as_str()));
-        let marks = Arc::new(MarkedRows::new(
+        let row_conflicts = Arc::new(MarkedRows::new(
             self.plan.store().clone(),
             files.cloned().collect(),
             state.adopted.clone(),
@@ -565,10 +565,10 @@ impl Rewrite {
             adds: [state.written.adds.as_slice(), &state.taken_out.adds].concat(),
             removes: state.taken_out.removes.clone(),
             cdc: state.written.cdc.clone(),
-            marks: Some(marks.clone()),
+            row_conflicts: Some(row_conflicts.clone()),
             metrics,
         };
-        Ok((done, marks))
+        Ok((done, row_conflicts))
     }
 
     /// How to read the ids of rows and their places, where rows have ids that moved ones keep.
@@ -613,7 +613,7 @@ impl Rewrite {
         let reads = self
             .locked()
             .rewritten()
-            .map(PickedFile::picked)
+            .map(SelectedFile::selected)
             .collect::<Result<_>>()?;
         Scan::of_files(self.plan.base(), reads, columns)
     }
@@ -631,7 +631,7 @@ impl Rewrite {
     }
 
     /// Writes rows, and records them as this change.
-    fn put(&self, state: &mut State, rows: &RecordBatch, change: Option<&str>) -> Result<()> {
+    fn write_rows(&self, state: &mut State, rows: &RecordBatch, change: Option<&str>) -> Result<()> {
         let sink = self.sink(state)?;
         block_on(async {
             sink.write(rows).await?;
@@ -643,14 +643,14 @@ impl Rewrite {
     }
 
     /// The live files of these rows.
-    async fn files_of(&self, mut found: Found) -> Result<Vec<PickedFile>> {
+    async fn files_of(&self, mut found: Found) -> Result<Vec<SelectedFile>> {
         let mut files = Vec::with_capacity(found.len());
         let mut batches = self.plan.candidates();
         while let Some(batch) = batches.try_next().await? {
             let adds = FileRows::new(&batch);
             for row in 0..batch.num_rows() {
                 if let Some(rows) = found.remove(&paths::decode(adds.path(row)?)?) {
-                    files.push(PickedFile::new(adds.add(row)?, rows));
+                    files.push(SelectedFile::new(adds.add(row)?, rows));
                 }
             }
         }

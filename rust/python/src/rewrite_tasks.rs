@@ -8,7 +8,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use deltaplane_boundary::boundary;
 use deltaplane_data::{
-    FileRead, IdentityValues, PickedFile, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink, scan, take_out,
+    FileRead, IdentityValues, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink, SelectedFile, delete_rows, scan,
 };
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{Rewrite, now_ms};
@@ -94,7 +94,7 @@ impl TaskSpec {
     /// The table's store, which keeps nothing of a rehearsal.
     fn store(&self, location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
         let store = store(location, options)?;
-        if self.dry_run { store.unwritten() } else { Ok(store) }
+        if self.dry_run { store.dry_run() } else { Ok(store) }
     }
 
     fn sink(&self, store: &Store) -> Result<RowSink> {
@@ -305,11 +305,11 @@ impl Going {
         *self.by_act.entry(act).or_default() += 1;
     }
 
-    fn picked(&self) -> Result<PickedFile> {
+    fn picked(&self) -> Result<SelectedFile> {
         let mut rows = self.updated.clone();
         rows.union(&self.deleted);
         match &self.add {
-            Some(add) => Ok(PickedFile::new(add.clone(), rows)),
+            Some(add) => Ok(SelectedFile::new(add.clone(), rows)),
             None => Err(Error::internal(
                 "rows of a file that the driver didn't name are taken out",
             )),
@@ -322,7 +322,7 @@ async fn take(store: &Store, spec: &TaskSpec, going: Vec<Going>, records: bool) 
     match write_others(store, spec, &going, records, &mut sink).await {
         Ok((files, outcome)) => {
             let written = sink.finish().await?;
-            let out = take_out(store, &files, spec.by_vector, now_ms()).await?;
+            let out = delete_rows(store, &files, spec.by_vector, now_ms()).await?;
             Ok(Outcome {
                 adds: written.adds,
                 cdc: written.cdc,
@@ -346,7 +346,7 @@ async fn write_others(
     going: &[Going],
     records: bool,
     sink: &mut RowSink,
-) -> Result<(Vec<PickedFile>, Outcome)> {
+) -> Result<(Vec<SelectedFile>, Outcome)> {
     let read = Arc::new(spec.read_spec()?);
     let rows_of = |file: FileRead| scan(store.clone(), stream::iter([Ok(file)]).boxed(), read.clone(), 1);
     let (mut files, mut outcome) = (Vec::with_capacity(going.len()), Outcome::default());
@@ -356,11 +356,11 @@ async fn write_others(
             if !records || !spec.records_changes || rows.is_empty() {
                 continue;
             }
-            let these = PickedFile {
+            let these = SelectedFile {
                 add: file.add.clone(),
                 rows: Some(Arc::new(rows.clone())),
             };
-            let mut old = rows_of(these.picked()?);
+            let mut old = rows_of(these.selected()?);
             while let Some(batch) = old.try_next().await? {
                 sink.record(&batch, change).await?;
             }

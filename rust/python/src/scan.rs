@@ -17,8 +17,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_bridge::{LastError, raise_last, schema_capsule, stream_capsule};
-use crate::chosen_files::{Others, file_reads};
 use crate::errors::run;
+use crate::file_sets::{FileSet, file_reads};
 use crate::incoming::Incoming;
 
 /// Rows of one version; each reader starts anew.
@@ -37,7 +37,7 @@ enum Files {
     /// These.
     Listed(Vec<FileRead>),
     /// Of a version, that may be another one than the columns', what these files lack.
-    Lacked(Snapshot, Arc<Others>),
+    MissingRows(Snapshot, Arc<FileSet>),
 }
 
 /// All rows of a version with these columns.
@@ -133,14 +133,19 @@ impl Scan {
     }
 
     /// The rows that a version has in files, or has left in files, which another version hasn't; as this snapshot's columns.
-    pub(crate) fn of_lacked(snapshot: &Snapshot, of: &Snapshot, others: Others, columns: Vec<String>) -> Result<Self> {
+    pub(crate) fn of_rows_missing_in(
+        snapshot: &Snapshot,
+        of: &Snapshot,
+        others: FileSet,
+        columns: Vec<String>,
+    ) -> Result<Self> {
         let mut spec = read_spec(snapshot, Some(columns))?;
         spec.partition_columns = partition_columns_of(of.state(), snapshot.state());
         spec.output_schema()?;
         Ok(Scan {
             snapshot: snapshot.clone(),
             spec: Arc::new(spec),
-            files: Files::Lacked(of.clone(), Arc::new(others)),
+            files: Files::MissingRows(of.clone(), Arc::new(others)),
             error: LastError::default(),
         })
     }
@@ -148,13 +153,17 @@ impl Scan {
     fn file_stream(&self) -> BoxStream<'static, Result<FileRead>> {
         match &self.files {
             Files::Listed(files) => stream::iter(files.clone().into_iter().map(Ok)).boxed(),
-            Files::Lacked(of, others) => {
+            Files::MissingRows(of, others) => {
                 let others = others.clone();
                 of.plan(None, PlanColumns::Logged)
                     .map(|b| file_reads(&b?))
                     .map_ok(move |files| {
-                        let lacked: Vec<_> = files.into_iter().filter_map(|f| others.lack(f)).map(Ok).collect();
-                        stream::iter(lacked)
+                        let with_missing_rows: Vec<_> = files
+                            .into_iter()
+                            .filter_map(|f| others.rows_missing_in(f))
+                            .map(Ok)
+                            .collect();
+                        stream::iter(with_missing_rows)
                     })
                     .try_flatten()
                     .boxed()

@@ -23,11 +23,11 @@ use std::sync::Arc;
 use crate::add_view::AddView;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::changes::Changes;
-use crate::chosen_files::{Others, sampled};
 use crate::errors::run;
+use crate::file_sets::{FileSet, sampled};
 use crate::incoming::reader_of;
 use crate::scan::{Scan, bind, members_of};
-use crate::texts::Texts;
+use crate::string_list::StringList;
 use crate::vectors::masks;
 
 /// One immutable version of a table.
@@ -62,8 +62,8 @@ pub(crate) fn log_history_json(
     options: Option<HashMap<String, String>>,
     limit: Option<usize>,
 ) -> PyResult<String> {
-    let told = run(py, || block_on(log_history(&store(location, options)?, limit)))?;
-    Ok(history_text(told))
+    let entries = run(py, || block_on(log_history(&store(location, options)?, limit)))?;
+    Ok(history_text(entries))
 }
 
 #[boundary]
@@ -216,7 +216,7 @@ impl Snapshot {
         let found = run(py, || block_on(self.inner.rewrite_before_drop(feature)))?;
         Ok(found.map(|how| match how {
             RewriteFirst::Purge => "purge",
-            RewriteFirst::Unmap => "unmap",
+            RewriteFirst::RemoveColumnMapping => "unmap",
         }))
     }
 
@@ -230,14 +230,14 @@ impl Snapshot {
     }
 
     #[pyo3(signature = (predicate = None))]
-    fn file_paths(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Texts> {
+    fn file_paths(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<StringList> {
         run(py, || self.paths(predicate, |to, path| to.push(&[path])))
     }
 
     #[pyo3(signature = (predicate = None))]
-    fn file_uris(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Texts> {
+    fn file_uris(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<StringList> {
         let root = self.location()?;
-        let absolute = |to: &mut Texts, path: &str| match path.starts_with('/') || path.contains("://") {
+        let absolute = |to: &mut StringList, path: &str| match path.starts_with('/') || path.contains("://") {
             true => to.push(&[path]),
             false => to.push(&[&root, "/", path]),
         };
@@ -325,8 +325,8 @@ impl Snapshot {
     fn unlike(&self, py: Python<'_>, base: &Snapshot, columns: Vec<String>, gone: bool) -> PyResult<Scan> {
         let (of, other) = if gone { (base, self) } else { (self, base) };
         run(py, || {
-            let others = block_on(Others::of(&other.inner))?;
-            Scan::of_lacked(&self.inner, &of.inner, others, columns)
+            let others = block_on(FileSet::of(&other.inner))?;
+            Scan::of_rows_missing_in(&self.inner, &of.inner, others, columns)
         })
     }
 
@@ -406,11 +406,11 @@ impl Snapshot {
         )
     }
 
-    fn paths(&self, predicate: Option<&str>, push: impl Fn(&mut Texts, &str)) -> Result<Texts> {
+    fn paths(&self, predicate: Option<&str>, push: impl Fn(&mut StringList, &str)) -> Result<StringList> {
         let pruner = bind(&self.inner, predicate)?.map(|(_, p)| p);
         let mut batches = self.inner.plan(pruner, PlanColumns::Files);
         block_on(async {
-            let mut out = Texts::default();
+            let mut out = StringList::default();
             while let Some(b) = batches.try_next().await? {
                 let rows = FileRows::new(&b);
                 for row in 0..b.num_rows() {

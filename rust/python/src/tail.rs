@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::changes::{Changes, Part, parts_of};
-use crate::chosen_files::file_reads;
 use crate::errors::run;
+use crate::file_sets::file_reads;
 use crate::snapshot::{Snapshot, store};
 use crate::spark_plan::split_parts;
 

@@ -9,7 +9,7 @@ use deltaplane_data::{
 };
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    FileTarget, PlannedWrite, Rehearsal, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after, protocol_json,
+    DryRun, FileTarget, PlannedWrite, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after, protocol_json,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
@@ -29,8 +29,8 @@ use serde_json::json;
 use crate::arrow_bridge::ArrowSchema;
 use crate::errors::run;
 use crate::incoming::{reader_of, schema_of};
-use crate::recent;
 use crate::snapshot::{Snapshot, store};
+use crate::snapshot_cache;
 
 /// Protocols before and after a commit, as JSON.
 pub(crate) fn protocols_text(before: &Protocol, after: &Protocol) -> String {
@@ -38,8 +38,8 @@ pub(crate) fn protocols_text(before: &Protocol, after: &Protocol) -> String {
 }
 
 /// A rehearsal as JSON.
-pub(crate) fn rehearsal_text(told: &Rehearsal) -> Result<String> {
-    serde_json::to_string(told).map_err(|e| Error::internal(format!("can't write a rehearsal: {e}")))
+pub(crate) fn dry_run_json(dry_run: &DryRun) -> Result<String> {
+    serde_json::to_string(dry_run).map_err(|e| Error::internal(format!("can't write a rehearsal: {e}")))
 }
 
 /// What writers of files must know, as text that travels to any machine.
@@ -221,7 +221,7 @@ impl WriteJob {
         let schema = schema_of(schema)?;
         let plan = run(py, || {
             let store = store(location, options.clone())?;
-            let own = recent::of(&store, options.as_ref());
+            let own = snapshot_cache::of(&store, options.as_ref());
             let (schema, request) = (from_arrow_schema(&schema)?, parse_request(request)?);
             block_on(plan_write_after(&store, own.as_ref(), schema, request))
         })?;
@@ -279,7 +279,7 @@ impl WriteJob {
     /// What the commit of these files would be, as JSON.
     fn rehearse(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
         run(py, || {
-            rehearsal_text(&block_on(self.planned()?.rehearse(parse_adds(&adds)?))?)
+            dry_run_json(&block_on(self.planned()?.dry_run(parse_adds(&adds)?))?)
         })
     }
 
@@ -292,7 +292,7 @@ impl WriteJob {
                 }
                 done => done?,
             };
-            recent::keep(&done, self.options.as_ref());
+            snapshot_cache::keep(&done, self.options.as_ref());
             let metrics = done.metrics.clone();
             let auto_compact = done.snapshot.state().properties().auto_compact;
             Ok(json!({
@@ -338,7 +338,7 @@ pub(crate) fn write_files(
     run(py, || {
         let store = match store(location, options)? {
             store if keep => store,
-            store => store.unwritten()?,
+            store => store.dry_run()?,
         };
         let spec = Spec::parse(spec)?;
         let mut identity = IdentityValues::new(spec.identity.clone(), task);

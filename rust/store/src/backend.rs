@@ -77,7 +77,7 @@ pub enum PutOutcome {
 
 /// The answer of a store that is near.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Near {
+pub enum ProbeResult {
     /// The object.
     Found(ObjectInfo, Bytes),
     /// There is none.
@@ -86,7 +86,7 @@ pub enum Near {
 
 /// What a store keeps of bytes that it was given to put, from one call to the next. Dropping it gives it up.
 #[derive(Default)]
-pub struct PutKept(pub(crate) Option<Box<dyn Any + Send + Sync>>);
+pub struct PutDraft(pub(crate) Option<Box<dyn Any + Send + Sync>>);
 
 /// Listings are streams, so that a directory of millions of files needs no memory of its size.
 pub type Listing = BoxStream<'static, Result<ObjectInfo>>;
@@ -125,7 +125,7 @@ pub trait Backend: Send + Sync {
     }
     /// A whole object with what `head` shows of it, where asking for one name costs no more than a moment and the answer is
     /// as new as a listing's; `None` for all other stores, whose callers list.
-    async fn read_near(&self, _key: &str) -> Result<Option<Near>> {
+    async fn read_if_local(&self, _key: &str) -> Result<Option<ProbeResult>> {
         Ok(None)
     }
     /// Several objects, each like `read_listed`'s, in their order.
@@ -162,17 +162,17 @@ pub trait Backend: Send + Sync {
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome>;
     /// The same of bytes that are put under one name after the other until one is free: what needn't be done again is kept
     /// between the calls.
-    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, _kept: &mut PutKept) -> Result<PutOutcome> {
+    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, _kept: &mut PutDraft) -> Result<PutOutcome> {
         self.put_if_absent(key, bytes).await
     }
     /// The same as `put_if_absent` of an object that others can do without: a failure of the power may leave it cut off, or
     /// without bytes. `begun` is what `begin_expendable` made of it, or nothing.
-    async fn put_expendable(&self, key: &str, bytes: Bytes, _begun: PutKept) -> Result<()> {
+    async fn put_expendable(&self, key: &str, bytes: Bytes, _begun: PutDraft) -> Result<()> {
         self.put_if_absent(key, bytes).await.map(drop)
     }
     /// Begins such an object beside what its caller does next, where a store can without anybody's seeing it.
-    fn begin_expendable(&self, _key: &str, _bytes: &Bytes) -> PutKept {
-        PutKept::default()
+    fn begin_expendable(&self, _key: &str, _bytes: &Bytes) -> PutDraft {
+        PutDraft::default()
     }
     /// Deletes an object; it may be absent.
     async fn delete(&self, key: &str) -> Result<()>;

@@ -29,17 +29,17 @@ const AFTER_A_REFUSAL: Duration = Duration::from_secs(10);
 
 /// What a provider gave: settings under the names of the storage options, and when they end.
 #[derive(PartialEq, Eq)]
-pub struct Given {
+pub struct ProvidedFields {
     /// Names in lower case with their values, which are secrets.
     pub fields: Vec<(String, String)>,
     /// The end in ms since 1970 (UTC); `None` if they last.
     pub expires_ms: Option<i64>,
 }
 
-impl fmt::Debug for Given {
+impl fmt::Debug for ProvidedFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.fields.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("Given")
+        f.debug_struct("ProvidedFields")
             .field("names", &names)
             .field("expires_ms", &self.expires_ms)
             .finish()
@@ -51,7 +51,7 @@ pub trait CredentialSource: Send + Sync {
     /// Says whether there is a provider of this name, without asking it.
     fn check(&self, provider: &str) -> Result<()>;
     /// Asks a provider. It is called on a thread that may wait, for one credential at a time.
-    fn fetch(&self, provider: &str) -> Result<Given>;
+    fn fetch(&self, provider: &str) -> Result<ProvidedFields>;
 }
 
 static SOURCE: OnceLock<Arc<dyn CredentialSource>> = OnceLock::new();
@@ -95,12 +95,12 @@ pub(crate) struct Kept {
 struct State {
     held: Option<Held>,
     /// A question that is being answered, perhaps since a caller who has given up: nobody asks a second time meanwhile.
-    asking: Option<JoinHandle<Result<Given>>>,
+    asking: Option<JoinHandle<Result<ProvidedFields>>>,
 }
 
 struct Held {
-    given: Arc<Given>,
-    given_ms: i64,
+    provided: Arc<ProvidedFields>,
+    provided_ms: i64,
     /// When replacing it failed, or the store refused it and the provider had nothing else.
     failed: Option<Instant>,
     refused: Option<Instant>,
@@ -109,17 +109,17 @@ struct Held {
 impl Held {
     fn is_due(&self, now_ms: i64) -> bool {
         let recently = self.failed.is_some_and(|at| at.elapsed() < AFTER_A_FAILURE);
-        match self.given.expires_ms {
+        match self.provided.expires_ms {
             None => false,
             Some(end) if now_ms >= end => true,
-            Some(end) => now_ms >= due_ms(self.given_ms, end) && !recently,
+            Some(end) => now_ms >= due_ms(self.provided_ms, end) && !recently,
         }
     }
 }
 
 /// When a credential is replaced that was given at one time and ends at another.
-fn due_ms(given_ms: i64, end_ms: i64) -> i64 {
-    let life = end_ms.saturating_sub(given_ms);
+fn due_ms(provided_ms: i64, end_ms: i64) -> i64 {
+    let life = end_ms.saturating_sub(provided_ms);
     end_ms.saturating_sub((life / PART_OF_ITS_LIFE).min(BEFORE_THE_END_MS))
 }
 
@@ -139,61 +139,61 @@ impl Kept {
     }
 
     /// A credential that lasts; the provider is asked only if there is none, or the last one ends soon.
-    pub(crate) async fn current(&self) -> Result<Arc<Given>> {
+    pub(crate) async fn current(&self) -> Result<Arc<ProvidedFields>> {
         let mut state = self.state.lock().await;
         if let Some(held) = &state.held
             && !held.is_due(now_ms())
         {
-            return Ok(Arc::clone(&held.given));
+            return Ok(Arc::clone(&held.provided));
         }
         let failed = match self.ask(&mut state).await {
-            Ok(given) => return Ok(given),
+            Ok(provided) => return Ok(provided),
             Err(e) => e,
         };
         match &mut state.held {
-            Some(held) if held.given.expires_ms.is_some_and(|end| now_ms() < end) => {
+            Some(held) if held.provided.expires_ms.is_some_and(|end| now_ms() < end) => {
                 warn!(provider = %self.provider, "the last credential is used on until it ends: {failed}");
                 held.failed = Some(Instant::now());
-                Ok(Arc::clone(&held.given))
+                Ok(Arc::clone(&held.provided))
             }
             _ => Err(failed),
         }
     }
 
     /// What requests are signed with now, if anything.
-    pub(crate) async fn held(&self) -> Option<Arc<Given>> {
+    pub(crate) async fn held(&self) -> Option<Arc<ProvidedFields>> {
         let state = self.state.lock().await;
-        state.held.as_ref().map(|held| Arc::clone(&held.given))
+        state.held.as_ref().map(|held| Arc::clone(&held.provided))
     }
 
     /// Another credential than one that the store refused, if the provider has one.
-    pub(crate) async fn instead_of(&self, refused: &Given) -> Option<Arc<Given>> {
+    pub(crate) async fn instead_of(&self, refused: &ProvidedFields) -> Option<Arc<ProvidedFields>> {
         let mut state = self.state.lock().await;
         let held = state.held.as_mut()?;
-        if held.given.fields != refused.fields {
-            return Some(Arc::clone(&held.given));
+        if held.provided.fields != refused.fields {
+            return Some(Arc::clone(&held.provided));
         }
         if held.refused.is_some_and(|at| at.elapsed() < AFTER_A_REFUSAL) {
             return None;
         }
         held.refused = Some(Instant::now());
-        let given = match self.ask(&mut state).await {
-            Ok(given) => given,
+        let provided = match self.ask(&mut state).await {
+            Ok(provided) => provided,
             Err(e) => {
                 warn!(provider = %self.provider, "the store refused the last credential, and there is no other: {e}");
                 return None;
             }
         };
-        if given.fields == refused.fields {
+        if provided.fields == refused.fields {
             if let Some(held) = &mut state.held {
                 held.refused = Some(Instant::now());
             }
             return None;
         }
-        Some(given)
+        Some(provided)
     }
 
-    async fn ask(&self, state: &mut State) -> Result<Arc<Given>> {
+    async fn ask(&self, state: &mut State) -> Result<Arc<ProvidedFields>> {
         let asking = state.asking.get_or_insert_with(|| {
             let (source, provider) = (Arc::clone(&self.source), self.provider.clone());
             handle().spawn_blocking(move || source.fetch(&provider))
@@ -210,9 +210,10 @@ impl Kept {
             ));
         };
         state.asking = None;
-        let given = answer.map_err(|e| Error::internal(format!("a question for credentials was cut short: {e}")))??;
-        let given_ms = now_ms();
-        if given.expires_ms.is_some_and(|end| end <= given_ms) {
+        let provided =
+            answer.map_err(|e| Error::internal(format!("a question for credentials was cut short: {e}")))??;
+        let provided_ms = now_ms();
+        if provided.expires_ms.is_some_and(|end| end <= provided_ms) {
             return Err(Error::new(
                 Kind::StoreDenied,
                 format!(
@@ -221,15 +222,15 @@ impl Kept {
                 ),
             ));
         }
-        debug!(provider = %self.provider, expires_ms = given.expires_ms, "credentials were given");
-        let given = Arc::new(given);
+        debug!(provider = %self.provider, expires_ms = provided.expires_ms, "credentials were given");
+        let provided = Arc::new(provided);
         state.held = Some(Held {
-            given: Arc::clone(&given),
-            given_ms,
+            provided: Arc::clone(&provided),
+            provided_ms,
             failed: None,
             refused: None,
         });
-        Ok(given)
+        Ok(provided)
     }
 }
 
@@ -250,24 +251,24 @@ mod tests {
     /// Gives what a function of the number of questions says, and counts them.
     struct Script<F>(AtomicUsize, F);
 
-    impl<F: Fn(usize) -> Result<Given> + Send + Sync> CredentialSource for Script<F> {
+    impl<F: Fn(usize) -> Result<ProvidedFields> + Send + Sync> CredentialSource for Script<F> {
         fn check(&self, _: &str) -> Result<()> {
             Ok(())
         }
 
-        fn fetch(&self, _: &str) -> Result<Given> {
+        fn fetch(&self, _: &str) -> Result<ProvidedFields> {
             (self.1)(self.0.fetch_add(1, Ordering::SeqCst))
         }
     }
 
-    fn kept<F: Fn(usize) -> Result<Given> + Send + Sync + 'static>(script: F) -> (Arc<Script<F>>, Arc<Kept>) {
+    fn kept<F: Fn(usize) -> Result<ProvidedFields> + Send + Sync + 'static>(script: F) -> (Arc<Script<F>>, Arc<Kept>) {
         let script = Arc::new(Script(AtomicUsize::new(0), script));
         let kept = Kept::new("p", Arc::clone(&script) as Arc<dyn CredentialSource>);
         (script, Arc::new(kept))
     }
 
-    fn token(n: usize, expires_ms: Option<i64>) -> Given {
-        Given {
+    fn token(n: usize, expires_ms: Option<i64>) -> ProvidedFields {
+        ProvidedFields {
             fields: vec![("token".to_owned(), format!("secret-{n}"))],
             expires_ms,
         }
@@ -278,8 +279,8 @@ mod tests {
         assert_eq!(due_ms(0, HOUR_MS), HOUR_MS - BEFORE_THE_END_MS);
         assert_eq!(due_ms(0, 600_000), 540_000);
         let held = |end: Option<i64>, failed| Held {
-            given: Arc::new(token(0, end)),
-            given_ms: 0,
+            provided: Arc::new(token(0, end)),
+            provided_ms: 0,
             failed,
             refused: None,
         };
@@ -330,8 +331,8 @@ mod tests {
         let now = now_ms();
         block_on(async {
             last.state.lock().await.held = Some(Held {
-                given: Arc::new(token(7, Some(now + 60_000))),
-                given_ms: now - HOUR_MS,
+                provided: Arc::new(token(7, Some(now + 60_000))),
+                provided_ms: now - HOUR_MS,
                 failed: None,
                 refused: None,
             });

@@ -6,24 +6,24 @@ mod backend;
 mod backend_objects;
 mod cache;
 mod credentials;
+mod dry_run;
 mod error;
+mod external_files;
 mod length_check;
 mod limits;
 mod location;
 mod options;
-mod outside;
 mod retry;
 mod runtime;
 mod store;
 mod stores;
-mod unwritten;
 
 // What an implementation of `Backend` needs besides.
 pub use async_trait::async_trait;
-pub use backend::{Backend, Level, Listing, Near, ObjectInfo, PutKept, PutOutcome, Sink};
+pub use backend::{Backend, Level, Listing, ObjectInfo, ProbeResult, PutDraft, PutOutcome, Sink};
 pub use backend_objects::objects_of;
 pub use cache::{CacheContents, CachedTable, Cleared, cache_contents, cache_dir, clear_cache};
-pub use credentials::{CredentialSource, Given, set_credential_source};
+pub use credentials::{CredentialSource, ProvidedFields, set_credential_source};
 pub use location::{Location, Scheme};
 pub use object_store::ObjectStore;
 pub use object_store::path::Path as ObjectPath;

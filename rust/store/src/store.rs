@@ -16,16 +16,16 @@ use futures::stream::BoxStream;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use crate::backend::{Backend, Level, Near, ObjectInfo, PutKept, PutOutcome, Sink};
+use crate::backend::{Backend, Level, ObjectInfo, ProbeResult, PutDraft, PutOutcome, Sink};
 use crate::cache;
+use crate::dry_run::DryRunStore;
+use crate::external_files;
 use crate::length_check;
 use crate::limits;
 use crate::location::{self, Location, Scheme};
 use crate::options::Options;
-use crate::outside;
 use crate::retry;
 use crate::stores::{self, Opener};
-use crate::unwritten::Unwritten;
 
 /// The store of one table root. Cloning is cheap; all clones share connections.
 ///
@@ -110,17 +110,17 @@ impl Store {
 
     /// The same store for a rehearsal: it reads as this one does, and keeps nothing of what it is given to write. Writes and
     /// deletions succeed, `put_if_absent` doesn't; shares the connections.
-    pub fn unwritten(&self) -> Result<Store> {
+    pub fn dry_run(&self) -> Result<Store> {
         let behind = Arc::clone(&self.0.opener);
         let opener: Opener = Arc::new(move |location: &Location, options: &Options| {
-            Ok(Arc::new(Unwritten(behind(location, options)?)) as Arc<dyn Backend>)
+            Ok(Arc::new(DryRunStore(behind(location, options)?)) as Arc<dyn Backend>)
         });
         Ok(Store(Arc::new(Inner {
             location: self.location().clone(),
             options: self.options().clone(),
             opener,
             pid: process::id(),
-            backend: Arc::new(Unwritten(self.backend()?)),
+            backend: Arc::new(DryRunStore(self.backend()?)),
             after_fork: Mutex::new(None),
         })))
     }
@@ -190,10 +190,10 @@ impl Store {
     /// the cheaper way; `None` where it isn't.
     ///
     /// `CorruptLog` as above.
-    pub async fn read_near_text(&self, key: &str) -> Result<Option<Near>> {
-        let read = self.backend()?.read_near(key).await;
+    pub async fn read_text_if_local(&self, key: &str) -> Result<Option<ProbeResult>> {
+        let read = self.backend()?.read_if_local(key).await;
         let read = read.map_err(|e| self.at(key, e))?;
-        if let Some(Near::Found(info, bytes)) = &read {
+        if let Some(ProbeResult::Found(info, bytes)) = &read {
             self.check_text(key, info.size_bytes)?;
             // Its caller lists instead, and reads what the listing shows.
             if info.size_bytes != bytes.len() as u64 {
@@ -290,7 +290,7 @@ impl Store {
 
     /// The same of bytes that are put under one name after the other until one is free, each time with what was kept the
     /// last time. Bytes may differ from call to call; what was kept of others is given up.
-    pub async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutKept) -> Result<PutOutcome> {
+    pub async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutDraft) -> Result<PutOutcome> {
         let put = self.backend()?.put_if_absent_again(key, bytes, kept).await;
         put.map_err(|e| self.at(key, e))
     }
@@ -298,15 +298,15 @@ impl Store {
     /// Writes an object that nobody misses, if its name is free. Whoever sees it sees it whole, but it isn't waited for:
     /// after a failure of the power it may be cut off, or without bytes, so that its readers have to tell. `begun` is what
     /// [`begin_expendable`](Self::begin_expendable) made of the same bytes for this name, or nothing.
-    pub async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutKept) -> Result<()> {
+    pub async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutDraft) -> Result<()> {
         let put = self.backend()?.put_expendable(key, bytes, begun).await;
         put.map_err(|e| self.at(key, e))
     }
 
     /// Begins such an object beside what its caller does next, where the store can: nobody sees it before it is put.
-    pub fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutKept {
+    pub fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutDraft {
         let backend = self.backend();
-        backend.map_or_else(|_| PutKept::default(), |backend| backend.begin_expendable(key, bytes))
+        backend.map_or_else(|_| PutDraft::default(), |backend| backend.begin_expendable(key, bytes))
     }
 
     /// Deletes an object; it may be absent.
@@ -343,7 +343,8 @@ impl Store {
         if let Some(key) = self.key_of(&file) {
             return Ok((self.clone(), key));
         }
-        outside::check(self.location(), self.options(), &file).map_err(|e| e.with_table(self.location().as_str()))?;
+        external_files::check(self.location(), self.options(), &file)
+            .map_err(|e| e.with_table(self.location().as_str()))?;
         let (parent, name) = file.split_last().map_err(|e| self.at(path, e))?;
         let store = Store::open_with(&parent, self.options(), Arc::clone(&self.0.opener))?;
         Ok((store, name.to_owned()))
@@ -354,7 +355,7 @@ impl Store {
     ///
     /// `InvalidArgument` where these name no location.
     pub fn trust(&self, source: &Store) -> Result<()> {
-        outside::trust(self.location(), source.location(), source.options())
+        external_files::trust(self.location(), source.location(), source.options())
     }
 
     /// The key of the data file at this decoded path, if it is one of this store: absolute paths into the table are its
@@ -373,7 +374,7 @@ impl Store {
 
     fn key_of(&self, file: &Location) -> Option<String> {
         let inside = self.location().relative(file).map(str::to_owned);
-        inside.or_else(|| outside::through_link(self.location(), file))
+        inside.or_else(|| external_files::through_link(self.location(), file))
     }
 
     /// The location of an absolute path or URI; `None` for a relative path.

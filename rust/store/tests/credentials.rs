@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use deltaplane_error::{Error, Kind};
-use deltaplane_store::{CredentialSource, Given, Location, Options, Store, block_on, set_credential_source};
+use deltaplane_store::{CredentialSource, Location, Options, ProvidedFields, Store, block_on, set_credential_source};
 
 /// Remembers what was asked: path and Authorization header. The first credential has expired when it is given, the second
 /// is good for an hour.
@@ -70,7 +70,7 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<(String, String)>>) {
         reader.read_exact(&mut body).unwrap();
         let path = first.split(' ').nth(1).unwrap().to_owned();
         let refused = refusal(&authorization);
-        let given = {
+        let provided = {
             let mut seen = seen.lock().unwrap();
             seen.push((path.clone(), authorization));
             seen.iter().filter(|(p, _)| p.contains("/give")).count()
@@ -80,7 +80,7 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<(String, String)>>) {
         let (status, body) = match refused {
             Some((status, body)) => (status, body.to_owned()),
             None if path.contains("/federated/") && !assertion => ("401 Unauthorized", String::new()),
-            None => ("200 OK", answer(&path, given)),
+            None => ("200 OK", answer(&path, provided)),
         };
         let head = "ETag: \"e\"\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\nx-goog-generation: 1";
         let _ = write!(
@@ -103,18 +103,18 @@ fn refusal(authorization: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-fn answer(path: &str, given: usize) -> String {
-    let (seconds, expiration) = match given {
+fn answer(path: &str, provided: usize) -> String {
+    let (seconds, expiration) = match provided {
         0 | 1 => (0, "2020-01-01T00:00:00Z"),
         _ => (3600, "2999-01-01T00:00:00Z"),
     };
     if path.contains("/give/aws") || path.ends_with("security-credentials/give") {
         return format!(
-            "{{\"AccessKeyId\": \"KEY{given}\", \"SecretAccessKey\": \"s\", \"Token\": \"t\", \"Expiration\": \"{expiration}\"}}"
+            "{{\"AccessKeyId\": \"KEY{provided}\", \"SecretAccessKey\": \"s\", \"Token\": \"t\", \"Expiration\": \"{expiration}\"}}"
         );
     }
     if path.contains("/oauth2/") || path.contains("/computeMetadata/") {
-        return format!("{{\"access_token\": \"TOKEN{given}\", \"expires_in\": {seconds}}}");
+        return format!("{{\"access_token\": \"TOKEN{provided}\", \"expires_in\": {seconds}}}");
     }
     // The name of a machine's role, in AWS's metadata.
     if path.ends_with("security-credentials/") {
@@ -163,12 +163,12 @@ fn a_container_s_keys_are_renewed() {
 #[test]
 fn a_machine_s_role_is_asked_only_where_allowed() {
     let giver = Giver::start();
-    let told = [
+    let settings = [
         ("aws_metadata_endpoint", giver.endpoint.as_str()),
         ("aws_endpoint_url", &giver.endpoint),
         ("aws_region", "us-east-1"),
     ];
-    let options = told.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+    let options = settings.iter().map(|(k, v)| (k.to_string(), v.to_string()));
     let location = Location::parse("s3://bucket/t").unwrap();
     let refused = Store::open(
         &location,
@@ -177,7 +177,7 @@ fn a_machine_s_role_is_asked_only_where_allowed() {
     assert_eq!(refused.unwrap_err().kind(), Kind::StoreDenied);
     assert!(giver.asked.lock().unwrap().is_empty());
 
-    let mut allowed = told.to_vec();
+    let mut allowed = settings.to_vec();
     allowed.push(("allow_instance_metadata", "true"));
     read_three_times(&open("s3://bucket/t", &allowed));
     assert_eq!(giver.headers("security-credentials/give").len(), 2);
@@ -327,7 +327,7 @@ impl CredentialSource for Providers {
     }
 
     /// The first credential is refused by the store, the second one isn't.
-    fn fetch(&self, provider: &str) -> deltaplane_error::Result<Given> {
+    fn fetch(&self, provider: &str) -> deltaplane_error::Result<ProvidedFields> {
         self.0.lock().unwrap().push(provider.to_owned());
         let word = if self.asked(provider) == 1 { "OLD" } else { "NEW" };
         let fields: &[(&str, &str)] = match provider.split('-').next().unwrap() {
@@ -341,7 +341,7 @@ impl CredentialSource for Providers {
             "empty" => &[],
             _ => return Err(Error::new(Kind::StoreUnavailable, "the provider's service is down")),
         };
-        Ok(Given {
+        Ok(ProvidedFields {
             fields: fields.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
             expires_ms: None,
         })

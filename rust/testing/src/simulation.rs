@@ -18,7 +18,7 @@ use crate::chance::Chance;
 use crate::checkpoints::{check, log_file, rebuildable};
 use crate::planted::Bug;
 use crate::scenario::{RETENTION_MS, Role, Scenario};
-use crate::store::{ACTOR, open, surround_by};
+use crate::store::{ACTOR, open, with_simulated_environment};
 use crate::world::{Answer, Call, Pending, Shared, Who, World, lock, unavailable};
 
 /// When simulated time begins: 2026-01-01.
@@ -54,7 +54,7 @@ pub fn run(seed: u64, bug: Option<Bug>, traced: bool) -> Outcome {
     let scenario = Arc::new(Scenario::draw(&mut chance, bug));
     let world = World::new(BEGIN_MS, scenario.page, chance.branch());
     let world: Shared = Arc::new(Mutex::new(world));
-    let _surrounded = surround_by(&world);
+    let _environment = with_simulated_environment(&world);
     let mut simulation = Simulation {
         world,
         book: Arc::new(Mutex::new(Book::default())),

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_log::{Surrounded, Surroundings, surround};
-use deltaplane_store::{Backend, Listing, Location, Near, ObjectInfo, Options, PutOutcome, Sink, Store};
+use deltaplane_log::{Environment, EnvironmentGuard, with_environment};
+use deltaplane_store::{Backend, Listing, Location, ObjectInfo, Options, ProbeResult, PutOutcome, Sink, Store};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -130,17 +130,17 @@ impl Backend for SimStore {
         self.bytes(Call::Read(key.to_owned())).await
     }
 
-    async fn read_near(&self, key: &str) -> Result<Option<Near>> {
+    async fn read_if_local(&self, key: &str) -> Result<Option<ProbeResult>> {
         if !lock(&self.world).is_near() {
             return Ok(None);
         }
         let found = match self.head(key).await {
-            Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(Some(Near::Absent)),
+            Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(Some(ProbeResult::Absent)),
             found => found?,
         };
         match self.read(key).await {
             Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
-            bytes => Ok(Some(Near::Found(found, bytes?))),
+            bytes => Ok(Some(ProbeResult::Found(found, bytes?))),
         }
     }
 
@@ -214,11 +214,11 @@ impl Sink for SimUpload {
 struct Simulated(Shared);
 
 /// Gives this thread the world's time and chance.
-pub fn surround_by(world: &Shared) -> Surrounded {
-    surround(Rc::new(Simulated(Arc::clone(world))))
+pub fn with_simulated_environment(world: &Shared) -> EnvironmentGuard {
+    with_environment(Rc::new(Simulated(Arc::clone(world))))
 }
 
-impl Surroundings for Simulated {
+impl Environment for Simulated {
     fn now_ms(&self) -> i64 {
         let world = lock(&self.0);
         let ahead = ACTOR.try_with(|who| world.ahead_ms.get(who).copied());

@@ -80,7 +80,7 @@ async fn found(store: &Store, file: &FileRead, wanted: &Wanted) -> Result<FileCh
         bytes: file.size_bytes,
         columns: wanted.columns.iter().map(|_| None).collect(),
     };
-    let whole = file.deletion_vector.is_none() && file.only.is_none() && file.picked.is_none();
+    let whole = file.deletion_vector.is_none() && file.only.is_none() && file.selected.is_none();
     if !whole || all.rows > wanted.most_rows || all.bytes > wanted.most_bytes {
         return Ok(all);
     }

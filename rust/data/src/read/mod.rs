@@ -5,6 +5,7 @@
 
 mod chunks;
 mod decode;
+mod footer_stats;
 mod hidden;
 mod members;
 mod outdated;
@@ -14,7 +15,6 @@ mod plan;
 mod row_groups;
 mod scan;
 mod source;
-mod told;
 mod vectors;
 
 use std::collections::BTreeMap;
@@ -33,13 +33,13 @@ use deltaplane_store::Store;
 use parquet::file::metadata::ParquetMetaData;
 
 pub(crate) use chunks::{Chunk, FileChunks, Wanted, chunks, may_be_copied};
+pub(crate) use footer_stats::column_stats;
 pub use hidden::{FILE, ROW, ROW_COMMIT_VERSION, ROW_ID};
 pub use members::Members;
 pub use outdated::is_outdated;
 pub(crate) use scan::read_opened;
 pub use scan::{read_file, scan};
 pub(crate) use source::Input;
-pub(crate) use told::told;
 pub use vectors::Vectors;
 
 /// A file that was found, and its footer.
@@ -84,7 +84,7 @@ pub struct FileRead {
     /// Only the rows of this vector are read, as far as they aren't deleted; `None` for all.
     pub only: Option<DeletionVector>,
     /// Which rows a command picks of those that the vectors leave; `None` for all.
-    pub picked: Option<Picked>,
+    pub selected: Option<SelectedRows>,
     /// The id of the first row, where rows don't store their own (P143).
     pub base_row_id: Option<i64>,
     /// The version that last wrote the rows, where they don't store it (P143).
@@ -93,7 +93,7 @@ pub struct FileRead {
 
 /// Rows of a file by physical position (P124), beside what its vectors say.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Picked {
+pub enum SelectedRows {
     /// These alone.
     Only(Arc<Positions>),
     /// All but these.

@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use tokio::sync::OnceCell;
 
 use super::source::READS;
-use super::{FileRead, Picked};
+use super::{FileRead, SelectedRows};
 
 /// Files of vectors up to this size are kept whole.
 const WHOLE_BYTES: u64 = 8 << 20;
@@ -44,10 +44,10 @@ impl Vectors {
             deleted: self.optional(file.deletion_vector.as_ref()).await?,
             only: self.optional(file.only.as_ref()).await?,
         };
-        match &file.picked {
+        match &file.selected {
             None => {}
-            Some(Picked::Without(these)) => rows.deleted.get_or_insert_default().union(these),
-            Some(Picked::Only(these)) => {
+            Some(SelectedRows::Without(these)) => rows.deleted.get_or_insert_default().union(these),
+            Some(SelectedRows::Only(these)) => {
                 let only = rows.only.get_or_insert_with(|| these.as_ref().clone());
                 only.intersect(these);
             }

@@ -40,7 +40,7 @@ use super::parts::Parts;
 use super::{FileKind, WriteSpec, logged_path, of_files};
 use crate::cast::cast_batch;
 use crate::processors::processors;
-use crate::read::{FileRead, Input, Picked, ReadSpec, SourceFile, read_file};
+use crate::read::{FileRead, Input, ReadSpec, SelectedRows, SourceFile, read_file};
 use crate::stats::{ColumnStats, to_json};
 
 type Writer = SerializedFileWriter<Parts>;
@@ -109,10 +109,10 @@ impl Patcher {
             return Ok(false);
         }
         let raw = SourceFile::open(&self.store, &read, true).await?;
-        let told = num_records(file).ok();
+        let stats = num_records(file).ok();
         let found = raw.footer.file_metadata().schema_descr().root_schema().get_fields();
         let same = found == self.parquet.root_schema().get_fields();
-        Ok(same && told == Some(rows_of(&raw.footer)) && is_whole(&raw.footer))
+        Ok(same && stats == Some(rows_of(&raw.footer)) && is_whole(&raw.footer))
     }
 
     /// Writes a file anew at this path with these values in some of its rows, all of them if `rows` is `None`; `values` has the
@@ -148,13 +148,13 @@ impl Patcher {
     async fn write(
         &self,
         file: &Add,
-        picked: Option<&Positions>,
+        selected: Option<&Positions>,
         values: &RecordBatch,
         upload: &mut Upload,
     ) -> Result<String> {
         let values = cast_batch(&self.project(values)?, &self.assigned)?;
         let raw = SourceFile::open(&self.store, &FileRead::of(file)?, true).await?;
-        let mut new = NewValues::of(picked, values, rows_of(&raw.footer))?;
+        let mut new = NewValues::of(selected, values, rows_of(&raw.footer))?;
         let mut columns = self.columns();
         let mut writer = self.begin(&raw, &new)?;
         let encoders = ArrowRowGroupWriterFactory::new(&writer, self.spec.schema().clone());
@@ -273,7 +273,7 @@ impl Patcher {
         if group.raw.footer.num_row_groups() > 1 {
             let mut rows = Positions::new();
             (new.first..new.first + new.count as u64).for_each(|row| rows.insert(row));
-            read.picked = Some(Picked::Only(Arc::new(rows)));
+            read.selected = Some(SelectedRows::Only(Arc::new(rows)));
         }
         let spec = ReadSpec {
             columns: Some(columns.iter().map(|c| c.field.name().clone()).collect()),
@@ -445,11 +445,11 @@ fn takes_over(chunk: &ColumnChunkMetaData) -> bool {
 
 /// Whether the log says of a file without deleted rows that its bounds are wider than they need be.
 fn has_loose_bounds(add: &Add) -> bool {
-    let told = add
+    let stats = add
         .stats
         .as_deref()
         .and_then(|text| serde_json::from_str::<Value>(text).ok());
-    told.and_then(|v| v.get("tightBounds").and_then(Value::as_bool)) == Some(false)
+    stats.and_then(|v| v.get("tightBounds").and_then(Value::as_bool)) == Some(false)
 }
 
 /// The old statistics with those of the assigned columns replaced.
@@ -458,13 +458,13 @@ fn merged(add: &Add, names: &[&str], made: &str) -> Result<String> {
         serde_json::from_str::<Map<String, Value>>(text)
             .map_err(|e| Error::corrupt_log(format!("the statistics of `{}` aren't readable: {e}", add.path)))
     };
-    let mut told = parse(add.stats.as_deref().unwrap_or("{}"))?;
+    let mut stats = parse(add.stats.as_deref().unwrap_or("{}"))?;
     let mut made = parse(made)?;
     for part in ["minValues", "maxValues", "nullCount"] {
         let Some(Value::Object(new)) = made.remove(part) else {
             continue;
         };
-        let old = told.entry(part).or_insert_with(|| Value::Object(Map::new()));
+        let old = stats.entry(part).or_insert_with(|| Value::Object(Map::new()));
         if let Value::Object(old) = old {
             names.iter().for_each(|name| {
                 old.remove(*name);
@@ -472,7 +472,7 @@ fn merged(add: &Add, names: &[&str], made: &str) -> Result<String> {
             old.extend(new);
         }
     }
-    Ok(Value::Object(told).to_string())
+    Ok(Value::Object(stats).to_string())
 }
 
 #[cfg(test)]

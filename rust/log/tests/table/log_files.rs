@@ -293,10 +293,10 @@ fn the_newest_commits_have_the_times_that_the_whole_history_tells() {
         assert_eq!(all[90].timestamp_ms - all[129].timestamp_ms, 39_000);
         for limit in [0, 1, 10, 30, 130, 1_000] {
             let newest = s.history(Some(limit)).await.unwrap();
-            let told = |entries: &[deltaplane_log::HistoryEntry]| {
+            let shown = |entries: &[deltaplane_log::HistoryEntry]| {
                 entries.iter().map(|e| (e.version, e.timestamp_ms)).collect::<Vec<_>>()
             };
-            assert_eq!(told(&newest), told(&all[..limit.min(130)]), "{limit}");
+            assert_eq!(shown(&newest), shown(&all[..limit.min(130)]), "{limit}");
         }
     });
 }

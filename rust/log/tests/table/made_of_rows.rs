@@ -69,7 +69,7 @@ fn replaced_partitions_rest_on_all_of_the_rows() {
         for expected in [None, Some(Kind::ConcurrentAppend)] {
             request["read_version"] = if expected.is_some() { json!(0) } else { json!(null) };
             let p = planned(&store, request.clone()).await;
-            let done = p.rehearse(vec![of("made", "2024-01-01")]).await;
+            let done = p.dry_run(vec![of("made", "2024-01-01")]).await;
             assert_eq!(done.err().map(|e| e.kind()), expected);
         }
     });

@@ -2,7 +2,7 @@
 //! those of unexpired tombstones stay, with the files of their deletion vectors.
 
 use super::*;
-use deltaplane_log::{Tell, VacuumRequest, VacuumTold, vacuum};
+use deltaplane_log::{Tell, VacuumCommits, VacuumRequest, vacuum};
 use deltaplane_protocol::deletion_vectors::name_file;
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -80,7 +80,7 @@ fn only_expired_files_and_vectors_are_deleted() {
             }
             let asked = VacuumRequest {
                 lite,
-                told: VacuumTold::Never,
+                commits: VacuumCommits::Never,
                 ..VacuumRequest::default()
             };
             let gone = vacuum(&store, &asked, None, None, &Tell::default())

@@ -190,12 +190,12 @@ pub fn needed(view: View<'_>) -> Option<String> {
         known += 1 + nested_ids(&f).len();
         f
     });
-    let given = usize::try_from(max_id(&view.metadata.configuration, view.schema)).unwrap_or(0);
-    (given != known).then(|| "columns were dropped that files still hold".to_owned())
+    let highest = usize::try_from(max_id(&view.metadata.configuration, view.schema)).unwrap_or(0);
+    (highest != known).then(|| "columns were dropped that files still hold".to_owned())
 }
 
 /// The metadata without any trace of column mapping.
-pub fn unmapped(view: View<'_>) -> Metadata {
+pub fn without_column_mapping(view: View<'_>) -> Metadata {
     let mut metadata = view.metadata.clone();
     if is_mapped(view.metadata) {
         metadata.schema_string = Some(strip(view.schema).to_json());

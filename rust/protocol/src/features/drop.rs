@@ -5,7 +5,7 @@
 use super::{
     TableFeature, View, append_only, change_data_feed, check_constraints, checkpoint_protection, clustering,
     column_mapping, deletion_vectors, domain_metadata, find, generated_columns, identity_columns, in_commit_timestamp,
-    invariants, known, row_tracking, supported, type_widening, v2_checkpoint, vacuum_protocol_check, weakest,
+    invariants, known, minimum_protocol, row_tracking, supported, type_widening, v2_checkpoint, vacuum_protocol_check,
 };
 use crate::actions::{Action, DomainMetadata, Metadata, Protocol};
 use crate::{Error, Result};
@@ -25,7 +25,7 @@ enum Removal {
 
 /// What of a feature may stand in live files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Traces {
+pub enum FeatureUsage {
     /// Nothing.
     None,
     /// Deletion vectors.
@@ -39,7 +39,7 @@ pub enum Traces {
 struct Removable {
     feature: &'static TableFeature,
     removal: Removal,
-    traces: Traces,
+    usage: FeatureUsage,
     /// Whether an action of an old version shows that it needs the feature; absent where no version does.
     uses: Option<fn(&Action) -> bool>,
 }
@@ -48,7 +48,7 @@ const fn plain(feature: &'static TableFeature, removal: Removal) -> Removable {
     Removable {
         feature,
         removal,
-        traces: Traces::None,
+        usage: FeatureUsage::None,
         uses: None,
     }
 }
@@ -94,13 +94,13 @@ static REMOVABLE: &[Removable] = &[
     Removable {
         feature: &row_tracking::FEATURE,
         removal: Removal::Properties(row_tracking::PROPERTIES),
-        traces: Traces::RowIds,
+        usage: FeatureUsage::RowIds,
         uses: None,
     },
     Removable {
         feature: &v2_checkpoint::FEATURE,
         removal: Removal::Properties(&[v2_checkpoint::POLICY]),
-        traces: Traces::None,
+        usage: FeatureUsage::None,
         uses: Some(
             |a| matches!(a, Action::Metadata(m) if m.configuration.get(v2_checkpoint::POLICY).is_some_and(|p| p == "v2")),
         ),
@@ -108,7 +108,7 @@ static REMOVABLE: &[Removable] = &[
     Removable {
         feature: &deletion_vectors::FEATURE,
         removal: Removal::Properties(&[deletion_vectors::PROPERTY]),
-        traces: Traces::Vectors,
+        usage: FeatureUsage::Vectors,
         uses: Some(|a| match a {
             Action::Add(add) => add.deletion_vector.is_some(),
             Action::Remove(remove) => remove.deletion_vector.is_some(),
@@ -120,7 +120,7 @@ static REMOVABLE: &[Removable] = &[
     Removable {
         feature: &column_mapping::FEATURE,
         removal: Removal::Mapping,
-        traces: Traces::None,
+        usage: FeatureUsage::None,
         uses: Some(|a| matches!(a, Action::Metadata(m) if column_mapping::is_mapped(m))),
     },
 ];
@@ -129,7 +129,7 @@ const fn widening(feature: &'static TableFeature) -> Removable {
     Removable {
         feature,
         removal: Removal::Widening,
-        traces: Traces::None,
+        usage: FeatureUsage::None,
         uses: Some(|a| matches!(a, Action::Metadata(m) if type_widening::is_recorded(m))),
     }
 }
@@ -156,7 +156,7 @@ pub struct Dropped {
     /// Why live files, if there are any, would have to be written anew under other names.
     pub rewrite: Option<String>,
     /// What must be gone from live files.
-    pub traces: Traces,
+    pub usage: FeatureUsage,
     /// Whether an action of an old version needs the feature, where versions do.
     pub uses: Option<fn(&Action) -> bool>,
     /// Whether the feature is what protects checkpoints, which is over once history is.
@@ -167,7 +167,7 @@ impl Dropped {
     /// The protocol and metadata where old versions stay, which only whoever knows the feature may take apart (P157):
     /// `version` is the one that drops it.
     pub fn protected(&self, version: u64) -> (Protocol, Metadata) {
-        let protocol = weakest::with(&self.protocol, checkpoint_protection::FEATURE.name);
+        let protocol = minimum_protocol::with(&self.protocol, checkpoint_protection::FEATURE.name);
         (protocol, checkpoint_protection::protect(&self.metadata, version))
     }
 }
@@ -203,22 +203,22 @@ pub fn without_feature(base: &Protocol, view: View<'_>, domains: &[DomainMetadat
     let Removed {
         metadata,
         rewrite,
-        traces,
+        usage,
     } = found.removal.from(feature, view)?;
-    let traces = traces.unwrap_or(found.traces);
-    let leaves_traces = traces != Traces::None || found.uses.is_some();
-    let prepared = match traces {
-        Traces::RowIds => row_tracking::suspended(&metadata),
+    let usage = usage.unwrap_or(found.usage);
+    let is_in_use = usage != FeatureUsage::None || found.uses.is_some();
+    let prepared = match usage {
+        FeatureUsage::RowIds => row_tracking::suspended(&metadata),
         _ => metadata.clone(),
     };
     Ok(Dropped {
         domains: tombstones(feature, domains)?,
-        protocol: weakest::without(base, feature.name),
-        prepared: (leaves_traces && prepared != *view.metadata).then_some(prepared),
+        protocol: minimum_protocol::without(base, feature.name),
+        prepared: (is_in_use && prepared != *view.metadata).then_some(prepared),
         metadata,
         rewrite,
         feature: feature.name,
-        traces,
+        usage,
         uses: found.uses,
         protects_history: feature.name == checkpoint_protection::FEATURE.name,
     })
@@ -229,13 +229,13 @@ struct Removed {
     metadata: Metadata,
     rewrite: Option<String>,
     /// What live files may have, where the metadata tells.
-    traces: Option<Traces>,
+    usage: Option<FeatureUsage>,
 }
 
 impl Removal {
     fn from(self, feature: &TableFeature, view: View<'_>) -> Result<Removed> {
         let mut metadata = view.metadata.clone();
-        let (mut rewrite, mut traces) = (None, None);
+        let (mut rewrite, mut usage) = (None, None);
         match self {
             Removal::Unused(remedy) if (feature.wanted)(view) => {
                 return Err(Error::invalid_argument(format!(
@@ -246,18 +246,18 @@ impl Removal {
             Removal::Unused(_) => {}
             Removal::Properties(keys) => metadata.configuration.retain(|k, _| !keys.contains(&k.as_str())),
             Removal::Widening => {
-                traces = type_widening::needed(view).map(|_| Traces::OldTypes);
+                usage = type_widening::needed(view).map(|_| FeatureUsage::OldTypes);
                 metadata = type_widening::forgotten(view);
             }
             Removal::Mapping => {
                 rewrite = column_mapping::needed(view);
-                metadata = column_mapping::unmapped(view);
+                metadata = column_mapping::without_column_mapping(view);
             }
         }
         Ok(Removed {
             metadata,
             rewrite,
-            traces,
+            usage,
         })
     }
 }
@@ -365,22 +365,32 @@ mod tests {
             (
                 "deletionVectors",
                 ("delta.enableDeletionVectors", "true"),
-                Traces::Vectors,
+                FeatureUsage::Vectors,
                 true,
             ),
-            ("v2Checkpoint", ("delta.checkpointPolicy", "v2"), Traces::None, true),
-            ("typeWidening", ("delta.enableTypeWidening", "true"), Traces::None, true),
+            (
+                "v2Checkpoint",
+                ("delta.checkpointPolicy", "v2"),
+                FeatureUsage::None,
+                true,
+            ),
+            (
+                "typeWidening",
+                ("delta.enableTypeWidening", "true"),
+                FeatureUsage::None,
+                true,
+            ),
             (
                 "rowTracking",
                 ("delta.enableRowTracking", "true"),
-                Traces::RowIds,
+                FeatureUsage::RowIds,
                 false,
             ),
         ];
-        for (name, property, traces, versions) in cases {
+        for (name, property, usage, versions) in cases {
             let p = supporting(name);
             let d = drop_from(&p, &[property, ("k", "v")], name).unwrap();
-            assert_eq!((d.traces, d.uses.is_some()), (traces, versions), "{name}");
+            assert_eq!((d.usage, d.uses.is_some()), (usage, versions), "{name}");
             assert_eq!(d.metadata.configuration.len(), 1, "{name}");
             let first = d.prepared.as_ref().unwrap();
             assert!(!first.configuration.contains_key(property.0), "{name}");
@@ -411,7 +421,7 @@ mod tests {
         let d = with(vec![widened], &[("delta.enableTypeWidening", "true")], |v| {
             without_feature(&supporting("typeWidening"), v, &[], "typeWidening").unwrap()
         });
-        assert_eq!((d.traces, d.rewrite), (Traces::OldTypes, None));
+        assert_eq!((d.usage, d.rewrite), (FeatureUsage::OldTypes, None));
         // Where there are no files the marks may go.
         assert!(!d.metadata.schema_string.unwrap().contains("typeChanges"));
         let mapped = |name: &str, physical: &str, id: i32| {

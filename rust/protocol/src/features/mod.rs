@@ -16,13 +16,13 @@ pub mod deletion_vectors;
 mod directives;
 pub mod domain_metadata;
 mod drop;
-mod elsewhere;
 mod generated_columns;
 pub mod iceberg_compat;
 pub mod identity_columns;
 pub mod in_commit_timestamp;
 mod invariants;
 pub mod materialize_partition_columns;
+mod minimum_protocol;
 pub mod restored;
 mod row_rule;
 mod row_rules;
@@ -32,10 +32,10 @@ mod support;
 mod timestamp_ntz;
 mod transitions;
 pub mod type_widening;
+mod unsupported;
 mod v2_checkpoint;
 mod vacuum_protocol_check;
 mod variant;
-mod weakest;
 
 use std::collections::BTreeSet;
 
@@ -46,13 +46,13 @@ use attempt::{Attempt, Base};
 
 pub use concurrent::{metadata_clash, protocol_clash};
 pub use directives::{Directives, known};
-pub use drop::{Dropped, Traces, without_feature};
+pub use drop::{Dropped, FeatureUsage, without_feature};
+pub use minimum_protocol::{protocol_for, protocol_with};
 pub use row_rule::{ColumnRule, RowCheck, mentions};
 pub use row_rules::{RowRules, row_rules};
 pub use stored_ids::{StoredIds, stored_ids};
 pub use support::{reads, writes};
 pub use transitions::{check_change, outlives_replacement};
-pub use weakest::{protocol_for, protocol_with};
 
 /// What a table looks like to a feature's hooks.
 #[derive(Clone, Copy)]
@@ -170,7 +170,7 @@ fn fine(_: View<'_>) -> Refusal {
 
 /// All features this build knows by name.
 pub fn all() -> impl Iterator<Item = &'static TableFeature> {
-    NATIVE.iter().copied().chain(elsewhere::FEATURES)
+    NATIVE.iter().copied().chain(unsupported::FEATURES)
 }
 
 static NATIVE: &[&TableFeature] = &[

@@ -169,8 +169,8 @@ pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     }
     if enabled && let Some(info) = attempt.info() {
         let operation = info.get("operation").and_then(Value::as_str).unwrap_or_default();
-        let told = info.get("tags").is_some_and(|t| t.get(PRESERVED).is_some());
-        if fresh && !told && REWRITES.contains(&operation) {
+        let preserved = info.get("tags").is_some_and(|t| t.get(PRESERVED).is_some());
+        if fresh && !preserved && REWRITES.contains(&operation) {
             return Err(Error::unsupported_feature(format!(
                 "{operation} can't rewrite files of this table: its rows have ids (the table feature {}), which this version doesn't carry over into new files (P142); use another Delta program, or replace whole partitions",
                 FEATURE.name

@@ -73,7 +73,7 @@ impl Bounds {
 
 impl LeafBounds {
     /// Whether something is known of a file: both bounds, or that no row has a value.
-    pub(super) fn is_told(&self, file: usize) -> bool {
+    pub(super) fn is_known(&self, file: usize) -> bool {
         (self.min.is_valid(file) && self.max.is_valid(file)) || self.all_null.value(file)
     }
 

@@ -497,8 +497,8 @@ mod tests {
                 let views: ArrayRef = Arc::new(StringViewArray::from_iter(texts.clone()));
                 // The first text of all has no shape before it.
                 let alone: Vec<_> = (0..texts.len()).map(|at| all(&together.slice(at, 1), read)).collect();
-                for given in [&together, &views] {
-                    let (found, whole) = all(given, read);
+                for texts in [&together, &views] {
+                    let (found, whole) = all(texts, read);
                     for (leaf, arrays) in found.iter().enumerate() {
                         for (which, array) in arrays.iter().enumerate() {
                             let each: Vec<&dyn Array> = alone.iter().map(|(leaves, _)| leaves[leaf][which].as_ref()).collect();

@@ -247,7 +247,7 @@ impl LoggedStats {
     /// `Internal` if arrays of one file list don't fit together.
     pub fn parsed(&self, files: &RecordBatch) -> Result<StructArray> {
         let (rows, n) = (FileRows::new(files), files.num_rows());
-        let given = files.column_by_name("stats_parsed").and_then(|c| c.as_struct_opt());
+        let parsed_stats = files.column_by_name("stats_parsed").and_then(|c| c.as_struct_opt());
         let (values, whole) = self.sound_values(files)?;
         let mut arrays: Vec<ArrayRef> = vec![Arc::new(whole.num_records), Arc::new(whole.tight_bounds)];
         for (_, section) in PARSED {
@@ -256,7 +256,7 @@ impl LoggedStats {
                 arrays.push(structs(&self.columns, &fields, section, &values, n)?);
             }
         }
-        let known = (0..n).map(|r| rows.stats(r).is_some() || given.is_some_and(|s| s.is_valid(r)));
+        let known = (0..n).map(|r| rows.stats(r).is_some() || parsed_stats.is_some_and(|s| s.is_valid(r)));
         StructArray::try_new(self.parsed_fields(), arrays, Some(NullBuffer::from_iter(known))).map_err(failed)
     }
 

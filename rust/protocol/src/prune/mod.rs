@@ -140,8 +140,8 @@ impl Pruner {
         let found = parsed.leaves.iter().zip(&logged.leaves).zip(&self.leaf_paths);
         Ok(found
             .map(|((parsed, logged), path)| {
-                let told = |at: usize| [parsed, logged].iter().any(|b| b.is_told(at));
-                (path.clone(), (0..rows).filter(|at| !told(*at)).count())
+                let is_known = |at: usize| [parsed, logged].iter().any(|b| b.is_known(at));
+                (path.clone(), (0..rows).filter(|at| !is_known(*at)).count())
             })
             .filter(|(_, count)| *count > 0)
             .collect())

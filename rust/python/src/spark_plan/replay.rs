@@ -30,7 +30,7 @@ type Rows = (SchemaRef, BoxStream<'static, Result<RecordBatch>>);
 
 /// What all tasks of a plan are told, as JSON text.
 #[derive(Deserialize)]
-struct Told {
+struct ReplayRequest {
     version: u64,
     protocol: Protocol,
     metadata: Metadata,
@@ -73,26 +73,26 @@ pub fn described(version: u64, state: &TableState, parts: &ReplayParts) -> Strin
 impl Plan {
     /// From its text.
     pub fn parse(text: &str) -> Result<Self> {
-        let told: Told =
+        let request: ReplayRequest =
             serde_json::from_str(text).map_err(|e| Error::internal(format!("this is no distributed plan: {e}")))?;
-        let state = TableState::new(told.protocol, told.metadata)?;
-        let pruner = match (&told.predicate, &told.filters) {
+        let state = TableState::new(request.protocol, request.metadata)?;
+        let pruner = match (&request.predicate, &request.filters) {
             (Some(predicate), _) => bind_to(&state, Some(predicate))?.map(|(_, pruner)| pruner),
             (None, Some((filters, zone))) => pruner(&state, filters, zone)?.0,
             (None, None) => None,
         };
-        let shown = match told.show.as_str() {
+        let shown = match request.show.as_str() {
             "plan" => Shown::View(Box::new(AddView::new(&state, true).with_vectors())),
             "adds" => Shown::Adds,
             "sizes" => Shown::Sizes,
             other => return Err(Error::internal(format!("nothing of a file is called {other:?}"))),
         };
         Ok(Plan {
-            version: told.version,
+            version: request.version,
             pruner,
             shown,
-            files: Files::parse(&told.files)?,
-            keyed: told.keyed,
+            files: Files::parse(&request.files)?,
+            keyed: request.keyed,
         })
     }
 

@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::{Part, parts};
-use crate::chosen_files::file_reads;
+use crate::file_sets::file_reads;
 use crate::scan::bind;
 
 /// What opening a file costs a reader, in bytes it could have read instead: keeps splits of tiny files short.

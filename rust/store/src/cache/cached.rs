@@ -18,7 +18,7 @@ use super::entry::Name;
 use super::place::Place;
 use super::settings::Settings;
 use super::shelf::Shelf;
-use crate::backend::{Backend, Level, Listing, ObjectInfo, PutKept, PutOutcome, Sink};
+use crate::backend::{Backend, Level, Listing, ObjectInfo, PutDraft, PutOutcome, Sink};
 use crate::runtime::blocking;
 
 /// Requests for missing blocks under way at once, for all reads of a store: what they bring is held beside what is wanted
@@ -218,15 +218,15 @@ impl Backend for Cached {
         self.inner.put_if_absent(key, bytes).await
     }
 
-    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutKept) -> Result<PutOutcome> {
+    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutDraft) -> Result<PutOutcome> {
         self.inner.put_if_absent_again(key, bytes, kept).await
     }
 
-    async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutKept) -> Result<()> {
+    async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutDraft) -> Result<()> {
         self.inner.put_expendable(key, bytes, begun).await
     }
 
-    fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutKept {
+    fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutDraft {
         self.inner.begin_expendable(key, bytes)
     }
 

@@ -24,24 +24,24 @@ use crate::runtime::blocking;
 /// Sets names of made files apart from those of objects.
 const MADE: &str = "made";
 /// What an entry says that stands for a whole file: which making's blocks are the file, and its length.
-const TOLD_BYTES: usize = 16 + 8;
+const COPY_INFO_BYTES: usize = 16 + 8;
 
 /// Which blocks a file is.
 #[derive(Clone, Copy)]
-struct Told {
+struct CopyInfo {
     /// Two that make one file at a time don't share blocks.
     making: u128,
     size_bytes: u64,
 }
 
-impl Told {
+impl CopyInfo {
     fn to_bytes(self) -> Vec<u8> {
         [&self.making.to_le_bytes()[..], &self.size_bytes.to_le_bytes()].concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (making, size) = bytes.split_first_chunk::<16>()?;
-        Some(Told {
+        Some(CopyInfo {
             making: u128::from_le_bytes(*making),
             size_bytes: u64::from_le_bytes(size.try_into().ok()?),
         })
@@ -49,7 +49,7 @@ impl Told {
 
     fn of(info: &ObjectInfo) -> Option<Self> {
         let making = u128::from_str_radix(info.etag.as_deref()?, 16).ok()?;
-        Some(Told {
+        Some(CopyInfo {
             making,
             size_bytes: info.size_bytes,
         })
@@ -79,14 +79,14 @@ impl Of {
         ])
     }
 
-    fn told(&self, key: &str) -> Option<Told> {
-        Told::from_bytes(&self.shelf.get(&self.whole(key), TOLD_BYTES as u64)?)
+    fn copy(&self, key: &str) -> Option<CopyInfo> {
+        CopyInfo::from_bytes(&self.shelf.get(&self.whole(key), COPY_INFO_BYTES as u64)?)
     }
 
-    fn parts(&self, told: Told, ranges: &[Range<u64>]) -> Option<Vec<Bytes>> {
+    fn parts(&self, copy: CopyInfo, ranges: &[Range<u64>]) -> Option<Vec<Bytes>> {
         let mut wanted = ranges.iter().cloned().map(Wanted::new).collect::<Option<Vec<_>>>()?;
-        let name = |block| self.block(told.making, block);
-        let missing = taken(&self.shelf, told.size_bytes, name, ranges, &mut wanted);
+        let name = |block| self.block(copy.making, block);
+        let missing = taken(&self.shelf, copy.size_bytes, name, ranges, &mut wanted);
         missing
             .is_empty()
             .then(|| wanted.into_iter().map(Wanted::into_bytes).collect())
@@ -130,21 +130,21 @@ impl Backend for Made {
     }
 
     async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let told = Told::of(of).ok_or_else(gone)?;
-        let clip = |r: &Range<u64>| r.start..r.end.min(told.size_bytes);
+        let copy = CopyInfo::of(of).ok_or_else(gone)?;
+        let clip = |r: &Range<u64>| r.start..r.end.min(copy.size_bytes);
         let (here, ranges) = (Arc::clone(&self.0), ranges.iter().map(clip).collect::<Vec<_>>());
-        blocking(move || here.parts(told, &ranges).ok_or_else(gone)).await
+        blocking(move || here.parts(copy, &ranges).ok_or_else(gone)).await
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
         let (here, key) = (Arc::clone(&self.0), key.to_owned());
         blocking(move || {
-            let told = here.told(&key).ok_or_else(gone)?;
+            let copy = here.copy(&key).ok_or_else(gone)?;
             Ok(ObjectInfo {
                 key,
-                size_bytes: told.size_bytes,
+                size_bytes: copy.size_bytes,
                 modified_ms: 0,
-                etag: Some(format!("{:032x}", told.making)),
+                etag: Some(format!("{:032x}", copy.making)),
             })
         })
         .await
@@ -232,12 +232,12 @@ impl Sink for Making {
         if !rest.is_empty() {
             self.keep(rest).await?;
         }
-        let told = Told {
+        let copy = CopyInfo {
             making: self.making,
             size_bytes: self.size_bytes,
         };
         blocking(move || {
-            self.of.shelf.put(&self.of.whole(&self.key), &told.to_bytes());
+            self.of.shelf.put(&self.of.whole(&self.key), &copy.to_bytes());
             Ok(())
         })
         .await

@@ -79,8 +79,8 @@ mod tests {
         let here = place("s3://b/t", &[("endpoint", "https://one")], &[]);
         assert_ne!(here, place("s3://b/t", &[("endpoint", "https://two")], &[]));
         assert_ne!(here, place("s3://b/u", &[("endpoint", "https://one")], &[]));
-        let told = |value| place("s3://b/t", &[], &[("AWS_ENDPOINT_URL", value)]);
-        assert_ne!(told("https://one"), told("https://two"));
+        let place_of = |value| place("s3://b/t", &[], &[("AWS_ENDPOINT_URL", value)]);
+        assert_ne!(place_of("https://one"), place_of("https://two"));
         assert_ne!(
             place("s3://b/t", &[("tenant", "a")], &[]),
             place("s3://b/t", &[("tenant", "b")], &[])

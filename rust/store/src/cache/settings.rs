@@ -56,8 +56,8 @@ pub(super) fn of(options: &Options, environment: &dyn Fn(&str) -> Option<String>
 
 /// The same options with no cache.
 pub(crate) fn switched_off(options: &Options) -> Options {
-    let given = options.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
-    Options::new(given.chain([(DIR.to_owned(), String::new())]))
+    let pairs = options.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Options::new(pairs.chain([(DIR.to_owned(), String::new())]))
 }
 
 fn variable(key: &str) -> String {

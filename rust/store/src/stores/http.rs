@@ -13,7 +13,7 @@ use object_store::client::{
     ReqwestConnector,
 };
 
-use crate::credentials::Given;
+use crate::credentials::ProvidedFields;
 use crate::error::METADATA_REFUSED;
 
 /// Where the clouds tell a machine its own identity. A container's address is not among them: the platform gives it in the
@@ -37,10 +37,10 @@ pub(super) struct Connector {
 #[async_trait]
 pub(super) trait Renew: fmt::Debug + Send + Sync + 'static {
     /// What requests are signed with now.
-    async fn held(&self) -> Option<Arc<Given>>;
+    async fn held(&self) -> Option<Arc<ProvidedFields>>;
 
     /// Signs a request again that was signed with what was refused. False if there is no other credential.
-    async fn sign(&self, request: &mut HttpRequest, refused: &Arc<Given>) -> bool;
+    async fn sign(&self, request: &mut HttpRequest, refused: &Arc<ProvidedFields>) -> bool;
 }
 
 impl HttpConnector for Connector {

@@ -22,7 +22,7 @@ use super::local_folder::Folder;
 use super::local_objects::LocalObjects;
 use super::local_read;
 use super::local_root::{About, Root};
-use crate::backend::{Backend, Level, Listing, Near, ObjectInfo, PutKept, PutOutcome, Sink, join_key};
+use crate::backend::{Backend, Level, Listing, ObjectInfo, ProbeResult, PutDraft, PutOutcome, Sink, join_key};
 use crate::error::OUT_OF_RANGE;
 use crate::location::{Location, Scheme};
 use crate::options::Options;
@@ -108,7 +108,7 @@ fn info(key: String, about: &About) -> ObjectInfo {
 }
 
 /// `None` where it takes more than a moment.
-fn near(key: String, opened: io::Result<File>) -> io::Result<Option<Near>> {
+fn probe_result(key: String, opened: io::Result<File>) -> io::Result<Option<ProbeResult>> {
     let mut file = opened?;
     let info = info(key, &About::of(&file.metadata()?));
     let Some(size) = usize::try_from(info.size_bytes).ok().filter(|n| *n <= NEAR_BYTES) else {
@@ -116,7 +116,7 @@ fn near(key: String, opened: io::Result<File>) -> io::Result<Option<Near>> {
     };
     let mut bytes = vec![0; size];
     file.read_exact(&mut bytes)?;
-    Ok(Some(Near::Found(info, Bytes::from(bytes))))
+    Ok(Some(ProbeResult::Found(info, Bytes::from(bytes))))
 }
 
 /// Files that a listing showed, all in one piece of memory.
@@ -285,11 +285,11 @@ impl Backend for Local {
         .await
     }
 
-    async fn read_near(&self, key: &str) -> Result<Option<Near>> {
+    async fn read_if_local(&self, key: &str) -> Result<Option<ProbeResult>> {
         let (root, path, key) = (self.root.clone(), self.root.file(key)?, key.to_owned());
         quick(move || match File::open(path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Some(Near::Absent)),
-            opened => near(key, opened).map_err(|e| root.read_err(&e, "reading a file")),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Some(ProbeResult::Absent)),
+            opened => probe_result(key, opened).map_err(|e| root.read_err(&e, "reading a file")),
         })
         .await
     }
@@ -336,10 +336,10 @@ impl Backend for Local {
     }
 
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
-        self.put_if_absent_again(key, bytes, &mut PutKept::default()).await
+        self.put_if_absent_again(key, bytes, &mut PutDraft::default()).await
     }
 
-    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutKept) -> Result<PutOutcome> {
+    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutDraft) -> Result<PutOutcome> {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
         let before = kept.0.take().and_then(|kept| kept.downcast::<Loser>().ok());
         let (outcome, loser) = quick(move || {
@@ -362,7 +362,7 @@ impl Backend for Local {
         Ok(outcome)
     }
 
-    async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutKept) -> Result<()> {
+    async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutDraft) -> Result<()> {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
         let begun = begun.0.and_then(|begun| begun.downcast::<Begun>().ok());
         let draft = match begun {
@@ -380,13 +380,13 @@ impl Backend for Local {
     }
 
     /// By another thread: a new file takes a disk without a journal some tenths of a millisecond.
-    fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutKept {
+    fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutDraft {
         let Ok(path) = self.root.file(key) else {
-            return PutKept::default();
+            return PutDraft::default();
         };
         let bytes = bytes.clone();
         let begun: Begun = spawn(move || unsynced(path, bytes));
-        PutKept(Some(Box::new(begun)))
+        PutDraft(Some(Box::new(begun)))
     }
 
     async fn delete(&self, key: &str) -> Result<()> {

@@ -31,10 +31,10 @@ use deltaplane_error::{Error, Result};
 use crate::backend::Backend;
 use crate::cache;
 use crate::credentials::CREDENTIAL_PROVIDER;
+use crate::external_files::ALLOW_EXTERNAL_FILES;
 use crate::limits::{self, MAX_COMMIT_BYTES};
 use crate::location::{Location, Scheme};
 use crate::options::Options;
-use crate::outside::ALLOW_EXTERNAL_FILES;
 use crate::retry;
 
 pub use plugin::{Opener, register_scheme};

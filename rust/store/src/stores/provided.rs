@@ -14,13 +14,13 @@ use object_store::gcp::{GcpCredential, GoogleConfigKey};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::http::Renew;
-use crate::credentials::{CREDENTIAL_PROVIDER, Given, Kept};
+use crate::credentials::{CREDENTIAL_PROVIDER, Kept, ProvidedFields};
 use crate::options::Redactor;
 
 /// A cloud's credential, made of what a provider gave.
 pub(super) trait Credential: Sized + Send + Sync + fmt::Debug + 'static {
     /// Reads the fields. No error shows a value.
-    fn read(given: &Given) -> Result<Self>;
+    fn read(provided: &ProvidedFields) -> Result<Self>;
 
     /// Signs a request again that was signed with `refused`. False if it can't be.
     fn sign(&self, refused: &Self, request: &mut HttpRequest, account: &str) -> bool;
@@ -32,7 +32,7 @@ pub(super) struct Provided<C> {
     redactor: Redactor,
     /// Azure's account, which is part of what its keys sign; empty elsewhere.
     account: String,
-    last: Mutex<Option<(Arc<Given>, Arc<C>)>>,
+    last: Mutex<Option<(Arc<ProvidedFields>, Arc<C>)>>,
 }
 
 impl<C: Credential> Provided<C> {
@@ -45,17 +45,17 @@ impl<C: Credential> Provided<C> {
         })
     }
 
-    fn read(&self, given: &Arc<Given>) -> Result<Arc<C>> {
+    fn read(&self, provided: &Arc<ProvidedFields>) -> Result<Arc<C>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, credential)) = &*last
-            && Arc::ptr_eq(of, given)
+            && Arc::ptr_eq(of, provided)
         {
             return Ok(Arc::clone(credential));
         }
         self.redactor
-            .learn(given.fields.iter().map(|(_, value)| value.as_str()));
-        let credential = Arc::new(C::read(given)?);
-        *last = Some((Arc::clone(given), Arc::clone(&credential)));
+            .learn(provided.fields.iter().map(|(_, value)| value.as_str()));
+        let credential = Arc::new(C::read(provided)?);
+        *last = Some((Arc::clone(provided), Arc::clone(&credential)));
         Ok(credential)
     }
 }
@@ -75,22 +75,22 @@ impl<C: Credential> CredentialProvider for Provided<C> {
             store: CREDENTIAL_PROVIDER,
             source: Box::new(e),
         };
-        let given = self.kept.current().await.map_err(own)?;
-        self.read(&given).map_err(own)
+        let provided = self.kept.current().await.map_err(own)?;
+        self.read(&provided).map_err(own)
     }
 }
 
 #[async_trait]
 impl<C: Credential> Renew for Provided<C> {
-    async fn held(&self) -> Option<Arc<Given>> {
+    async fn held(&self) -> Option<Arc<ProvidedFields>> {
         self.kept.held().await
     }
 
-    async fn sign(&self, request: &mut HttpRequest, refused: &Arc<Given>) -> bool {
-        let Some(given) = self.kept.instead_of(refused).await else {
+    async fn sign(&self, request: &mut HttpRequest, refused: &Arc<ProvidedFields>) -> bool {
+        let Some(provided) = self.kept.instead_of(refused).await else {
             return false;
         };
-        match (C::read(refused), self.read(&given)) {
+        match (C::read(refused), self.read(&provided)) {
             (Ok(refused), Ok(credential)) => credential.sign(&refused, request, &self.account),
             _ => false,
         }
@@ -98,8 +98,8 @@ impl<C: Credential> Renew for Provided<C> {
 }
 
 /// The value of the first field that `is` wanted.
-fn field(given: &Given, is: impl Fn(&str) -> bool) -> Result<Option<String>> {
-    let Some((name, value)) = given.fields.iter().find(|(name, _)| is(name)) else {
+fn field(provided: &ProvidedFields, is: impl Fn(&str) -> bool) -> Result<Option<String>> {
+    let Some((name, value)) = provided.fields.iter().find(|(name, _)| is(name)) else {
         return Ok(None);
     };
     let value = value.trim();
@@ -112,8 +112,8 @@ fn field(given: &Given, is: impl Fn(&str) -> bool) -> Result<Option<String>> {
     Ok(Some(value.to_owned()))
 }
 
-fn lacking(wanted: &str, given: &Given) -> Error {
-    let names: Vec<&str> = given.fields.iter().map(|(name, _)| name.as_str()).collect();
+fn lacking(wanted: &str, provided: &ProvidedFields) -> Error {
+    let names: Vec<&str> = provided.fields.iter().map(|(name, _)| name.as_str()).collect();
     Error::invalid_argument(format!(
         "the {CREDENTIAL_PROVIDER} has to give {wanted} here; it gave {}",
         if names.is_empty() {
@@ -136,8 +136,8 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> bool {
 }
 
 impl Credential for AwsCredential {
-    fn read(given: &Given) -> Result<Self> {
-        let of = |key: AmazonS3ConfigKey| field(given, |name| name.parse().ok() == Some(key));
+    fn read(provided: &ProvidedFields) -> Result<Self> {
+        let of = |key: AmazonS3ConfigKey| field(provided, |name| name.parse().ok() == Some(key));
         let (id, secret) = (
             of(AmazonS3ConfigKey::AccessKeyId)?,
             of(AmazonS3ConfigKey::SecretAccessKey)?,
@@ -145,7 +145,7 @@ impl Credential for AwsCredential {
         let (Some(key_id), Some(secret_key)) = (id, secret) else {
             return Err(lacking(
                 "access_key_id and secret_access_key (and session_token)",
-                given,
+                provided,
             ));
         };
         Ok(AwsCredential {
@@ -191,10 +191,10 @@ fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Credential for AzureCredential {
-    fn read(given: &Given) -> Result<Self> {
-        let of = |key: AzureConfigKey| field(given, |name| name.parse().ok() == Some(key));
+    fn read(provided: &ProvidedFields) -> Result<Self> {
+        let of = |key: AzureConfigKey| field(provided, |name| name.parse().ok() == Some(key));
         let token = match of(AzureConfigKey::Token)? {
-            None => field(given, is_token)?,
+            None => field(provided, is_token)?,
             token => token,
         };
         if let Some(token) = token {
@@ -205,15 +205,15 @@ impl Credential for AzureCredential {
             let pairs: Vec<_> = pairs.into_owned().collect();
             return match pairs.iter().any(|(name, _)| name == "sig") {
                 true => Ok(AzureCredential::SASToken(pairs)),
-                false => Err(lacking("a sas_token with a signature (sig=…)", given)),
+                false => Err(lacking("a sas_token with a signature (sig=…)", provided)),
             };
         }
         if let Some(key) = of(AzureConfigKey::AccessKey)? {
             return AzureAccessKey::try_new(&key)
                 .map(AzureCredential::AccessKey)
-                .map_err(|_| lacking("an account_key in base 64", given));
+                .map_err(|_| lacking("an account_key in base 64", provided));
         }
-        Err(lacking("a token, a sas_token or an account_key", given))
+        Err(lacking("a token, a sas_token or an account_key", provided))
     }
 
     fn sign(&self, refused: &Self, request: &mut HttpRequest, account: &str) -> bool {
@@ -256,10 +256,10 @@ fn is_token(name: &str) -> bool {
 }
 
 impl Credential for GcpCredential {
-    fn read(given: &Given) -> Result<Self> {
+    fn read(provided: &ProvidedFields) -> Result<Self> {
         let wanted = |name: &str| is_token(name) || name.parse().ok() == Some(GoogleConfigKey::BearerToken);
-        let bearer = field(given, wanted)?;
-        let bearer = bearer.ok_or_else(|| lacking("a token", given))?;
+        let bearer = field(provided, wanted)?;
+        let bearer = bearer.ok_or_else(|| lacking("a token", provided))?;
         Ok(GcpCredential { bearer })
     }
 
@@ -275,8 +275,8 @@ mod tests {
     use deltaplane_error::Kind;
     use object_store::client::HttpRequestBody;
 
-    fn given(fields: &[(&str, &str)]) -> Given {
-        Given {
+    fn provided(fields: &[(&str, &str)]) -> ProvidedFields {
+        ProvidedFields {
             fields: fields.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect(),
             expires_ms: None,
         }
@@ -299,44 +299,44 @@ mod tests {
             ["aws_access_key_id", "aws_secret_access_key", "token"],
         ] {
             let [id, secret, token] = names;
-            let read = AwsCredential::read(&given(&[(id, "a"), (secret, "b"), (token, "c")])).unwrap();
+            let read = AwsCredential::read(&provided(&[(id, "a"), (secret, "b"), (token, "c")])).unwrap();
             assert_eq!(
                 (read.key_id, read.secret_key, read.token),
                 ("a".into(), "b".into(), Some("c".into()))
             );
         }
         for name in ["token", "access_token", "bearer_token", "azure_storage_token"] {
-            let read = AzureCredential::read(&given(&[(name, "x")])).unwrap();
+            let read = AzureCredential::read(&provided(&[(name, "x")])).unwrap();
             assert_eq!(read, AzureCredential::BearerToken("x".into()));
         }
-        let read = AzureCredential::read(&given(&[("sas_token", "?sv=1&sig=a%2Bb")])).unwrap();
+        let read = AzureCredential::read(&provided(&[("sas_token", "?sv=1&sig=a%2Bb")])).unwrap();
         assert_eq!(
             read,
             AzureCredential::SASToken(vec![("sv".into(), "1".into()), ("sig".into(), "a+b".into())])
         );
-        assert!(AzureCredential::read(&given(&[("account_key", "aHVudGVyMg==")])).is_ok());
+        assert!(AzureCredential::read(&provided(&[("account_key", "aHVudGVyMg==")])).is_ok());
         for name in ["token", "google_bearer_token"] {
-            assert_eq!(GcpCredential::read(&given(&[(name, "x")])).unwrap().bearer, "x");
+            assert_eq!(GcpCredential::read(&provided(&[(name, "x")])).unwrap().bearer, "x");
         }
     }
 
     #[test]
     fn what_is_no_credential_is_refused_without_its_value() {
-        let bad = given(&[
+        let bad = provided(&[
             ("secret_access_key", "hunter2"),
             ("account_key", "hunter2!"),
             ("sas_token", "hunter2"),
         ]);
-        let split = given(&[
+        let split = provided(&[
             ("token", "hunter2\r\nx: y"),
             ("access_key_id", "é"),
             ("secret_access_key", "hunter2"),
         ]);
-        for given in [bad, split, given(&[])] {
+        for provided in [bad, split, provided(&[])] {
             let errors = [
-                AwsCredential::read(&given).map(|_| ()),
-                AzureCredential::read(&given).map(|_| ()),
-                GcpCredential::read(&given).map(|_| ()),
+                AwsCredential::read(&provided).map(|_| ()),
+                AzureCredential::read(&provided).map(|_| ()),
+                GcpCredential::read(&provided).map(|_| ()),
             ];
             for e in errors.map(Result::unwrap_err) {
                 assert_eq!(e.kind(), Kind::InvalidArgument);
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_shared_access_token_gives_its_place_to_the_next_credential() {
-        let sas = |text: &str| AzureCredential::read(&given(&[("sas_token", text)])).unwrap();
+        let sas = |text: &str| AzureCredential::read(&provided(&[("sas_token", text)])).unwrap();
         let (old, new) = (sas("sv=1&sig=old&se=2020"), sas("sv=2&sig=new"));
         let mut again = request("http://127.0.0.1:1/a/c?restype=container&comp=list&prefix=a%2Fb");
         AzureAuthorizer::new(&old, "a").try_authorize(&mut again).unwrap();

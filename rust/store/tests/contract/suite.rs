@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use deltaplane_error::Kind;
-use deltaplane_store::{Near, PutKept, PutOutcome, Store, block_on};
+use deltaplane_store::{ProbeResult, PutDraft, PutOutcome, Store, block_on};
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt};
 
@@ -178,7 +178,7 @@ async fn overwrite(store: Store) {
 async fn puts_again(store: Store) {
     store.put("log/0", text("taken")).await.unwrap();
     store.put("log/1", text("taken")).await.unwrap();
-    let mut kept = PutKept::default();
+    let mut kept = PutDraft::default();
     for name in ["log/0", "log/1"] {
         let put = store.put_if_absent_again(name, text("mine"), &mut kept).await.unwrap();
         assert_eq!(
@@ -204,11 +204,17 @@ async fn puts_again(store: Store) {
     assert_eq!(store.read("log/3").await.unwrap(), "mine");
     drop(kept);
     assert_eq!(all_keys(&store, "").await, ["log/0", "log/1", "log/2", "log/3"]);
-    if let Some(absent) = store.read_near_text("log/4").await.unwrap() {
-        assert_eq!(absent, Near::Absent);
-        let found = store.read_near_text("log/3").await.unwrap().unwrap();
-        assert_eq!(found, Near::Found(store.head("log/3").await.unwrap(), text("mine")));
-        assert_eq!(store.read_near_text("none/1").await.unwrap(), Some(Near::Absent));
+    if let Some(absent) = store.read_text_if_local("log/4").await.unwrap() {
+        assert_eq!(absent, ProbeResult::Absent);
+        let found = store.read_text_if_local("log/3").await.unwrap().unwrap();
+        assert_eq!(
+            found,
+            ProbeResult::Found(store.head("log/3").await.unwrap(), text("mine"))
+        );
+        assert_eq!(
+            store.read_text_if_local("none/1").await.unwrap(),
+            Some(ProbeResult::Absent)
+        );
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    AlterRequest, MarkedAgain, Marks, Rewrite, RewriteRequest, Rewritten, WritePlan, WriteRequest, alter,
-    plan_write_after,
+    AlterRequest, ReappliedRows, Rewrite, RewriteRequest, Rewritten, RowConflictResolver, WritePlan, WriteRequest,
+    alter, plan_write_after,
 };
 use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
 use deltaplane_protocol::deletion_vectors;
@@ -302,7 +302,7 @@ fn change_row(me: &mut Context, intent: IntentId, files: &[Add]) -> Result<Optio
     Ok(Some(Rewritten {
         adds,
         removes,
-        marks: Some(Arc::new(marked)),
+        row_conflicts: Some(Arc::new(marked)),
         ..Rewritten::default()
     }))
 }
@@ -345,14 +345,14 @@ impl Marked {
     }
 }
 
-impl Marks for Marked {
+impl RowConflictResolver for Marked {
     fn paths(&self) -> std::collections::HashSet<String> {
         [self.path.clone()].into()
     }
 
-    fn again(&self, files: Vec<Add>) -> BoxFuture<'_, Result<MarkedAgain>> {
+    fn reapply(&self, files: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
         Box::pin(async move {
-            let mut done = MarkedAgain::default();
+            let mut done = ReappliedRows::default();
             for file in &files {
                 let (removes, adds) = self.mark(file)?;
                 done.replaced.insert(paths::decode(&file.path)?);

@@ -26,9 +26,9 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let mut given = std::env::args().skip(1);
-    let done = match given.next().as_deref() {
-        Some("sim") => arguments(given).and_then(|a| match a.seed {
+    let mut arguments_left = std::env::args().skip(1);
+    let done = match arguments_left.next().as_deref() {
+        Some("sim") => arguments(arguments_left).and_then(|a| match a.seed {
             Some(seed) => Ok(replay(seed, a.bug)),
             None => simulate(&a),
         }),
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
+fn arguments(mut arguments_left: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let mut out = Arguments {
         schedules: SCHEDULES,
         first: 0,
@@ -53,8 +53,8 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         bug: None,
     };
-    while let Some(name) = given.next() {
-        let value = given.next().ok_or_else(|| format!("{name} needs a value"))?;
+    while let Some(name) = arguments_left.next() {
+        let value = arguments_left.next().ok_or_else(|| format!("{name} needs a value"))?;
         let number = || value.parse::<u64>().map_err(|e| format!("{name} {value}: {e}"));
         match name.as_str() {
             "--schedules" => out.schedules = number()?,

@@ -56,7 +56,7 @@ enum Writer {
     /// Lost; looks at the winners after `base`.
     Following { base: u8 },
     /// Told its caller that it is this version.
-    Told(u8),
+    Committed(u8),
     /// Told its caller that it isn't in the table.
     Refused,
     /// Told its caller that it doesn't know.
@@ -178,7 +178,7 @@ impl State {
             Writer::Ready { base } => self.put_steps(w, name, base, mistake, out),
             Writer::Asking { base, failed } => self.asked(w, name, base, failed, mistake, out),
             Writer::Following { base } => self.follow(w, name, base, mistake, out),
-            Writer::Told(_) | Writer::Refused | Writer::Unclear | Writer::Dead => return,
+            Writer::Committed(_) | Writer::Refused | Writer::Unclear | Writer::Dead => return,
         }
         out.push((
             Step(name, "dies after version", self.newest()),
@@ -210,7 +210,7 @@ impl State {
         let arrived = self.arrive(w, version);
         out.push((
             Step(name, "puts version", version),
-            arrived.with(w, Writer::Told(version)),
+            arrived.with(w, Writer::Committed(version)),
         ));
         out.push((
             Step(name, "is told of a failure, and there is version", version),
@@ -258,7 +258,7 @@ impl State {
             // Told as unclear even where nothing is on its way: nobody can know.
             if failed { Writer::Unclear } else { Writer::Refused }
         } else if self.history[usize::from(version)] == Some(w as u8) {
-            Writer::Told(version)
+            Writer::Committed(version)
         } else {
             Writer::Following { base }
         };
@@ -373,7 +373,12 @@ impl State {
 
     /// Whether nobody goes on.
     pub fn is_end(&self) -> bool {
-        let ended = |w: &Writer| matches!(w, Writer::Told(_) | Writer::Refused | Writer::Unclear | Writer::Dead);
+        let ended = |w: &Writer| {
+            matches!(
+                w,
+                Writer::Committed(_) | Writer::Refused | Writer::Unclear | Writer::Dead
+            )
+        };
         self.writers.iter().all(ended)
             && self.late.iter().all(Option::is_none)
             && self.checkpointer == Checkpointer::Idle
@@ -400,7 +405,7 @@ impl State {
                 return Err(format!("writer {w} is in the table twice"));
             }
             match writer {
-                Writer::Told(v) if self.history[usize::from(*v)] != Some(w as u8) => {
+                Writer::Committed(v) if self.history[usize::from(*v)] != Some(w as u8) => {
                     return Err(format!("writer {w} was told version {v}, which isn't its own"));
                 }
                 Writer::Refused if by_it > 0 || self.late[w].is_some_and(|v| !self.has_commit(v)) => {

@@ -104,10 +104,10 @@ fn patched(compression: Compression, at: &[u64], numbers: &[i64]) -> Patched {
         let names: Vec<_> = COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
         let patcher = Patcher::new(&folder.store, &spec, &names).unwrap().unwrap();
         assert!(patcher.takes(&old).await.unwrap());
-        let mut picked = Positions::new();
-        at.iter().for_each(|row| picked.insert(*row));
+        let mut selected = Positions::new();
+        at.iter().for_each(|row| selected.insert(*row));
         let path = patcher.new_path(&old, 0).unwrap();
-        patcher.patch(&old, Some(&picked), &path, &values).await.unwrap()
+        patcher.patch(&old, Some(&selected), &path, &values).await.unwrap()
     });
     Patched {
         folder,

@@ -21,9 +21,9 @@ pub(super) struct NewValues {
 }
 
 impl NewValues {
-    pub(super) fn of(picked: Option<&Positions>, values: RecordBatch, rows: u64) -> Result<Self> {
-        let positions: Option<Vec<u64>> = picked.map(|p| p.iter().collect());
-        let wanted = picked.map_or(rows, Positions::len);
+    pub(super) fn of(selected: Option<&Positions>, values: RecordBatch, rows: u64) -> Result<Self> {
+        let positions: Option<Vec<u64>> = selected.map(|p| p.iter().collect());
+        let wanted = selected.map_or(rows, Positions::len);
         if u64::try_from(values.num_rows()).ok() != Some(wanted) {
             return Err(Error::internal(format!(
                 "{} new values were made for {wanted} rows",

@@ -1,0 +1,108 @@
+//! Rows of some files written to new files, as they come or in another order: read, sorted where an order is wanted, cut
+//! into files. Streamed: of sorted rows as many are held as memory allows. Knows no log; called by OPTIMIZE.
+
+mod carry_deletes;
+mod clustered;
+mod copy;
+mod outputs;
+mod row_lineage;
+mod sort;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::features::StoredIds;
+use deltaplane_protocol::zorder::Curve;
+use deltaplane_store::Store;
+use futures::{StreamExt, stream};
+
+use crate::read::{FileRead, ReadSpec, scan};
+use crate::write::WriteSpec;
+pub use carry_deletes::{CarriedDeletes, FileGroup, OptimizedFile, carry_deletes};
+pub use clustered::ClusteredWriter;
+use outputs::Outputs;
+pub use row_lineage::{LineageStorage, RowLineage};
+
+/// By what rows are ordered.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Paths of columns, by the schema's names.
+    pub columns: Vec<Vec<String>>,
+    /// How.
+    pub curve: Curve,
+}
+
+/// How rows are moved to new files.
+#[derive(Clone)]
+pub struct OptimizeJob {
+    /// Where the files are.
+    pub store: Store,
+    /// All columns of the table, with the ids of rows where they have some.
+    pub read: Arc<ReadSpec>,
+    /// What new files are, but for their size.
+    pub write: WriteSpec,
+    /// Where rows keep their ids (P142).
+    pub ids: Option<StoredIds>,
+    /// The new order; rows stay as they come where there is none.
+    pub order: Option<Order>,
+    /// About how many bytes of rows are held while they are sorted; others go to temporary files.
+    pub memory_bytes: usize,
+    /// Files that are read at a time.
+    pub parallelism: usize,
+    /// Whether it is kept where sorted rows were, so that what others mark meanwhile can be followed.
+    pub lineage: LineageStorage,
+    /// Set when the caller has given up: the rows' way ends soon then.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl OptimizeJob {
+    /// Writes the live rows of these files to about so many new ones, which nobody sees until they are committed.
+    ///
+    /// # Errors
+    /// As [`scan`] and the writer; `StoreUnavailable` where temporary files have no room. No new file is left then, as
+    /// far as the store lets them go.
+    pub async fn run(&self, files: Vec<FileRead>, outputs: u64) -> Result<Vec<OptimizedFile>> {
+        let mut out = Outputs::new(self);
+        let moved = match &self.order {
+            None => copy::copy(self, files, &mut out).await,
+            Some(order) => self.sort(files, order, outputs, &mut out).await,
+        };
+        match moved {
+            Ok(()) => out.finish().await,
+            Err(e) => {
+                out.abort().await;
+                Err(e)
+            }
+        }
+    }
+
+    async fn sort(&self, files: Vec<FileRead>, order: &Order, outputs: u64, out: &mut Outputs<'_>) -> Result<()> {
+        let mut sorted = sort::sorted(self, files, order, outputs).await?;
+        out.cut_after(sorted.rows.div_ceil(outputs.max(1)));
+        while let Some(slice) = sorted.slices.next().await {
+            self.go_on()?;
+            out.write_keyed(&slice?, sorted.file_bytes).await?;
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        files: Vec<FileRead>,
+        spec: Arc<ReadSpec>,
+    ) -> stream::BoxStream<'static, Result<arrow::array::RecordBatch>> {
+        let files = stream::iter(files.into_iter().map(Ok)).boxed();
+        scan(self.store.clone(), files, spec, self.parallelism)
+    }
+
+    fn go_on(&self) -> Result<()> {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(Error::internal("another file of the command failed")),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Rows that others deleted by vectors from files while these were joined or sorted: where they stand in the new files, which get
+//! vectors of their own. Knows no log; called by OPTIMIZE where it lost the race.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
+use deltaplane_protocol::deletion_vectors::Positions;
+use deltaplane_store::Store;
+
+use super::row_lineage::RowLineage;
+use crate::read::Vectors;
+use crate::write::mark_rows;
+
+/// A new file.
+#[derive(Debug, Clone)]
+pub struct OptimizedFile {
+    /// As the log will have it.
+    pub add: Add,
+    /// Where its rows were, if they were sorted and that is known.
+    pub lineage: Option<Arc<RowLineage>>,
+}
+
+/// Files whose live rows are those of new files: of one in order, or of several with traces.
+#[derive(Debug, Clone)]
+pub struct FileGroup {
+    /// The old files as they were read, each with its rows, deleted ones among them.
+    pub old: Vec<(Add, u64)>,
+    /// The new ones.
+    pub new: Vec<OptimizedFile>,
+}
+
+/// What takes the place of the actions of old and new files.
+#[derive(Debug, Default)]
+pub struct CarriedDeletes {
+    /// The old files as they are now.
+    pub removes: Vec<Remove>,
+    /// The new files with their vectors; those without a row left are none of them.
+    pub adds: Vec<Add>,
+    /// The file of the new vectors, relative to the table's root.
+    pub vector_file: Option<String>,
+}
+
+/// Brings the vectors that old files have now over to the new files.
+///
+/// # Errors
+/// `ConcurrentDeleteDelete` where rows of an old file came back; as [`mark_rows`].
+pub async fn carry_deletes(
+    store: &Store,
+    joined: &[&FileGroup],
+    now: &HashMap<String, Add>,
+    now_ms: i64,
+) -> Result<CarriedDeletes> {
+    let vectors = Vectors::new(store.clone());
+    let load = async |dv: Option<&DeletionVector>| match dv {
+        Some(dv) => vectors.load(dv).await,
+        None => Ok(Positions::new()),
+    };
+    let (mut removes, mut adds, mut marked) = (Vec::new(), Vec::new(), Vec::new());
+    for files in joined {
+        let (mut gone, mut first) = (Positions::new(), 0);
+        let mut more = Vec::with_capacity(files.old.len());
+        for (old, rows) in &files.old {
+            let before = load(old.deletion_vector.as_ref()).await?;
+            let mut here = Positions::new();
+            if let Some(newest) = now.get(&old.path) {
+                let after = load(newest.deletion_vector.as_ref()).await?;
+                if !after.includes(&before) {
+                    return Err(came_back(&old.path));
+                }
+                for position in new_places(&before, &after) {
+                    gone.insert(first + position);
+                }
+                here = after.iter().filter(|p| !before.contains(*p)).collect();
+                removes.push(newest.to_remove(now_ms, false));
+            }
+            more.push(here);
+            first += rows.saturating_sub(before.len());
+        }
+        for OptimizedFile { add, lineage } in &files.new {
+            let gone = match lineage {
+                Some(lineage) => lineage.marked(&more).await?,
+                None => gone.clone(),
+            };
+            match gone.is_empty() {
+                true => adds.push(add.clone()),
+                false => marked.push((add.clone(), gone)),
+            }
+        }
+    }
+    let done = mark_rows(store, marked, now_ms).await?;
+    adds.extend(done.adds);
+    Ok(CarriedDeletes {
+        removes,
+        adds,
+        vector_file: done.vector_file,
+    })
+}
+
+fn came_back(path: &str) -> Error {
+    Error::new(
+        Kind::ConcurrentDeleteDelete,
+        format!(
+            "another writer brought back rows of `{path}` first: nothing of this transaction was committed; load the newest version and run it again"
+        ),
+    )
+}
+
+/// The rows of a newer vector that an older one hasn't, by their places among the rows that the older one leaves.
+fn new_places(before: &Positions, after: &Positions) -> Vec<u64> {
+    let mut older = before.iter().peekable();
+    let mut skipped = 0;
+    let mut found = Vec::new();
+    for position in after.iter() {
+        while older.next_if(|p| *p < position).is_some() {
+            skipped += 1;
+        }
+        if older.peek() != Some(&position) {
+            found.push(position - skipped);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_among_live_rows() {
+        // P124: vectors count all rows of a file, the new file has only those that were live
+        let rows = |of: &[u64]| of.iter().copied().collect::<Positions>();
+        assert_eq!(new_places(&rows(&[]), &rows(&[0, 5])), [0, 5]);
+        assert_eq!(new_places(&rows(&[0, 2]), &rows(&[0, 1, 2, 3, 9])), [0, 1, 7]);
+        assert_eq!(new_places(&rows(&[4]), &rows(&[4])), [0_u64; 0]);
+    }
+}

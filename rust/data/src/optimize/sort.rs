@@ -1,0 +1,271 @@
+//! Rows of files in the order of their keys: a sample of the columns that decide gives the keys, rows are sorted in runs
+//! that memory holds, and what is beyond goes to temporary files until all runs are merged.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch, StructArray};
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::zorder::{RowOrder, Sample, columns_of};
+use deltaplane_sorting::{Keyed, Run, Sorted, SpilledRun, merge};
+use futures::executor::block_on_stream;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::row_lineage::{LineageStorage, Places};
+use super::{OptimizeJob, Order};
+use crate::read::{FileRead, ReadSpec};
+
+/// A run is sorted when it has this part of the memory; as many again may be under way, half of all stays with sorted runs.
+const RUN_PART: usize = 8;
+/// More rows in a run would only wait longer for their turn.
+const RUN_BYTES: usize = 256 << 20;
+/// Runs that are merged at once.
+const MOST_RUNS: usize = 64;
+/// Slices that are merged ahead of the writer.
+const MERGED_AHEAD: usize = 4;
+/// Of more files than these only some are looked at for the sample.
+const SAMPLED_FILES: usize = 1_000;
+
+/// Rows in order.
+pub(super) struct SortedRows {
+    pub(super) slices: Run<'static>,
+    pub(super) rows: u64,
+    /// How many first bytes keys of one file have in common.
+    pub(super) file_bytes: usize,
+}
+
+pub(super) async fn sorted(of: &OptimizeJob, files: Vec<FileRead>, order: &Order, outputs: u64) -> Result<SortedRows> {
+    let Some(sample) = sample(of, &files, order).await? else {
+        return Ok(SortedRows {
+            slices: stream::empty().boxed(),
+            rows: 0,
+            file_bytes: 0,
+        });
+    };
+    let row_order = Arc::new(RowOrder::choose(&sample.columns()?, order.curve, outputs)?);
+    let (places, read) = match Places::of(&files, &of.read).filter(|_| of.lineage != LineageStorage::No) {
+        Some((places, read)) => (Some(Arc::new(places)), Arc::new(read)),
+        None => (None, of.read.clone()),
+    };
+    let file_bytes = row_order.file_bytes();
+    let keys = Keys {
+        by: row_order,
+        paths: Arc::new(order.columns.clone()),
+        places,
+    };
+    let rows = of.scan(files, read);
+    let (slices, rows) = in_order(rows, &keys, of.memory_bytes, of.parallelism, || of.go_on()).await?;
+    Ok(SortedRows {
+        slices,
+        rows,
+        file_bytes,
+    })
+}
+
+/// What gives rows their keys.
+#[derive(Clone)]
+pub(super) struct Keys {
+    pub(super) by: Arc<RowOrder>,
+    /// Paths of the columns that decide.
+    pub(super) paths: Arc<Vec<Vec<String>>>,
+    /// Rows carry their places where there are some.
+    pub(super) places: Option<Arc<Places>>,
+}
+
+impl Keys {
+    fn key(&self, batch: RecordBatch) -> Result<Keyed> {
+        let batch = match &self.places {
+            Some(places) => places.put(&batch)?,
+            None => batch,
+        };
+        Ok(Keyed {
+            keys: self.by.keys(&columns_of(&batch, &self.paths)?)?,
+            rows: StructArray::from(batch),
+        })
+    }
+}
+
+/// All rows in the order of their keys, and how many they are. So many bytes of them are held, some batches get their keys at a
+/// time; `go_on` is asked before each.
+pub(super) async fn in_order(
+    rows: impl Stream<Item = Result<RecordBatch>>,
+    keys: &Keys,
+    memory_bytes: usize,
+    parallelism: usize,
+    go_on: impl Fn() -> Result<()>,
+) -> Result<(Run<'static>, u64)> {
+    let keyed = rows.map(|batch| {
+        let keys = keys.clone();
+        async move {
+            let batch = batch?;
+            blocking(move || keys.key(batch)).await
+        }
+    });
+    let mut keyed = std::pin::pin!(keyed.buffered(parallelism.max(1)));
+    let mut runs = Runs::new(memory_bytes);
+    let mut count = 0;
+    while let Some(batch) = keyed.try_next().await? {
+        go_on()?;
+        count += batch.rows.len() as u64;
+        runs.hold(batch).await?;
+    }
+    Ok((ahead(merge(runs.take().await?)), count))
+}
+
+/// Of the columns that decide; `None` where there are no rows.
+async fn sample(of: &OptimizeJob, files: &[FileRead], order: &Order) -> Result<Option<Sample>> {
+    let mut names: Vec<String> = order.columns.iter().filter_map(|path| path.first().cloned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let spec = ReadSpec {
+        columns: Some(names),
+        ..of.read.as_ref().clone()
+    };
+    let some = files
+        .iter()
+        .step_by(files.len().div_ceil(SAMPLED_FILES).max(1))
+        .cloned();
+    let mut batches = of.scan(some.collect(), Arc::new(spec));
+    let mut sample: Option<Sample> = None;
+    while let Some(batch) = batches.try_next().await? {
+        of.go_on()?;
+        if batch.num_rows() > 0 {
+            sample
+                .get_or_insert_default()
+                .add(&columns_of(&batch, &order.columns)?)?;
+        }
+    }
+    Ok(sample)
+}
+
+/// Runs on their way.
+struct Runs {
+    run_bytes: usize,
+    /// Sorted runs that may stay in memory have so many bytes left.
+    room: usize,
+    held: Vec<Keyed>,
+    bytes: usize,
+    sorting: Vec<JoinHandle<Result<Sorted>>>,
+    spilling: Option<JoinHandle<Result<Option<SpilledRun>>>>,
+    spilled: Levels,
+}
+
+/// Runs in temporary files: of each level so many at most, then they become one of the next. So few files are open and few
+/// rows in memory while they are merged, and each row is rewritten as often as there are levels.
+#[derive(Default)]
+struct Levels(Vec<Vec<SpilledRun>>);
+
+impl Levels {
+    async fn add(&mut self, mut run: SpilledRun) -> Result<()> {
+        for level in 0.. {
+            if level == self.0.len() {
+                self.0.push(Vec::new());
+            }
+            let Some(runs) = self.0.get_mut(level) else { break };
+            runs.push(run);
+            if runs.len() < MOST_RUNS {
+                break;
+            }
+            let full = std::mem::take(runs)
+                .into_iter()
+                .map(SpilledRun::read)
+                .collect::<Result<_>>()?;
+            let merged = blocking(move || SpilledRun::write(block_on_stream(merge(full)), 0)).await?;
+            let Some(merged) = merged else { break };
+            run = merged;
+        }
+        Ok(())
+    }
+
+    fn read(self) -> Result<Vec<Run<'static>>> {
+        self.0.into_iter().flatten().map(SpilledRun::read).collect()
+    }
+}
+
+impl Runs {
+    fn new(memory_bytes: usize) -> Self {
+        Runs {
+            run_bytes: (memory_bytes / RUN_PART).min(RUN_BYTES),
+            room: memory_bytes / 2,
+            held: Vec::new(),
+            bytes: 0,
+            sorting: Vec::new(),
+            spilling: None,
+            spilled: Levels::default(),
+        }
+    }
+
+    async fn hold(&mut self, rows: Keyed) -> Result<()> {
+        self.bytes += bytes(&rows.rows) + bytes(&rows.keys);
+        self.held.push(rows);
+        if self.bytes >= self.run_bytes {
+            self.end_run().await
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn end_run(&mut self) -> Result<()> {
+        let (held, bytes) = (std::mem::take(&mut self.held), std::mem::take(&mut self.bytes));
+        if let Some(room) = self.room.checked_sub(bytes) {
+            self.room = room;
+            self.sorting.push(tokio::task::spawn_blocking(move || Sorted::of(held)));
+            return Ok(());
+        }
+        self.end_spilling().await?;
+        let spill = move || SpilledRun::write(Sorted::of(held)?, 0);
+        self.spilling = Some(tokio::task::spawn_blocking(spill));
+        Ok(())
+    }
+
+    async fn end_spilling(&mut self) -> Result<()> {
+        let Some(task) = self.spilling.take() else {
+            return Ok(());
+        };
+        match task.await.map_err(died)?? {
+            Some(run) => self.spilled.add(run).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn take(mut self) -> Result<Vec<Run<'static>>> {
+        self.end_spilling().await?;
+        let held = std::mem::take(&mut self.held);
+        self.sorting.push(tokio::task::spawn_blocking(move || Sorted::of(held)));
+        let mut runs = Vec::with_capacity(self.sorting.len());
+        for task in std::mem::take(&mut self.sorting) {
+            runs.push(stream::iter(task.await.map_err(died)??).boxed());
+        }
+        runs.extend(self.spilled.read()?);
+        Ok(runs)
+    }
+}
+
+pub(super) fn bytes(array: &dyn Array) -> usize {
+    // Of what is shared with other rows only these rows' part.
+    let data = array.to_data();
+    data.get_slice_memory_size()
+        .unwrap_or_else(|_| array.get_array_memory_size())
+}
+
+/// The same slices, merged while others are written.
+fn ahead(mut slices: Run<'static>) -> Run<'static> {
+    let (send, receive) = mpsc::channel(MERGED_AHEAD);
+    tokio::spawn(async move {
+        while let Some(slice) = slices.next().await {
+            if send.send(slice).await.is_err() {
+                return;
+            }
+        }
+    });
+    stream::unfold(receive, |mut r| async move { r.recv().await.map(|slice| (slice, r)) }).boxed()
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(died)?
+}
+
+fn died(e: tokio::task::JoinError) -> Error {
+    Error::internal(format!("sorting rows: {e}"))
+}

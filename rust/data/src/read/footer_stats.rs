@@ -1,0 +1,94 @@
+//! What a file's footer tells of whole columns, where it tells all: least and greatest value, and how many are null. Called by
+//! `footer`, for statistics of files that someone else wrote.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::{concat, filter, is_not_null};
+use arrow::datatypes::Int64Type;
+use deltaplane_error::Result;
+use deltaplane_protocol::schema::{DataType, Primitive};
+use parquet::basic::Type as Physical;
+use parquet::file::metadata::ParquetMetaData;
+
+use super::part_stats::{Leaf, LeafStats};
+use super::plan::{FilePlan, Prepared};
+use super::{FileRead, ReadSpec};
+
+/// Which writers never cut a bound short: the flag that says so is newer than they are.
+const WHOLE_BOUNDS: &str = "parquet-mr";
+
+/// What is known of a column.
+pub(crate) struct ColumnStats {
+    /// Least and greatest value of each row group that has one.
+    pub bounds: ArrayRef,
+    /// Rows with null.
+    pub nulls: u64,
+}
+
+/// The file's rows, and for each column that this read makes what its footer tells; `None` where the rows have to be looked
+/// at, as for floats, of which NaN is left out.
+pub(crate) fn column_stats(
+    footer: &Arc<ParquetMetaData>,
+    file: &FileRead,
+    spec: &ReadSpec,
+) -> Result<(u64, Vec<Option<ColumnStats>>)> {
+    let plan = FilePlan::new(Arc::new(Prepared::new(spec)?), file, footer.clone())?;
+    let rows = u64::try_from(footer.file_metadata().num_rows()).unwrap_or(0);
+    let columns = spec.output_fields()?.into_iter().map(|field| {
+        let path = [spec.mapping.physical_name(field).to_owned()];
+        let leaf = is_ordered(&field.data_type)
+            .then(|| Leaf::find(&plan, &path))
+            .flatten()?;
+        whole(footer, &leaf, &leaf.of_groups(&plan)?)
+    });
+    Ok((rows, columns.collect()))
+}
+
+/// Whether Parquet orders values as the table does, all of them.
+fn is_ordered(ty: &DataType) -> bool {
+    use Primitive as P;
+    matches!(
+        ty,
+        DataType::Primitive(
+            P::Byte
+                | P::Short
+                | P::Integer
+                | P::Long
+                | P::Date
+                | P::Timestamp
+                | P::TimestampNtz
+                | P::Decimal { .. }
+                | P::String
+        )
+    )
+}
+
+/// What these statistics of row groups tell of the whole column, if they do.
+fn whole(footer: &ParquetMetaData, leaf: &Leaf, stats: &LeafStats) -> Option<ColumnStats> {
+    let nulls = stats.nulls.as_primitive_opt::<Int64Type>()?;
+    let by_whole = footer
+        .file_metadata()
+        .created_by()
+        .is_some_and(|writer| writer.starts_with(WHOLE_BOUNDS));
+    let mut all_nulls = 0;
+    for (at, group) in footer.row_groups().iter().enumerate() {
+        let count = nulls.is_valid(at).then(|| nulls.value(at))?;
+        let column = group.columns().get(leaf.index)?;
+        let is_text = column.column_type() == Physical::BYTE_ARRAY;
+        let is_exact = column
+            .statistics()
+            .is_some_and(|s| s.min_is_exact() && s.max_is_exact());
+        let is_bounded = stats.min.is_valid(at) && stats.max.is_valid(at) && (!is_text || by_whole || is_exact);
+        if count != group.num_rows() && !is_bounded {
+            return None;
+        }
+        all_nulls += u64::try_from(count).ok()?;
+    }
+    let both = concat(&[stats.min.as_ref(), stats.max.as_ref()]).ok()?;
+    let bounds = filter(&both, &is_not_null(&both).ok()?).ok()?;
+    Some(ColumnStats {
+        bounds,
+        nulls: all_nulls,
+    })
+}

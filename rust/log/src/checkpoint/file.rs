@@ -1,0 +1,223 @@
+//! One Parquet file of a checkpoint while it is written: rows of one action each, streamed, and read back at the end.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, StructArray, new_null_array};
+use arrow::datatypes::{DataType, SchemaRef};
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::files::conform_array;
+use deltaplane_sorting::{Keyed, Run};
+use deltaplane_store::{Store, Upload};
+use futures::TryStreamExt;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use crate::checkpoint::parquet_file::ParquetFile;
+use crate::checkpoint::row_group_writer::{ReusedRowGroup, RowGroups};
+use crate::checkpoint::skipping::{BOUNDS_KEY, BOUNDS_VALUE};
+
+/// Under this key a footer notes the order of the file's adds.
+pub(crate) const ORDER_KEY: &str = "deltaplane.order";
+
+/// Rows of a row group: small enough that a reader can skip most of a large checkpoint.
+pub(crate) const ROW_GROUP_ROWS: usize = 100_000;
+
+/// Rows of a page: what a reader has to decode at least. Each page costs some hundred bytes of index in all columns.
+const PAGE_ROWS: usize = 4_096;
+
+/// A file that isn't finished.
+pub(crate) struct CheckpointFile {
+    groups: RowGroups,
+    upload: Upload,
+    schema: SchemaRef,
+    store: Store,
+    key: String,
+    actions: u64,
+}
+
+/// A file that is durable and was read back.
+pub(crate) struct WrittenFile {
+    pub actions: u64,
+    pub size_bytes: u64,
+    /// As it was read back; absent where another writer's file has its place.
+    pub footer: Option<ArrowReaderMetadata>,
+}
+
+/// Whether a file has an index of its pages. A file of a few pages is read as a whole, and its index would be a good part
+/// of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    Indexed,
+    WithoutIndex,
+}
+
+impl CheckpointFile {
+    /// Begins a file of these columns.
+    pub(crate) async fn create(
+        store: &Store,
+        key: String,
+        schema: SchemaRef,
+        compression: Compression,
+        pages: Pages,
+    ) -> Result<Self> {
+        let mut properties = WriterProperties::builder()
+            .set_compression(compression)
+            .set_dictionary_enabled(false)
+            .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+            .set_data_page_row_count_limit(PAGE_ROWS)
+            .set_key_value_metadata(Some(vec![KeyValue::new(
+                BOUNDS_KEY.to_owned(),
+                BOUNDS_VALUE.to_owned(),
+            )]))
+            .set_created_by(format!("deltaplane {}", env!("CARGO_PKG_VERSION")));
+        if pages == Pages::WithoutIndex {
+            properties = properties
+                .set_statistics_enabled(EnabledStatistics::Chunk)
+                .set_offset_index_disabled(true);
+        }
+        for column in repeated_columns(&schema) {
+            properties = properties.set_column_dictionary_enabled(column, true);
+        }
+        Ok(CheckpointFile {
+            groups: RowGroups::new(&schema, properties.build()).map_err(write_error)?,
+            upload: store.upload(&key).await?,
+            schema,
+            store: store.clone(),
+            key,
+            actions: 0,
+        })
+    }
+
+    /// How many actions were written.
+    pub(crate) fn actions(&self) -> u64 {
+        self.actions
+    }
+
+    /// Says something in the footer.
+    pub(crate) fn note(&mut self, key: &str, value: String) {
+        self.groups.note(KeyValue::new(key.to_owned(), value));
+    }
+
+    /// Writes rows that hold just this action.
+    pub(crate) async fn write(&mut self, name: &str, action: StructArray) -> Result<()> {
+        if action.is_empty() {
+            return Ok(());
+        }
+        let n = action.len();
+        let action: ArrayRef = Arc::new(action);
+        let columns = self
+            .schema
+            .fields()
+            .iter()
+            .map(|f| {
+                if f.name() == name {
+                    conform_array(&action, f.data_type())
+                } else {
+                    Ok(new_null_array(f.data_type(), n))
+                }
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let batch = RecordBatch::try_new(self.schema.clone(), columns)
+            .map_err(|e| Error::internal(format!("the checkpoint can't be laid out: {e}")).with_source(e))?;
+        self.actions += n as u64;
+        let complete = self.groups.complete();
+        self.groups.write(&batch).map_err(write_error)?;
+        match self.groups.complete() == complete {
+            true => Ok(()),
+            false => self.send().await,
+        }
+    }
+
+    /// Ends the row group: rows that come later stand in another one. Returns how many there are.
+    pub(crate) async fn end_group(&mut self) -> Result<usize> {
+        self.groups.end().map_err(write_error)?;
+        self.send().await?;
+        Ok(self.groups.complete())
+    }
+
+    /// A row group of another file with these columns, as it stands there.
+    pub(crate) async fn copy_group(&mut self, reused_row_group: &ReusedRowGroup<'_>) -> Result<()> {
+        self.groups.copy(reused_row_group).map_err(write_error)?;
+        self.actions += reused_row_group.rows();
+        self.send().await
+    }
+
+    async fn send(&mut self) -> Result<()> {
+        let bytes = self.groups.take();
+        match bytes.is_empty() {
+            true => Ok(()),
+            false => self.upload.write(bytes).await,
+        }
+    }
+
+    /// Writes live files as they come.
+    pub(crate) async fn write_run(&mut self, mut run: Run<'_>) -> Result<()> {
+        while let Some(Keyed { rows, .. }) = run.try_next().await? {
+            self.write("add", rows).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the file and reads its footer back: one with another number of rows than was written goes (P061).
+    pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
+        self.groups.finish().map_err(write_error)?;
+        self.send().await?;
+        let size_bytes = self.upload.finish().await?;
+        let mut written = WrittenFile {
+            actions: self.actions,
+            size_bytes,
+            footer: None,
+        };
+        let file = ParquetFile::open(&self.store, self.key.clone()).await?;
+        let footer = match file.footer().await {
+            // Another writer's file of the same version has its place: that one looks after it.
+            Err(e) if e.kind() == Kind::VersionNotFound => return Ok(written),
+            footer => footer?,
+        };
+        let found = footer.metadata().file_metadata().num_rows();
+        if file.size_bytes() == size_bytes && u64::try_from(found) != Ok(self.actions) {
+            self.store.delete(&self.key).await?;
+            return Err(Error::internal(format!(
+                "the checkpoint holds {found} actions instead of {}: it was deleted",
+                self.actions
+            ))
+            .with_path(&self.key));
+        }
+        written.footer = Some(footer);
+        Ok(written)
+    }
+}
+
+/// The columns whose values come again and again: names and values of partitions. A dictionary of any other column is as
+/// long as the column, and has to be read whole before any page is.
+fn repeated_columns(schema: &SchemaRef) -> Vec<ColumnPath> {
+    let mut found = Vec::new();
+    for action in ["add", "remove"] {
+        let below = |path: &[&str]| {
+            let parts = std::iter::once(action).chain(path.iter().copied());
+            ColumnPath::from(parts.map(str::to_owned).collect::<Vec<_>>())
+        };
+        for map in ["partitionValues", "tags"] {
+            found.extend(["key", "value"].map(|part| below(&[map, "key_value", part])));
+        }
+        let parsed = schema.field_with_name(action).ok().and_then(|f| match f.data_type() {
+            DataType::Struct(children) => children
+                .find("partitionValues_parsed")
+                .map(|(_, f)| f.data_type().clone()),
+            _ => None,
+        });
+        if let Some(DataType::Struct(columns)) = parsed {
+            found.extend(columns.iter().map(|c| below(&["partitionValues_parsed", c.name()])));
+        }
+    }
+    found
+}
+
+/// Only the file's bytes are made here, which go to the store elsewhere.
+fn write_error(e: ParquetError) -> Error {
+    Error::internal(format!("the checkpoint can't be written: {e}")).with_source(e)
+}

@@ -1,0 +1,13 @@
+//! Checkpoints as files: opening and streaming them, skipping what a predicate rules out, and the Parquet
+//! files that they are made of. Knows no snapshot; `checkpoint_writer` decides what goes into a new one.
+
+pub(crate) mod copy_state;
+pub(crate) mod file;
+pub(crate) mod live_row_groups;
+pub(crate) mod parquet_file;
+pub(crate) mod part;
+pub(crate) mod reader;
+pub(crate) mod row_filter;
+pub(crate) mod row_group_writer;
+pub(crate) mod sidecar_stats;
+pub(crate) mod skipping;

@@ -1,0 +1,161 @@
+//! Looks at the columns of a checkpoint that decide before any other is decoded: rows that a predicate rules out cost those
+//! columns alone.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::{filter_record_batch, is_not_null};
+use arrow::datatypes::{DataType, Fields, Schema};
+use arrow::error::ArrowError;
+use deltaplane_error::Error;
+use deltaplane_protocol::prune::Pruner;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, RowFilter};
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
+
+use crate::scan_report::ScanCounters;
+
+/// The columns of a file that stand at or below these paths. Paths are lists since names of a table's columns have dots in them.
+pub(crate) fn mask(schema: &SchemaDescriptor, paths: &[Vec<String>]) -> ProjectionMask {
+    let chosen = |column: &ColumnDescPtr| paths.iter().any(|p| column.path().parts().starts_with(p));
+    let columns = schema.columns().iter().enumerate();
+    ProjectionMask::leaves(schema, columns.filter(|(_, c)| chosen(c)).map(|(at, _)| at))
+}
+
+pub(crate) fn path(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// A predicate, and what is counted while it leaves files out.
+#[derive(Clone)]
+pub(crate) struct Skipping {
+    pub pruner: Arc<Pruner>,
+    /// Only where somebody asked why.
+    pub counters: Option<Arc<ScanCounters>>,
+}
+
+impl Skipping {
+    /// What the pruner says of these files.
+    pub(crate) fn keep(&self, files: &RecordBatch) -> Result<BooleanArray, Error> {
+        match &self.counters {
+            Some(counters) => counters.judge(&self.pruner, files),
+            None => self.pruner.keep(files),
+        }
+    }
+}
+
+/// Finds the few rows of an action by one of its plain fields: its lists and maps aren't decoded for all the other rows
+/// then. `None` where it has none.
+pub(crate) fn rare(footer: &ArrowReaderMetadata, action: &str, fields: &Fields) -> Option<RowFilter> {
+    let plain = fields.iter().find(|f| !f.data_type().is_nested())?;
+    let mask = mask(footer.parquet_schema(), &[path(&[action, plain.name()])]);
+    let there = |batch: RecordBatch| match batch.columns().first() {
+        Some(column) => is_not_null(column),
+        None => Ok(BooleanArray::from(vec![true; batch.num_rows()])),
+    };
+    Some(RowFilter::new(vec![Box::new(ArrowPredicateFn::new(mask, there))]))
+}
+
+/// The filters of a file's rows by the column `add`, the cheaper first; `None` where none of its columns decides.
+pub(crate) fn filter(footer: &ArrowReaderMetadata, skipping: &Skipping) -> Option<RowFilter> {
+    let add = footer.schema().field_with_name("add").ok()?;
+    let DataType::Struct(children) = add.data_type() else {
+        return None;
+    };
+    let stages = deciding(children, &skipping.pruner)
+        .into_iter()
+        .filter(|s| !s.is_empty());
+    let predicates: Vec<Box<dyn ArrowPredicate>> = stages
+        .map(|columns| {
+            let mask = mask(footer.parquet_schema(), &columns);
+            let skipping = skipping.clone();
+            Box::new(ArrowPredicateFn::new(mask, move |batch| judge(&skipping, &batch))) as Box<dyn ArrowPredicate>
+        })
+        .collect();
+    (!predicates.is_empty()).then(|| RowFilter::new(predicates))
+}
+
+/// Paths of the columns that decide: typed ones, then text, which is parsed only of files that are left.
+fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<Vec<String>>; 2] {
+    let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
+    let (mut typed, mut text) = (Vec::new(), Vec::new());
+    let partitions = pruner.partition_columns_needed();
+    if has_partition_structs(children, pruner) {
+        let parsed = |column: &String| path(&["add", "partitionValues_parsed", column]);
+        typed.extend(partitions.iter().map(parsed));
+    } else if !partitions.is_empty() && matches!(of("partitionValues"), Some(DataType::Map(..))) {
+        typed.push(path(&["add", "partitionValues"]));
+    }
+    match (pruner.stats_leaves_needed(), of("stats_parsed"), of("stats")) {
+        ([], ..) => {}
+        (leaves, Some(DataType::Struct(_)), _) => {
+            typed.push(path(&["add", "stats_parsed", "numRecords"]));
+            for leaf in leaves {
+                let below = |section| [path(&["add", "stats_parsed", section]), leaf.clone()].concat();
+                typed.extend(["minValues", "maxValues", "nullCount"].map(below));
+            }
+        }
+        (_, _, Some(DataType::Utf8)) => text.push(path(&["add", "stats"])),
+        _ => {}
+    }
+    [typed, text]
+}
+
+/// Whether the filter of a file's rows says all that its columns can say, so that none of them has to be looked at again.
+/// `is_own`: this program wrote it, so that its structs say what its maps and texts say.
+pub(crate) fn is_complete(footer: &ArrowReaderMetadata, pruner: &Pruner, is_own: bool) -> bool {
+    let add = footer.schema().field_with_name("add").ok().map(|f| f.data_type());
+    let Some(DataType::Struct(children)) = add else {
+        return false;
+    };
+    let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
+    let by_partitions = match of("partitionValues") {
+        _ if pruner.partition_columns_needed().is_empty() => true,
+        // Another writer's struct may be null where the map isn't.
+        _ if has_partition_structs(children, pruner) => is_own,
+        found => matches!(found, Some(DataType::Map(..))),
+    };
+    let leaf = |section: &str, path: &[String]| {
+        let mut names = std::iter::once(section).chain(path.iter().map(String::as_str));
+        names.try_fold(of("stats_parsed")?, |here, name| match here {
+            DataType::Struct(inner) => inner.find(name).map(|(_, f)| f.data_type()),
+            _ => None,
+        })
+    };
+    let by_statistics = match (pruner.stats_leaves_needed(), of("stats_parsed"), of("stats")) {
+        ([], ..) => true,
+        (leaves, Some(DataType::Struct(_)), _) => leaves.iter().all(|path| {
+            let sections = ["minValues", "maxValues", "nullCount"];
+            is_own && sections.iter().all(|section| leaf(section, path).is_some())
+        }),
+        // Text is all there is, and is read in a second stage, which doesn't see the partition values.
+        (_, _, found) => matches!(found, Some(DataType::Utf8)) && pruner.partition_columns_needed().is_empty(),
+    };
+    by_partitions && by_statistics
+}
+
+/// Whether the partition values that decide are there as a struct that counts.
+fn has_partition_structs(children: &Fields, pruner: &Pruner) -> bool {
+    let parsed = children.find("partitionValues_parsed").map(|(_, f)| f.data_type());
+    let needed = !pruner.partition_columns_needed().is_empty();
+    needed && matches!(parsed, Some(DataType::Struct(inner)) if pruner.believes_partition_structs(inner))
+}
+
+/// Whether each row is an add that may match by these columns. What can't be read is left to whoever reads the whole row.
+fn judge(skipping: &Skipping, batch: &RecordBatch) -> Result<BooleanArray, ArrowError> {
+    let Some(adds) = batch.columns().first().and_then(|c| c.as_struct_opt()) else {
+        return Ok(BooleanArray::from(vec![true; batch.num_rows()]));
+    };
+    let there = is_not_null(adds)?;
+    let schema = Arc::new(Schema::new(adds.fields().clone()));
+    let options = RecordBatchOptions::new().with_row_count(Some(adds.len()));
+    let files = RecordBatch::try_new_with_options(schema, adds.columns().to_vec(), &options)?;
+    let files = filter_record_batch(&files, &there)?;
+    let keep = skipping.keep(&files);
+    let mut verdicts = keep.iter().flat_map(|k| k.values().iter());
+    Ok(there
+        .values()
+        .iter()
+        .map(|t| Some(t && verdicts.next().unwrap_or(true)))
+        .collect())
+}

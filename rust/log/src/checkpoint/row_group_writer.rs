@@ -1,0 +1,199 @@
+//! A Parquet file of the log while it is written, a row group at a time: new ones from rows, others copied from a file that
+//! has them already, as they stand. Called by the checkpoint's file, which says which columns there are.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use bytes::{Buf, Bytes};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::page_index::PageIndexProvider;
+use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::writer::SerializedFileWriter;
+
+/// Row groups on their way into a file.
+pub(crate) struct RowGroups {
+    file: SerializedFileWriter<Vec<u8>>,
+    factory: ArrowRowGroupWriterFactory,
+    schema: SchemaRef,
+    /// Rows of a group at most.
+    most: usize,
+    open: Option<Open>,
+}
+
+/// A group that takes rows.
+struct Open {
+    columns: Vec<ArrowColumnWriter>,
+    rows: usize,
+}
+
+/// A row group of another file.
+pub(crate) struct ReusedRowGroup<'a> {
+    /// The other file's footer, with the whole page index of this group.
+    pub footer: &'a ParquetMetaData,
+    pub group: usize,
+    /// The bytes of all its columns, which begin at this place of the file.
+    pub bytes: Bytes,
+    pub start: u64,
+}
+
+impl RowGroups {
+    /// None yet, of these columns.
+    pub(crate) fn new(schema: &SchemaRef, properties: WriterProperties) -> Result<Self> {
+        let most = properties.max_row_group_row_count().unwrap_or(usize::MAX);
+        let writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties))?;
+        let (file, factory) = writer.into_serialized_writer()?;
+        Ok(RowGroups {
+            file,
+            factory,
+            schema: schema.clone(),
+            most,
+            open: None,
+        })
+    }
+
+    /// How many groups are complete.
+    pub(crate) fn complete(&self) -> usize {
+        self.file.flushed_row_groups().len()
+    }
+
+    /// Says something in the footer.
+    pub(crate) fn note(&mut self, note: KeyValue) {
+        self.file.append_key_value_metadata(note);
+    }
+
+    /// More rows for the group that is open, and for further ones where it is full.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut at = 0;
+        while at < batch.num_rows() {
+            let open = match &mut self.open {
+                Some(open) => open,
+                none => none.insert(Open {
+                    columns: self
+                        .factory
+                        .create_column_writers(self.file.flushed_row_groups().len())?,
+                    rows: 0,
+                }),
+            };
+            let take = (batch.num_rows() - at).min(self.most.saturating_sub(open.rows).max(1));
+            open.write(&self.schema, &batch.slice(at, take))?;
+            at += take;
+            if open.rows >= self.most {
+                self.end()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the group that is open: rows that come later are in another one.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let mut group = self.file.next_row_group()?;
+        for column in open.columns {
+            column.close()?.append_to_row_group(&mut group)?;
+        }
+        group.close().map(|_| ())
+    }
+
+    /// A group as it stands in another file, whose columns are the same. Ends the one that is open.
+    pub(crate) fn copy(&mut self, reused_row_group: &ReusedRowGroup<'_>) -> Result<()> {
+        self.end()?;
+        let metadata = reused_row_group.metadata()?;
+        let index = reused_row_group.footer.page_index().map(AsRef::as_ref);
+        let mut group = self.file.next_row_group()?;
+        for column in 0..metadata.num_columns() {
+            let close = reused_row_group.closed(metadata, index, column);
+            group.append_column(reused_row_group, close)?;
+        }
+        group.close().map(|_| ())
+    }
+
+    /// The bytes that nobody took yet.
+    pub(crate) fn take(&mut self) -> Bytes {
+        Bytes::from(std::mem::take(self.file.inner_mut()))
+    }
+
+    /// Ends the file: what is left of it can be taken then.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.end()?;
+        self.file.finish().map(|_| ())
+    }
+}
+
+impl Open {
+    fn write(&mut self, schema: &SchemaRef, batch: &RecordBatch) -> Result<()> {
+        let mut columns = self.columns.iter_mut();
+        for (field, array) in schema.fields().iter().zip(batch.columns()) {
+            for leaf in compute_leaves(field, array)? {
+                let column = columns
+                    .next()
+                    .ok_or_else(|| ParquetError::General("rows have more columns than the file".to_owned()))?;
+                column.write(&leaf)?;
+            }
+        }
+        self.rows += batch.num_rows();
+        Ok(())
+    }
+}
+
+impl ReusedRowGroup<'_> {
+    /// Rows of it.
+    pub(crate) fn rows(&self) -> u64 {
+        let group = self.footer.row_groups().get(self.group);
+        group.and_then(|g| u64::try_from(g.num_rows()).ok()).unwrap_or(0)
+    }
+
+    /// The bytes from this place of the file on.
+    fn rest_from(&self, start: u64) -> Result<Bytes> {
+        let rest = usize::try_from(start.wrapping_sub(self.start)).ok();
+        let rest = rest.filter(|at| *at <= self.bytes.len());
+        let rest = rest.ok_or_else(|| ParquetError::EOF(format!("the row group has no byte at {start}")))?;
+        Ok(self.bytes.slice(rest..))
+    }
+
+    fn metadata(&self) -> Result<&RowGroupMetaData> {
+        let found = self.footer.row_groups().get(self.group);
+        found.ok_or_else(|| ParquetError::General(format!("there is no row group {}", self.group)))
+    }
+
+    /// What a writer would have said at the end of this column.
+    fn closed(
+        &self,
+        group: &RowGroupMetaData,
+        index: Option<&dyn PageIndexProvider>,
+        column: usize,
+    ) -> ColumnCloseResult {
+        let metadata = group.column(column).clone();
+        ColumnCloseResult {
+            bytes_written: u64::try_from(metadata.compressed_size()).unwrap_or(0),
+            rows_written: u64::try_from(group.num_rows()).unwrap_or(0),
+            metadata,
+            bloom_filter: None,
+            column_index: index.and_then(|i| i.column_index(self.group, column)).cloned(),
+            offset_index: index.and_then(|i| i.offset_index(self.group, column)).cloned(),
+        }
+    }
+}
+
+impl Length for ReusedRowGroup<'_> {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for ReusedRowGroup<'_> {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        self.rest_from(start).map(Buf::reader)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let rest = self.rest_from(start)?;
+        let found = (length <= rest.len()).then(|| rest.slice(..length));
+        found.ok_or_else(|| ParquetError::EOF(format!("the row group ends before byte {}", start + length as u64)))
+    }
+}

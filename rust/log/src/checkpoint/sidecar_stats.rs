@@ -1,0 +1,317 @@
+//! How a V2 checkpoint names its sidecars, and what is known of one without opening it: how much it holds and between which values, as a tag of the action that
+//! names it. Plans leave sidecars out by it, and new checkpoints choose by it which ones to write anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, BooleanArray};
+use arrow::datatypes::{Field, Schema};
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::arrow_types::{from_arrow_schema, primitive_to_arrow};
+use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::partition_values::{partition_array, partition_text};
+use deltaplane_protocol::paths;
+use deltaplane_protocol::prune::{RunBounds, RunPruner, RunRange};
+use deltaplane_protocol::schema::{DataType, Primitive};
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::checkpoint::skipping::ranges_of_group;
+
+/// The tag's name.
+const TAG: &str = "deltaplane.range";
+/// Longer texts aren't worth their room in a file that is read whenever the table is opened.
+const LONGEST_TEXT: usize = 64;
+
+/// A sidecar as the top file of a V2 checkpoint names it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SidecarFile {
+    /// As it stands there: mostly a bare file name.
+    pub path: String,
+    #[serde(default)]
+    pub size_in_bytes: i64,
+    #[serde(default)]
+    pub modification_time: i64,
+    #[serde(default)]
+    pub tags: Option<BTreeMap<String, Option<String>>>,
+}
+
+impl SidecarFile {
+    /// Its place in the table.
+    pub(crate) fn key(&self) -> Result<String> {
+        let path = paths::decode(&self.path)?;
+        Ok(if path.contains('/') {
+            path
+        } else {
+            paths::sidecar(&path)
+        })
+    }
+}
+
+/// What one sidecar holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SidecarRange {
+    /// The file and its size: said of another one it says nothing.
+    file: String,
+    size: i64,
+    pub adds: u64,
+    pub removes: u64,
+    /// Which order its adds are in.
+    order: String,
+    /// The keys of its first and last add in that order, in hexadecimal.
+    first: String,
+    last: String,
+    bounds: Vec<LeafRange>,
+}
+
+/// Least minimum and greatest maximum of a leaf in all adds, as the protocol writes partition values; `None` is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct LeafRange {
+    /// The leaf that has the minimum, below the column `add`.
+    at: Vec<String>,
+    #[serde(rename = "type")]
+    ty: String,
+    min: Option<String>,
+    max: Option<String>,
+}
+
+/// A sidecar's adds in their order.
+pub(crate) struct Span {
+    pub first: Vec<u8>,
+    pub last: Vec<u8>,
+}
+
+impl SidecarRange {
+    /// What a file holds that was just written.
+    pub(crate) fn of(
+        file: &SidecarFile,
+        footer: &ArrowReaderMetadata,
+        (adds, removes): (u64, u64),
+        sorted: Option<(&FileOrder, &Span)>,
+    ) -> Result<SidecarRange> {
+        let (mut order_name, mut bounds) = (String::new(), Vec::new());
+        let hex = |key: &[u8]| key.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let (mut first, mut last) = (String::new(), String::new());
+        if let Some((order, span)) = sorted {
+            order_name = name_of(order)?;
+            (first, last) = (hex(&span.first), hex(&span.last));
+            let leaves = leaves(order);
+            for (leaf, range) in leaves.iter().zip(ranges_of_group(footer, &leaves)?) {
+                bounds.extend(range.map(|r| leaf_range(leaf, &r)).transpose()?.flatten());
+            }
+        }
+        Ok(SidecarRange {
+            file: file.path.clone(),
+            size: file.size_in_bytes,
+            adds,
+            removes,
+            order: order_name,
+            first,
+            last,
+            bounds,
+        })
+    }
+
+    /// What a sidecar's tags say of it.
+    pub(crate) fn from_tags(of: &SidecarFile) -> Option<SidecarRange> {
+        let text = of.tags.as_ref()?.get(TAG)?.as_deref()?;
+        let found: SidecarRange = serde_json::from_str(text).ok()?;
+        (found.file == of.path && found.size == of.size_in_bytes).then_some(found)
+    }
+
+    /// As tags.
+    pub(crate) fn tags(&self) -> Result<BTreeMap<String, Option<String>>> {
+        let text = serde_json::to_string(self)
+            .map_err(|e| Error::internal(format!("a sidecar's range can't be noted: {e}")).with_source(e))?;
+        Ok([(TAG.to_owned(), Some(text))].into())
+    }
+
+    /// Where its adds stand in this order; `None` if they are in another one.
+    pub(crate) fn span(&self, order: &FileOrder) -> Result<Option<Span>> {
+        if self.order != name_of(order)? {
+            return Ok(None);
+        }
+        Ok(bytes(&self.first)
+            .zip(bytes(&self.last))
+            .map(|(first, last)| Span { first, last }))
+    }
+}
+
+/// For each of these sidecars whether one of its adds may match.
+pub(crate) fn may_match(ranges: &[&SidecarRange], pruner: &RunPruner) -> Result<BooleanArray> {
+    let of_leaf = |leaf: &RunBounds| -> Result<Option<RunRange>> {
+        let found: Vec<Option<&LeafRange>> = ranges
+            .iter()
+            .map(|r| r.bounds.iter().find(|b| b.at == leaf.min))
+            .collect();
+        let Some(ty) = found.iter().flatten().map(|b| &b.ty).next() else {
+            return Ok(None);
+        };
+        let Some(primitive) = Primitive::parse(ty) else {
+            return Ok(None);
+        };
+        // Of a column whose type has changed since, only those of one type are known.
+        let same = || found.iter().map(|b| b.filter(|b| b.ty == *ty));
+        let array = |of: fn(&LeafRange) -> Option<&str>| partition_array(same().map(|b| b.and_then(of)), ty, primitive);
+        let both = array(|b| b.min.as_deref()).and_then(|min| Ok((min, array(|b| b.max.as_deref())?)));
+        // Text that is no value was damaged: the files themselves tell.
+        Ok(both.ok())
+    };
+    let ranges_of_leaves = pruner.bounds().iter().map(of_leaf).collect::<Result<Vec<_>>>()?;
+    pruner.keep(ranges.len(), &ranges_of_leaves)
+}
+
+/// The leaves that files are sorted by.
+fn leaves(order: &FileOrder) -> Vec<RunBounds> {
+    let partitions = order.partition_paths().map(|path| RunBounds {
+        min: path.to_vec(),
+        max: path.to_vec(),
+        null_is_unknown: false,
+    });
+    let curve = order.curve_paths().map(|path| RunBounds {
+        min: path.to_vec(),
+        max: path
+            .iter()
+            .enumerate()
+            .map(|(at, name)| if at == 1 { "maxValues" } else { name }.to_owned())
+            .collect(),
+        null_is_unknown: true,
+    });
+    partitions.chain(curve).collect()
+}
+
+fn leaf_range(leaf: &RunBounds, (min, max): &RunRange) -> Result<Option<LeafRange>> {
+    let Some(ty) = primitive_of(min).filter(|_| min.data_type() == max.data_type()) else {
+        return Ok(None);
+    };
+    let short = |text: Option<String>| text.filter(|t| t.len() <= LONGEST_TEXT);
+    Ok(Some(LeafRange {
+        at: leaf.min.clone(),
+        ty: ty.to_string(),
+        min: short(partition_text(min, 0)?),
+        max: short(partition_text(max, 0)?),
+    }))
+}
+
+fn primitive_of(array: &dyn Array) -> Option<Primitive> {
+    let field = Field::new("bound", array.data_type().clone(), true);
+    let schema = from_arrow_schema(&Schema::new(vec![Arc::new(field)])).ok()?;
+    match schema.fields().first()?.data_type {
+        DataType::Primitive(p) if primitive_to_arrow(p) == *array.data_type() => Some(p),
+        _ => None,
+    }
+}
+
+/// A short name of an order.
+fn name_of(order: &FileOrder) -> Result<String> {
+    Ok(format!("{:016x}", xxh3_64(order.to_text()?.as_bytes())))
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = hex
+        .chars()
+        .map(|c| Some(c.to_digit(16)? as u8))
+        .collect::<Option<_>>()?;
+    Some(
+        digits
+            .chunks(2)
+            .map(|d| d.iter().fold(0, |byte, digit| byte << 4 | digit))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use deltaplane_protocol::expr::{Expr, Predicate};
+    use deltaplane_protocol::mapping::Mapping;
+    use deltaplane_protocol::prune::Pruner;
+    use deltaplane_protocol::schema::StructType;
+
+    fn sidecar() -> SidecarFile {
+        SidecarFile {
+            path: "a.parquet".to_owned(),
+            size_in_bytes: 7,
+            modification_time: 1,
+            tags: None,
+        }
+    }
+
+    fn range(ty: &str, min: Option<&str>, max: Option<&str>) -> SidecarRange {
+        SidecarRange {
+            file: "a.parquet".to_owned(),
+            size: 7,
+            adds: 3,
+            removes: 0,
+            order: String::new(),
+            first: "00ff".to_owned(),
+            last: "0100".to_owned(),
+            bounds: vec![LeafRange {
+                at: vec!["partitionValues_parsed".to_owned(), "p".to_owned()],
+                ty: ty.to_owned(),
+                min: min.map(str::to_owned),
+                max: max.map(str::to_owned),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_tag_speaks_of_one_file_only() {
+        let range = range("long", Some("1"), Some("5"));
+        let named = SidecarFile {
+            tags: Some(range.tags().unwrap()),
+            ..sidecar()
+        };
+        assert_eq!(SidecarRange::from_tags(&named), Some(range));
+        let other_path = SidecarFile {
+            path: "b.parquet".to_owned(),
+            ..named.clone()
+        };
+        let other_size = SidecarFile {
+            size_in_bytes: 8,
+            ..named.clone()
+        };
+        let damaged = SidecarFile {
+            tags: Some([(TAG.to_owned(), Some("{".to_owned()))].into()),
+            ..named
+        };
+        for s in [other_path, other_size, damaged, sidecar()] {
+            assert_eq!(SidecarRange::from_tags(&s), None);
+        }
+        assert_eq!((bytes("00ff"), bytes("0g")), (Some(vec![0, 255]), None));
+    }
+
+    #[test]
+    fn what_is_unknown_may_match() {
+        let schema = StructType::new(vec![deltaplane_protocol::schema::Field::new(
+            "p",
+            Primitive::Long,
+            true,
+        )]);
+        let text = r#"{"op":"compare","cmp":"=","left":{"op":"column","name":["p"]},"right":{"op":"literal","value":"7","type":"long"}}"#;
+        let predicate = Predicate::bind(&Expr::from_json(text).unwrap(), &schema).unwrap();
+        let pruner = Pruner::new(&predicate, &schema, &["p".to_owned()], Mapping::default()).unwrap();
+        let keep = |ranges: &[SidecarRange]| {
+            let ranges: Vec<&SidecarRange> = ranges.iter().collect();
+            let keep = may_match(&ranges, pruner.runs()).unwrap();
+            keep.values().iter().collect::<Vec<bool>>()
+        };
+        let long = |min, max| range("long", min, max);
+        assert_eq!(
+            keep(&[long(Some("1"), Some("5")), long(Some("6"), Some("8"))]),
+            [false, true]
+        );
+        assert_eq!(
+            keep(&[long(Some("8"), None), long(None, Some("6")), long(None, None)]),
+            [false, false, true]
+        );
+        let other_type = range("integer", Some("1"), Some("5"));
+        assert_eq!(keep(&[long(Some("1"), Some("5")), other_type]), [false, true]);
+        assert_eq!(keep(&[range("nothing", Some("1"), Some("5"))]), [true]);
+        assert_eq!(keep(&[long(Some("x"), Some("5"))]), [true]);
+        assert!(keep(&[]).is_empty());
+    }
+}

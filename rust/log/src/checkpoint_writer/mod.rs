@@ -1,0 +1,279 @@
+//! Writing checkpoints by the table's policy (P050–P062): classic, or V2 with sidecars; streamed, read back, then hinted
+//! at. A failure never fails the commit that caused it: the log alone is enough.
+
+pub(crate) mod live_files;
+pub(crate) mod local_copy;
+pub(crate) mod reused_row_groups;
+pub(crate) mod rows;
+pub(crate) mod schedule;
+pub(crate) mod sidecars;
+pub(crate) mod sort;
+pub(crate) mod v2;
+
+use deltaplane_error::{Kind, Result};
+use deltaplane_protocol::segment::CheckpointFiles;
+use deltaplane_protocol::{features, paths};
+use parquet::basic::{Compression, ZstdLevel};
+use tracing::{info, warn};
+
+use crate::checkpoint::file::{CheckpointFile, ORDER_KEY, Pages, WrittenFile};
+use crate::checkpoint::live_row_groups::{GROUPS_KEY, LiveGroups};
+use crate::checkpoint::reader::{Checked, CheckpointReader};
+use crate::checkpoint_writer::live_files::{InOrder, Target};
+use crate::checkpoint_writer::reused_row_groups::Base;
+use crate::checkpoint_writer::rows::{
+    AddRows, classic_schema, domain_array, metadata_array, protocol_array, txn_array, unchanged,
+};
+use crate::checkpoint_writer::schedule::Tail;
+use crate::commit::reader::is_damage;
+use crate::listing::last_checkpoint;
+use crate::listing::last_checkpoint::LastCheckpoint;
+use crate::listing::name_of;
+use crate::{Snapshot, now_ms};
+
+/// Logs from this size on are packed tighter. Below it, setting a Zstandard context up for each page of each column costs
+/// more than all the rest of a checkpoint.
+const LARGE_LOG_BYTES: u64 = 1 << 20;
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointReport {
+    /// The version it holds.
+    pub version: u64,
+    /// `classic`, or `v2` with its file actions in sidecars.
+    pub kind: &'static str,
+    /// Actions in all.
+    pub actions: u64,
+    /// Live files among them, as far as they were written anew.
+    pub adds: u64,
+    /// Size of the new files in bytes.
+    pub size_bytes: u64,
+    /// Sidecars that it names.
+    pub sidecars: u64,
+    /// Those among them that the checkpoint before had already.
+    pub kept_sidecars: u64,
+}
+
+/// Whether a checkpoint of this version is due; `among_many` if many others are committing in these moments.
+pub(crate) async fn is_due(snapshot: &Snapshot, among_many: bool) -> bool {
+    let since = |checkpoint: Option<u64>| Tail {
+        among_many,
+        ..snapshot.log_tail(checkpoint)
+    };
+    let (version, tail) = (snapshot.version(), since(None));
+    if !tail.is_due(version) || !tail.is_longer() {
+        return tail.is_due(version);
+    }
+    // Another writer may have written one since this one opened the table: a look is cheaper than one too many.
+    match last_checkpoint::read(snapshot.store()).await {
+        Ok(hint) => since(hint).is_due(version),
+        Err(_) => true,
+    }
+}
+
+/// Writes a checkpoint; a failure is only logged. True when one was written.
+pub(crate) async fn after_commit(snapshot: &Snapshot) -> bool {
+    let written = snapshot.checkpoint().await;
+    if let Err(e) = &written {
+        warn!(version = snapshot.version(), error = %e, "the commit is safe, but its checkpoint couldn't be written");
+    }
+    written.is_ok()
+}
+
+/// Where the live files of a classic checkpoint come from.
+enum LiveFiles<'a> {
+    /// Much of the checkpoint before stands.
+    Beside(Base<'a>),
+    /// They come in order.
+    InOrder(InOrder<'a>),
+    /// They are to be sorted.
+    Unsorted,
+}
+
+/// `None` where the checkpoint before is damaged.
+fn unless_damaged<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Err(e) if is_damage(&e) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+impl Snapshot {
+    /// Writes a checkpoint of this version, of the kind that `delta.checkpointPolicy` says, and points the hint at it.
+    ///
+    /// Memory: a few batches of adds, and the unexpired tombstones.
+    pub async fn checkpoint(&self) -> Result<CheckpointReport> {
+        let written = async { self.with_open_checkpoint().await?.write_checkpoint().await };
+        written.await.map_err(|e| {
+            e.with_table(self.store().location().as_str())
+                .with_version(self.version())
+        })
+    }
+
+    async fn write_checkpoint(&self) -> Result<CheckpointReport> {
+        self.state().check_write()?;
+        let (report, top) = if self.writes_v2() {
+            let (report, top) = self.write_v2().await?;
+            (report, Some(top))
+        } else {
+            (self.write_classic().await?, None)
+        };
+        let hint = LastCheckpoint {
+            version: self.version(),
+            size: i64::try_from(report.actions).unwrap_or(-1),
+            parts: None,
+            size_in_bytes: i64::try_from(report.size_bytes).ok(),
+            num_of_add_files: i64::try_from(report.adds).ok().filter(|_| report.kept_sidecars == 0),
+            v2_checkpoint: top,
+        };
+        last_checkpoint::write(self.store(), &hint).await?;
+        info!(table = %self.store().location(), version = self.version(), kind = report.kind, actions = report.actions, bytes = report.size_bytes, sidecars = report.sidecars, kept = report.kept_sidecars, "wrote a checkpoint");
+        Ok(report)
+    }
+
+    async fn write_classic(&self) -> Result<CheckpointReport> {
+        let (now, key) = (now_ms(), paths::classic_checkpoint(self.version()));
+        if let Some(report) = self.classic_there(&key).await? {
+            return Ok(report);
+        }
+        let rows = AddRows::of(self.state());
+        // A plan goes on beside a damaged checkpoint, and so does this: nothing is put there before all is written.
+        let mut found = None;
+        if let Some(base) = unless_damaged(self.base_of_groups(&rows).await)?.flatten() {
+            let live = LiveFiles::Beside(base);
+            found = unless_damaged(self.write_classic_file(&key, &rows, now, live).await)?;
+        }
+        if found.is_none()
+            && let Some(run) = unless_damaged(self.live_in_order(&rows).await)?.flatten()
+        {
+            let live = LiveFiles::InOrder(run);
+            found = unless_damaged(self.write_classic_file(&key, &rows, now, live).await)?;
+        }
+        let (adds, written) = match found {
+            Some(found) => found,
+            None => self.write_classic_file(&key, &rows, now, LiveFiles::Unsorted).await?,
+        };
+        Ok(CheckpointReport {
+            version: self.version(),
+            kind: "classic",
+            actions: written.actions,
+            adds,
+            size_bytes: written.size_bytes,
+            sidecars: 0,
+            kept_sidecars: 0,
+        })
+    }
+
+    /// The whole file; also tells how many live files it has.
+    async fn write_classic_file(
+        &self,
+        key: &str,
+        rows: &AddRows,
+        now: i64,
+        live: LiveFiles<'_>,
+    ) -> Result<(u64, WrittenFile)> {
+        let (schema, compression) = (classic_schema(rows.schema()), self.compression());
+        let mut out = CheckpointFile::create(self.store(), key.to_owned(), schema, compression, Pages::Indexed).await?;
+        self.write_state(&mut out, now).await?;
+        let (state, apart) = (out.actions(), self.keeps_groups_apart().await?);
+        let first = if apart { out.end_group().await? } else { 0 };
+        let (order, mut groups) = match live {
+            LiveFiles::Beside(base) => {
+                let groups = self.write_beside(&base, &mut out, rows).await?;
+                (Some(base.order), Some(groups))
+            }
+            LiveFiles::InOrder(InOrder { order, run }) => {
+                out.write_run(run).await?;
+                (Some(order), None)
+            }
+            LiveFiles::Unsorted => (self.write_sorted(&mut Target::File(&mut out), rows).await?, None),
+        };
+        let adds = out.actions() - state;
+        if apart && groups.is_none() {
+            let end = out.end_group().await?;
+            groups = Some(LiveGroups::between(first, end, end));
+        }
+        if let Some(order) = order {
+            out.note(ORDER_KEY, order.to_text()?);
+            if let Some(groups) = groups {
+                out.note(GROUPS_KEY, groups.to_text());
+            }
+        }
+        for batch in self.tombstones(self.tombstone_cutoff(now), &[]).await? {
+            out.write("remove", unchanged(&batch)?).await?;
+        }
+        Ok((adds, out.finish().await?))
+    }
+
+    /// A sound checkpoint that another writer put there: it holds the same, and whoever is reading it would get a mixture
+    /// if it were written again.
+    async fn classic_there(&self, key: &str) -> Result<Option<CheckpointReport>> {
+        let found = match self.store().head(key).await {
+            Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
+            found => found?,
+        };
+        let size_bytes = found.size_bytes;
+        let files = CheckpointFiles {
+            version: self.version(),
+            files: name_of(found).into_iter().collect(),
+        };
+        let checked = async {
+            let reader = CheckpointReader::open(&self.store().without_cache()?, &files).await?;
+            let Checked { actions, adds } = reader.check().await?;
+            Ok(CheckpointReport {
+                version: self.version(),
+                kind: "classic",
+                actions,
+                adds,
+                size_bytes,
+                sidecars: 0,
+                kept_sidecars: 0,
+            })
+        };
+        match checked.await {
+            Err(e) if is_damage(&e) => {
+                warn!(path = key, error = %e, "the checkpoint of this version is damaged, writing it anew");
+                Ok(None)
+            }
+            there => there.map(Some),
+        }
+    }
+
+    /// What decides when the next checkpoint is due, where `since` may be a newer one than this was opened from.
+    pub(crate) fn log_tail(&self, since: Option<u64>) -> Tail {
+        let properties = self.state().properties();
+        let commits = self.commits_since(since);
+        Tail {
+            asked: properties.checkpoint_interval,
+            incremental: self.writes_v2(),
+            checkpoint_bytes: self.whole_checkpoint_bytes(),
+            among_many: false,
+            commits: commits.clone().count() as u64,
+            commit_bytes: commits.map(|n| n.size_bytes).fold(0, u64::saturating_add),
+        }
+    }
+
+    /// A property without its feature is inert (P058, P093).
+    pub(crate) fn writes_v2(&self) -> bool {
+        self.state().properties().v2_checkpoints && features::allows_v2_checkpoints(self.state().protocol())
+    }
+
+    pub(crate) fn compression(&self) -> Compression {
+        match self.replay_bytes() {
+            ..LARGE_LOG_BYTES => Compression::SNAPPY,
+            _ => Compression::ZSTD(ZstdLevel::default()),
+        }
+    }
+
+    pub(crate) fn tombstone_cutoff(&self, now: i64) -> i64 {
+        now.saturating_sub(self.state().properties().deleted_file_retention_ms)
+    }
+
+    /// Everything but file actions.
+    pub(crate) async fn write_state(&self, out: &mut CheckpointFile, now: i64) -> Result<()> {
+        out.write("protocol", protocol_array(self.state().protocol())?).await?;
+        out.write("metaData", metadata_array(self.state().metadata())?).await?;
+        out.write("txn", txn_array(&self.transactions(now).await?)?).await?;
+        out.write("domainMetadata", domain_array(&self.domains().await?)?).await
+    }
+}

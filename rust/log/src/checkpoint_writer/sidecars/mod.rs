@@ -1,0 +1,193 @@
+//! Writing the sidecars of a V2 checkpoint (P056, P062): bounded files, of live files in an order or of tombstones, each with
+//! what is known of it without opening it. Called by the checkpoint writers.
+
+pub(crate) mod compaction;
+
+use arrow::array::{Array, StructArray};
+use arrow::datatypes::SchemaRef;
+use deltaplane_error::Result;
+use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::paths;
+use deltaplane_sorting::{Keyed, Run};
+use deltaplane_store::Store;
+use futures::future::BoxFuture;
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt, TryStreamExt};
+use parquet::basic::Compression;
+
+use crate::checkpoint::file::{CheckpointFile, Pages};
+use crate::checkpoint::sidecar_stats::{SidecarFile, SidecarRange, Span};
+use crate::environment::new_id;
+
+/// Tombstones of one sidecar, as many file actions as the reference writes.
+const TOMBSTONES: u64 = 50_000;
+
+/// Files that are ended at a time, so that a store's answers are awaited together; fewer where each holds more actions than
+/// memory should.
+const ENDED_TOGETHER: u64 = 8;
+const HELD_ACTIONS: u64 = 16 * 1024;
+
+/// Streams file actions into sidecars.
+pub(crate) struct SidecarWriter {
+    store: Store,
+    schema: SchemaRef,
+    compression: Compression,
+    /// Live files of a sidecar.
+    full: u64,
+    open: Option<Open>,
+    /// Files that are being ended, in their order.
+    ending: FuturesOrdered<BoxFuture<'static, Result<SidecarFile>>>,
+    done: Vec<SidecarFile>,
+    adds: u64,
+    removes: u64,
+}
+
+struct Open {
+    file: CheckpointFile,
+    path: String,
+    /// Where its live files stand so far.
+    sorted: Option<(FileOrder, Span)>,
+}
+
+/// What was written.
+pub(crate) struct WrittenSidecars {
+    pub files: Vec<SidecarFile>,
+    pub adds: u64,
+    pub removes: u64,
+}
+
+impl SidecarWriter {
+    /// Begins with no file.
+    pub(crate) fn new(store: &Store, schema: SchemaRef, compression: Compression) -> Self {
+        SidecarWriter {
+            store: store.clone(),
+            schema,
+            compression,
+            full: TOMBSTONES,
+            open: None,
+            ending: FuturesOrdered::new(),
+            done: Vec::new(),
+            adds: 0,
+            removes: 0,
+        }
+    }
+
+    /// From here on sidecars of so many live files, in new files.
+    pub(crate) async fn begin(&mut self, full: u64) -> Result<()> {
+        self.end_file().await?;
+        self.full = full.max(1);
+        Ok(())
+    }
+
+    /// Writes live files in their order.
+    pub(crate) async fn write_run(&mut self, order: &FileOrder, mut run: Run<'_>) -> Result<()> {
+        while let Some(Keyed { rows, keys }) = run.try_next().await? {
+            let mut at = 0;
+            while at < rows.len() {
+                let mut open = self.take_open().await?;
+                let room = usize::try_from(self.full.saturating_sub(open.file.actions())).unwrap_or(usize::MAX);
+                let take = room.min(rows.len() - at);
+                open.file.write("add", rows.slice(at, take)).await?;
+                let (first, last) = (keys.value(at), keys.value((at + take).saturating_sub(1)));
+                match &mut open.sorted {
+                    Some((_, span)) => span.last = last.to_vec(),
+                    none => {
+                        let span = Span {
+                            first: first.to_vec(),
+                            last: last.to_vec(),
+                        };
+                        *none = Some((order.clone(), span));
+                    }
+                }
+                at += take;
+                self.adds += take as u64;
+                self.open = Some(open);
+                if take == room {
+                    self.end_file().await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes tombstones.
+    pub(crate) async fn write_removes(&mut self, rows: StructArray) -> Result<()> {
+        let mut at = 0;
+        while at < rows.len() {
+            let mut open = self.take_open().await?;
+            let room = usize::try_from(TOMBSTONES.saturating_sub(open.file.actions())).unwrap_or(usize::MAX);
+            let take = room.min(rows.len() - at);
+            open.file.write("remove", rows.slice(at, take)).await?;
+            at += take;
+            self.removes += take as u64;
+            self.open = Some(open);
+            if take == room {
+                self.end_file().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_open(&mut self) -> Result<Open> {
+        if let Some(open) = self.open.take() {
+            return Ok(open);
+        }
+        let path = format!("{}.parquet", new_id());
+        let (key, schema) = (paths::sidecar(&path), self.schema.clone());
+        let file = CheckpointFile::create(&self.store, key, schema, self.compression, Pages::WithoutIndex).await?;
+        Ok(Open {
+            file,
+            path,
+            sorted: None,
+        })
+    }
+
+    /// Ends the open file, beside others that are being ended.
+    async fn end_file(&mut self) -> Result<()> {
+        if let Some(open) = self.open.take() {
+            self.ending.push_back(open.ended(self.store.clone()).boxed());
+            let most = (HELD_ACTIONS / self.full).clamp(1, ENDED_TOGETHER);
+            while self.ending.len() as u64 >= most {
+                self.done.extend(self.ending.try_next().await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The files, and how much they hold.
+    pub(crate) async fn finish(mut self) -> Result<WrittenSidecars> {
+        self.end_file().await?;
+        while let Some(file) = self.ending.try_next().await? {
+            self.done.push(file);
+        }
+        Ok(WrittenSidecars {
+            files: self.done,
+            adds: self.adds,
+            removes: self.removes,
+        })
+    }
+}
+
+impl Open {
+    /// What the finished file is called, and what it holds.
+    async fn ended(self, store: Store) -> Result<SidecarFile> {
+        let Open { file, path, sorted } = self;
+        let written = file.finish().await?;
+        let info = store.head(&paths::sidecar(&path)).await?;
+        let mut named = SidecarFile {
+            path,
+            size_in_bytes: i64::try_from(written.size_bytes).unwrap_or(i64::MAX),
+            modification_time: info.modified_ms,
+            tags: None,
+        };
+        if let Some(footer) = &written.footer {
+            let held = match sorted {
+                Some(_) => (written.actions, 0),
+                None => (0, written.actions),
+            };
+            let sorted = sorted.as_ref().map(|(order, span)| (order, span));
+            named.tags = Some(SidecarRange::of(&named, footer, held, sorted)?.tags()?);
+        }
+        Ok(named)
+    }
+}

@@ -1,0 +1,342 @@
+//! Columns added, moved, described and relaxed. Files stay as they are: a new column is null in old rows.
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::features::type_widening;
+use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType, type_value};
+use deltaplane_protocol::schema_edit::{self, Position, find, join_path, split_path};
+use deltaplane_protocol::{schema_merge, schema_replace};
+use serde_json::{Map, Value, json};
+
+use super::dependants::check_unused;
+use super::draft::Draft;
+use super::{NewColumns, not_empty, stats_columns};
+use crate::write::schema_checks::check_field_names;
+
+/// Where a column's default stands (P107).
+const DEFAULT: &str = "CURRENT_DEFAULT";
+/// Keys of a field's metadata that mean something to writers: each has a call of its own, or none.
+const RESERVED: &[&str] = &[DEFAULT, "EXISTS_DEFAULT", "comment"];
+const RESERVED_PREFIXES: &[&str] = &["delta.", "__"];
+
+/// Adds fields to the table or to a struct of it. A struct that is there already gets the new field's fields.
+pub(super) fn add(draft: &mut Draft<'_>, columns: &[NewColumns]) -> Result<()> {
+    let mut said = Vec::new();
+    for some in columns {
+        said.extend(add_together(draft, some)?);
+    }
+    draft.says("ADD COLUMNS", [("columns", json!(Value::Array(said).to_string()))]);
+    Ok(())
+}
+
+/// Returns each as the history shows it.
+fn add_together(draft: &mut Draft<'_>, columns: &NewColumns) -> Result<Vec<Value>> {
+    let NewColumns { into, fields, position } = columns;
+    let fields = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
+    not_empty(fields.fields(), "column")?;
+    fields.check_names()?;
+    check_field_names(&fields, Mapping::of(&draft.metadata.configuration)?)?;
+    let parent = if into.is_empty() { Vec::new() } else { split_path(into)? };
+    let mut place = position.clone();
+    let mut said = Vec::new();
+    for field in fields.fields() {
+        check_new(field)?;
+        draft.schema = match grown(draft, &parent, field)? {
+            Some(schema) => schema,
+            None => schema_edit::add(&draft.schema, &parent, field, place.as_ref())?,
+        };
+        said.push(column_json(
+            &[&parent[..], std::slice::from_ref(&field.name)].concat(),
+            field,
+            place.as_ref(),
+        ));
+        place = place.map(|_| Position::After(field.name.clone()));
+    }
+    Ok(said)
+}
+
+/// Tells all columns anew.
+pub(super) fn replace(draft: &mut Draft<'_>, fields: &str) -> Result<()> {
+    let new_fields = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
+    not_empty(new_fields.fields(), "column")?;
+    new_fields.check_names()?;
+    check_field_names(&new_fields, Mapping::of(&draft.metadata.configuration)?)?;
+    let (schema, new) = schema_replace::replaced(&draft.schema, &new_fields)?;
+    new.iter().try_for_each(check_new)?;
+    draft.schema = schema;
+    let said = new_fields
+        .fields()
+        .iter()
+        .map(|f| column_json(std::slice::from_ref(&f.name), f, None));
+    let said: Vec<Value> = said.filter_map(|c| c.get("column").cloned()).collect();
+    draft.says("REPLACE COLUMNS", [("columns", json!(Value::Array(said).to_string()))]);
+    Ok(())
+}
+
+/// The schema with a struct's new fields, where a column of this name is a struct (or holds them) already.
+fn grown(draft: &Draft<'_>, parent: &[String], field: &Field) -> Result<Option<StructType>> {
+    let is_there = parent.is_empty()
+        && matches!(
+            &field.data_type,
+            DataType::Struct(_) | DataType::Array(_) | DataType::Map(_)
+        )
+        && draft
+            .schema
+            .field_ignore_case(&field.name)
+            .is_some_and(|own| own.data_type != DataType::Primitive(Primitive::Void));
+    if !is_there {
+        return Ok(None);
+    }
+    let own = StructType::new(vec![field.clone()]);
+    let merged = schema_merge::merge(&with_others_optional(&draft.schema, &field.name), &own, &|_, _| false)?;
+    let merged = merged.field_ignore_case(&field.name).map(|f| f.data_type.clone());
+    let schema = schema_edit::edit(&draft.schema, std::slice::from_ref(&field.name), |f| {
+        Ok(Field {
+            data_type: merged.clone().unwrap_or_else(|| f.data_type.clone()),
+            ..f.clone()
+        })
+    })?;
+    // Nothing new in it: the name is simply taken, which adding says.
+    Ok((schema != draft.schema).then_some(schema))
+}
+
+fn with_others_optional(schema: &StructType, name: &str) -> StructType {
+    let kept = schema.field_ignore_case(name).cloned();
+    StructType::new(kept.into_iter().collect())
+}
+
+/// Old rows have no value for a new column, so it can't be one that they would have to have.
+fn check_new(field: &Field) -> Result<()> {
+    let refuse = |what: &str| {
+        Err(Error::invalid_argument(format!(
+            "column `{}` can't be added {what}: rows that are there already have no value for it; add it plain first",
+            field.name
+        )))
+    };
+    if !field.nullable {
+        return refuse("as NOT NULL");
+    }
+    if let Some(key) = field.metadata.keys().find(|k| is_reserved(k) && *k != "comment") {
+        return refuse(&format!("with `{key}` in its metadata"));
+    }
+    check_new_type(&field.data_type)
+}
+
+fn check_new_type(t: &DataType) -> Result<()> {
+    match t {
+        DataType::Primitive(_) => Ok(()),
+        DataType::Array(a) => check_new_type(&a.element),
+        DataType::Map(m) => check_new_type(&m.key).and_then(|()| check_new_type(&m.value)),
+        DataType::Struct(s) => s.fields().iter().try_for_each(|f| {
+            if let Some(key) = f.metadata.keys().find(|k| is_reserved(k) && *k != "comment") {
+                return Err(Error::invalid_argument(format!(
+                    "field `{}` can't be added with `{key}` in its metadata: leave it out",
+                    f.name
+                )));
+            }
+            check_new_type(&f.data_type)
+        }),
+    }
+}
+
+/// Moves a column among its siblings.
+pub(super) fn reposition(draft: &mut Draft<'_>, column: &str, position: &Position) -> Result<()> {
+    let path = split_path(column)?;
+    draft.schema = schema_edit::reposition(&draft.schema, &path, position)?;
+    says_changed(draft, &path, Some(position))
+}
+
+/// Gives a column another name; its physical name, and so every file, stays (P111, P114).
+pub(super) fn rename(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()> {
+    let path = split_path(column)?;
+    needs_mapping(draft, "renamed", "DELTA_UNSUPPORTED_RENAME_COLUMN")?;
+    let old = find(&draft.schema, &path)?.name;
+    let (_, parent) = path.split_last().unwrap_or((&old, &[]));
+    let taken = parent.is_empty() && draft.schema.field_ignore_case(to).is_some_and(|f| f.name != old);
+    if to.is_empty() || taken {
+        return Err(Error::invalid_argument(format!(
+            "column `{column}` can't be renamed to `{to}`: {}",
+            if to.is_empty() {
+                "a name has characters"
+            } else {
+                "there is such a column already"
+            }
+        )));
+    }
+    check_unused(&draft.metadata, &draft.schema, &path, "renamed")?;
+    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+        Ok(Field {
+            name: to.to_owned(),
+            ..f.clone()
+        })
+    })?;
+    if parent.is_empty() {
+        // Partition columns are listed by their logical names (P112).
+        let listed = draft.metadata.partition_columns.iter_mut();
+        listed.filter(|c| **c == old).for_each(|c| to.clone_into(c));
+    }
+    let new_path = [parent, &[to.to_owned()]].concat();
+    stats_columns::follow(&mut draft.metadata, &path, Some(&new_path));
+    let parameters = [
+        ("oldColumnPath", json!(join_path(&path))),
+        ("newColumnPath", json!(join_path(&new_path))),
+    ];
+    draft.says("RENAME COLUMN", parameters);
+    Ok(())
+}
+
+/// Takes columns out of the table; files keep them unseen (P114).
+pub(super) fn drop(draft: &mut Draft<'_>, columns: &[String]) -> Result<()> {
+    not_empty(columns, "column")?;
+    needs_mapping(draft, "dropped", "DELTA_UNSUPPORTED_DROP_COLUMN")?;
+    let mut said = Vec::new();
+    for column in columns {
+        let path = split_path(column)?;
+        let field = find(&draft.schema, &path)?;
+        if path.len() == 1 && draft.metadata.partition_columns.contains(&field.name) {
+            return Err(Error::invalid_argument(format!(
+                "the table is partitioned by `{column}`, which can't be dropped: write the table anew without it"
+            )));
+        }
+        check_unused(&draft.metadata, &draft.schema, &path, "dropped")?;
+        draft.schema = schema_edit::remove(&draft.schema, &path)?;
+        stats_columns::follow(&mut draft.metadata, &path, None);
+        said.push(join_path(&path));
+    }
+    draft.says("DROP COLUMNS", [("columns", json!(json!(said).to_string()))]);
+    Ok(())
+}
+
+fn needs_mapping(draft: &Draft<'_>, verb: &str, code: &str) -> Result<()> {
+    if Mapping::of(&draft.metadata.configuration)? == Mapping::None {
+        return Err(Error::invalid_argument(format!(
+            "columns can only be {verb} in a table with column mapping, whose files don't name them: set delta.columnMapping.mode to name first ({code})"
+        )));
+    }
+    Ok(())
+}
+
+/// Sets a column's comment, or takes it away.
+pub(super) fn set_comment(draft: &mut Draft<'_>, column: &str, comment: Option<&str>) -> Result<()> {
+    let path = split_path(column)?;
+    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+        let mut f = f.clone();
+        match comment {
+            Some(text) => f.metadata.insert("comment".to_owned(), json!(text)),
+            None => f.metadata.remove("comment"),
+        };
+        Ok(f)
+    })?;
+    says_changed(draft, &path, None)
+}
+
+/// Sets a column's default, or takes it away (P107). Old rows keep what they have.
+pub(super) fn set_default(draft: &mut Draft<'_>, column: &str, expression: Option<&str>) -> Result<()> {
+    let path = split_path(column)?;
+    if path.len() > 1 {
+        return Err(Error::invalid_argument(format!(
+            "only whole columns have defaults, not `{column}` inside of one"
+        )));
+    }
+    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+        let filled = ["delta.generationExpression", "delta.identity.start"];
+        if expression.is_some() && filled.iter().any(|k| f.metadata.contains_key(*k)) {
+            return Err(Error::invalid_argument(format!(
+                "column `{column}` can't have a default: writers compute its values already"
+            )));
+        }
+        let mut f = f.clone();
+        match expression {
+            Some(sql) => f.metadata.insert(DEFAULT.to_owned(), json!(sql)),
+            None => f.metadata.remove(DEFAULT),
+        };
+        Ok(f)
+    })?;
+    says_changed(draft, &path, None)
+}
+
+/// Lets a column be null. The other way needs a look at every row and isn't a change of metadata alone.
+pub(super) fn drop_not_null(draft: &mut Draft<'_>, column: &str) -> Result<()> {
+    let path = split_path(column)?;
+    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+        Ok(Field {
+            nullable: true,
+            ..f.clone()
+        })
+    })?;
+    says_changed(draft, &path, None)
+}
+
+/// Gives a column a wider type; files stay as they are (P153).
+pub(super) fn change_type(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()> {
+    let path = split_path(column)?;
+    let Some(wider) = Primitive::parse(to) else {
+        return Err(Error::invalid_argument(format!(
+            "`{to}` isn't a type that a column can change to: use a Delta name such as long or decimal(20,2)"
+        )));
+    };
+    check_unused(&draft.metadata, &draft.schema, &path, "given another type")?;
+    draft.schema = type_widening::widen(draft.base.view(), &path, wider)?;
+    says_changed(draft, &named_part(&path), None)
+}
+
+/// The path of the field that a part of its type belongs to.
+fn named_part(path: &[String]) -> Vec<String> {
+    let is_part = |p: &&String| matches!(p.as_str(), "element" | "key" | "value");
+    let unnamed = path.iter().rev().take_while(is_part).count();
+    path.iter().take(path.len().saturating_sub(unnamed)).cloned().collect()
+}
+
+/// Sets free keys of a column's metadata; null takes one away.
+pub(super) fn set_metadata(draft: &mut Draft<'_>, column: &str, metadata: &Map<String, Value>) -> Result<()> {
+    let keys: Vec<&String> = metadata.keys().collect();
+    not_empty(&keys, "key")?;
+    if let Some(key) = keys.iter().find(|k| is_reserved(k) && k.as_str() != "comment") {
+        return Err(Error::invalid_argument(format!(
+            "`{key}` in a column's metadata means something to writers and can't be set freely: use the call that is made for it"
+        )));
+    }
+    let path = split_path(column)?;
+    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+        let mut f = f.clone();
+        for (key, value) in metadata {
+            match value {
+                Value::Null => f.metadata.remove(key),
+                v => f.metadata.insert(key.clone(), v.clone()),
+            };
+        }
+        Ok(f)
+    })?;
+    says_changed(draft, &path, None)
+}
+
+fn is_reserved(key: &str) -> bool {
+    RESERVED.contains(&key) || RESERVED_PREFIXES.iter().any(|p| key.starts_with(p))
+}
+
+fn says_changed(draft: &mut Draft<'_>, path: &[String], position: Option<&Position>) -> Result<()> {
+    let field = find(&draft.schema, path)?;
+    let column = column_json(path, &field, None);
+    let mut parameters = vec![(
+        "column",
+        json!(column.get("column").cloned().unwrap_or_default().to_string()),
+    )];
+    parameters.extend(position.map(|p| ("position", json!(p.to_string()))));
+    draft.says("CHANGE COLUMN", parameters);
+    Ok(())
+}
+
+/// A column as delta-spark's history shows it.
+fn column_json(path: &[String], field: &Field, position: Option<&Position>) -> Value {
+    let kind = match &field.data_type {
+        DataType::Primitive(_) => type_value(&field.data_type),
+        DataType::Struct(_) => json!("struct"),
+        DataType::Array(_) => json!("array"),
+        DataType::Map(_) => json!("map"),
+    };
+    let column = json!({"name": join_path(path), "type": kind, "nullable": field.nullable, "metadata": field.metadata});
+    match position {
+        Some(p) => json!({"column": column, "position": p.to_string()}),
+        None => json!({ "column": column }),
+    }
+}

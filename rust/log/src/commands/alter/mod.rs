@@ -1,0 +1,397 @@
+//! ALTER: one change of a table's metadata or protocol, planned on the newest version, shown or committed.
+//! Each kind of change is a function from a draft to a draft; this file judges the result as a whole.
+
+mod clustered;
+mod clustering;
+mod columns;
+mod constraints;
+mod dependants;
+mod draft;
+mod drop_feature;
+mod live_files;
+mod names;
+mod properties;
+mod protocol;
+mod stats_columns;
+
+use std::collections::BTreeMap;
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::{DomainMetadata, Protocol};
+use deltaplane_protocol::conflict::ReadSet;
+use deltaplane_protocol::features::{self, iceberg_compat, row_tracking};
+use deltaplane_protocol::schema_edit::Position;
+use deltaplane_store::Store;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::Snapshot;
+use crate::commands::feature_usage::RewriteFirst;
+use crate::commands::row_id_backfill::{RowIds, number_files};
+use crate::transaction::{Staged, commit};
+use crate::write::request::engine_info;
+use draft::Draft;
+use drop_feature::Drop;
+
+/// Columns that are added at one place.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewColumns {
+    /// The struct that gets them, the table itself when empty.
+    #[serde(default)]
+    pub into: String,
+    /// A struct in schema JSON whose fields to add.
+    pub fields: String,
+    /// Where the first one goes; the others follow it.
+    #[serde(default)]
+    pub position: Option<Position>,
+}
+
+/// What to change.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Change {
+    /// Sets properties; instructions about the protocol among them are followed (P096).
+    SetProperties {
+        /// Key → value.
+        properties: BTreeMap<String, String>,
+    },
+    /// Takes properties away.
+    UnsetProperties {
+        /// Their keys.
+        keys: Vec<String>,
+        /// Whether keys that aren't set are passed over.
+        #[serde(default)]
+        if_exists: bool,
+    },
+    /// Sets the table's name, or takes it away.
+    SetName {
+        /// The name.
+        name: Option<String>,
+    },
+    /// Sets the table's description, or takes it away.
+    SetDescription {
+        /// The description.
+        description: Option<String>,
+    },
+    /// Adds columns, or fields to structs that are there, one after the other.
+    AddColumns {
+        /// Those that stand together.
+        columns: Vec<NewColumns>,
+    },
+    /// Tells all columns anew: others may come, none goes.
+    ReplaceColumns {
+        /// A struct in schema JSON.
+        fields: String,
+    },
+    /// Moves a column among its siblings.
+    MoveColumn {
+        /// Its path.
+        column: String,
+        /// Where to.
+        position: Position,
+    },
+    /// Sets a column's comment, or takes it away.
+    SetComment {
+        /// The column's path.
+        column: String,
+        /// The comment.
+        comment: Option<String>,
+    },
+    /// Lets a column be null.
+    DropNotNull {
+        /// The column's path.
+        column: String,
+    },
+    /// Gives a column another name.
+    RenameColumn {
+        /// The column's path.
+        column: String,
+        /// The last part of its new path.
+        to: String,
+    },
+    /// Takes columns out of the table.
+    DropColumns {
+        /// Their paths.
+        columns: Vec<String>,
+    },
+    /// Gives a column, or a part of one, a wider type.
+    ChangeType {
+        /// The column's path.
+        column: String,
+        /// The new type's name in a schema.
+        to: String,
+    },
+    /// Sets keys of a column's metadata; null takes one away.
+    SetColumnMetadata {
+        /// The column's path.
+        column: String,
+        /// Key → value.
+        metadata: Map<String, Value>,
+    },
+    /// Sets the value that writers fill in where a column isn't given, or takes it away.
+    SetDefault {
+        /// The column's name.
+        column: String,
+        /// The value as a constant expression in Spark SQL.
+        expression: Option<String>,
+    },
+    /// Adds a CHECK constraint; the caller has looked at the rows of version `seen`.
+    AddConstraint {
+        /// Its name.
+        name: String,
+        /// The condition in Spark SQL.
+        expression: String,
+        /// The version whose rows meet it; absent where nobody looked yet.
+        #[serde(default)]
+        seen: Option<u64>,
+    },
+    /// Drops a CHECK constraint.
+    DropConstraint {
+        /// Its name.
+        name: String,
+        /// Whether one that isn't there is passed over.
+        #[serde(default)]
+        if_exists: bool,
+    },
+    /// Keeps rows together by these columns from now on.
+    ClusterBy {
+        /// Their paths; empty for none any more.
+        columns: Vec<String>,
+    },
+    /// Supports features without using them.
+    AddFeatures {
+        /// Their names.
+        features: Vec<String>,
+        /// Whether the protocol may go to the versions that list features.
+        #[serde(default)]
+        allow_protocol_versions_increase: bool,
+    },
+    /// Stops supporting a feature, where that is safe.
+    DropFeature {
+        /// Its name.
+        feature: String,
+        /// Whether history that needs it is deleted, rather than kept behind protected checkpoints.
+        #[serde(default)]
+        truncate_history: bool,
+        /// The version at which a purge had nothing left to do; of a dry run, the one that it would leave.
+        #[serde(default)]
+        rewritten: Option<u64>,
+    },
+    /// Supports what these protocol versions imply.
+    UpgradeProtocol {
+        /// Reader version.
+        reader: i32,
+        /// Writer version.
+        writer: i32,
+    },
+}
+
+/// A change with what its commit carries beside it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct AlterRequest {
+    /// What to change.
+    #[serde(flatten)]
+    pub change: Change,
+    /// The settings of the commit.
+    pub commit: AlterCommit,
+}
+
+/// What the commit carries, and whether it happens.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AlterCommit {
+    /// Only plan.
+    pub dry_run: bool,
+    /// Free text for the commit.
+    pub user_metadata: Option<String>,
+    /// Free fields for the commit.
+    pub commit_info: BTreeMap<String, Value>,
+    /// Retries after a lost race.
+    pub max_commit_retries: Option<usize>,
+    /// Whether the commit may write a checkpoint that is due; true when absent.
+    pub checkpoint: Option<bool>,
+    /// Program that writes, besides deltaplane.
+    pub engine_info: Option<String>,
+}
+
+/// What a change did or would do.
+#[derive(Debug)]
+pub struct Altered {
+    /// The version committed; `None` when it was only planned or there was nothing to change.
+    pub version: Option<u64>,
+    /// Whether there was something to change.
+    pub changed: bool,
+    /// The operation's name in the history.
+    pub operation: String,
+    /// The protocol before.
+    pub before: Protocol,
+    /// The protocol after.
+    pub after: Protocol,
+}
+
+impl Altered {
+    /// As JSON for the boundary, with the features that each protocol supports.
+    pub fn to_json(&self) -> String {
+        json!({
+            "version": self.version,
+            "changed": self.changed,
+            "operation": self.operation,
+            "before": protocol_json(&self.before),
+            "after": protocol_json(&self.after),
+        })
+        .to_string()
+    }
+}
+
+/// A protocol with all that it supports, listed or implied.
+pub fn protocol_json(p: &Protocol) -> Value {
+    json!({
+        "min_reader_version": p.min_reader_version,
+        "min_writer_version": p.min_writer_version,
+        "features": features::supported(p),
+    })
+}
+
+/// Plans a change on the newest version and, unless it is a dry run, commits it: in one commit, or in several where
+/// files get row ids first or a feature goes.
+///
+/// Errors: `InvalidArgument` for a change that the table can't have, `UnsupportedFeature` for one whose feature this
+/// build can't keep up, a conflict kind when another writer changed the metadata first.
+pub async fn alter(store: &Store, request: &AlterRequest) -> Result<Altered> {
+    let done = alter_newest(store, request).await;
+    done.map_err(|e| e.with_table(store.location().as_str()))
+}
+
+impl Snapshot {
+    /// How live files have to be written anew before a feature can be dropped (P098); `None` where they can stay.
+    ///
+    /// Errors: those of the drop, where it isn't legal.
+    pub async fn rewrite_before_drop(&self, feature: &str) -> Result<Option<RewriteFirst>> {
+        let found = drop_feature::rewrite_first(self, feature).await;
+        found.map_err(|e| e.with_table(self.store().location().as_str()))
+    }
+}
+
+async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> {
+    let mut base = match &request.change {
+        // The rows that were looked at are those of one version; rows added since are a conflict.
+        Change::AddConstraint { seen: Some(v), .. } => Snapshot::open(store, Some(*v)).await?,
+        _ => Snapshot::open(store, None).await?,
+    };
+    if let Change::DropFeature {
+        feature,
+        truncate_history,
+        rewritten,
+    } = &request.change
+    {
+        let drop = Drop {
+            store,
+            feature,
+            truncate_history: *truncate_history,
+            rewritten: *rewritten,
+            dry_run: request.commit.dry_run,
+            settings: with_settings(Staged::default(), &request.commit),
+        };
+        return drop.run(base).await;
+    }
+    let mut planned = plan(&base, &request.change).await?;
+    let before = base.state().protocol().clone();
+    let mut done = Altered {
+        version: None,
+        changed: planned.metadata.is_some() || planned.protocol.is_some() || !planned.domains.is_empty(),
+        operation: planned.operation.name.clone(),
+        after: planned.protocol.clone().unwrap_or_else(|| before.clone()),
+        before,
+    };
+    if done.changed && !request.commit.dry_run {
+        if begins_row_tracking(&base, &planned) {
+            let settings = with_settings(Staged::default(), &request.commit);
+            base = number_files(store, base, &settings, RowIds::Assigned).await?;
+            planned = plan(&base, &request.change).await?;
+        }
+        let staged = with_settings(planned, &request.commit);
+        done.version = Some(commit(store, Some(base), &staged).await?.version);
+    }
+    Ok(done)
+}
+
+/// The commit that a change of this version makes.
+async fn plan(base: &Snapshot, change: &Change) -> Result<Staged> {
+    base.state().check_write()?;
+    let mut draft = Draft::new(base.state(), domains_of(base).await?);
+    apply(&mut draft, change)?;
+    let mut planned = draft.finish()?;
+    if let Some(metadata) = &planned.metadata
+        && let Some(version) = iceberg_compat::switched_on(base.state().metadata(), metadata)
+    {
+        live_files::check_for_iceberg(base, &version).await?;
+        // A file that another writer adds meanwhile wouldn't have been looked at.
+        planned.read = ReadSet::Table;
+    }
+    Ok(planned)
+}
+
+async fn domains_of(base: &Snapshot) -> Result<Vec<DomainMetadata>> {
+    match features::needs_domains(base.state().protocol()) {
+        true => base.domains().await,
+        false => Ok(Vec::new()),
+    }
+}
+
+/// Whether files must get row ids before the metadata may change so.
+fn begins_row_tracking(base: &Snapshot, planned: &Staged) -> bool {
+    let after = planned.metadata.as_ref();
+    after.is_some_and(|m| row_tracking::begins(base.state().metadata(), m))
+}
+
+fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
+    match change {
+        Change::SetProperties { properties } => properties::set(draft, properties),
+        Change::UnsetProperties { keys, if_exists } => properties::unset(draft, keys, *if_exists),
+        Change::SetName { name } => names::set_name(draft, name.clone()),
+        Change::SetDescription { description } => names::set_description(draft, description.clone()),
+        Change::AddColumns { columns } => columns::add(draft, columns),
+        Change::ReplaceColumns { fields } => columns::replace(draft, fields),
+        Change::MoveColumn { column, position } => columns::reposition(draft, column, position),
+        Change::SetComment { column, comment } => columns::set_comment(draft, column, comment.as_deref()),
+        Change::DropNotNull { column } => columns::drop_not_null(draft, column),
+        Change::RenameColumn { column, to } => columns::rename(draft, column, to),
+        Change::DropColumns { columns } => columns::drop(draft, columns),
+        Change::ChangeType { column, to } => columns::change_type(draft, column, to),
+        Change::SetColumnMetadata { column, metadata } => columns::set_metadata(draft, column, metadata),
+        Change::SetDefault { column, expression } => columns::set_default(draft, column, expression.as_deref()),
+        Change::AddConstraint { name, expression, .. } => constraints::add(draft, name, expression),
+        Change::DropConstraint { name, if_exists } => constraints::drop(draft, name, *if_exists),
+        Change::ClusterBy { columns } => clustering::set(draft, columns),
+        Change::AddFeatures {
+            features,
+            allow_protocol_versions_increase,
+        } => protocol::add_features(draft, features, *allow_protocol_versions_increase),
+        Change::DropFeature { .. } => Err(Error::internal(
+            "dropping a feature is more than one change of the metadata",
+        )),
+        Change::UpgradeProtocol { reader, writer } => protocol::upgrade(draft, *reader, *writer),
+    }
+}
+
+fn with_settings(planned: Staged, settings: &AlterCommit) -> Staged {
+    Staged {
+        user_metadata: settings.user_metadata.clone(),
+        extra_info: settings.commit_info.clone(),
+        engine_info: engine_info(settings.engine_info.as_deref()),
+        skip_checkpoint: settings.checkpoint == Some(false),
+        max_attempts: settings.max_commit_retries.map(|n| n.saturating_add(1)),
+        ..planned
+    }
+}
+
+/// Refuses an empty list, which would be a commit without a meaning.
+fn not_empty<T>(items: &[T], what: &str) -> Result<()> {
+    if items.is_empty() {
+        return Err(Error::invalid_argument(format!(
+            "no {what} is given: name at least one"
+        )));
+    }
+    Ok(())
+}

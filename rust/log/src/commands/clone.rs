@@ -1,0 +1,412 @@
+//! CLONE: a table with another one's files (P078, P022): named where they are, or copied. A clone that is made again over
+//! itself only takes what is new. Knows no rows; called by the boundary.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Add, DeletionVector, Remove, claimed_sum};
+use deltaplane_protocol::conflict::ReadSet;
+use deltaplane_protocol::deletion_vectors::Place;
+use deltaplane_protocol::features::{cloned, needs_domains};
+use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::paths;
+use deltaplane_store::{Store, handle};
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::Deserialize;
+use serde_json::json;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::environment::new_id;
+use crate::progress::Tell;
+use crate::transaction::dry_run::dry_run;
+use crate::transaction::{Operation, Staged, commit};
+use crate::write::request::CommitRequest;
+use crate::{PlanColumns, Snapshot, now_ms};
+
+/// Files that are copied at once.
+const COPIES: usize = 8;
+/// Bytes that are read at once of a file that is copied.
+const CHUNK: u64 = 8 << 20;
+
+/// A clone as the caller asks for it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CloneRequest {
+    /// Names the source's files instead of copying them.
+    pub shallow: bool,
+    /// Whether a table that is there becomes the clone; else it is an error.
+    pub replace: bool,
+    /// Properties beside the source's.
+    pub properties: BTreeMap<String, String>,
+    /// Whether it is a rehearsal: no file is copied, and nothing is committed.
+    pub dry_run: bool,
+    /// What the commit carries.
+    pub commit: CommitRequest,
+}
+
+/// What a clone did.
+pub struct Cloned {
+    /// The version that it made; absent where the clone was as the source already, and in a rehearsal.
+    pub version: Option<u64>,
+    /// Metrics under delta-spark's names.
+    pub metrics: BTreeMap<String, i64>,
+}
+
+/// Copies files in this process's place, such as by tasks on other machines: from decoded paths in the source to keys in the
+/// clone. Called where waiting is allowed; gives the bytes of each, or nothing to leave them to this process.
+pub type Copies = Arc<dyn Fn(Vec<(String, String)>) -> Result<Option<Vec<u64>>> + Send + Sync>;
+
+/// Makes the table at `target` a clone of this version of the source. What is told are bytes that were copied.
+/// `elsewhere` is asked to copy first.
+///
+/// # Errors
+/// `TableAlreadyExists` unless it may be replaced, `ConcurrentWrite` when another writer commits to it meanwhile: copied
+/// files are orphans then.
+pub async fn clone_table(
+    source: &Snapshot,
+    target: &Store,
+    request: &CloneRequest,
+    tell: &Tell,
+    elsewhere: Option<Copies>,
+) -> Result<Cloned> {
+    let done = run(source, target, request, tell, elsewhere).await;
+    done.map_err(|e| e.with_table(target.location().as_str()))
+}
+
+async fn run(
+    source: &Snapshot,
+    target: &Store,
+    request: &CloneRequest,
+    tell: &Tell,
+    elsewhere: Option<Copies>,
+) -> Result<Cloned> {
+    if source.store().location() == target.location() {
+        return Err(Error::invalid_argument(
+            "a table can't be cloned onto itself: give another place",
+        ));
+    }
+    let base = match Snapshot::open(target, None).await {
+        Ok(_) if !request.replace => {
+            return Err(Error::new(
+                Kind::TableAlreadyExists,
+                "a table is here already: replace it (replace=True), or clone to another place",
+            ));
+        }
+        Ok(base) => Some(base),
+        Err(e) if e.kind() == Kind::TableNotFound => None,
+        Err(e) => return Err(e),
+    };
+    let domains = cloned::domains(&domains_of(Some(source)).await?, &domains_of(base.as_ref()).await?)?;
+    let mut files = Files::of(source, base.as_ref(), request.shallow).await?;
+    for file in &files.new {
+        cloned::check_numbered(&domains, file.add.base_row_id, &file.add.path)?;
+    }
+    let (state, now) = (source.state(), now_ms());
+    let replaced = base.as_ref().map(Snapshot::state);
+    let metadata = cloned::metadata(
+        state.metadata(),
+        replaced.map(|r| r.metadata()),
+        &request.properties,
+        new_id().to_string(),
+        now,
+    )?;
+    let protocol = cloned::protocol(
+        state.protocol(),
+        replaced.map(|r| r.protocol()),
+        &metadata,
+        state.schema(),
+    )?;
+    let as_before = replaced.is_some_and(|r| *r.metadata() == metadata && *r.protocol() == protocol);
+    if as_before && files.new.is_empty() && files.gone.is_empty() {
+        let metrics = files.metrics((0, 0));
+        return Ok(Cloned { version: None, metrics });
+    }
+    let copied = match request.dry_run {
+        true => files.wanted(),
+        false => files.copy(source.store(), target, tell, elsewhere).await?,
+    };
+    let metrics = files.metrics(copied);
+    let operation = Operation {
+        name: "CLONE".to_owned(),
+        parameters: BTreeMap::from([
+            (
+                "source".to_owned(),
+                json!(format!("delta.`{}`", source.store().location().to_uri())),
+            ),
+            ("sourceVersion".to_owned(), json!(source.version())),
+            ("isShallow".to_owned(), json!(request.shallow.to_string())),
+        ]),
+        metrics: metrics.iter().map(|(k, v)| (k.clone(), json!(v.to_string()))).collect(),
+    };
+    let staged = Staged {
+        adds: files.new.into_iter().map(|f| f.add).collect(),
+        removes: files.gone,
+        metadata: (!as_before).then_some(metadata),
+        protocol: (!as_before).then_some(protocol),
+        domains,
+        read: ReadSet::Table,
+        operation,
+        max_attempts: Some(1),
+        ..request.commit.staged(now)
+    };
+    if request.dry_run {
+        dry_run(target, base.as_ref(), &staged).await?;
+        return Ok(Cloned { version: None, metrics });
+    }
+    if request.shallow {
+        target.trust(source.store())?;
+    }
+    let done = commit(target, base, &staged).await?;
+    Ok(Cloned {
+        version: Some(done.version),
+        metrics,
+    })
+}
+
+async fn domains_of(table: Option<&Snapshot>) -> Result<Vec<deltaplane_protocol::actions::DomainMetadata>> {
+    match table {
+        Some(t) if needs_domains(t.state().protocol()) => t.domains().await,
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// A file of the source as the clone names it, and what has to be copied for it: from a decoded path to a key.
+struct NewFile {
+    add: Add,
+    copies: Vec<(String, String)>,
+}
+
+/// What the clone gets and loses.
+#[derive(Default)]
+struct Files {
+    new: Vec<NewFile>,
+    gone: Vec<Remove>,
+    count: i64,
+    size: i64,
+}
+
+impl Files {
+    async fn of(source: &Snapshot, base: Option<&Snapshot>, shallow: bool) -> Result<Self> {
+        let mut own = live(base).await?;
+        let mut files = Files::default();
+        let mut batches = source.plan(None, PlanColumns::Logged);
+        while let Some(batch) = batches.try_next().await? {
+            let rows = FileRows::new(&batch);
+            for row in 0..batch.num_rows() {
+                let add = rows.add(row)?;
+                files.count += 1;
+                files.size = claimed_sum([files.size, add.size]);
+                let file = match shallow {
+                    true => named(source.store(), add)?,
+                    false => placed(source.store(), add)?,
+                };
+                if own.remove(&key(&file.add)?).is_none() {
+                    files.new.push(file);
+                }
+            }
+        }
+        let now = now_ms();
+        files.gone = own.values().map(|add| add.to_remove(now, true)).collect();
+        Ok(files)
+    }
+
+    /// Copies what is new; the number of files and of bytes.
+    async fn copy(&mut self, from: &Store, to: &Store, tell: &Tell, elsewhere: Option<Copies>) -> Result<(i64, i64)> {
+        let total = u64::try_from(self.wanted().1).unwrap_or(0);
+        // Several vectors share a file.
+        let wanted: BTreeMap<String, String> = self.new.iter().flat_map(|f| f.copies.iter().cloned()).collect();
+        let wanted: Vec<(String, String)> = wanted.into_iter().collect();
+        let sizes = match copied_elsewhere(&wanted, elsewhere).await? {
+            Some(sizes) => sizes,
+            None => copy_all(from, to, &wanted, &Copying::new(tell, total)).await?,
+        };
+        let bytes = sizes.iter().map(|s| i64::try_from(*s).unwrap_or(i64::MAX));
+        Ok((count(sizes.len()), claimed_sum(bytes)))
+    }
+
+    /// What would be copied, by the sizes in the log: of a file of vectors those that the table has.
+    fn wanted(&self) -> (i64, i64) {
+        let mut wanted: BTreeMap<&String, i64> = BTreeMap::new();
+        for file in &self.new {
+            let vector = file
+                .add
+                .deletion_vector
+                .as_ref()
+                .map_or(0, |v| i64::from(v.size_in_bytes));
+            for ((path, _), size) in file.copies.iter().zip([file.add.size, vector]) {
+                let known = wanted.entry(path).or_default();
+                *known = known.saturating_add(size);
+            }
+        }
+        (count(wanted.len()), claimed_sum(wanted.into_values()))
+    }
+
+    fn metrics(&self, (copied, copied_bytes): (i64, i64)) -> BTreeMap<String, i64> {
+        let metrics = [
+            ("sourceTableSize", self.size),
+            ("sourceNumOfFiles", self.count),
+            ("numRemovedFiles", count(self.gone.len())),
+            ("removedFilesSize", claimed_sum(self.gone.iter().filter_map(|r| r.size))),
+            ("numCopiedFiles", copied),
+            ("copiedFilesSize", copied_bytes),
+        ];
+        metrics.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+}
+
+fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+type Key = (String, Option<String>);
+
+fn key(add: &Add) -> Result<Key> {
+    let vector = add.deletion_vector.as_ref().map(DeletionVector::unique_id);
+    Ok((paths::decode(&add.path)?, vector))
+}
+
+/// The files of the table that becomes the clone.
+async fn live(base: Option<&Snapshot>) -> Result<HashMap<Key, Add>> {
+    let mut own = HashMap::new();
+    let Some(base) = base else { return Ok(own) };
+    let mut batches = base.plan(None, PlanColumns::Logged);
+    while let Some(batch) = batches.try_next().await? {
+        let rows = FileRows::new(&batch);
+        for row in 0..batch.num_rows() {
+            let add = rows.add(row)?;
+            own.insert(key(&add)?, add);
+        }
+    }
+    Ok(own)
+}
+
+/// The file where it is: relative paths of the source become absolute (P022).
+fn named(source: &Store, mut add: Add) -> Result<NewFile> {
+    let root = hadoop_uri(source);
+    if is_relative(source, &add.path)? {
+        add.path = format!("{root}/{}", add.path.trim_start_matches("./"));
+    }
+    if let Some(vector) = &mut add.deletion_vector
+        && let Place::File { path, .. } = Place::of(vector)?
+        && vector.storage_type == "u"
+    {
+        vector.path_or_inline_dv = format!("{root}/{}", paths::encode(&path));
+        vector.storage_type = "p".to_owned();
+    }
+    add.data_change = true;
+    Ok(NewFile {
+        add,
+        copies: Vec::new(),
+    })
+}
+
+/// The root as Hadoop writes it: delta-spark's DELETE compares a clone's paths as text.
+fn hadoop_uri(source: &Store) -> String {
+    let uri = source.location().to_uri();
+    let uri = uri.trim_end_matches('/');
+    match uri.strip_prefix("file://") {
+        Some(path) => format!("file:{path}"),
+        None => uri.to_owned(),
+    }
+}
+
+fn is_relative(source: &Store, path: &str) -> Result<bool> {
+    let decoded = paths::decode(path)?;
+    Ok(source.own_key(&decoded)?.is_some_and(|key| key == decoded))
+}
+
+/// The file under the same key in the clone; files elsewhere get a name that their path gives.
+fn placed(source: &Store, mut add: Add) -> Result<NewFile> {
+    let path = paths::decode(&add.path)?;
+    let key = own_name(source, &path)?;
+    add.path = paths::encode(&key);
+    add.data_change = true;
+    let mut copies = vec![(path, key)];
+    if let Some(vector) = &add.deletion_vector
+        && let Place::File { path, .. } = Place::of(vector)?
+    {
+        if vector.storage_type != "u" {
+            return Err(Error::unsupported_feature(
+                "the source names a deletion vector's file elsewhere, as a shallow clone does: purge the source's vectors first (REORG … APPLY (PURGE)), or clone the clone's own source",
+            ));
+        }
+        copies.push((path.clone(), path));
+    }
+    Ok(NewFile { add, copies })
+}
+
+fn own_name(source: &Store, path: &str) -> Result<String> {
+    if let Some(key) = source.own_key(path)? {
+        return Ok(key);
+    }
+    let name = path.rsplit('/').next().unwrap_or_default();
+    Ok(format!("{:032x}-{name}", xxh3_128(path.as_bytes())))
+}
+
+async fn copied_elsewhere(wanted: &[(String, String)], elsewhere: Option<Copies>) -> Result<Option<Vec<u64>>> {
+    let Some(copies) = elsewhere.filter(|_| !wanted.is_empty()) else {
+        return Ok(None);
+    };
+    let handed_on = wanted.to_vec();
+    let done = handle().spawn_blocking(move || copies(handed_on)).await;
+    done.map_err(|e| Error::internal(format!("copying was cut short: {e}")))?
+}
+
+/// Copies files of a table to another, from decoded paths to keys; the bytes of each.
+///
+/// # Errors
+/// `FileMissing` for a file that was vacuumed; errors of the stores.
+pub async fn copy_files(from: &Store, to: &Store, files: &[(String, String)]) -> Result<Vec<u64>> {
+    copy_all(from, to, files, &Copying::new(&Tell::default(), 0)).await
+}
+
+async fn copy_all(from: &Store, to: &Store, files: &[(String, String)], copying: &Copying<'_>) -> Result<Vec<u64>> {
+    let copies = stream::iter(files).map(|(path, key)| copy_file(from, path, to, key, copying));
+    copies.buffered(COPIES).try_collect().await
+}
+
+/// How many bytes all copies together have, by the sizes in the log.
+struct Copying<'a> {
+    tell: &'a Tell,
+    done: AtomicU64,
+    total: u64,
+}
+
+impl<'a> Copying<'a> {
+    fn new(tell: &'a Tell, total: u64) -> Self {
+        Copying {
+            tell,
+            done: AtomicU64::new(0),
+            total,
+        }
+    }
+
+    fn more(&self, bytes: u64) -> Result<()> {
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        // The log knows no size of a file of vectors, only of those that the table has.
+        self.tell.tell("copying", done, Some(self.total.max(done)))
+    }
+}
+
+/// Copies a file of the source; its size in bytes.
+async fn copy_file(from: &Store, path: &str, to: &Store, key: &str, copying: &Copying<'_>) -> Result<u64> {
+    let (from, source) = from.resolve(path)?;
+    let shown = from.head(&source).await.map_err(|e| match e.kind() {
+        Kind::ObjectNotFound => {
+            Error::file_missing("a file of the source is gone, vacuumed or deleted by hand: clone a newer version")
+                .with_path(path.to_owned())
+        }
+        _ => e,
+    })?;
+    let mut upload = to.upload(key).await?;
+    let mut at = 0;
+    while at < shown.size_bytes {
+        let until = shown.size_bytes.min(at + CHUNK);
+        upload.write(from.read_part(&shown, at..until).await?).await?;
+        copying.more(until - at)?;
+        at = until;
+    }
+    upload.finish().await
+}

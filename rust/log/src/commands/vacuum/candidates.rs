@@ -1,0 +1,187 @@
+//! The files that VACUUM looks at: what a listing of the table shows, what a caller's inventory says, or what the log
+//! says was taken out of the table.
+
+use std::collections::HashSet;
+
+use arrow::array::RecordBatch;
+use deltaplane_error::{Kind, Result};
+use deltaplane_protocol::actions::{Action, Remove};
+use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::paths::{self, LAST_VACUUM, LOG_DIR};
+use deltaplane_store::{ObjectInfo, Store};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::retained::{hash, vector_path};
+use crate::Snapshot;
+use crate::commit::reader;
+use crate::commit::reader::FileLines;
+use crate::history::commits;
+use crate::listing::list_from;
+
+/// Directories that are listed at once, and objects that are asked for at once: enough to hide a store's latency.
+const AT_ONCE: usize = 16;
+/// What the note of the last vacuum calls the version up to which nothing in the log waits to be deleted.
+const LOOKED_UNTIL: &str = "latestCommitVersionOutsideOfRetentionWindow";
+
+/// Every file below the table's root that isn't hidden, in no order.
+pub(crate) async fn listed(
+    store: &Store,
+    partition_columns: &[String],
+) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
+    // Only partitions make a level of directories by which to divide the work.
+    let level = match partition_columns.is_empty() {
+        true => None,
+        false => store.list_level("").await?,
+    };
+    let Some(mut level) = level else {
+        return store.list_all("").await;
+    };
+    level
+        .directories
+        .retain(|dir| !paths::is_hidden(dir, partition_columns));
+    let store = store.clone();
+    let below = stream::iter(level.directories)
+        .map(move |dir| {
+            let store = store.clone();
+            stream::once(async move { store.list_all(&dir).await })
+                .try_flatten()
+                .boxed()
+        })
+        .flatten_unordered(AT_ONCE);
+    Ok(stream::iter(level.files).map(Ok).chain(below).boxed())
+}
+
+/// What the log says was taken out of the table before a moment.
+pub(crate) struct Expired {
+    /// Those of the files that are still there.
+    pub files: Vec<ObjectInfo>,
+    /// The version up to which every commit was looked through and had no tombstone that is still to expire.
+    pub looked_until: Option<u64>,
+}
+
+impl Expired {
+    /// Of the tombstones that the table carries, and of the commits since the last time.
+    pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
+        let mut keys = Keys::new(snapshot.store());
+        let expired = |batch: RecordBatch| removed_before(&batch, cutoff_ms);
+        for paths in snapshot.tombstones_as(i64::MIN, &[], &expired).await? {
+            for path in paths {
+                keys.take_decoded(&path)?;
+            }
+        }
+        let looked_until = keys.of_commits(snapshot, cutoff_ms).await?;
+        let files = present(snapshot.store(), keys.found).await?;
+        Ok(Expired { files, looked_until })
+    }
+}
+
+/// The decoded paths of files, and of their vectors, that tombstones say were removed before a moment.
+fn removed_before(tombstones: &RecordBatch, cutoff_ms: i64) -> Result<Vec<String>> {
+    let rows = FileRows::new(tombstones);
+    let mut found = Vec::new();
+    for row in (0..tombstones.num_rows()).filter(|r| rows.deletion_timestamp(*r) < cutoff_ms) {
+        found.push(paths::decode(rows.path(row)?)?);
+        if let Some(path) = rows.deletion_vector(row).and_then(|dv| vector_path(&dv).transpose()) {
+            found.push(path?);
+        }
+    }
+    Ok(found)
+}
+
+/// The table's own keys, each once.
+struct Keys<'a> {
+    store: &'a Store,
+    found: Vec<String>,
+    seen: HashSet<u64>,
+}
+
+impl<'a> Keys<'a> {
+    fn new(store: &'a Store) -> Self {
+        Keys {
+            store,
+            found: Vec::new(),
+            seen: HashSet::new(),
+        }
+    }
+
+    async fn of_commits(&mut self, snapshot: &Snapshot, cutoff_ms: i64) -> Result<Option<u64>> {
+        let last = read_note(self.store).await?;
+        let names = list_from(self.store, last.map_or(0, |v| v + 1)).await?;
+        let mut names = commits(names);
+        names.retain(|n| n.version <= snapshot.version() && n.modified_ms < cutoff_ms);
+        let (mut until, mut all_expired) = (last, true);
+        let mut read = reader::stream(self.store, names, FileLines::Retained);
+        while let Some(commit) = read.try_next().await? {
+            for action in commit.actions()? {
+                match action {
+                    Action::Remove(r) if r.deletion_timestamp.unwrap_or(0) < cutoff_ms => self.take_removed(&r)?,
+                    Action::Remove(_) => all_expired = false,
+                    Action::Cdc(c) => self.take(&c.path)?,
+                    _ => {}
+                }
+            }
+            if all_expired {
+                until = Some(commit.version());
+            }
+        }
+        Ok(until)
+    }
+
+    fn take_removed(&mut self, r: &Remove) -> Result<()> {
+        self.take(&r.path)?;
+        match r.deletion_vector.as_ref().map(vector_path).transpose()?.flatten() {
+            Some(path) => self.take_decoded(&path),
+            None => Ok(()),
+        }
+    }
+
+    fn take(&mut self, path: &str) -> Result<()> {
+        self.take_decoded(&paths::decode(path)?)
+    }
+
+    fn take_decoded(&mut self, path: &str) -> Result<()> {
+        if let Some(key) = self.store.own_key(path)?
+            && self.seen.insert(hash(&key))
+        {
+            self.found.push(key);
+        }
+        Ok(())
+    }
+}
+
+/// Those of the objects that are there.
+async fn present(store: &Store, keys: Vec<String>) -> Result<Vec<ObjectInfo>> {
+    let found = stream::iter(keys).map(|key| async move {
+        match store.head(&key).await {
+            Ok(info) => Ok(Some(info)),
+            Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    });
+    found
+        .buffer_unordered(AT_ONCE)
+        .try_filter_map(|info| async { Ok(info) })
+        .try_collect()
+        .await
+}
+
+/// The version up to which the log was looked through, as delta-spark notes it too.
+async fn read_note(store: &Store) -> Result<Option<u64>> {
+    let text = match store.read(&format!("{LOG_DIR}/{LAST_VACUUM}")).await {
+        Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
+        text => text?,
+    };
+    let note: Option<Value> = serde_json::from_slice(&text).ok();
+    Ok(note.and_then(|n| n.get(LOOKED_UNTIL)?.as_u64()))
+}
+
+/// Notes it. A note that can't be written costs the next vacuum time and nothing else.
+pub(crate) async fn write_note(store: &Store, looked_until: u64) {
+    let note = json!({ LOOKED_UNTIL: looked_until }).to_string();
+    if let Err(e) = store.put(&format!("{LOG_DIR}/{LAST_VACUUM}"), note.into()).await {
+        warn!(table = %store.location(), error = %e, "how far the log was looked through can't be noted");
+    }
+}

@@ -1,0 +1,133 @@
+//! The files of a table that VACUUM must leave alone, as sorted hashes of their keys: eight bytes a file. Two keys with one
+//! hash only mean that a file stays which could go.
+
+use arrow::array::RecordBatch;
+use deltaplane_error::Result;
+use deltaplane_protocol::actions::{Action, DeletionVector};
+use deltaplane_protocol::deletion_vectors::Place;
+use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::paths;
+use deltaplane_store::Store;
+use futures::TryStreamExt;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::{PlanColumns, Snapshot};
+
+/// Files that stay.
+#[derive(Default)]
+pub(crate) struct RetainedFiles {
+    hashes: Vec<u64>,
+    is_sorted: bool,
+}
+
+impl RetainedFiles {
+    /// Live files and their deletion vectors, and those of tombstones that haven't expired (P044).
+    pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
+        let mut kept = RetainedFiles::default();
+        kept.live(snapshot).await?;
+        // A tombstone of the very moment is no older than it.
+        let store = snapshot.store();
+        let hashes = |batch: RecordBatch| hashes(store, &batch);
+        let stay = snapshot
+            .tombstones_as(cutoff_ms.saturating_sub(1), &[], &hashes)
+            .await?;
+        kept.add(stay.into_iter().flatten());
+        Ok(kept)
+    }
+
+    /// Also the files of another version, among them those of rows that it changed.
+    pub(crate) async fn version(&mut self, snapshot: &Snapshot) -> Result<()> {
+        self.live(snapshot).await?;
+        let before = snapshot.version().checked_sub(1);
+        for commit in snapshot.commits_after(before).await? {
+            for action in commit.actions()? {
+                if let Action::Cdc(file) = action {
+                    self.keep(snapshot.store(), &paths::decode(&file.path)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn live(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let mut batches = snapshot.plan(None, PlanColumns::Files);
+        while let Some(batch) = batches.try_next().await? {
+            self.files(snapshot.store(), &batch)?;
+        }
+        Ok(())
+    }
+
+    /// Also the files that these actions name.
+    pub(crate) fn files(&mut self, store: &Store, batch: &RecordBatch) -> Result<()> {
+        self.add(hashes(store, batch)?);
+        Ok(())
+    }
+
+    fn keep(&mut self, store: &Store, path: &str) -> Result<()> {
+        self.add(own_hash(store, path)?);
+        Ok(())
+    }
+
+    fn add(&mut self, hashes: impl IntoIterator<Item = u64>) {
+        self.hashes.extend(hashes);
+        self.is_sorted = false;
+    }
+
+    /// Whether the file stays.
+    pub(crate) fn has(&mut self, key: &str) -> bool {
+        if !self.is_sorted {
+            self.hashes.sort_unstable();
+            self.hashes.dedup();
+            self.is_sorted = true;
+        }
+        self.hashes.binary_search(&hash(key)).is_ok()
+    }
+}
+
+/// Of the files that these actions name.
+fn hashes(store: &Store, batch: &RecordBatch) -> Result<Vec<u64>> {
+    let rows = FileRows::new(batch);
+    let mut found = Vec::with_capacity(batch.num_rows());
+    for row in 0..batch.num_rows() {
+        found.extend(own_hash(store, &paths::decode(rows.path(row)?)?)?);
+        if let Some(path) = rows.deletion_vector(row).and_then(|dv| vector_path(&dv).transpose()) {
+            found.extend(own_hash(store, &path?)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Files elsewhere are never looked at, so that nothing has to be known of them.
+fn own_hash(store: &Store, path: &str) -> Result<Option<u64>> {
+    Ok(store.own_key(path)?.map(|key| hash(&key)))
+}
+
+/// The decoded path of the file that holds the vector; none of a vector in the log itself.
+pub(crate) fn vector_path(dv: &DeletionVector) -> Result<Option<String>> {
+    Ok(match Place::of(dv)? {
+        Place::File { path, .. } => Some(path),
+        Place::Inline(_) => None,
+    })
+}
+
+/// One for all spellings under which a file system finds the same file.
+pub(crate) fn hash(key: &str) -> u64 {
+    let mut hash = Xxh3::new();
+    for part in key.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        hash.update(b"/");
+        hash.update(part.as_bytes());
+    }
+    hash.digest()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hash;
+
+    #[test]
+    fn spellings_of_one_file_are_one() {
+        assert_eq!(hash("a/b"), hash("./a//b"));
+        assert_ne!(hash("a/b"), hash("ab"));
+        assert_ne!(hash("a/b"), hash("b/a"));
+    }
+}

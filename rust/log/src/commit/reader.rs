@@ -1,0 +1,378 @@
+//! Reading commits: the few actions that make the state at once, the file actions when a plan asks.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Action, CommitInfo, LineAction, Metadata, Protocol, parse_line};
+use deltaplane_protocol::file_lines::{AddLine, FileLine, RemoveLine, parse_file_line};
+use deltaplane_protocol::files::{AddRows, RemoveRows};
+use deltaplane_protocol::paths::{LOG_DIR, LogFile};
+use deltaplane_protocol::segment::{LogName, LogSegment};
+use deltaplane_store::Store;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use tracing::warn;
+
+use crate::listing::listed;
+
+/// Runs of commits that are read and parsed at once, and the bytes of several of a run: enough to hide a store's latency, few
+/// enough to bound memory.
+const CONCURRENT_RUNS: usize = 4;
+const RUN_BYTES: u64 = 8 << 20;
+/// The most commits of a run. Runs of a long tail are longer, for handing one to another thread takes as long as reading some.
+const RUN_COMMITS: usize = 32;
+const LONG_RUN_COMMITS: usize = 256;
+
+/// Whether commits keep the lines of their file actions, which are most of them, for whoever asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileLines {
+    Retained,
+    /// For who reads the state alone: `files` and `actions` fail.
+    Dropped,
+}
+
+/// One commit, its file actions as columns once somebody wants them.
+pub(crate) struct Commit {
+    pub name: LogName,
+    /// Every action but adds, removes, change files and what it says of itself.
+    pub state: Vec<Action>,
+    /// What it says of itself, as JSON: few ask, and all would pay for its parts.
+    info: Option<Bytes>,
+    text: Option<Bytes>,
+    files: OnceLock<CommitFiles>,
+}
+
+/// The file actions of a commit.
+#[derive(Clone)]
+pub(crate) struct CommitFiles {
+    pub adds: RecordBatch,
+    pub removes: RecordBatch,
+}
+
+impl CommitFiles {
+    /// Those of a commit that is about no file.
+    pub(crate) fn none() -> Result<&'static Self> {
+        static NONE: OnceLock<CommitFiles> = OnceLock::new();
+        if let Some(none) = NONE.get() {
+            return Ok(none);
+        }
+        let none = FileColumns::with_capacity(0).finish()?;
+        Ok(NONE.get_or_init(|| none))
+    }
+}
+
+/// The file actions of commits on their way into columns.
+pub(crate) struct FileColumns {
+    adds: AddRows,
+    removes: RemoveRows,
+}
+
+impl FileColumns {
+    /// With room for so many adds.
+    pub(crate) fn with_capacity(adds: usize) -> Self {
+        FileColumns {
+            adds: AddRows::with_capacity(adds),
+            removes: RemoveRows::with_capacity(0),
+        }
+    }
+
+    /// How many adds and removes there are.
+    pub(crate) fn len(&self) -> (usize, usize) {
+        (self.adds.len(), self.removes.len())
+    }
+
+    /// Takes those of a commit.
+    pub(crate) fn push(&mut self, commit: &Commit) -> Result<()> {
+        commit.each_file(|file| match file {
+            File::Add(add) => self.adds.push(&add),
+            File::Remove(remove) => self.removes.push(&remove),
+        })
+    }
+
+    /// All of them.
+    pub(crate) fn finish(self) -> Result<CommitFiles> {
+        Ok(CommitFiles {
+            adds: self.adds.finish()?,
+            removes: self.removes.finish()?,
+        })
+    }
+}
+
+/// A file action of a commit's text.
+pub(crate) enum File<'a> {
+    Add(AddLine<'a>),
+    Remove(RemoveLine<'a>),
+}
+
+/// Whether a line surely is a file action, told by its first bytes: these lines are parsed later.
+fn is_file_line(line: &str) -> bool {
+    ["{\"add\":", "{\"remove\":", "{\"cdc\":"]
+        .iter()
+        .any(|p| line.starts_with(p))
+}
+
+/// Whether a line surely is none, so that it was parsed when the commit was read.
+fn is_state_line(line: &str) -> bool {
+    [
+        "{\"commitInfo\":",
+        "{\"txn\":",
+        "{\"metaData\":",
+        "{\"protocol\":",
+        "{\"domainMetadata\":",
+    ]
+    .iter()
+    .any(|p| line.starts_with(p))
+}
+
+impl Commit {
+    pub(crate) fn parse(name: LogName, text: Bytes) -> Result<Self> {
+        let (mut state, mut info) = (Vec::new(), None);
+        for line in as_text(&text, &name)?.lines().filter(|l| !is_file_line(l)) {
+            match in_commit(parse_file_line(line), &name)? {
+                Some(LineAction::Add(_) | LineAction::Remove(_) | LineAction::Cdc(_)) | None => {}
+                Some(LineAction::CommitInfo(said)) => info = info.or(Some(text.slice_ref(said.get().as_bytes()))),
+                Some(LineAction::Metadata(m)) => state.push(Action::Metadata(m)),
+                Some(LineAction::Protocol(p)) => state.push(Action::Protocol(p)),
+                Some(LineAction::Txn(t)) => state.push(Action::Txn(t)),
+                Some(LineAction::DomainMetadata(d)) => state.push(Action::DomainMetadata(d)),
+            }
+        }
+        let commit = Commit {
+            name,
+            state,
+            info,
+            text: Some(text),
+            files: OnceLock::new(),
+        };
+        // Damage of a compaction has to show while the commits can still be read instead (P011).
+        if !commit.is_single() {
+            commit.files()?;
+        }
+        Ok(commit)
+    }
+
+    fn with(self, lines: FileLines) -> Self {
+        match lines {
+            FileLines::Retained => self,
+            FileLines::Dropped => Commit {
+                // Of its own, for a part of the text would keep all of it.
+                info: self.info.as_deref().map(Bytes::copy_from_slice),
+                text: None,
+                files: OnceLock::new(),
+                ..self
+            },
+        }
+    }
+
+    fn lines(&self) -> Result<std::str::Lines<'_>> {
+        let dropped = || Error::internal("a commit's file actions are asked for that were dropped");
+        let text = self.text.as_ref().ok_or_else(dropped)?;
+        Ok(as_text(text, &self.name)?.lines())
+    }
+
+    /// Whether this is its text, to the letter.
+    pub(crate) fn is_text(&self, text: &Bytes) -> bool {
+        self.text.as_ref().is_some_and(|own| own == text)
+    }
+
+    /// Whether it has few bytes of text, and nothing was made of them yet.
+    pub(crate) fn is_small(&self, bytes: usize) -> bool {
+        self.files.get().is_none() && self.text.as_ref().is_some_and(|text| text.len() <= bytes)
+    }
+
+    /// The version that it reaches.
+    pub(crate) fn version(&self) -> u64 {
+        match self.name.kind {
+            LogFile::Compaction { to } => to,
+            _ => self.name.version,
+        }
+    }
+
+    /// Whether it is one version's commit rather than a compaction of several.
+    pub(crate) fn is_single(&self) -> bool {
+        self.name.kind == LogFile::Commit
+    }
+
+    /// All actions, parsed anew.
+    pub(crate) fn actions(&self) -> Result<Vec<Action>> {
+        self.lines()?
+            .filter_map(|line| in_commit(parse_line(line), &self.name).transpose())
+            .collect()
+    }
+
+    /// What it says of itself; empty where it says nothing.
+    pub(crate) fn info(&self) -> Result<CommitInfo> {
+        let Some(info) = &self.info else {
+            return Ok(CommitInfo::new());
+        };
+        let damaged = |e| {
+            Error::corrupt_log(format!(
+                "what the commit says of itself isn't a JSON object ({e}): the file was damaged or written by a faulty program"
+            ))
+        };
+        in_commit(serde_json::from_slice(info).map_err(damaged), &self.name)
+    }
+
+    /// Each file action, parsed and let go.
+    pub(crate) fn each_file(&self, mut take: impl FnMut(File<'_>) -> Result<()>) -> Result<()> {
+        for line in self.lines()?.filter(|l| !is_state_line(l)) {
+            match in_commit(parse_file_line(line), &self.name)? {
+                Some(FileLine::Add(add)) => take(File::Add(add))?,
+                Some(FileLine::Remove(remove)) => take(File::Remove(remove))?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The file actions, parsed at the first call.
+    pub(crate) fn files(&self) -> Result<&CommitFiles> {
+        if let Some(f) = self.files.get() {
+            return Ok(f);
+        }
+        let mut columns = FileColumns::with_capacity(0);
+        columns.push(self)?;
+        let files = columns.finish()?;
+        Ok(self.files.get_or_init(|| files))
+    }
+}
+
+fn as_text<'a>(bytes: &'a Bytes, name: &LogName) -> Result<&'a str> {
+    std::str::from_utf8(bytes).map_err(|_| {
+        Error::corrupt_log("the commit isn't UTF-8 text: the file was damaged; restore it from a backup")
+            .with_version(name.version)
+            .with_path(format!("{LOG_DIR}/{}", name.name))
+    })
+}
+
+fn in_commit<T>(r: Result<T>, name: &LogName) -> Result<T> {
+    r.map_err(|e| {
+        e.with_version(name.version)
+            .with_path(format!("{LOG_DIR}/{}", name.name))
+    })
+}
+
+/// Reads a segment's commits: by its compactions where these can be read (P011), else one by one.
+pub(crate) async fn read_segment(store: &Store, segment: &LogSegment, lines: FileLines) -> Result<Vec<Arc<Commit>>> {
+    let all = |names: &[LogName]| stream(store, names.to_vec(), lines).try_collect();
+    match all(&segment.pieces).await {
+        Err(e) if segment.pieces != segment.commits && is_damage(&e) => {
+            warn!(error = %e, "a log compaction can't be used, reading the commits themselves");
+            all(&segment.commits).await
+        }
+        done => done,
+    }
+}
+
+/// Whether an error says that a file of the log is damaged or gone, rather than out of reach.
+pub(crate) fn is_damage(e: &Error) -> bool {
+    matches!(
+        e.kind(),
+        Kind::CorruptFile | Kind::CorruptLog | Kind::ObjectNotFound | Kind::VersionNotFound
+    )
+}
+
+/// The newest protocol and metadata among these commits (ascending).
+pub(crate) fn newest_state(commits: &[Arc<Commit>]) -> (Option<&Protocol>, Option<&Metadata>) {
+    let (mut protocol, mut metadata) = (None, None);
+    for a in commits.iter().rev().flat_map(|c| &c.state) {
+        match a {
+            Action::Protocol(p) => protocol = protocol.or(Some(p)),
+            Action::Metadata(m) => metadata = metadata.or(Some(m)),
+            _ => {}
+        }
+    }
+    (protocol, metadata)
+}
+
+/// Reads these commits, in order.
+pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Commit>>> {
+    stream(store, names.to_vec(), FileLines::Retained).try_collect().await
+}
+
+/// The same without their file actions.
+pub(crate) async fn read_states(store: &Store, names: Vec<LogName>) -> Result<Vec<Arc<Commit>>> {
+    stream(store, names, FileLines::Dropped).try_collect().await
+}
+
+/// The same, one after the other.
+pub(crate) fn stream(store: &Store, names: Vec<LogName>, lines: FileLines) -> BoxStream<'static, Result<Arc<Commit>>> {
+    let store = store.clone();
+    let mut runs = in_runs(names);
+    if runs.len() <= 1 {
+        let run = runs.pop().unwrap_or_default();
+        // Handing it to another thread takes longer than reading it.
+        let read =
+            async move { futures::stream::iter(read_run(&store, run, lines).await.unwrap_or_else(|e| vec![Err(e)])) };
+        return futures::stream::once(read).flatten().boxed();
+    }
+    futures::stream::iter(runs)
+        .map(move |run| {
+            let store = store.clone();
+            // A task of its own, so that parsing uses every core.
+            let task = tokio::spawn(async move { read_run(&store, run, lines).await });
+            async move {
+                let failed = |e: Error| vec![Err(e)];
+                let read = task.await;
+                let read = read.map_err(|e| Error::internal(format!("reading commits failed: {e}")));
+                futures::stream::iter(read.and_then(|read| read).unwrap_or_else(failed))
+            }
+        })
+        .buffered(CONCURRENT_RUNS)
+        .flatten()
+        .boxed()
+}
+
+/// Commits that are read in one go, in their order.
+fn in_runs(names: Vec<LogName>) -> Vec<Vec<LogName>> {
+    let most = (names.len() / (4 * CONCURRENT_RUNS)).clamp(RUN_COMMITS, LONG_RUN_COMMITS);
+    // The smallest commit takes its share, too, so that a run holds no more than so many.
+    let share = RUN_BYTES / u64::try_from(most).unwrap_or(1);
+    let weighed = |name: LogName| {
+        let bytes = name.size_bytes.max(share);
+        (name, bytes)
+    };
+    packed(names.into_iter().map(weighed), RUN_BYTES)
+}
+
+/// These things in runs of about so many bytes.
+pub(crate) fn packed<T>(things: impl IntoIterator<Item = (T, u64)>, target_bytes: u64) -> Vec<Vec<T>> {
+    let (mut runs, mut run, mut weight) = (Vec::new(), Vec::new(), 0u64);
+    for (thing, bytes) in things {
+        if !run.is_empty() && weight.saturating_add(bytes) > target_bytes {
+            runs.push(std::mem::take(&mut run));
+            weight = 0;
+        }
+        weight = weight.saturating_add(bytes);
+        run.push(thing);
+    }
+    if !run.is_empty() {
+        runs.push(run);
+    }
+    runs
+}
+
+async fn read_run(store: &Store, names: Vec<LogName>, lines: FileLines) -> Result<Vec<Result<Arc<Commit>>>> {
+    let read = store.read_texts(names.iter().map(listed).collect()).await?;
+    let parsed = |(name, bytes): (LogName, Result<Bytes>)| {
+        let bytes = bytes.map_err(|e| unread(e, &name))?;
+        Ok(Arc::new(Commit::parse(name, bytes)?.with(lines)))
+    };
+    Ok(names.into_iter().zip(read).map(parsed).collect())
+}
+
+fn unread(e: Error, name: &LogName) -> Error {
+    match e.kind() {
+        Kind::CorruptLog => e.with_version(name.version),
+        // Cut short by the store.
+        Kind::CorruptFile => e.with_kind(Kind::CorruptLog).with_version(name.version),
+        Kind::ObjectNotFound => Error::version_not_found(
+            "a commit vanished while the table was being read: log cleanup removed it; open the table again",
+        )
+        .with_version(name.version)
+        .with_path(name.name.to_string()),
+        _ => e,
+    }
+}

@@ -1,0 +1,219 @@
+//! The columns that a follower keeps to until it is given others: what they are, which commits have others, and how these
+//! differ from them. Knows no store. Called by `follow` and the boundary.
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::actions::{Action, Metadata, Protocol};
+use deltaplane_protocol::changes::names_ended;
+use deltaplane_protocol::features::{View, type_widening};
+use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::schema::{DataType, StructType};
+use deltaplane_protocol::state::TableState;
+use serde::{Deserialize, Serialize};
+
+use crate::commit::reader::Commit;
+
+/// A table's columns, properties and protocol, as a follower keeps them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrackedColumns {
+    /// The last version that is known to have them.
+    pub version: u64,
+    /// Columns and properties.
+    pub metadata: Metadata,
+    /// The protocol.
+    pub protocol: Protocol,
+}
+
+/// How columns differ from older ones, beyond those that came.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ColumnSteps {
+    /// Columns and fields with another name, by their older path.
+    pub renamed: Vec<String>,
+    /// Those that are gone.
+    pub dropped: Vec<String>,
+    /// Those whose type has more values.
+    pub widened: Vec<String>,
+    /// Why rows with the older columns can't be taken for rows with the newer ones, if they can't.
+    pub incompatible: Option<String>,
+}
+
+impl TrackedColumns {
+    /// Those of a version.
+    pub(crate) fn of(version: u64, state: &TableState) -> Self {
+        TrackedColumns {
+            version,
+            metadata: state.metadata().clone(),
+            protocol: state.protocol().clone(),
+        }
+    }
+
+    /// What a commit makes of them, if it changes columns, partitioning, properties of Delta's or the protocol.
+    ///
+    /// # Errors
+    /// `CorruptLog` for a schema that is none.
+    pub(crate) fn after(&self, commit: &Commit) -> Result<Option<Self>> {
+        let (mut metadata, mut protocol) = (None, None);
+        for action in &commit.state {
+            match action {
+                Action::Metadata(new) => metadata = Some(new),
+                Action::Protocol(new) => protocol = Some(new),
+                _ => {}
+            }
+        }
+        let next = TrackedColumns {
+            version: commit.version(),
+            metadata: metadata.unwrap_or(&self.metadata).clone(),
+            protocol: protocol.unwrap_or(&self.protocol).clone(),
+        };
+        Ok((!self.shows_as(&next)?).then_some(next))
+    }
+
+    /// Whether both show rows in the same way.
+    ///
+    /// # Errors
+    /// `CorruptLog` for a schema that is none.
+    pub fn shows_as(&self, other: &Self) -> Result<bool> {
+        Ok(self.protocol == other.protocol
+            && self.metadata.partition_columns == other.metadata.partition_columns
+            && self.properties().eq(other.properties())
+            && self.schema()? == other.schema()?)
+    }
+
+    /// How they differ from older ones. Columns are the same by their names in files.
+    ///
+    /// # Errors
+    /// `CorruptLog` for a schema that is none.
+    pub fn steps_from(&self, older: &Self) -> Result<ColumnSteps> {
+        let mapping = Mapping::of(&self.metadata.configuration)?;
+        let (before, after) = (older.schema()?, self.schema()?);
+        let mut steps = ColumnSteps::default();
+        steps.structs(&before, &after, mapping, "");
+        let was = View {
+            metadata: &older.metadata,
+            schema: &before,
+        };
+        steps.incompatible = steps.incompatible.or_else(|| names_ended(was, mapping));
+        Ok(steps)
+    }
+
+    fn schema(&self) -> Result<StructType> {
+        let text = self.metadata.schema_string.as_deref();
+        StructType::from_json(text.ok_or_else(|| Error::corrupt_log("the metadata has no schema"))?)
+    }
+
+    fn properties(&self) -> impl Iterator<Item = (&String, &String)> {
+        let all = self.metadata.configuration.iter();
+        all.filter(|(name, _)| name.starts_with("delta."))
+    }
+}
+
+impl ColumnSteps {
+    fn structs(&mut self, old: &StructType, new: &StructType, mapping: Mapping, above: &str) {
+        for was in old.fields() {
+            let path = format!("{above}{}", was.name);
+            let name = mapping.physical_name(was);
+            let Some(is) = new.fields().iter().find(|f| mapping.physical_name(f) == name) else {
+                self.dropped.push(path);
+                continue;
+            };
+            if was.name != is.name {
+                self.renamed.push(path.clone());
+            }
+            if was.nullable && !is.nullable {
+                self.incompatible = Some(format!("the column `{path}` no longer takes nulls"));
+            }
+            self.types(&was.data_type, &is.data_type, mapping, &path);
+        }
+    }
+
+    fn types(&mut self, old: &DataType, new: &DataType, mapping: Mapping, path: &str) {
+        match (old, new) {
+            (DataType::Struct(a), DataType::Struct(b)) => self.structs(a, b, mapping, &format!("{path}.")),
+            (DataType::Array(a), DataType::Array(b)) => {
+                self.types(&a.element, &b.element, mapping, &format!("{path}.element"));
+            }
+            (DataType::Map(a), DataType::Map(b)) => {
+                self.types(&a.key, &b.key, mapping, &format!("{path}.key"));
+                self.types(&a.value, &b.value, mapping, &format!("{path}.value"));
+            }
+            (DataType::Primitive(a), DataType::Primitive(b)) if type_widening::is_change(*a, *b) => {
+                self.widened.push(path.to_owned());
+            }
+            (a, b) if a != b => {
+                self.incompatible = Some(format!("the column `{path}` was of type {a} and is of type {b}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use deltaplane_protocol::schema::{Field, Primitive};
+
+    use super::*;
+
+    fn field(name: &str, in_files: &str, of: impl Into<DataType>) -> Field {
+        let mut field = Field::new(name, of, true);
+        let physical = "delta.columnMapping.physicalName".to_owned();
+        field.metadata.insert(physical, in_files.into());
+        field
+    }
+
+    fn inside(name: &str) -> DataType {
+        DataType::Struct(StructType::new(vec![field(name, "e", Primitive::Short)]))
+    }
+
+    fn columns(fields: Vec<Field>) -> TrackedColumns {
+        let mapped = ("delta.columnMapping.mode".to_owned(), "name".to_owned());
+        let metadata = Metadata {
+            schema_string: Some(StructType::new(fields).to_json()),
+            configuration: [mapped].into(),
+            ..Metadata::default()
+        };
+        TrackedColumns {
+            version: 0,
+            metadata,
+            protocol: Protocol::default(),
+        }
+    }
+
+    #[test]
+    fn columns_are_the_same_by_their_names_in_files() {
+        // P110, P153
+        let older = columns(vec![
+            field("kept", "a", Primitive::Long),
+            field("old", "b", Primitive::Integer),
+            field("gone", "c", Primitive::Date),
+            field("in", "d", inside("x")),
+        ]);
+        let newer = columns(vec![
+            field("new", "b", Primitive::Long),
+            field("gone", "f", Primitive::String),
+            field("in", "d", inside("y")),
+            field("kept", "a", Primitive::Long),
+        ]);
+        let steps = newer.steps_from(&older).unwrap();
+        assert_eq!(steps.renamed, ["old", "in.x"]);
+        assert_eq!(steps.dropped, ["gone"]);
+        assert_eq!(steps.widened, ["old"]);
+        assert_eq!(steps.incompatible, None);
+        assert!(!newer.shows_as(&older).unwrap());
+        assert_eq!(older.steps_from(&older).unwrap(), ColumnSteps::default());
+        let narrowed = columns(vec![field("kept", "a", Primitive::Integer)]);
+        let why = narrowed.steps_from(&older).unwrap().incompatible.unwrap();
+        assert_eq!(why, "the column `kept` was of type long and is of type integer");
+    }
+
+    #[test]
+    fn own_properties_of_users_change_nothing() {
+        let (table, mut other) = (columns(vec![]), columns(vec![]));
+        let set =
+            |of: &mut TrackedColumns, name: &str| of.metadata.configuration.insert(name.to_owned(), "1".to_owned());
+        set(&mut other, "owner");
+        assert!(table.shows_as(&other).unwrap());
+        set(&mut other, "delta.columnMapping.maxColumnId");
+        assert!(!table.shows_as(&other).unwrap());
+    }
+}

@@ -1,0 +1,565 @@
+//! Following a table: where a reader begins, how far it goes in one go, and which files hold the rows between two offsets.
+//! The commits between them are read, and of a starting version its file list; no row is. Called by the boundary.
+
+pub(crate) mod columns;
+pub(crate) mod offset;
+pub(crate) mod starting_files;
+
+use std::sync::{Arc, Mutex};
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Action, Add, Metadata};
+use deltaplane_protocol::changes::{self, FileChange};
+use deltaplane_protocol::features::View;
+use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::schema::StructType;
+use deltaplane_protocol::segment::LogName;
+use deltaplane_protocol::state::TableState;
+use deltaplane_protocol::tail::{TailRules, new_files};
+use deltaplane_store::Store;
+use futures::TryStreamExt;
+use regex::Regex;
+use serde::Deserialize;
+
+use crate::commit::reader;
+use crate::commit::reader::{Commit, FileLines};
+use crate::follow::columns::TrackedColumns;
+use crate::follow::offset::{TailLimits, TailOffset, Taken, place};
+use crate::follow::starting_files::{SnapshotFiles, slim};
+use crate::history::changes::CommittedChange;
+use crate::history::{commits, moment, version_at};
+use crate::listing::list_from;
+use crate::snapshot::Snapshot;
+
+/// What a follower wants.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TailRequest {
+    /// What is done with commits that are no appends.
+    pub rules: TailRules,
+    /// Files whose path matches this regular expression are left out.
+    pub exclude: Option<String>,
+    /// Commits that log cleanup took before they were read are passed over.
+    pub allow_data_loss: bool,
+    /// A start that is still to come is waited for.
+    pub waits_for_start: bool,
+    /// What happened to rows, from the change data feed, instead of new rows.
+    pub changes: bool,
+    /// Rows are shown with these columns, and a reader stops before a commit with others.
+    pub columns: Option<TrackedColumns>,
+}
+
+/// Where a follower begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TailStart {
+    /// With all rows of the newest version.
+    Snapshot,
+    /// Behind the newest version.
+    Latest,
+    /// With the rows that this version added.
+    Version(u64),
+    /// With the first version at or after this time in ms.
+    Timestamp(i64),
+}
+
+/// One table, followed with the columns that it had when this was opened, or those of the request.
+pub struct Tail {
+    store: Store,
+    reading: Snapshot,
+    newest: Mutex<Snapshot>,
+    starting: Mutex<Option<Arc<SnapshotFiles>>>,
+    exclude: Option<Regex>,
+    request: TailRequest,
+}
+
+impl Tail {
+    /// Opens a table to follow it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no regular expression; what opening the table raises.
+    pub async fn open(store: &Store, request: TailRequest) -> Result<Self> {
+        let exclude = request.exclude.as_deref().map(Regex::new).transpose();
+        let exclude =
+            exclude.map_err(|e| Error::invalid_argument(format!("excludeRegex is no regular expression: {e}")))?;
+        let newest = Snapshot::open(store, None).await?;
+        let reading = match &request.columns {
+            None => newest.clone(),
+            Some(kept) if kept.metadata.id != newest.state().metadata().id => return Err(replaced()),
+            Some(kept) => newest.showing(TableState::new(kept.protocol.clone(), kept.metadata.clone())?),
+        };
+        Ok(Tail {
+            store: store.clone(),
+            newest: Mutex::new(newest),
+            reading,
+            starting: Mutex::new(None),
+            exclude,
+            request,
+        })
+    }
+
+    /// The version whose columns rows are shown with.
+    pub fn reading(&self) -> &Snapshot {
+        &self.reading
+    }
+
+    /// Whether it tells what happened to rows.
+    pub fn tells_changes(&self) -> bool {
+        self.request.changes
+    }
+
+    /// The newest version of the table now.
+    pub async fn newest(&self) -> Result<Snapshot> {
+        let known = self.newest.lock().map_err(broken)?.clone();
+        let newest = known.update().await?;
+        if newest.state().metadata().id != self.table_id() {
+            return Err(replaced().with_table(self.table()));
+        }
+        *self.newest.lock().map_err(broken)? = newest.clone();
+        Ok(newest)
+    }
+
+    /// The offset to begin with.
+    ///
+    /// # Errors
+    /// `VersionNotFound` for a start that isn't there yet or any more.
+    pub async fn start(&self, from: TailStart) -> Result<TailOffset> {
+        self.find_start(from).await.map_err(|e| e.with_table(self.table()))
+    }
+
+    async fn find_start(&self, from: TailStart) -> Result<TailOffset> {
+        let known = self.newest().await?;
+        let newest = known.version();
+        let at = |version: u64, whole: bool| TailOffset {
+            table_id: self.table_id().to_owned(),
+            version,
+            index: 0,
+            is_starting_version: whole,
+            after: None,
+        };
+        let version = match from {
+            TailStart::Snapshot => return Ok(at(newest, true)),
+            TailStart::Latest => return Ok(at(newest + 1, false)),
+            TailStart::Version(version) => version,
+            TailStart::Timestamp(ms) => match version_at(&self.store, ms.saturating_sub(1)).await {
+                Ok(before) => before + 1,
+                Err(e) if e.kind() == Kind::VersionNotFound => commits(list_from(&self.store, 0).await?)
+                    .first()
+                    .map_or(0, |c| c.version),
+                Err(e) => return Err(e),
+            },
+        };
+        if version > newest {
+            if self.request.waits_for_start {
+                return Ok(at(version, false));
+            }
+            if let TailStart::Timestamp(ms) = from {
+                let committed = known.timestamp_ms().await?.unwrap_or_default();
+                return Err(Error::version_not_found(format!(
+                    "{} is after the newest commit: version {newest} was committed at {}; start with the latest, or with a time at or before it",
+                    moment(ms),
+                    moment(committed)
+                )));
+            }
+            return Err(Error::version_not_found(format!(
+                "there is no version to start with yet: the newest one is {newest}; start with it, or with the latest"
+            ))
+            .with_version(version));
+        }
+        let first = self
+            .commit_names_or(version, newest + 1, "the version to start with is gone")
+            .await?;
+        Ok(at(first.first().map_or(version, |c| c.version), false))
+    }
+
+    /// The offset that a reader at `start` comes to in one go, up to version `until` or the newest one. It is `start`
+    /// where nothing came.
+    ///
+    /// # Errors
+    /// `UnsupportedFeature` for a commit that isn't an append, unless the request says what to do with it;
+    /// `SchemaMismatch` where the table's columns changed; `VersionNotFound` for commits that are gone;
+    /// `TableNotFound` for a table that is gone, or another one.
+    pub async fn end(&self, start: &TailOffset, limits: TailLimits, until: Option<u64>) -> Result<TailOffset> {
+        let end = self.find_end(start, limits, until).await;
+        end.map_err(|e| e.with_table(self.table()))
+    }
+
+    async fn find_end(&self, start: &TailOffset, limits: TailLimits, until: Option<u64>) -> Result<TailOffset> {
+        self.check_table(start)?;
+        let newest = self.newest().await?.version();
+        let last = until.map_or(newest, |until| until.min(newest));
+        if start.version > newest + 1 {
+            return Ok(start.clone());
+        }
+        let mut taken = Taken::default();
+        let mut at = start.clone();
+        if at.is_starting_version {
+            at = self.end_in_snapshot(at, limits, &mut taken).await?;
+            if at.is_starting_version {
+                return Ok(at);
+            }
+            taken.version();
+        }
+        let mut wanted = self.commits(at.version, last + 1).await?;
+        while !taken.ends(limits)
+            && let Some(commit) = wanted.try_next().await?
+        {
+            let version = commit.version();
+            if self.changed(&commit)?.is_some() {
+                return Ok(at);
+            }
+            let sizes = self.sizes(&commit)?;
+            let before = if version == at.version { at.index } else { 0 };
+            for (index, size) in (0_u64..).zip(sizes) {
+                if index < before {
+                    continue;
+                }
+                // What happened to the rows of one commit stays together.
+                if taken.fills(limits) && !self.request.changes {
+                    return Ok(TailOffset { version, index, ..at });
+                }
+                taken.file(size);
+            }
+            taken.version();
+            at = at.behind(version);
+        }
+        Ok(at)
+    }
+
+    async fn end_in_snapshot(&self, at: TailOffset, limits: TailLimits, taken: &mut Taken) -> Result<TailOffset> {
+        let files = self.starting(at.version).await?;
+        if limits.files.is_none() && limits.bytes.is_none() {
+            return Ok(at.behind(at.version));
+        }
+        let mut at = at;
+        loop {
+            let (next, to_the_end) = files.behind(at.after.as_ref()).await?;
+            for add in next {
+                if taken.fills(limits) {
+                    return Ok(at);
+                }
+                if self.wants(&add) {
+                    taken.file(add.size);
+                }
+                at = at.behind_files(1, place(&add));
+            }
+            if to_the_end {
+                return Ok(at.behind(at.version));
+            }
+        }
+    }
+
+    /// The columns that the next rows have, for a reader that keeps to its columns and stands before a commit with others.
+    /// Commits in a row that change nothing else are taken together.
+    ///
+    /// # Errors
+    /// As [`Tail::end`].
+    pub async fn next_columns(&self, at: &TailOffset) -> Result<Option<TrackedColumns>> {
+        let next = self.find_next_columns(at).await;
+        next.map_err(|e| e.with_table(self.table()))
+    }
+
+    async fn find_next_columns(&self, at: &TailOffset) -> Result<Option<TrackedColumns>> {
+        self.check_table(at)?;
+        if at.is_starting_version {
+            return Ok(None);
+        }
+        let end = self.newest().await?.version() + 1;
+        if at.version > end {
+            return Ok(None);
+        }
+        let mut wanted = self.commits(at.version, end).await?;
+        let mut found: Option<TrackedColumns> = None;
+        while let Some(commit) = wanted.try_next().await? {
+            let next = match &found {
+                None => self.changed(&commit)?,
+                Some(found) => found.after(&commit)?,
+            };
+            let Some(next) = next else { break };
+            found = Some(next);
+            let is_file = |a: &Action| matches!(a, Action::Add(_) | Action::Remove(_) | Action::Cdc(_));
+            if commit.actions()?.iter().any(is_file) {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The columns of rows that are read at an offset, or of the newest version where there are none yet.
+    ///
+    /// # Errors
+    /// `VersionNotFound` where log cleanup took what tells them.
+    pub async fn columns_at(&self, at: &TailOffset) -> Result<TrackedColumns> {
+        let found = self.find_columns_at(at).await;
+        found.map_err(|e| e.with_table(self.table()))
+    }
+
+    async fn find_columns_at(&self, at: &TailOffset) -> Result<TrackedColumns> {
+        self.check_table(at)?;
+        let newest = self.newest().await?;
+        let snapshot = match at.version < newest.version() {
+            true => Snapshot::open(&self.store, Some(at.version)).await?,
+            false => newest,
+        };
+        Ok(TrackedColumns::of(snapshot.version(), snapshot.state()))
+    }
+
+    /// What a commit makes of the columns that this reader keeps to.
+    fn changed(&self, commit: &Commit) -> Result<Option<TrackedColumns>> {
+        match &self.request.columns {
+            Some(kept) if commit.version() > kept.version => kept.after(commit),
+            _ => Ok(None),
+        }
+    }
+
+    /// The files whose rows are new between two offsets.
+    ///
+    /// # Errors
+    /// As [`Tail::end`].
+    pub async fn files(&self, start: &TailOffset, end: &TailOffset) -> Result<Vec<Add>> {
+        let files = self.find_files(start, end).await;
+        files.map_err(|e| e.with_table(self.table()))
+    }
+
+    async fn find_files(&self, start: &TailOffset, end: &TailOffset) -> Result<Vec<Add>> {
+        self.check_table(start)?;
+        self.check_table(end)?;
+        let mut found = self.snapshot_files(start, end).await?;
+        let mut wanted = self.commits(start.first_commit(), end.commits_end()).await?;
+        while let Some(commit) = wanted.try_next().await? {
+            let index = |of: &TailOffset, other: u64| match of.version == commit.version() && !of.is_starting_version {
+                true => of.index,
+                false => other,
+            };
+            let range = index(start, 0)..index(end, u64::MAX);
+            let actions = commit.actions().map_err(|e| e.with_version(commit.version()))?;
+            let new = (0_u64..).zip(self.new_files(&commit, &actions)?);
+            found.extend(
+                new.filter(|(at, _)| range.contains(at))
+                    .map(|(_, add)| slim(add.clone())),
+            );
+        }
+        Ok(found)
+    }
+
+    async fn snapshot_files(&self, start: &TailOffset, end: &TailOffset) -> Result<Vec<Add>> {
+        if !start.is_starting_version {
+            return Ok(Vec::new());
+        }
+        let files = self.starting(start.version).await?;
+        let until = end.after.as_ref().filter(|_| end.is_starting_version);
+        if end.is_starting_version && until.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut found = files.between(start.after.as_ref(), until).await?;
+        found.retain(|add| self.wants(add));
+        Ok(found)
+    }
+
+    /// What happened to rows between two offsets; all rows of a starting version came with it.
+    ///
+    /// # Errors
+    /// As [`Tail::end`]; `InvalidArgument` where changes weren't recorded.
+    pub async fn changes(&self, start: &TailOffset, end: &TailOffset) -> Result<Vec<CommittedChange>> {
+        let found = self.find_changes(start, end).await;
+        found.map_err(|e| e.with_table(self.table()))
+    }
+
+    async fn find_changes(&self, start: &TailOffset, end: &TailOffset) -> Result<Vec<CommittedChange>> {
+        self.check_table(start)?;
+        self.check_table(end)?;
+        let mut found = Vec::new();
+        if start.is_starting_version {
+            let at = &self.starting(start.version).await?.snapshot;
+            let timestamp_ms = at.timestamp_ms().await?.unwrap_or_default();
+            let inserted = |add: Add| -> Result<CommittedChange> {
+                Ok(CommittedChange {
+                    version: start.version,
+                    timestamp_ms,
+                    file: FileChange::inserted(&add)?,
+                })
+            };
+            let files = self.snapshot_files(start, end).await?;
+            found = files.into_iter().map(inserted).collect::<Result<_>>()?;
+        }
+        let names = self.commit_names(start.first_commit(), end.commits_end()).await?;
+        if let (Some(first), Some(last)) = (names.first(), names.last()) {
+            let recorded = self.reading.changes_between(first.version, last.version).await?;
+            found.extend(recorded.into_iter().filter(|c| self.wants_path(&c.file.path)));
+        }
+        Ok(found)
+    }
+
+    /// The files of the version that a follower starts with.
+    async fn starting(&self, version: u64) -> Result<Arc<SnapshotFiles>> {
+        let known = self.starting.lock().map_err(broken)?.clone();
+        if let Some(known) = known.filter(|k| k.snapshot.version() == version) {
+            return Ok(known);
+        }
+        let snapshot = match self.reading.version() == version && self.request.columns.is_none() {
+            true => self.reading.clone(),
+            false => Snapshot::open(&self.store, Some(version)).await?,
+        };
+        self.check_columns(snapshot.state().metadata(), version)?;
+        let opened = Arc::new(SnapshotFiles::new(snapshot));
+        *self.starting.lock().map_err(broken)? = Some(opened.clone());
+        Ok(opened)
+    }
+
+    /// The commits from `first` on and before `end`, in order.
+    async fn commits(&self, first: u64, end: u64) -> Result<futures::stream::BoxStream<'static, Result<Arc<Commit>>>> {
+        let names = self.commit_names(first, end).await?;
+        Ok(reader::stream(&self.store, names, FileLines::Retained))
+    }
+
+    /// Their files; those that are gone raise, or are passed over where that is allowed.
+    async fn commit_names(&self, first: u64, end: u64) -> Result<Vec<LogName>> {
+        let gone = format!("commits from version {first} on, which weren't read yet, are gone");
+        self.commit_names_or(first, end, &gone).await
+    }
+
+    async fn commit_names_or(&self, first: u64, end: u64, gone: &str) -> Result<Vec<LogName>> {
+        // The commit before is looked for too: where even that is gone, so is the table.
+        let listed = list_from(&self.store, first.saturating_sub(1)).await?;
+        if listed.is_empty() {
+            return Err(Error::table_not_found(format!(
+                "the log has nothing of version {} and later any more: the table that was followed was deleted or made anew; start anew with another checkpoint location",
+                first.saturating_sub(1)
+            )));
+        }
+        let mut names = commits(listed);
+        names.retain(|n| (first..end).contains(&n.version));
+        let oldest = names.first().map_or(end, |n| n.version);
+        if oldest > first && !self.request.allow_data_loss {
+            return Err(Error::version_not_found(format!(
+                "{gone}: log cleanup removed those before version {oldest}; start anew, or set failOnDataLoss to false to go on without their rows"
+            ))
+            .with_version(first));
+        }
+        match (oldest..)
+            .zip(&names)
+            .find(|(expected, name)| *expected != name.version)
+        {
+            Some((missing, _)) => Err(Error::corrupt_log(format!(
+                "the commit of version {missing} isn't there, between others that are: restore it from a backup"
+            ))
+            .with_version(missing)),
+            None => Ok(names),
+        }
+    }
+
+    /// Sizes of the files that a commit gives.
+    fn sizes(&self, commit: &Commit) -> Result<Vec<i64>> {
+        let actions = commit.actions()?;
+        if !self.request.changes {
+            return Ok(self.new_files(commit, &actions)?.map(|add| add.size).collect());
+        }
+        self.check_commit(commit)?;
+        let partitioned = !self.reading.state().partition_columns().is_empty();
+        let committed = changes::of_commit(&actions, partitioned).map_err(|e| e.with_version(commit.version()))?;
+        let wanted = committed.into_iter().filter(|change| self.wants_path(&change.path));
+        Ok(wanted.map(|change| change.size).collect())
+    }
+
+    fn new_files<'a>(
+        &'a self,
+        commit: &Commit,
+        actions: &'a [Action],
+    ) -> Result<impl Iterator<Item = &'a Add> + use<'a>> {
+        self.check_commit(commit)?;
+        let new = new_files(actions, self.request.rules).map_err(|e| e.with_version(commit.version()))?;
+        Ok(new.into_iter().filter(|add| self.wants(add)))
+    }
+
+    fn wants(&self, add: &Add) -> bool {
+        self.wants_path(&add.path)
+    }
+
+    fn wants_path(&self, path: &str) -> bool {
+        self.exclude.as_ref().is_none_or(|pattern| !pattern.is_match(path))
+    }
+
+    fn check_commit(&self, commit: &Commit) -> Result<()> {
+        let changed = commit.state.iter().find_map(|action| match action {
+            Action::Metadata(metadata) => Some(metadata),
+            _ => None,
+        });
+        changed.map_or(Ok(()), |metadata| self.check_columns(metadata, commit.version()))
+    }
+
+    /// That rows of a version have the columns that they are shown with: later versions must have no others.
+    fn check_columns(&self, metadata: &Metadata, version: u64) -> Result<()> {
+        if metadata.id != self.table_id() {
+            return Err(replaced().with_version(version));
+        }
+        // The columns that a reader keeps to came after the last version that it read with others.
+        if self
+            .request
+            .columns
+            .as_ref()
+            .is_some_and(|kept| version <= kept.version)
+        {
+            return Ok(());
+        }
+        let there = StructType::from_json(metadata.schema_string.as_deref().unwrap_or_default())?;
+        let (state, shown) = (self.reading.state(), self.reading.schema());
+        let shown_of = self
+            .request
+            .columns
+            .as_ref()
+            .map_or(self.reading.version(), |c| c.version);
+        let is_newer = version > shown_of;
+        let mut why = changes::incompatibility(&there, shown, state.mapping());
+        let ended = if is_newer {
+            why = why.or_else(|| changes::incompatibility(shown, &there, state.mapping()));
+            changes::names_ended(state.view(), Mapping::of(&metadata.configuration)?)
+        } else {
+            let view = View {
+                metadata,
+                schema: &there,
+            };
+            changes::names_ended(view, state.mapping())
+        };
+        why = why.or(ended);
+        if metadata.partition_columns != state.partition_columns() {
+            why = Some("other columns partition the table".to_owned());
+        }
+        let Some(why) = why else { return Ok(()) };
+        let advice = match is_newer {
+            true => "open the table, or define the stream, again to go on with the new ones",
+            false => "start behind this version",
+        };
+        Err(Error::new(
+            Kind::SchemaMismatch,
+            format!(
+                "the table's columns in version {version} aren't those of version {shown_of}, which rows are shown with ({why}): {advice}"
+            ),
+        )
+        .with_version(version))
+    }
+
+    fn check_table(&self, offset: &TailOffset) -> Result<()> {
+        match offset.table_id == self.table_id() {
+            true => Ok(()),
+            false => Err(replaced()),
+        }
+    }
+
+    fn table_id(&self) -> &str {
+        &self.reading.state().metadata().id
+    }
+
+    fn table(&self) -> &str {
+        self.store.location().as_str()
+    }
+}
+
+fn replaced() -> Error {
+    Error::table_not_found(
+        "another table is where the followed one was: it was deleted and made anew; start anew with another checkpoint location, or without an offset",
+    )
+}
+
+fn broken<T>(_: T) -> Error {
+    Error::internal("a followed table was left by a failed reader")
+}

@@ -1,0 +1,284 @@
+//! The replay of one version in parts that other processes read: what they are, and the file actions of one.
+//!
+//! A file of the checkpoint lives unless a commit after it names its key; of the commits' own words on a key the newest
+//! decides (`deltaplane_protocol::replay`). Whoever holds the parts' rows has to bring those of one key together.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::paths::{LOG_DIR, LogFile};
+use deltaplane_protocol::prune::Pruner;
+use deltaplane_protocol::segment::LogName;
+use deltaplane_protocol::state::TableState;
+use deltaplane_store::{ObjectInfo, Store};
+use futures::stream::{BoxStream, StreamExt};
+use futures::{TryStreamExt, future};
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::part::{FileActions, Part};
+use crate::checkpoint::reader::{CheckpointReader, PlanColumns, manifest_adds};
+use crate::checkpoint::row_filter::Skipping;
+use crate::commit::reader;
+use crate::commit::reader::{FileLines, packed};
+
+use crate::history::{HistoryEntry, version_at};
+use crate::snapshot::Snapshot;
+use crate::snapshot::file_scan::{emit, fed, prune};
+
+/// Some of what holds a version's file actions, as text between processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayPart {
+    /// Commits after the checkpoint, or compactions of some, by their bare names.
+    Commits(Vec<String>),
+    /// Row groups of a file of the checkpoint, which has to be the one that the version was opened from.
+    RowGroups(SeenFile, Vec<usize>),
+    /// Sidecars, by their keys. Their names are theirs alone (P056).
+    Sidecars(Vec<String>),
+    /// The adds in a V2 checkpoint's JSON manifest, by its key.
+    Manifest(String),
+}
+
+/// A file as the store showed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenFile {
+    key: String,
+    size_bytes: u64,
+    modified_ms: i64,
+    etag: Option<String>,
+}
+
+impl From<&ObjectInfo> for SeenFile {
+    fn from(info: &ObjectInfo) -> Self {
+        SeenFile {
+            key: info.key.clone(),
+            size_bytes: info.size_bytes,
+            modified_ms: info.modified_ms,
+            etag: info.etag.clone(),
+        }
+    }
+}
+
+impl From<&SeenFile> for ObjectInfo {
+    fn from(seen: &SeenFile) -> Self {
+        ObjectInfo {
+            key: seen.key.clone(),
+            size_bytes: seen.size_bytes,
+            modified_ms: seen.modified_ms,
+            etag: seen.etag.clone(),
+        }
+    }
+}
+
+/// All parts of a version.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+pub struct ReplayParts {
+    /// What holds the checkpoint's files.
+    pub checkpoint: Vec<ReplayPart>,
+    /// Whether they may name a file twice, of which one is to be taken: other programs' may (P040).
+    pub may_repeat: bool,
+    /// What holds the commits after it.
+    pub commits: Vec<ReplayPart>,
+    /// Bytes of these commits.
+    pub commit_bytes: u64,
+}
+
+/// The file actions of a commit, in the order in which the walk takes them: adds, then removes.
+#[derive(Debug, Clone)]
+pub struct CommitActions {
+    /// The version that it makes, or a compaction reaches.
+    pub version: u64,
+    /// Adds, by the protocol's names of columns.
+    pub adds: RecordBatch,
+    /// Removes, likewise.
+    pub removes: RecordBatch,
+}
+
+/// What makes a version but for its files: for who leaves these to others. The file actions of commits, of which there may
+/// be gigabytes, are read past; a plan of it can't be asked for.
+pub struct LogHead(Snapshot);
+
+impl LogHead {
+    /// Opens a version, or the newest one. Costs what opening a snapshot costs, in memory only what isn't about files.
+    pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
+        let opened = Snapshot::load(store, version, FileLines::Dropped).await;
+        Ok(LogHead(opened.map_err(|e| e.with_table(store.location().as_str()))?))
+    }
+
+    /// Opens the newest version at or before a time in ms since the epoch (P086).
+    pub async fn open_at(store: &Store, timestamp_ms: i64) -> Result<Self> {
+        let version = version_at(store, timestamp_ms).await;
+        let version = version.map_err(|e| e.with_table(store.location().as_str()))?;
+        Self::open(store, Some(version)).await
+    }
+
+    /// The version.
+    pub fn version(&self) -> u64 {
+        self.0.version()
+    }
+
+    /// Protocol, metadata, properties.
+    pub fn state(&self) -> &TableState {
+        self.0.state()
+    }
+
+    /// As [`Snapshot::history`].
+    pub async fn history(&self, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
+        self.0.history(limit).await
+    }
+
+    /// This version's parts, as [`Snapshot::replay_parts`].
+    pub async fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
+        self.0.replay_parts(target_bytes).await
+    }
+}
+
+impl Snapshot {
+    /// This version's parts, each of about so many bytes, or of one thing that is larger.
+    pub async fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
+        self.with_open_checkpoint().await?.parts_of_open(target_bytes)
+    }
+
+    fn parts_of_open(&self, target_bytes: u64) -> Result<ReplayParts> {
+        let commits: Vec<(String, u64)> = self
+            .commit_files()
+            .map(|n| (n.name.to_string(), n.size_bytes))
+            .collect();
+        let checkpoint = self.base_checkpoint();
+        let files = checkpoint.iter().flat_map(|(files, _)| &files.files);
+        let manifests = files
+            .filter(|f| matches!(f.kind, LogFile::UuidCheckpoint { json: true }))
+            .filter(|_| checkpoint.is_some_and(|(_, reader)| reader.has_manifest_adds()))
+            .map(|f| ReplayPart::Manifest(format!("{LOG_DIR}/{}", f.name)));
+        let in_parquet = checkpoint.map(|(_, reader)| reader.parts()).unwrap_or_default();
+        let mut row_groups = Vec::new();
+        // A sidecar may be open too, by an earlier plan.
+        for part in in_parquet.iter().filter(|part| part.sidecar.is_none()) {
+            let closed = || Error::internal("a checkpoint's file isn't open").with_path(part.key());
+            let (seen, groups) = part.groups_of_adds().ok_or_else(closed)?;
+            let cut = packed(groups, target_bytes).into_iter();
+            row_groups.extend(cut.map(|groups| ReplayPart::RowGroups(seen.into(), groups)));
+        }
+        let sidecars = in_parquet.iter().filter_map(|part| {
+            let named = part.sidecar.as_ref()?;
+            Some((part.key().to_owned(), u64::try_from(named.size_in_bytes).unwrap_or(0)))
+        });
+        let sidecars = packed(sidecars, target_bytes).into_iter().map(ReplayPart::Sidecars);
+        Ok(ReplayParts {
+            may_repeat: checkpoint.is_some_and(|(_, reader)| reader.may_repeat()),
+            checkpoint: manifests.chain(row_groups).chain(sidecars).collect(),
+            commit_bytes: commits.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add),
+            commits: packed(commits, target_bytes)
+                .into_iter()
+                .map(ReplayPart::Commits)
+                .collect(),
+        })
+    }
+
+    /// Bytes of the log's files that a plan of this version may have to read, sidecars by what the checkpoint says of them.
+    pub fn replay_bytes(&self) -> u64 {
+        let parts = self
+            .checkpoint_reader()
+            .map(CheckpointReader::parts)
+            .unwrap_or_default();
+        let claimed = parts
+            .iter()
+            .filter_map(|p| u64::try_from(p.sidecar.as_ref()?.size_in_bytes).ok());
+        claimed.fold(self.log_bytes(), u64::saturating_add)
+    }
+}
+
+/// The adds of a part of a checkpoint, as in a plan: without those that the pruner shows can't match, whatever later commits
+/// say of them.
+///
+/// Errors: a damaged file, by name; a file that isn't there any more, or isn't the one that was opened. No older checkpoint
+/// stands in: parts that were read already would come twice.
+pub fn checkpoint_adds(
+    store: &Store,
+    part: ReplayPart,
+    pruner: Option<Arc<Pruner>>,
+    columns: PlanColumns,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    let store = store.clone();
+    fed(|mut send| async move {
+        let skipping = pruner.map(|pruner| Skipping { pruner, counters: None });
+        let parts = match part {
+            ReplayPart::Commits(_) => return Err(Error::internal("commits are no part of a checkpoint")),
+            ReplayPart::RowGroups(seen, groups) => vec![Part::of_row_groups(&store, (&seen).into(), groups)],
+            ReplayPart::Sidecars(keys) => keys.into_iter().map(|key| Part::new(&store, key, None)).collect(),
+            ReplayPart::Manifest(key) => {
+                let adds = manifest_adds(&store, &key).await?;
+                emit(&mut send, prune(adds, skipping.as_ref())?).await;
+                Vec::new()
+            }
+        };
+        for part in &parts {
+            let mut batches = CheckpointReader::part_files(part, FileActions::Adds, columns.clone(), skipping.as_ref());
+            while let Some(batch) = batches.try_next().await? {
+                if !emit(&mut send, prune(batch, skipping.as_ref())?).await {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The file actions of a part's commits, in no order that matters.
+pub fn commit_actions(store: &Store, part: ReplayPart) -> BoxStream<'static, Result<CommitActions>> {
+    let names = match part {
+        ReplayPart::Commits(names) => names,
+        _ => return failed(Error::internal("a part of a checkpoint has no commits")),
+    };
+    // Sizes and times were for whoever cut the parts; none is empty.
+    let parsed: Option<Vec<LogName>> = names.iter().map(|name| LogName::parse(name, 1, 0)).collect();
+    let Some(parsed) = parsed else {
+        return failed(Error::internal("a part of the commits names something else"));
+    };
+    let actions = reader::stream(store, parsed, FileLines::Retained).and_then(|commit| {
+        let of = |commit: &reader::Commit| {
+            let files = commit.files()?;
+            Ok(CommitActions {
+                version: commit.version(),
+                adds: files.adds.clone(),
+                removes: files.removes.clone(),
+            })
+        };
+        future::ready(of(&commit))
+    });
+    actions.boxed()
+}
+
+fn failed(e: Error) -> BoxStream<'static, Result<CommitActions>> {
+    futures::stream::once(future::ready(Err(e))).boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_hold_everything_once_and_stay_near_their_size() {
+        let sizes = [5, 5, 5, 100, 1, 0, 9];
+        let runs = packed(sizes.into_iter().enumerate(), 10);
+        assert_eq!(runs, [vec![0, 1], vec![2], vec![3], vec![4, 5, 6]]);
+        assert!(packed(Vec::<(u8, u64)>::new(), 10).is_empty());
+        assert_eq!(packed([('a', u64::MAX), ('b', u64::MAX)], u64::MAX), [vec!['a', 'b']]);
+    }
+
+    #[test]
+    fn parts_travel_as_text() {
+        let part = ReplayPart::RowGroups(
+            SeenFile {
+                key: "_delta_log/x.parquet".into(),
+                size_bytes: 7,
+                modified_ms: -1,
+                etag: None,
+            },
+            vec![0, 3],
+        );
+        let text = serde_json::to_string(&part).unwrap_or_default();
+        assert_eq!(serde_json::from_str::<ReplayPart>(&text).ok(), Some(part));
+    }
+}

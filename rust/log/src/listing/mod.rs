@@ -1,0 +1,117 @@
+//! Listing the log folder, from the hint where there is one (P003, P010).
+
+pub(crate) mod last_checkpoint;
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::paths::{LOG_DIR, LogFile};
+use deltaplane_protocol::segment::LogName;
+use deltaplane_store::{ObjectInfo, Store};
+use futures::TryStreamExt;
+
+/// How often a listing with a gap is made again while each one has another gap.
+const LOOKS: usize = 8;
+
+/// The log files from this version on, ascending by name.
+///
+/// Errors: `TableNotFound` when the bucket or container isn't there.
+pub(crate) async fn list_from(store: &Store, version: u64) -> Result<Vec<LogName>> {
+    let mut names = list_once(store, version).await?;
+    for _ in 0..LOOKS {
+        let Some(gap) = first_gap(&names) else { break };
+        // A directory that is written to meanwhile may show a commit and not the one before. That one was there before the
+        // next look begins, which shows it: only a gap that stays is one.
+        names = list_once(store, version).await?;
+        if first_gap(&names) == Some(gap) {
+            break;
+        }
+    }
+    Ok(names)
+}
+
+/// The first commit that is missing between others.
+fn first_gap(names: &[LogName]) -> Option<u64> {
+    let commits = || names.iter().filter(|n| n.kind == LogFile::Commit).map(|n| n.version);
+    let expected = commits().map(|v| v + 1);
+    expected.zip(commits().skip(1)).find(|(e, v)| e != v).map(|(e, _)| e)
+}
+
+async fn list_once(store: &Store, version: u64) -> Result<Vec<LogName>> {
+    let from = format!("{version:020}.");
+    let listed = store.list_from(LOG_DIR, &from).await.map_err(no_place)?;
+    listed
+        .map_err(no_place)
+        .try_filter_map(|o| async move { Ok(name_of(o)) })
+        .try_collect()
+        .await
+}
+
+/// All log files if the oldest commit is at least this old, else none: then nothing is looked at behind that one.
+pub(crate) async fn list_where_old(store: &Store, cutoff_ms: i64) -> Result<Vec<LogName>> {
+    let mut listed = store.list_from(LOG_DIR, "").await.map_err(no_place)?;
+    let (mut names, mut is_old) = (Vec::new(), false);
+    while let Some(object) = listed.try_next().await.map_err(no_place)? {
+        let Some(name) = name_of(object) else { continue };
+        if !is_old && name.kind == LogFile::Commit {
+            if name.modified_ms > cutoff_ms {
+                return Ok(Vec::new());
+            }
+            is_old = true;
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// What an object of the log is by its name, `None` where that means nothing; [`listed`] is the way back.
+pub(crate) fn name_of(object: ObjectInfo) -> Option<LogName> {
+    let name = object.key.rsplit('/').next().unwrap_or_default();
+    LogName::parse(name, object.size_bytes, object.modified_ms).map(|n| n.with_etag(object.etag))
+}
+
+/// The object that a listing showed under this name.
+pub(crate) fn listed(name: &LogName) -> ObjectInfo {
+    ObjectInfo {
+        key: [LOG_DIR, "/", &name.name].concat(),
+        size_bytes: name.size_bytes,
+        modified_ms: name.modified_ms,
+        etag: name.etag.as_deref().map(str::to_owned),
+    }
+}
+
+fn no_place(e: Error) -> Error {
+    match e.kind() {
+        Kind::ObjectNotFound => e.with_kind(Kind::TableNotFound),
+        _ => e,
+    }
+}
+
+/// Whether a table is at this location: its log holds a commit or a checkpoint.
+pub async fn is_table(store: &Store) -> Result<bool> {
+    let names = match list_from(store, 0).await {
+        Err(e) if e.kind() == Kind::TableNotFound => return Ok(false),
+        names => names?,
+    };
+    Ok(names
+        .iter()
+        .any(|n| !matches!(n.kind, LogFile::Checksum | LogFile::Compaction { .. })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_a_commit_that_is_missing_between_others() {
+        let gap = |names: &[&str]| {
+            let names: Vec<LogName> = names.iter().filter_map(|n| LogName::parse(n, 1, 0)).collect();
+            first_gap(&names)
+        };
+        let (five, six) = ("00000000000000000005.json", "00000000000000000006.json");
+        let (sum, eight) = ("00000000000000000007.crc", "00000000000000000008.json");
+        assert_eq!(gap(&[]), None);
+        assert_eq!(gap(&[six]), None);
+        assert_eq!(gap(&[five, six, sum]), None);
+        assert_eq!(gap(&[five, six, sum, eight]), Some(7));
+        assert_eq!(gap(&[five, eight]), Some(6));
+    }
+}

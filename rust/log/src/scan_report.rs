@@ -1,0 +1,127 @@
+//! What a plan looked at and why it left files out, counted while it runs: the figures of `explain`.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use arrow::array::{BooleanArray, RecordBatch};
+use deltaplane_error::Result;
+use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::prune::Pruner;
+use serde::Serialize;
+
+/// The figures of a plan. Files of a checkpoint are counted once by the stage that ended them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ScanReport {
+    /// Files that commits after the checkpoint added and that live still.
+    pub in_commits: u64,
+    /// Row groups of adds in the checkpoint.
+    pub row_groups: u64,
+    /// Those among them that weren't opened, by their statistics.
+    pub row_groups_skipped: u64,
+    /// Files of the checkpoint; all rows of a row group whose footer doesn't say how many are adds.
+    pub in_checkpoint: u64,
+    /// Those in row groups that weren't opened.
+    pub skipped_by_row_groups: u64,
+    /// Those in pages that weren't decoded, by their statistics.
+    pub skipped_by_pages: u64,
+    /// Files whose partition values don't match.
+    pub skipped_by_partition: u64,
+    /// Files whose own statistics rule them out.
+    pub skipped_by_statistics: u64,
+    /// Files of the checkpoint that later commits removed or wrote again, and those that it names again.
+    pub replaced: u64,
+    /// Files that stay.
+    pub selected: u64,
+    /// Their bytes.
+    pub selected_bytes: u64,
+    /// Files that stay because nothing is known of a column that decides, by the column's path; the others' values may
+    /// match.
+    pub selected_without_statistics: BTreeMap<String, u64>,
+}
+
+/// Counters that grow while a plan runs.
+#[derive(Debug, Default)]
+pub(crate) struct ScanCounters {
+    in_commits: AtomicU64,
+    row_groups: AtomicU64,
+    row_groups_skipped: AtomicU64,
+    in_checkpoint: AtomicU64,
+    skipped_by_row_groups: AtomicU64,
+    skipped_by_pages: AtomicU64,
+    skipped_by_partition: AtomicU64,
+    skipped_by_statistics: AtomicU64,
+    replaced: AtomicU64,
+    kept: AtomicU64,
+    kept_bytes: AtomicU64,
+    unknown: Mutex<BTreeMap<String, u64>>,
+}
+
+fn grow(counter: &AtomicU64, by: usize) {
+    counter.fetch_add(by as u64, Ordering::Relaxed);
+}
+
+impl ScanCounters {
+    pub(crate) fn in_commits(&self, files: usize) {
+        grow(&self.in_commits, files);
+    }
+
+    /// So many row groups with so many adds, and those among them that stay.
+    pub(crate) fn row_groups(&self, all: (usize, usize), kept: (usize, usize)) {
+        grow(&self.row_groups, all.0);
+        grow(&self.in_checkpoint, all.1);
+        grow(&self.row_groups_skipped, all.0.saturating_sub(kept.0));
+        grow(&self.skipped_by_row_groups, all.1.saturating_sub(kept.1));
+    }
+
+    pub(crate) fn skipped_by_pages(&self, rows: usize) {
+        grow(&self.skipped_by_pages, rows);
+    }
+
+    pub(crate) fn replaced(&self, files: usize) {
+        grow(&self.replaced, files);
+    }
+
+    /// What a pruner says of these files, counted by what it looked at.
+    pub(crate) fn judge(&self, pruner: &Pruner, files: &RecordBatch) -> Result<BooleanArray> {
+        let keep = pruner.keep(files)?;
+        if keep.true_count() < files.num_rows() {
+            let matching = pruner.keep_by_partitions(files)?.true_count();
+            grow(&self.skipped_by_partition, files.num_rows().saturating_sub(matching));
+            grow(&self.skipped_by_statistics, matching.saturating_sub(keep.true_count()));
+        }
+        Ok(keep)
+    }
+
+    /// Files that a plan gives.
+    pub(crate) fn kept(&self, pruner: &Pruner, files: &RecordBatch) -> Result<()> {
+        let rows = FileRows::new(files);
+        let bytes = (0..files.num_rows()).map(|r| u64::try_from(rows.size(r)).unwrap_or(0));
+        grow(&self.kept, files.num_rows());
+        self.kept_bytes
+            .fetch_add(bytes.fold(0, u64::saturating_add), Ordering::Relaxed);
+        for (path, count) in pruner.without_statistics(files)? {
+            let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+            *unknown.entry(path.join(".")).or_default() += count as u64;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn report(&self) -> ScanReport {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ScanReport {
+            in_commits: of(&self.in_commits),
+            row_groups: of(&self.row_groups),
+            row_groups_skipped: of(&self.row_groups_skipped),
+            in_checkpoint: of(&self.in_checkpoint),
+            skipped_by_row_groups: of(&self.skipped_by_row_groups),
+            skipped_by_pages: of(&self.skipped_by_pages),
+            skipped_by_partition: of(&self.skipped_by_partition),
+            skipped_by_statistics: of(&self.skipped_by_statistics),
+            replaced: of(&self.replaced),
+            selected: of(&self.kept),
+            selected_bytes: of(&self.kept_bytes),
+            selected_without_statistics: self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Version checksums in the log (P018, P019): read where they spare a look into the checkpoint, written after commits. A
+//! checksum that is absent, unreadable or at odds with the log is never an error, nor is one that can't be written.
+
+use std::sync::Arc;
+
+use deltaplane_error::{Kind, Result};
+use deltaplane_protocol::checksum::VersionChecksum;
+use deltaplane_protocol::segment::{LogName, LogSegment};
+use deltaplane_store::Store;
+use tracing::warn;
+
+use crate::commit::reader::{Commit, newest_state};
+use crate::listing::listed;
+
+/// Commits of more bytes aren't parsed for a checksum.
+const DERIVED_BYTES: u64 = 256 << 10;
+
+/// The segment's newest checksum, if it agrees with the commits that it covers.
+pub(crate) async fn read_sound(
+    store: &Store,
+    segment: &LogSegment,
+    commits: &[Arc<Commit>],
+) -> Result<Option<VersionChecksum>> {
+    let Some(name) = &segment.checksum else { return Ok(None) };
+    let Some(sum) = read(store, name).await? else {
+        return Ok(None);
+    };
+    let covered = commits.partition_point(|c| c.version() <= name.version);
+    let (protocol, metadata) = newest_state(commits.get(..covered).unwrap_or_default());
+    if protocol.is_some_and(|p| *p != sum.protocol) || metadata.is_some_and(|m| *m != sum.metadata) {
+        warn!(
+            file = &*name.name,
+            "a version checksum contradicts the log, going on without it"
+        );
+        return Ok(None);
+    }
+    Ok(Some(sum))
+}
+
+/// A checksum that this process wrote, and its version.
+pub(crate) type KnownChecksum = (u64, Arc<VersionChecksum>);
+
+/// The checksum of `version` from a known one and the commits since, where these are few; the file that their writers leave
+/// may be on its way.
+pub(crate) fn derived(known: &KnownChecksum, commits: &[Arc<Commit>], version: u64) -> Option<VersionChecksum> {
+    let (since, sum) = known;
+    let news = commits.get(commits.partition_point(|c| c.version() <= *since)..)?;
+    let bytes = news.iter().map(|c| c.name.size_bytes).fold(0, u64::saturating_add);
+    let whole = news.iter().all(|c| c.is_single()) && *since + news.len() as u64 == version;
+    if !whole || bytes > DERIVED_BYTES {
+        return None;
+    }
+    let first = sum.as_ref().clone();
+    news.iter().try_fold(first, |sum, c| sum.after(&c.actions().ok()?))
+}
+
+/// A checksum file; `None` when it is gone or can't be read as one.
+pub(crate) async fn read(store: &Store, name: &LogName) -> Result<Option<VersionChecksum>> {
+    let text = match store.read_text(&listed(name)).await {
+        Ok(text) => text,
+        Err(e) if matches!(e.kind(), Kind::CorruptLog | Kind::CorruptFile) => {
+            warn!(file = &*name.name, error = %e, "a version checksum is too large or cut short, going on without it");
+            return Ok(None);
+        }
+        Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    match VersionChecksum::parse(&text) {
+        Ok(sum) => Ok(Some(sum)),
+        Err(e) => {
+            warn!(file = &*name.name, error = %e, "a version checksum can't be read, going on without it");
+            Ok(None)
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! How a version is opened: from the best checkpoint that can be used and the commits after it, or from its commits alone; and
+//! what stands in for a checkpoint that turns out damaged later. Called by whoever wants a `Snapshot`.
+
+use std::sync::Arc;
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Action, Metadata, Protocol};
+use deltaplane_protocol::features;
+use deltaplane_protocol::segment::{CheckpointFiles, LogName, LogSegment, complete_checkpoints};
+use deltaplane_protocol::state::TableState;
+use deltaplane_store::Store;
+use tracing::{debug, warn};
+
+use crate::checkpoint::reader::CheckpointReader;
+use crate::commit::reader;
+use crate::commit::reader::{Commit, FileLines, is_damage, newest_state};
+use crate::listing::last_checkpoint;
+use crate::listing::list_from;
+use crate::now_ms;
+use crate::snapshot::Snapshot;
+use crate::snapshot::checksum;
+
+/// How often the log is listed while clean-ups take what was listed before.
+const LISTINGS: usize = 4;
+
+impl Snapshot {
+    /// Opens a version, or the newest one.
+    ///
+    /// Costs one listing, one read for each commit after the checkpoint, and one of the version's checksum; where there is
+    /// none, or none that agrees, the checkpoint's footer with its few state rows.
+    pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
+        let opened = Self::load(store, version, FileLines::Retained).await;
+        opened.map_err(|e| e.with_table(store.location().as_str()))
+    }
+
+    pub(crate) async fn load(store: &Store, version: Option<u64>, lines: FileLines) -> Result<Self> {
+        let mut listings = 1;
+        loop {
+            let listed_ms = now_ms();
+            match Self::load_listed(store, version, lines).await {
+                // A clean-up went on between the listing and the reading: a newer checkpoint stands in for what it took.
+                Err(e) if e.kind() == Kind::VersionNotFound && version.is_none() && listings < LISTINGS => {
+                    debug!(error = %e, "the log changed while it was read, listing it again");
+                    listings += 1;
+                }
+                Err(e) => return Err(e),
+                Ok(loaded) if version.is_none() => return Ok(loaded.newest_until(listed_ms)),
+                Ok(loaded) => return Ok(loaded),
+            }
+        }
+    }
+
+    async fn load_listed(store: &Store, version: Option<u64>, lines: FileLines) -> Result<Self> {
+        let hint = last_checkpoint::read(store)
+            .await?
+            .filter(|h| version.is_none_or(|v| *h <= v));
+        if let Some(h) = hint {
+            let names = list_from(store, h).await?;
+            let candidates = complete_checkpoints(&names, version);
+            if let Ok(best) = Self::from_best(store, &names, candidates, version, lines).await? {
+                return Ok(best);
+            }
+            debug!(hint = h, "the checkpoint hint leads nowhere, listing the whole log");
+        }
+        let names = list_from(store, 0).await?;
+        let candidates = complete_checkpoints(&names, version);
+        match Self::from_best(store, &names, candidates, version, lines).await? {
+            Ok(best) => Ok(best),
+            Err(damage) => {
+                let loaded = Self::from_commits(store, &names, version, lines).await;
+                loaded.map_err(|e| with_damage(e, damage))
+            }
+        }
+    }
+
+    /// From the first of these checkpoints that can be used; else what keeps the newest of them from being used.
+    async fn from_best(
+        store: &Store,
+        names: &[LogName],
+        candidates: Vec<CheckpointFiles>,
+        version: Option<u64>,
+        lines: FileLines,
+    ) -> Result<Result<Self, Option<Error>>> {
+        let mut damage = None;
+        for files in candidates {
+            let found = files.version;
+            match Self::from_checkpoint(store, names, files, version, lines).await? {
+                Ok(from) => return Ok(Ok(from)),
+                Err(e) => {
+                    warn!(version = found, error = %e, "a checkpoint can't be used, trying an older one");
+                    damage = damage.or(Some(e));
+                }
+            }
+        }
+        Ok(Err(damage))
+    }
+
+    /// From this checkpoint; what keeps it from being used.
+    async fn from_checkpoint(
+        store: &Store,
+        names: &[LogName],
+        files: CheckpointFiles,
+        version: Option<u64>,
+        lines: FileLines,
+    ) -> Result<Result<Self, Error>> {
+        let segment = LogSegment::build(names, Some(files.clone()), version)?;
+        let commits = reader::read_segment(store, &segment, lines).await?;
+        let state = state_beside_checkpoint(store, &segment, &commits).await;
+        let state = state.map_err(|e| e.with_version(segment.version))?;
+        let is_known = state.as_ref().filter(|s| !may_have_sidecars(s, &commits)).is_some();
+        let reader = match CheckpointReader::of_one_file(store, &files).filter(|_| is_known) {
+            Some(reader) => reader,
+            None => match CheckpointReader::open(store, &files).await {
+                Err(e) if is_damage(&e) => return Ok(Err(e)),
+                reader => reader?,
+            },
+        };
+        let state = match state {
+            Some(state) => Ok(state),
+            None => read_state(&reader, &commits).await,
+        };
+        match state.map_err(|e| e.with_version(segment.version)) {
+            Err(e) if e.kind() == Kind::CorruptFile => Ok(Err(e)),
+            state => Ok(Ok(Self::assemble(
+                store,
+                segment,
+                Some(Arc::new(reader)),
+                commits,
+                Arc::new(state?),
+            ))),
+        }
+    }
+
+    /// From its commits alone.
+    async fn from_commits(store: &Store, names: &[LogName], version: Option<u64>, lines: FileLines) -> Result<Self> {
+        let segment = LogSegment::build(names, None, version)?;
+        let commits = reader::read_segment(store, &segment, lines).await?;
+        let state = state_of(newest_state(&commits), Vec::new()).map_err(|e| e.with_version(segment.version))?;
+        Ok(Self::assemble(store, segment, None, commits, Arc::new(state)))
+    }
+
+    /// The same version without the checkpoint that turned out damaged: from the best other one that can be used, or from
+    /// the commits alone. Errors: the damage when there is no other way to make it; what keeps from trying.
+    pub(crate) async fn beside_checkpoint(&self, damage: Error) -> Result<Snapshot> {
+        let Some((bad, _)) = self.base_checkpoint() else {
+            return Err(damage);
+        };
+        match self.load_beside(bad).await {
+            Ok(other) => {
+                warn!(version = bad.version, error = %damage, "a checkpoint turned out damaged, going on without it");
+                Ok(other)
+            }
+            Err(e) if e.kind() == Kind::StoreUnavailable => Err(e),
+            Err(e) => {
+                warn!(version = bad.version, error = %e, "nothing else stands in for the damaged checkpoint");
+                Err(damage)
+            }
+        }
+    }
+
+    async fn load_beside(&self, bad: &CheckpointFiles) -> Result<Snapshot> {
+        let names = list_from(self.store(), 0).await?;
+        let mut candidates = complete_checkpoints(&names, Some(self.version()));
+        // Best first: those before the damaged one were no better, or didn't exist when this was opened. One that is
+        // gone was cleaned up, behind newer ones that stand in for it.
+        if let Some(at) = candidates.iter().position(|c| c.files == bad.files) {
+            candidates.drain(..=at).for_each(drop);
+        }
+        let (store, version, lines) = (self.store(), Some(self.version()), FileLines::Retained);
+        match Self::from_best(store, &names, candidates, version, lines).await? {
+            Ok(best) => Ok(best),
+            Err(_) => Self::from_commits(store, &names, version, lines).await,
+        }
+    }
+
+    /// The same version with its checkpoint opened, or from another one where it turns out damaged: for who asks what its
+    /// files say of themselves.
+    pub(crate) async fn with_open_checkpoint(&self) -> Result<Self> {
+        match self.checkpoint_reader() {
+            Some(checkpoint) => match checkpoint.open_all().await {
+                Err(e) if is_damage(&e) => self.beside_checkpoint(e).await,
+                opened => opened.map(|()| self.clone()),
+            },
+            None => Ok(self.clone()),
+        }
+    }
+}
+
+/// Why the commits alone don't make the table, with the damaged checkpoint that would have stood in for the missing ones.
+fn with_damage(e: Error, damage: Option<Error>) -> Error {
+    let named = damage
+        .as_ref()
+        .and_then(|d| Some((d.path()?.to_owned(), d.message().to_owned())));
+    let Some((path, message)) = named.filter(|_| e.kind() == Kind::CorruptLog && e.path().is_none()) else {
+        return e;
+    };
+    let text = format!("{}; a checkpoint can't be used: {message}", e.message());
+    let found = Error::corrupt_log(text).with_path(path);
+    match e.version() {
+        Some(version) => found.with_version(version),
+        None => found,
+    }
+}
+
+/// Protocol and metadata of a version, where its checkpoint needn't be asked: the newest in the commits, else the checksum's.
+async fn state_beside_checkpoint(
+    store: &Store,
+    segment: &LogSegment,
+    commits: &[Arc<Commit>],
+) -> Result<Option<TableState>> {
+    let (protocol, metadata) = newest_state(commits);
+    if protocol.is_some() && metadata.is_some() {
+        return state_of((protocol, metadata), Vec::new()).map(Some);
+    }
+    let Some(sum) = checksum::read_sound(store, segment, commits).await? else {
+        return Ok(None);
+    };
+    let (p, m) = (
+        protocol.cloned().unwrap_or(sum.protocol),
+        metadata.cloned().unwrap_or(sum.metadata),
+    );
+    match TableState::new(p, m) {
+        Ok(state) => Ok(Some(state)),
+        Err(e) => {
+            warn!(error = %e, "a version checksum gives no state, asking the checkpoint");
+            Ok(None)
+        }
+    }
+}
+
+/// The same with the checkpoint's.
+async fn read_state(checkpoint: &CheckpointReader, commits: &[Arc<Commit>]) -> Result<TableState> {
+    state_of(newest_state(commits), checkpoint.state_actions().await?)
+}
+
+/// Whether the checkpoint before these commits may have sidecars, by the protocol that it was written under (P056).
+fn may_have_sidecars(state: &TableState, commits: &[Arc<Commit>]) -> bool {
+    let (since, _) = newest_state(commits);
+    since.is_some() || features::allows_v2_checkpoints(state.protocol())
+}
+
+/// Protocol and metadata: the newest in the commits, else those of the checkpoint.
+fn state_of(newest: (Option<&Protocol>, Option<&Metadata>), checkpoint: Vec<Action>) -> Result<TableState> {
+    let (mut protocol, mut metadata) = (newest.0.cloned(), newest.1.cloned());
+    for a in checkpoint {
+        match a {
+            Action::Protocol(p) => protocol = protocol.or(Some(p)),
+            Action::Metadata(m) => metadata = metadata.or(Some(m)),
+            _ => {}
+        }
+    }
+    let missing = |what: &str| {
+        Error::corrupt_log(format!(
+            "no {what} action in the whole log: the table can't be read; restore the log's first commit"
+        ))
+    };
+    // The protocol comes first: it says whether the rest can be understood (P047, P048).
+    let protocol = protocol.ok_or_else(|| missing("protocol"))?;
+    TableState::new(protocol, metadata.ok_or_else(|| missing("metaData"))?)
+}

@@ -1,0 +1,97 @@
+//! The newest version found by names instead of a listing, where the store is near: a writer that knows a version asks for
+//! the commit after it, and the next, until there is none. Called by writes on what this process committed last, and by
+//! losers of a race.
+
+use std::sync::Arc;
+
+use deltaplane_error::Result;
+use deltaplane_protocol::paths;
+use deltaplane_store::ProbeResult;
+
+use crate::commit::reader::Commit;
+use crate::listing::last_checkpoint;
+use crate::listing::name_of;
+use crate::snapshot::Own;
+use crate::{Snapshot, now_ms};
+
+/// Commits that are read one by one; of more the listing is the cheaper way.
+const MOST: usize = 64;
+/// Who finds so many commits of others within so short a time since its own last one is one of many writers.
+const MANY_OTHERS: u64 = 3;
+const SHORT_MS: i64 = 1000;
+/// Commits of more bytes aren't read again to see that they are still there.
+const MOST_OWN_BYTES: u64 = 64 << 10;
+
+fn is_moment(from_ms: i64, to_ms: i64) -> bool {
+    (0..SHORT_MS).contains(&to_ms.saturating_sub(from_ms))
+}
+
+impl Snapshot {
+    /// The newest version of the very table that this process committed this version to; `None` where only opening the
+    /// table anew can tell. Names are no proof: a table may have been deleted, and made anew under the same ones. The
+    /// commit's own text is, for no two have the same transaction id.
+    pub async fn newest_after_own(&self) -> Result<Option<Self>> {
+        if !self.is_fresh() {
+            return Ok(None);
+        }
+        let own = self.commit_in_hand(self.version());
+        let Some(own) = own.filter(|c| c.name.size_bytes <= MOST_OWN_BYTES) else {
+            return Ok(None);
+        };
+        let found = self.store().read_text_if_local(&paths::commit(self.version())).await?;
+        match found {
+            Some(ProbeResult::Found(_, text)) if own.is_text(&text) => match self.newest_by_name().await? {
+                Some(newest) => newest.shortened().await,
+                None => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// When this process last committed behind many commits of others that came in a moment, where it now commits on this
+    /// version.
+    pub(crate) fn crowded_ms(&self, put_ms: i64) -> Option<i64> {
+        let own = self.last_own()?;
+        let others = self.version().saturating_sub(own.version);
+        let crowded = others >= MANY_OTHERS && is_moment(own.put_ms, put_ms);
+        crowded.then_some(put_ms).or(own.crowded_ms)
+    }
+
+    /// Whether many others were committing in the moments before this commit of this process.
+    pub(crate) fn is_among_many(&self) -> bool {
+        let crowded = |own: Own| own.crowded_ms.is_some_and(|since| is_moment(since, own.put_ms));
+        self.last_own().is_some_and(crowded)
+    }
+
+    /// A long tail from the newer checkpoint that the hint names, with the commits after it that are in hand; any other as it
+    /// is. `None` where only a listing can tell.
+    async fn shortened(self) -> Result<Option<Self>> {
+        if !self.has_long_tail() {
+            return Ok(Some(self));
+        }
+        let from = self.base_checkpoint().map(|(files, _)| files.version);
+        match last_checkpoint::read(self.store()).await? {
+            Some(hint) if Some(hint) == from && !self.has_too_long_tail() => Ok(Some(self)),
+            Some(hint) if Some(hint) > from && hint <= self.version() => self.after_classic(hint).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// The newest version by the names of the commits after this one, which must be known to be the table's; `None` where
+    /// the store isn't near, or where so much is new that a listing is the better way.
+    pub(crate) async fn newest_by_name(&self) -> Result<Option<Self>> {
+        let (asked_ms, mut news) = (now_ms(), Vec::new());
+        while news.len() < MOST {
+            let key = paths::commit(self.version() + 1 + news.len() as u64);
+            let (info, text) = match self.store().read_text_if_local(&key).await? {
+                Some(ProbeResult::Found(info, text)) => (info, text),
+                Some(ProbeResult::Absent) if news.is_empty() => return Ok(Some(self.clone().newest_until(asked_ms))),
+                Some(ProbeResult::Absent) => return Ok(Some(self.extended(news, None)?.newest_until(asked_ms))),
+                None => return Ok(None),
+            };
+            let Some(name) = name_of(info) else { return Ok(None) };
+            news.push(Arc::new(Commit::parse(name, text)?));
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,596 @@
+//! Committing: one put-if-absent of a file that a pure function of (base, staged intent) made.
+//! A loser checks the winners' facts, takes the newest version as base and tries again, bounded.
+
+pub(crate) mod dry_run;
+pub(crate) mod post_commit;
+pub(crate) mod rebase;
+pub(crate) mod retained_files;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{
+    Action, Add, AddCdcFile, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, SetTransaction, parse_commit,
+    write_commit,
+};
+use deltaplane_protocol::conflict::{ISOLATION_LEVEL, Intent, Isolation, ReadSet};
+use deltaplane_protocol::features::attempt::Base;
+use deltaplane_protocol::features::row_tracking;
+use deltaplane_protocol::{features, paths};
+use deltaplane_store::{PutDraft, PutOutcome, Store};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use crate::environment::{new_id, sleep_up_to};
+use crate::listing::is_table;
+use crate::transaction::retained_files::check_kept;
+
+use crate::transaction::post_commit::{Ahead, Hooks};
+use crate::transaction::rebase::{Rebase, rebase_to_newest};
+use crate::{Snapshot, now_ms};
+
+/// Attempts when the caller sets no bound: each lost one means that another writer got on, so this
+/// is reached only behind hundreds of faster writers.
+const DEFAULT_ATTEMPTS: usize = 1000;
+/// Losses in a row before an attempt waits, and the longest wait.
+const PATIENT_LOSSES: usize = 3;
+const LONGEST_WAIT_MS: u64 = 250;
+/// Puts of one commit under one name while the store leaves its outcome open, and the longest wait before the first
+/// repetition, which doubles each time. The store's `retry_timeout` bounds them too.
+const PUT_REPEATS: u32 = 8;
+const FIRST_REPEAT_MS: u64 = 50;
+/// How long a commit that lost may keep the text, and the time in it, that it was made with.
+const STANDS_MS: i64 = 1000;
+
+/// What a commit does, under delta-spark's names.
+#[derive(Debug, Clone, Default)]
+pub struct Operation {
+    /// `WRITE`, `CREATE TABLE`, …
+    pub name: String,
+    /// Parameters, each as text.
+    pub parameters: BTreeMap<String, Value>,
+    /// Metrics, each as text.
+    pub metrics: BTreeMap<String, Value>,
+}
+
+/// Everything that a commit will say, whatever version it lands on.
+#[derive(Clone, Default)]
+pub struct Staged {
+    /// Files to add.
+    pub adds: Vec<Add>,
+    /// Files to remove.
+    pub removes: Vec<Remove>,
+    /// Files of changed rows (P130).
+    pub cdc: Vec<AddCdcFile>,
+    /// Marks rows again in files whose vectors grew while this transaction lost the race.
+    pub row_conflicts: Option<Arc<dyn RowConflictResolver>>,
+    /// New metadata.
+    pub metadata: Option<Metadata>,
+    /// New protocol.
+    pub protocol: Option<Protocol>,
+    /// Applications' versions.
+    pub transactions: Vec<SetTransaction>,
+    /// Domains to set, or to remove.
+    pub domains: Vec<DomainMetadata>,
+    /// What the intent rests on.
+    pub read: ReadSet,
+    /// Whether it must have seen all that others did to what it read, whatever the table's isolation level is.
+    pub is_serializable: bool,
+    /// For the commit's provenance.
+    pub operation: Operation,
+    /// Free text of the user.
+    pub user_metadata: Option<String>,
+    /// Free fields of the user, beside the standard ones.
+    pub extra_info: BTreeMap<String, Value>,
+    /// Program that writes.
+    pub engine_info: String,
+    /// Leaves out the checkpoint that is due after the commit.
+    pub skip_checkpoint: bool,
+    /// Whether to clean up the log after the commit; as the table's properties say when absent.
+    pub cleanup: Option<bool>,
+    /// Attempts in all, the default bound when absent.
+    pub max_attempts: Option<usize>,
+}
+
+/// What a transaction does to files of which others may mark more rows meanwhile, so that it can do it again on their newer
+/// vectors (row-level concurrency): it deletes other rows by vectors, or moves what is left.
+pub trait RowConflictResolver: Send + Sync {
+    /// Decoded paths of the files.
+    fn paths(&self) -> HashSet<String>;
+
+    /// What becomes of these files as they are now.
+    ///
+    /// # Errors
+    /// A conflict kind when another writer deleted or changed one of the rows; errors of the store.
+    fn reapply(&self, files: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>>;
+
+    /// Whether it finds its rows again, by their ids, where others moved them.
+    fn relocates_rows(&self) -> bool {
+        false
+    }
+
+    /// What becomes of rows that stood in the files of these decoded paths and now stand in some of `to`.
+    ///
+    /// # Errors
+    /// As [`reapply`](Self::reapply).
+    fn relocate(&self, from: HashSet<String>, to: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
+        drop((from, to));
+        Box::pin(async {
+            Err(Error::internal(
+                "moved rows were to be found by a transaction that can't",
+            ))
+        })
+    }
+}
+
+/// Actions for files whose vectors grew.
+#[derive(Debug, Default)]
+pub struct ReappliedRows {
+    /// Decoded paths of the files whose actions these take the place of.
+    pub replaced: HashSet<String>,
+    /// Files as they are now.
+    pub removes: Vec<Remove>,
+    /// Files with vectors.
+    pub adds: Vec<Add>,
+}
+
+/// A commit that is durable.
+pub struct Committed {
+    /// The table after it.
+    pub snapshot: Snapshot,
+    /// Whether newer versions had better begin anew, from the checkpoint of it that was written.
+    pub begins_anew: bool,
+    /// Its version.
+    pub version: u64,
+    /// Puts that were tried.
+    pub attempts: usize,
+    /// What the operation did, as in the commit.
+    pub metrics: BTreeMap<String, Value>,
+}
+
+impl Staged {
+    pub(crate) fn intent(&self, base: Option<&Snapshot>) -> Result<Intent> {
+        let removed = self
+            .removes
+            .iter()
+            .map(|r| paths::decode(&r.path))
+            .collect::<Result<HashSet<_>>>()?;
+        Ok(Intent {
+            read: self.read.clone(),
+            app_ids: self.transactions.iter().map(|t| t.app_id.clone()).collect(),
+            domains: self.domains.iter().map(|d| d.domain.clone()).collect(),
+            removed,
+            marked: self.row_conflicts.as_ref().map(|m| m.paths()).unwrap_or_default(),
+            relocates_rows: self.row_conflicts.as_ref().is_some_and(|m| m.relocates_rows()),
+            metadata: self.metadata.is_some(),
+            protocol: self.protocol.is_some(),
+            isolation: self.isolation(base.map(|b| b.state().metadata())),
+            backfill: self.is_backfill(),
+        })
+    }
+
+    fn is_backfill(&self) -> bool {
+        row_tracking::only_numbers_files(&self.operation.name)
+    }
+
+    pub(crate) fn isolation(&self, table: Option<&Metadata>) -> Isolation {
+        if self.is_serializable {
+            return Isolation::Serializable;
+        }
+        let other_actions = self.metadata.is_some()
+            || self.protocol.is_some()
+            || !self.transactions.is_empty()
+            || !self.domains.is_empty();
+        let moves_rows = self.adds.iter().map(|a| a.data_change);
+        let changes_rows = moves_rows.chain(self.removes.iter().map(|r| r.data_change)).any(|c| c);
+        let level = table.and_then(|m| m.configuration.get(ISOLATION_LEVEL));
+        Isolation::of(level.map(String::as_str), other_actions || changes_rows)
+    }
+
+    fn is_blind_append(&self) -> bool {
+        // As in delta-spark, a commit without files is one, too.
+        self.removes.is_empty() && matches!(self.read, ReadSet::Nothing) && !self.is_backfill()
+    }
+
+    /// The same with rows marked in these files instead of what they were before.
+    pub(crate) async fn with_reapplied_rows(&self, files: Vec<Add>) -> Result<Self> {
+        let Some(conflicts) = &self.row_conflicts else {
+            return Ok(self.clone());
+        };
+        self.with(conflicts.reapply(files).await?)
+    }
+
+    /// The same with rows marked in the files that winners moved them to.
+    pub(crate) async fn with_relocated_rows(&self, from: HashSet<String>, to: Vec<Add>) -> Result<Self> {
+        match &self.row_conflicts {
+            Some(conflicts) => self.with(conflicts.relocate(from, to).await?),
+            None => Ok(self.clone()),
+        }
+    }
+
+    fn with(&self, new: ReappliedRows) -> Result<Self> {
+        let stays = |path: &str| paths::decode(path).is_ok_and(|p| !new.replaced.contains(&p));
+        let mut staged = self.clone();
+        staged.removes.retain(|r| stays(&r.path));
+        staged.adds.retain(|a| stays(&a.path));
+        staged.removes.extend(new.removes);
+        staged.adds.extend(new.adds);
+        Ok(staged)
+    }
+
+    /// Refuses what no base could make right (P025, P074, P100).
+    fn check(&self, base: Option<&Snapshot>) -> Result<()> {
+        let mut seen = HashSet::with_capacity(self.adds.len());
+        if let Some(twice) = self.adds.iter().find(|a| !seen.insert(a.path.as_str())) {
+            return Err(Error::invalid_argument(format!(
+                "the file `{}` is added twice in one commit",
+                twice.path
+            )));
+        }
+        let Some(base) = base else { return Ok(()) };
+        base.state().check_write()?;
+        if features::is_append_only(base.state().view()) && self.removes.iter().any(|r| r.data_change) {
+            return Err(Error::invalid_argument(
+                "the table is append-only (delta.appendOnly = true): rows can't be removed or replaced; append, or unset the property first",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same, and what takes a look at the base's files: they must mean what they meant.
+    pub(crate) async fn check_all(&self, base: Option<&Snapshot>) -> Result<()> {
+        self.check(base)?;
+        match base {
+            Some(base) => check_kept(base, self.metadata.as_ref(), &self.adds, &self.removes).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The actions of the commit on this base (P071: provenance first).
+    fn finish(&self, base: Option<Base<'_>>, rebase: &Rebase, txn_id: &str, as_of: AsOf) -> Result<Vec<Action>> {
+        let mut info = self.commit_info(base, txn_id, as_of);
+        if rebase.tracking_began {
+            row_tracking::lost_ids(&mut info);
+        }
+        let info = Action::CommitInfo(info);
+        let actions = std::iter::once(info)
+            .chain(self.protocol.clone().map(Action::Protocol))
+            .chain(self.metadata.clone().map(Action::Metadata))
+            .chain(self.transactions.iter().cloned().map(Action::Txn))
+            .chain(self.domains.iter().cloned().map(Action::DomainMetadata))
+            .chain(rebase.removes(&self.removes).map(Action::Remove))
+            .chain(rebase.adds(&self.adds).map(Action::Add))
+            .chain(self.cdc.iter().cloned().map(Action::Cdc))
+            .collect();
+        features::finish(base, as_of.now_ms, actions)
+    }
+
+    /// The actions of the commit on this base, with what has to be read of it.
+    pub(crate) async fn actions(
+        &self,
+        base: Option<&Snapshot>,
+        rebase: &Rebase,
+        txn_id: &str,
+        as_of: AsOf,
+    ) -> Result<Vec<Action>> {
+        let facts = match base {
+            Some(b) => self.facts(b).await?,
+            None => Facts::default(),
+        };
+        self.finish(base.map(|b| facts.base(b)), rebase, txn_id, as_of)
+    }
+
+    /// Reads what features want to know of the base.
+    async fn facts(&self, base: &Snapshot) -> Result<Facts> {
+        let state = base.state();
+        let metadata = self.metadata.as_ref().unwrap_or(state.metadata());
+        let time_ms = match features::needs_time(metadata) {
+            true => base.timestamp_ms().await?,
+            false => None,
+        };
+        let domains = match features::needs_domains(state.protocol()) {
+            true => base.domains().await?,
+            false => Vec::new(),
+        };
+        let domains = domains.into_iter().map(|d| (d.domain.clone(), d)).collect();
+        Ok(Facts { time_ms, domains })
+    }
+
+    fn commit_info(&self, base: Option<Base<'_>>, txn_id: &str, as_of: AsOf) -> CommitInfo {
+        let mut info: CommitInfo = self.extra_info.clone().into_iter().collect();
+        info.insert("timestamp".into(), json!(as_of.now_ms));
+        info.insert("operation".into(), json!(self.operation.name));
+        info.insert("operationParameters".into(), json!(self.operation.parameters));
+        info.insert("operationMetrics".into(), json!(self.operation.metrics));
+        info.insert(
+            "isolationLevel".into(),
+            json!(self.isolation(base.map(|b| b.metadata)).as_str()),
+        );
+        info.insert("isBlindAppend".into(), json!(self.is_blind_append()));
+        info.insert("engineInfo".into(), json!(self.engine_info));
+        info.insert("txnId".into(), json!(txn_id));
+        if let Some(version) = as_of.read_version {
+            info.insert("readVersion".into(), json!(version));
+        }
+        if let Some(text) = &self.user_metadata {
+            info.insert("userMetadata".into(), json!(text));
+        }
+        info
+    }
+}
+
+/// When a commit's text was made, and on which version.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AsOf {
+    read_version: Option<u64>,
+    now_ms: i64,
+}
+
+impl AsOf {
+    pub(crate) fn now(base: Option<&Snapshot>) -> Self {
+        AsOf {
+            read_version: base.map(Snapshot::version),
+            now_ms: now_ms(),
+        }
+    }
+}
+
+/// A commit as it was put, for the next name if this one was taken.
+struct Attempted {
+    as_of: AsOf,
+    base: Option<Snapshot>,
+    actions: Vec<Action>,
+    text: Bytes,
+}
+
+impl Attempted {
+    async fn new(staged: &Staged, base: Option<&Snapshot>, rebase: &Rebase, txn_id: &str) -> Result<Self> {
+        Self::made(staged, base, rebase, txn_id, AsOf::now(base)).await
+    }
+
+    async fn made(
+        staged: &Staged,
+        base: Option<&Snapshot>,
+        rebase: &Rebase,
+        txn_id: &str,
+        as_of: AsOf,
+    ) -> Result<Self> {
+        let actions = staged.actions(base, rebase, txn_id, as_of).await?;
+        Ok(Attempted {
+            as_of,
+            base: base.cloned(),
+            text: Bytes::from(write_commit(&actions)?),
+            actions,
+        })
+    }
+
+    /// On a newer base: as it stands if that changes nothing of it, so that a store needn't be given it again.
+    async fn rebase(self, staged: &Staged, base: Option<&Snapshot>, rebase: &Rebase, txn_id: &str) -> Result<Self> {
+        let is_young = (0..STANDS_MS).contains(&now_ms().saturating_sub(self.as_of.now_ms));
+        let same_table = match (&self.base, base) {
+            (Some(old), Some(new)) => std::ptr::eq(old.state(), new.state()),
+            _ => false,
+        };
+        if is_young && same_table {
+            let made = Self::made(staged, base, rebase, txn_id, self.as_of).await?;
+            if made.text == self.text {
+                return Ok(made);
+            }
+        }
+        Self::new(staged, base, rebase, txn_id).await
+    }
+}
+
+/// What a base says beyond its protocol and metadata.
+#[derive(Default)]
+struct Facts {
+    time_ms: Option<i64>,
+    domains: BTreeMap<String, DomainMetadata>,
+}
+
+impl Facts {
+    fn base<'a>(&'a self, snapshot: &'a Snapshot) -> Base<'a> {
+        Base {
+            version: snapshot.version(),
+            time_ms: self.time_ms,
+            protocol: snapshot.state().protocol(),
+            metadata: snapshot.state().metadata(),
+            domains: &self.domains,
+        }
+    }
+}
+
+/// Commits to a table, or creates one when `base` is `None`.
+///
+/// Errors: a conflict kind when another writer's commit rules this one out; `ConcurrentWrite` when
+/// every attempt lost; nothing is visible after an error, but data files stay where they are.
+pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
+    let done = attempt_until_done(store, base, staged).await;
+    done.map_err(|e| e.with_table(store.location().as_str()))
+}
+
+async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
+    let (mut intent, mut rebase) = (staged.intent(base.as_ref())?, Rebase::default());
+    let mut staged = Cow::Borrowed(staged);
+    let txn_id = new_id().to_string();
+    let most = staged.max_attempts.unwrap_or(DEFAULT_ATTEMPTS).max(1);
+    let (mut attempt, mut attempted, mut draft) = (1, None::<Attempted>, PutDraft::default());
+    while attempt <= most {
+        staged.check_all(base.as_ref()).await?;
+        let version = base.as_ref().map_or(0, |b| b.version() + 1);
+        // Version 0 of a table whose first commits were cleaned up is free, too.
+        let free = base.is_some() || !is_table(store).await?;
+        let made = match attempted.take() {
+            Some(before) => before.rebase(&staged, base.as_ref(), &rebase, &txn_id).await?,
+            None => Attempted::new(&staged, base.as_ref(), &rebase, &txn_id).await?,
+        };
+        if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
+            let (put_ms, text) = (now_ms(), made.text.clone());
+            let ahead = Ahead::begin(base.as_ref(), &made.actions);
+            if put(store, base.as_ref(), text.clone(), &txn_id, &mut draft).await? == Put::Won {
+                let snapshot = reload(store, base.as_ref(), version, text).await;
+                let snapshot = snapshot.map_err(|e| unread(version, e))?.own(base.as_ref(), put_ms);
+                return Ok(won(base.as_ref(), &staged, &made.actions, ahead, snapshot, attempt).await);
+            }
+            wait(attempt).await;
+            attempt += 1;
+        }
+        attempted = Some(made);
+        base = Some(rebase_to_newest(store, base.as_ref(), &intent, &mut rebase).await?);
+        let marked = rebase.take_marked();
+        if !marked.is_empty() {
+            staged = Cow::Owned(staged.with_reapplied_rows(marked).await?);
+        }
+        if let Some((from, to)) = rebase.take_moved() {
+            staged = Cow::Owned(staged.with_relocated_rows(from, to).await?);
+            intent = staged.intent(base.as_ref())?;
+        }
+    }
+    Err(Error::new(
+        Kind::ConcurrentWrite,
+        format!("other writers committed first in each of {most} attempts: try again, or raise max_commit_retries"),
+    ))
+}
+
+async fn won(
+    base: Option<&Snapshot>,
+    staged: &Staged,
+    actions: &[Action],
+    ahead: Option<Ahead>,
+    snapshot: Snapshot,
+    attempts: usize,
+) -> Committed {
+    let version = snapshot.version();
+    info!(table = %snapshot.store().location(), version, attempts, "committed");
+    let hooks = Hooks {
+        checkpoint: !staged.skip_checkpoint,
+        cleanup: staged.cleanup,
+        among_many: snapshot.is_among_many(),
+    };
+    let checkpointed = post_commit::run(base, &snapshot, actions, ahead, hooks).await;
+    Committed {
+        // The next checkpoint of this kind writes what changed since the one before.
+        begins_anew: checkpointed && snapshot.writes_v2(),
+        snapshot,
+        version,
+        attempts,
+        metrics: staged.operation.metrics.clone(),
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Put {
+    Won,
+    Taken,
+}
+
+/// Puts the commit under its version's name. After a failure that leaves open whether it arrived, the same bytes are put
+/// under the same name again, which is safe: exactly one put creates the name, whether it is this one or one that arrives
+/// late. `Exists` is settled by the transaction id of what is there (P070, P072).
+///
+/// Errors: `StoreUnavailable` when the outcome is still open after the store's `retry_timeout`.
+async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, draft: &mut PutDraft) -> Result<Put> {
+    let version = base.map_or(0, |b| b.version() + 1);
+    let key = paths::commit(version);
+    store.check_text(&key, text.len() as u64).map_err(too_large)?;
+    let began_ms = now_ms();
+    let timeout_ms = i64::try_from(store.retry_timeout().as_millis()).unwrap_or(i64::MAX);
+    let mut last = None;
+    for repeat in 0..PUT_REPEATS {
+        if repeat > 0 {
+            sleep_up_to(FIRST_REPEAT_MS << repeat).await;
+            // After a long sleep the name may be free again because log cleanup removed the winner.
+            let is_late = !(0..timeout_ms).contains(&now_ms().saturating_sub(began_ms));
+            if is_late || !base.is_none_or(Snapshot::is_fresh) {
+                break;
+            }
+        }
+        let failure = match store.put_if_absent_again(&key, text.clone(), draft).await {
+            Ok(PutOutcome::Created) => return Ok(Put::Won),
+            // The store may have retried a put that had arrived: look whose commit it is.
+            Ok(PutOutcome::Exists) => None,
+            Err(e) if e.kind() == Kind::StoreUnavailable => {
+                warn!(version, error = %e, "the outcome of a commit is unclear, reading it back");
+                Some(e)
+            }
+            Err(e) => return Err(e),
+        };
+        match (is_ours(store, &key, txn_id).await, failure) {
+            (Ok(true), _) => return Ok(Put::Won),
+            (Ok(false), _) => return Ok(Put::Taken),
+            // A local disk has no request that arrives later.
+            (Err(again), Some(e)) if again.kind() == Kind::ObjectNotFound && store.local_path(&key).is_some() => {
+                return Err(e);
+            }
+            (Err(again), failure) => last = Some(failure.unwrap_or(again)),
+        }
+    }
+    // What the store said, without its own advice: to try again could write the rows twice.
+    let said = last
+        .as_ref()
+        .map_or("", |e| e.message().split("; ").next().unwrap_or(""));
+    let open = Error::new(
+        Kind::StoreUnavailable,
+        format!(
+            "whether version {version} was committed isn't known, because the store stopped answering while it was put ({said}): it may be there, or still arrive. Don't write the data again before the table's history shows version {version}: if that version carries the transaction id {txn_id}, this commit is in the table; if it carries another one, it is not and never will be"
+        ),
+    );
+    Err(match last {
+        Some(e) => open.with_source(e),
+        None => open,
+    }
+    .with_version(version)
+    .with_path(key))
+}
+
+/// A commit that no reader would take.
+fn too_large(e: Error) -> Error {
+    Error::invalid_argument(format!(
+        "the commit would be too large for its readers, who need the same setting; do the work in parts, each in a commit of its own: {}",
+        e.message()
+    ))
+}
+
+/// Whether the commit under this name has this transaction id.
+///
+/// Errors: `CorruptFile` where the store sends another length than it shows, so that a body cut short isn't taken for
+/// another writer's commit.
+async fn is_ours(store: &Store, key: &str, txn_id: &str) -> Result<bool> {
+    let bytes = store.read_listed(&store.head(key).await?).await?;
+    let text = String::from_utf8_lossy(&bytes);
+    // Anything that can't be parsed wasn't written by this transaction.
+    let actions = parse_commit(&text).unwrap_or_default();
+    Ok(actions
+        .iter()
+        .any(|a| matches!(a, Action::CommitInfo(i) if i.get("txnId").and_then(Value::as_str) == Some(txn_id))))
+}
+
+async fn reload(store: &Store, base: Option<&Snapshot>, version: u64, text: Bytes) -> Result<Snapshot> {
+    let newest = match base {
+        Some(b) => b.after_own(text).await?,
+        None => Snapshot::open(store, None).await?,
+    };
+    if newest.version() == version {
+        Ok(newest)
+    } else {
+        Snapshot::open(store, Some(version)).await
+    }
+}
+
+/// A commit that can't be read back is durable all the same, which its caller must know before trying again.
+fn unread(version: u64, e: Error) -> Error {
+    let what = format!("version {version} is committed, but can't be read back ({e}): don't write it again");
+    Error::new(Kind::StoreUnavailable, what).with_version(version)
+}
+
+async fn wait(attempt: usize) {
+    if attempt <= PATIENT_LOSSES {
+        return;
+    }
+    let most = (1u64 << (attempt - PATIENT_LOSSES).min(8)).min(LONGEST_WAIT_MS);
+    sleep_up_to(most).await;
+}

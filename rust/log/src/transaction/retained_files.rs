@@ -1,0 +1,56 @@
+//! No commit may give files that stay another meaning by new metadata, whoever asks for it. `transaction` and `dry_run` call
+//! it before each attempt; files are only listed where the metadata would be misread.
+
+use std::collections::HashSet;
+
+use deltaplane_error::Result;
+use deltaplane_protocol::actions::{Add, Metadata, Remove};
+use deltaplane_protocol::features::View;
+use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::paths;
+use deltaplane_protocol::retained_files::{misread, partition_keys, refusal};
+use deltaplane_protocol::schema::StructType;
+use futures::TryStreamExt;
+
+use crate::{PlanColumns, Snapshot};
+
+/// Refuses metadata under which files of the base that stay, or new ones, would be read as other rows.
+pub(crate) async fn check_kept(
+    base: &Snapshot,
+    metadata: Option<&Metadata>,
+    adds: &[Add],
+    removes: &[Remove],
+) -> Result<()> {
+    let Some((metadata, text)) = metadata.and_then(|m| Some((m, m.schema_string.as_deref()?))) else {
+        return Ok(());
+    };
+    let schema = StructType::from_json(text)?;
+    let after = View {
+        metadata,
+        schema: &schema,
+    };
+    let Some(why) = misread(base.state().view(), after)? else {
+        return Ok(());
+    };
+    let keys = partition_keys(after)?;
+    if let Some(odd) = adds
+        .iter()
+        .find(|a| !a.partition_values.keys().map(String::as_str).eq(keys.iter().copied()))
+    {
+        return Err(refusal(&why, &odd.path));
+    }
+    // A file that is added again says anew which partition it is in.
+    let said = removes.iter().map(|r| &r.path).chain(adds.iter().map(|a| &a.path));
+    let said = said.map(|p| paths::decode(p)).collect::<Result<HashSet<_>>>()?;
+    let mut batches = base.plan(None, PlanColumns::Files);
+    while let Some(batch) = batches.try_next().await? {
+        let rows = FileRows::new(&batch);
+        for row in 0..batch.num_rows() {
+            let path = rows.add(row)?.path;
+            if !said.contains(&paths::decode(&path)?) {
+                return Err(refusal(&why, &path));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,832 @@
+//! What a write means for a table: create, append, overwrite, replace partitions; which schema and
+//! protocol it leaves. Planned on the driver before any file is written, committed after all are.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_protocol::actions::{Add, DomainMetadata, Metadata, Protocol};
+use deltaplane_protocol::conflict::ReadSet;
+use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
+use deltaplane_protocol::features::identity_columns::{self, Fill};
+use deltaplane_protocol::features::{
+    self, Directives, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, iceberg_compat,
+    row_tracking, type_widening,
+};
+use deltaplane_protocol::file_rows::{FileRows, num_records};
+use deltaplane_protocol::files::adds_to_batch;
+use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::properties::{Properties, canonical_key};
+use deltaplane_protocol::prune::Pruner;
+use deltaplane_protocol::schema::{Field, StructType};
+use deltaplane_protocol::schema_merge;
+use deltaplane_protocol::zorder;
+use deltaplane_store::Store;
+use futures::TryStreamExt;
+
+use crate::environment::new_id;
+use crate::transaction::dry_run::{DryRun, dry_run};
+use crate::transaction::{Committed, Staged, commit};
+use crate::write::clustering::{clustered_anew, clustered_by};
+use crate::write::mapped_schema::{incoming_schema, mapped};
+use crate::write::operation;
+use crate::write::operation::Gone;
+use crate::write::replace::replaced;
+use crate::write::request::{CommitOperation, FileRequest, IncomingRequest, SchemaMode, WriteMode, WriteRequest};
+use crate::write::schema_checks::{
+    canonical_columns, check_field_names, check_nested_not_null, check_new_schema, check_void, nullable_inside,
+};
+use crate::{PlanColumns, Snapshot, now_ms};
+
+const NEEDS_OVERWRITE: &str = "a predicate says which rows to replace: it needs the mode overwrite";
+const DYNAMIC_ALONE: &str =
+    "the partitions that rows are written to are replaced in mode overwrite, without a predicate";
+
+/// Whether there is something to write.
+pub enum WritePlan {
+    /// Nothing to do, and why: `exists` or `txn`.
+    Skip(&'static str),
+    /// Write files for this, then [`PlannedWrite::commit`] them.
+    Go(Box<PlannedWrite>),
+}
+
+/// What the files of a write must be.
+#[derive(Clone, Copy)]
+pub struct FileTarget<'a> {
+    /// The schema of their rows.
+    pub schema: &'a Arc<StructType>,
+    /// Partition columns, in order.
+    pub partition_columns: &'a [String],
+    /// How files and their adds name the columns.
+    pub mapping: Mapping,
+    /// What they are like beside the columns.
+    pub form: FileForm,
+    /// The table's properties.
+    pub properties: &'a Properties,
+    /// What the caller asks.
+    pub request: &'a FileRequest,
+}
+
+enum Replace {
+    Nothing,
+    All,
+    Partitions(Predicate),
+    /// The partitions that rows are written to.
+    Written,
+}
+
+/// A write that was checked against the table.
+pub struct PlannedWrite {
+    store: Store,
+    base: Option<Snapshot>,
+    schema: Arc<StructType>,
+    partition_columns: Vec<String>,
+    mapping: Mapping,
+    form: FileForm,
+    properties: Properties,
+    metadata: Option<Metadata>,
+    protocol: Option<Protocol>,
+    domains: Vec<DomainMetadata>,
+    clustered_by: Vec<Vec<String>>,
+    replace: Replace,
+    fills: Vec<Fill>,
+    rules: RowRules,
+    request: WriteRequest,
+}
+
+/// Checks a write of data with this schema against the table as it is now.
+pub async fn plan_write(store: &Store, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
+    plan_write_after(store, None, incoming, request).await
+}
+
+/// The same by a writer that knows what it committed to this table last, which spares it opening the table anew where
+/// the store is near.
+pub async fn plan_write_after(
+    store: &Store,
+    own: Option<&Snapshot>,
+    incoming: StructType,
+    request: WriteRequest,
+) -> Result<WritePlan> {
+    let planned = plan(store, own, incoming, request).await;
+    planned.map_err(|e| e.with_table(store.location().as_str()))
+}
+
+async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
+    let known = match own {
+        Some(own) => own.newest_after_own().await?,
+        None => None,
+    };
+    let base = match known {
+        Some(known) => Some(known),
+        None => match Snapshot::open(store, None).await {
+            Ok(s) => Some(s),
+            // Rows that were read from it don't make it anew.
+            Err(e) if e.kind() == Kind::TableNotFound && request.read_version.is_none() => None,
+            Err(e) => return Err(e),
+        },
+    };
+    let incoming = match &request.schema_json {
+        Some(text) => StructType::from_json(text)?,
+        None => {
+            let incoming = arrow_metadata::from_arrow_text(&incoming)?;
+            check_arrow_metadata(&incoming, base.as_ref(), &request)?;
+            incoming
+        }
+    };
+    incoming.check_names()?;
+    // What the data's columns were called in another table's files means nothing here.
+    let incoming = nullable_inside(incoming_schema(&incoming));
+    match base {
+        None => new_table(store, incoming, request).map(|p| WritePlan::Go(Box::new(p))),
+        Some(base) => existing_table(store, base, incoming, request).await,
+    }
+}
+
+/// Refuses Arrow metadata that the table's schema would take over from the data and not obey.
+fn check_arrow_metadata(incoming: &StructType, base: Option<&Snapshot>, request: &WriteRequest) -> Result<()> {
+    match (base, request.schema_mode) {
+        (None, _) | (_, Some(SchemaMode::Overwrite)) => arrow_metadata::check_kept(incoming, None),
+        (Some(base), Some(SchemaMode::Merge)) => arrow_metadata::check_kept(incoming, Some(base.schema())),
+        (Some(_), None) => Ok(()),
+    }
+}
+
+/// Checks what a command on this version brings as new values of these columns, as an append of such rows would be.
+pub(crate) async fn plan_incoming(
+    base: &Snapshot,
+    incoming: &IncomingRequest,
+    files: &FileRequest,
+) -> Result<PlannedWrite> {
+    let request = WriteRequest {
+        schema_mode: incoming.merge_schema.then_some(SchemaMode::Merge),
+        schema_json: Some(incoming.schema_json.clone()),
+        files: files.clone(),
+        applies_row_rules: true,
+        ..WriteRequest::new(WriteMode::Append)
+    };
+    let columns = StructType::from_json(&incoming.schema_json)?;
+    columns.check_names()?;
+    let columns = nullable_inside(incoming_schema(&columns));
+    if incoming.merge_schema {
+        arrow_metadata::check_kept(&columns, Some(base.schema()))?;
+    }
+    match existing_table(base.store(), base.clone(), columns, request).await? {
+        WritePlan::Go(planned) => Ok(*planned),
+        // Nothing to skip for was given.
+        WritePlan::Skip(why) => Err(Error::internal(format!("a command's rows were skipped: {why}"))),
+    }
+}
+
+fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result<PlannedWrite> {
+    check_data_change(&request, "make a table")?;
+    let partition_columns = canonical_columns(&schema, request.partition_by.as_deref().unwrap_or_default())?;
+    let mut configuration = BTreeMap::new();
+    let mut wanted = request.configuration.clone();
+    let mut asked = Directives::take(&mut wanted)?;
+    for (k, v) in &wanted {
+        configuration.insert(canonical_key(k)?, v.clone());
+    }
+    Properties::validate(&configuration)?;
+    let mapping = Mapping::of(&configuration)?;
+    check_new_schema(&schema, &partition_columns, mapping)?;
+    let schema = mapped(mapping, schema, &mut configuration, request.names_seed.as_deref())?;
+    let mut metadata = Metadata {
+        id: new_id().to_string(),
+        name: request.name.clone(),
+        description: request.description.clone(),
+        schema_string: Some(schema.to_json()),
+        partition_columns,
+        created_time: Some(now_ms()),
+        configuration,
+        ..Metadata::default()
+    };
+    row_tracking::complete(&mut metadata, &new_id().to_string())?;
+    let view = View {
+        metadata: &metadata,
+        schema: &schema,
+    };
+    let clustered = request.cluster_by.as_deref().filter(|c| !c.is_empty());
+    let clustered_by = clustered.map_or(Ok(Vec::new()), |c| {
+        zorder::paths(&schema, &metadata.partition_columns, c)
+    })?;
+    let domains: Vec<DomainMetadata> = clustered
+        .map(|columns| clustering::domain_for(&metadata, &schema, columns))
+        .into_iter()
+        .collect::<Result<_>>()?;
+    if !domains.is_empty() {
+        clustering::ask(&mut asked);
+    }
+    let protocol = features::protocol_with(None, view, &asked)?;
+    features::check_write(&protocol, view)?;
+    change_data_feed::check_columns(None, view)?;
+    let mut rules = row_rules(view, &request)?;
+    rules.only.clone_from(&request.first_rows_meet);
+    let replace = replace_of_new(view, &request)?;
+    let form = features::file_form(&protocol, &metadata, &schema);
+    Ok(PlannedWrite {
+        store: store.clone(),
+        base: None,
+        partition_columns: metadata.partition_columns.clone(),
+        mapping,
+        form,
+        properties: Properties::new(&metadata.configuration),
+        schema: Arc::new(schema),
+        metadata: Some(metadata),
+        protocol: Some(protocol),
+        domains,
+        clustered_by,
+        replace,
+        fills: Vec::new(),
+        rules,
+        request,
+    })
+}
+
+/// What a new table's rows must meet, where they were to replace others: an overwrite whose table isn't there yet replaces none.
+fn replace_of_new(view: View<'_>, request: &WriteRequest) -> Result<Replace> {
+    if request.first_rows_meet.is_some() && !request.applies_row_rules {
+        return Err(Error::unsupported_feature(
+            "this way of writing doesn't judge a new table's rows by a condition: leave the predicate out of the first write",
+        ));
+    }
+    let asks = request.predicate.is_some() || request.first_rows_meet.is_some();
+    if asks && request.mode != WriteMode::Overwrite {
+        return Err(Error::invalid_argument(NEEDS_OVERWRITE));
+    }
+    if asks && request.dynamic_partitions {
+        return Err(Error::invalid_argument(DYNAMIC_ALONE));
+    }
+    let Some(text) = &request.predicate else {
+        return Ok(Replace::Nothing);
+    };
+    let predicate = Predicate::bind(&Expr::from_json(text)?, view.schema)?;
+    match predicate.partition_only(&view.metadata.partition_columns) {
+        true => Ok(Replace::Partitions(predicate)),
+        false => Err(Error::unsupported_expression(
+            "there is no table yet, so that nobody has looked whether the predicate selects each new row: give it as a text, or \
+             leave it out of the first write",
+        )),
+    }
+}
+
+/// The rules that the caller says it applies; P104: rows aren't written past rules that nobody evaluates.
+fn row_rules(view: View<'_>, request: &WriteRequest) -> Result<RowRules> {
+    let rules = features::row_rules(view)?;
+    if rules.is_empty() || request.applies_row_rules {
+        return Ok(rules);
+    }
+    Err(Error::unsupported_feature(format!(
+        "this way of writing doesn't evaluate the table's constraints, generated columns and default values (`{}`): write with write_deltalake",
+        rules.expressions().next().unwrap_or_default()
+    )))
+}
+
+/// Rows that stay what they are leave the table what it is.
+fn check_data_change(request: &WriteRequest, does: &str) -> Result<()> {
+    match request.data_change {
+        true => Ok(()),
+        false => Err(Error::invalid_argument(format!(
+            "the write would {does}, and says that it changes nothing (dataChange = false): leave dataChange out"
+        ))),
+    }
+}
+
+/// Identity values are handed out where files are written, behind the rules, which would see null (P103, P108).
+fn check_fills_unused(fills: &[Fill], rules: &RowRules) -> Result<()> {
+    match fills.iter().find_map(|f| Some((f, rules.user_of(&f.column)?))) {
+        None => Ok(()),
+        Some((f, sql)) => Err(Error::unsupported_feature(format!(
+            "the table's rule `{sql}` uses the identity column `{}`, whose values are handed out after rules are evaluated: give values for the column where the table lets you, or write with delta-spark",
+            f.column
+        ))),
+    }
+}
+
+/// The data's columns and those that the rules give values to where the data lacks them.
+fn with_computed(table: &StructType, incoming: StructType, rules: &RowRules) -> StructType {
+    let absent = |c: &&str| incoming.field_ignore_case(c).is_none();
+    let mut names: Vec<&str> = rules.computed().filter(absent).collect();
+    names.dedup();
+    let computed: Vec<Field> = names.iter().filter_map(|c| table.field(c)).cloned().collect();
+    StructType::new(incoming.fields().iter().cloned().chain(computed).collect())
+}
+
+async fn existing_table(
+    store: &Store,
+    newest: Snapshot,
+    incoming: StructType,
+    request: WriteRequest,
+) -> Result<WritePlan> {
+    match request.mode {
+        WriteMode::Error => {
+            return Err(Error::new(
+                Kind::TableAlreadyExists,
+                "a table is here already: use mode append, overwrite or ignore, or another path",
+            )
+            .with_version(newest.version()));
+        }
+        WriteMode::Ignore => return Ok(WritePlan::Skip("exists")),
+        WriteMode::Append | WriteMode::Overwrite => {}
+    }
+    if !request.commit.txn.is_empty() && request.commit.was_done(&newest.transactions(now_ms()).await?) {
+        return Ok(WritePlan::Skip("txn"));
+    }
+    if request.first_rows_meet.is_some() {
+        return Err(Error::new(
+            Kind::ConcurrentWrite,
+            "another writer made the table meanwhile: nothing was committed; write again, which replaces the rows that the \
+             predicate selects",
+        )
+        .with_version(newest.version()));
+    }
+    let base = match request.read_version {
+        Some(read) if read != newest.version() => Snapshot::open(store, Some(read)).await?,
+        _ => newest,
+    };
+    base.state().check_write()?;
+    base.state().check_properties()?;
+    let replace = replace_of(&base, &request)?;
+    let (incoming, fills, known) = match request.schema_mode {
+        Some(SchemaMode::Overwrite) => (incoming, Vec::new(), None),
+        _ => {
+            // Identity values are the writer's, so they come after what expressions compute.
+            let rules = row_rules(base.state().view(), &request)?;
+            let data = with_computed(base.schema(), incoming, &rules);
+            let (incoming, fills) = identity_columns::complete(base.schema(), data)?;
+            check_fills_unused(&fills, &rules)?;
+            (incoming, fills, Some(rules))
+        }
+    };
+    let (schema, partition_columns) = new_schema(&base, incoming, &request)?;
+    let (mut after, mut asked) = match request.schema_mode {
+        Some(SchemaMode::Overwrite) => replaced(base.state().metadata(), &request)?,
+        _ => (base.state().metadata().clone(), Directives::default()),
+    };
+    let mapping = Mapping::of(&after.configuration)?;
+    let names_seed = request.names_seed.as_deref();
+    let schema = mapped(mapping, schema, &mut after.configuration, names_seed)?;
+    let metadata = changed_metadata(&base, &schema, &partition_columns, after);
+    if let Some(m) = &metadata {
+        check_data_change(&request, "change the table's columns, partitions or properties")?;
+        let view = View {
+            metadata: m,
+            schema: &schema,
+        };
+        iceberg_compat::check_partitioning(base.state().metadata(), view)?;
+        if m.configuration != base.state().metadata().configuration {
+            features::check_change(base.state().view(), view)?;
+        }
+    }
+    let (by, domain) = match request.defines_anew() {
+        true => {
+            let columns = request.cluster_by.as_deref().unwrap_or_default();
+            let metadata = metadata.as_ref().unwrap_or_else(|| base.state().metadata());
+            clustered_anew(&base, metadata, &schema, columns).await?
+        }
+        false => (clustered_by(&base, metadata.as_ref(), &schema, &request).await?, None),
+    };
+    if domain.is_some() {
+        clustering::ask(&mut asked);
+    }
+    let view = View {
+        metadata: metadata.as_ref().unwrap_or_else(|| base.state().metadata()),
+        schema: &schema,
+    };
+    change_data_feed::check_columns(Some(base.state().view()), view)?;
+    let protocol = match metadata.is_some() || asked != Directives::default() {
+        true => {
+            let p = features::protocol_with(Some(base.state().protocol()), view, &asked)?;
+            features::check_write(&p, view)?;
+            (p != *base.state().protocol()).then_some(p)
+        }
+        false => None,
+    };
+    let form = features::file_form(
+        protocol.as_ref().unwrap_or_else(|| base.state().protocol()),
+        view.metadata,
+        view.schema,
+    );
+    let rules = match known {
+        Some(rules) if metadata.is_none() => rules,
+        _ => row_rules(view, &request)?,
+    };
+    Ok(WritePlan::Go(Box::new(PlannedWrite {
+        store: store.clone(),
+        properties: match &metadata {
+            Some(m) => Properties::new(&m.configuration),
+            None => base.state().properties().clone(),
+        },
+        mapping,
+        form,
+        base: Some(base),
+        schema: Arc::new(schema),
+        partition_columns,
+        metadata,
+        protocol,
+        domains: domain.into_iter().collect(),
+        clustered_by: by,
+        replace,
+        fills,
+        rules,
+        request,
+    })))
+}
+
+/// Whether a write leaves the table without partitions, so that the table is the one partition that it replaces.
+fn leaves_no_partitions(base: &Snapshot, request: &WriteRequest) -> bool {
+    let taken_over = request.schema_mode == Some(SchemaMode::Overwrite);
+    match &request.partition_by {
+        Some(columns) if taken_over => columns.is_empty(),
+        None if taken_over && request.defines_anew() => true,
+        _ => base.state().partition_columns().is_empty(),
+    }
+}
+
+fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
+    let overwrite = request.mode == WriteMode::Overwrite;
+    if overwrite && features::is_append_only(base.state().view()) {
+        return Err(Error::invalid_argument(
+            "the table is append-only (delta.appendOnly = true): it can't be overwritten; append, or unset the property first",
+        ));
+    }
+    if request.dynamic_partitions && (!overwrite || request.predicate.is_some()) {
+        return Err(Error::invalid_argument(DYNAMIC_ALONE));
+    }
+    let Some(text) = &request.predicate else {
+        let dynamic = request.dynamic_partitions && !leaves_no_partitions(base, request);
+        if dynamic && request.schema_mode == Some(SchemaMode::Overwrite) {
+            return Err(Error::invalid_argument(
+                "the table's columns can't be replaced (schema_mode=\"overwrite\", overwriteSchema) where only the partitions are \
+                 replaced that rows are written to (dynamic): say static to replace all rows, or leave the other out",
+            ));
+        }
+        return Ok(match overwrite {
+            true if dynamic => Replace::Written,
+            true => Replace::All,
+            false => Replace::Nothing,
+        });
+    };
+    if !overwrite {
+        return Err(Error::invalid_argument(NEEDS_OVERWRITE));
+    }
+    let predicate = Predicate::bind(&Expr::from_json(text)?, base.schema())?;
+    if !predicate.partition_only(base.state().partition_columns()) {
+        return Err(Error::unsupported_expression(format!(
+            "the predicate to replace rows by must use partition columns only ({}), so that whole files are replaced: partition the table by the column, or overwrite with Spark",
+            base.state().partition_columns().join(", ")
+        )));
+    }
+    Ok(Replace::Partitions(predicate))
+}
+
+fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> Result<(StructType, Vec<String>)> {
+    let old_columns = base.state().partition_columns().to_vec();
+    let taken_over = request.schema_mode == Some(SchemaMode::Overwrite);
+    if taken_over {
+        if request.mode != WriteMode::Overwrite || request.predicate.is_some() {
+            return Err(Error::invalid_argument(
+                "schema_mode=\"overwrite\" replaces the whole table: it needs mode=\"overwrite\" and no predicate",
+            ));
+        }
+        let kept: &[String] = if request.defines_anew() { &[] } else { &old_columns };
+        let columns = canonical_columns(&incoming, request.partition_by.as_deref().unwrap_or(kept))?;
+        check_new_schema(&incoming, &columns, base.state().mapping())?;
+        return Ok((incoming, columns));
+    }
+    if let Some(asked) = &request.partition_by
+        && !asked
+            .iter()
+            .map(|c| c.to_lowercase())
+            .eq(old_columns.iter().map(|c| c.to_lowercase()))
+    {
+        return Err(Error::invalid_argument(format!(
+            "the table is partitioned by [{}], not by [{}]: leave partition_by out, or overwrite the table with schema_mode=\"overwrite\"",
+            old_columns.join(", "),
+            asked.join(", ")
+        )));
+    }
+    let schema = match request.schema_mode {
+        Some(_) => {
+            let widens = |from, to| type_widening::widens_by_itself(base.state().view(), from, to);
+            let merged = schema_merge::merge(base.schema(), &incoming, &widens)?;
+            type_widening::record(base.schema(), &merged)
+        }
+        None => {
+            schema_merge::check_fits(base.schema(), &incoming)?;
+            base.schema().as_ref().clone()
+        }
+    };
+    check_field_names(&schema, base.state().mapping())
+        .and_then(|()| check_void(&schema))
+        .or_else(|e| if schema == **base.schema() { Ok(()) } else { Err(e) })?;
+    Ok((schema, old_columns))
+}
+
+/// New metadata where schema, partitioning or what the request names change; everything else is carried forward (P023,
+/// P024).
+fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String], after: Metadata) -> Option<Metadata> {
+    let same = *schema == **base.schema() && columns == base.state().partition_columns();
+    (!same || after != *base.state().metadata()).then(|| Metadata {
+        schema_string: Some(schema.to_json()),
+        partition_columns: columns.to_vec(),
+        ..after
+    })
+}
+
+impl PlannedWrite {
+    /// What the files must be.
+    pub fn target(&self) -> FileTarget<'_> {
+        FileTarget {
+            schema: &self.schema,
+            partition_columns: &self.partition_columns,
+            mapping: self.mapping,
+            form: self.form,
+            properties: &self.properties,
+            request: &self.request.files,
+        }
+    }
+
+    /// The protocol of the table as it is (the plainest one where there is none) and as the write leaves it.
+    pub fn protocols(&self) -> (Protocol, Protocol) {
+        let plainest = Protocol {
+            min_reader_version: 1,
+            min_writer_version: 1,
+            ..Protocol::default()
+        };
+        let before = self.base.as_ref().map_or(plainest, |b| b.state().protocol().clone());
+        let after = self.protocol.clone().unwrap_or_else(|| before.clone());
+        (before, after)
+    }
+
+    /// What to fill the identity columns with that the data lacks.
+    pub fn fills(&self) -> &[Fill] {
+        &self.fills
+    }
+
+    /// Paths of the columns that the table is clustered by.
+    pub fn clustered_by(&self) -> &[Vec<String>] {
+        &self.clustered_by
+    }
+
+    /// Whether the commit may declare rules: it makes the table, or takes its columns over from the request.
+    pub fn declares(&self) -> bool {
+        self.base.is_none() || self.request.schema_mode == Some(SchemaMode::Overwrite)
+    }
+
+    /// What expressions ask of the rows.
+    pub fn row_rules(&self) -> &RowRules {
+        &self.rules
+    }
+
+    /// The request.
+    pub fn request(&self) -> &WriteRequest {
+        &self.request
+    }
+
+    /// Makes these files the write's result, in one commit.
+    ///
+    /// When another writer creates the table first, the write is planned again on that table: it goes
+    /// on if the files still fit, else it is refused. `TableAlreadyExists`: the mode was error or ignore.
+    pub async fn commit(&self, adds: Vec<Add>) -> Result<Committed> {
+        match self.commit_once(&adds).await {
+            Err(lost) if self.base.is_none() && lost.kind().is_conflict() => self.follow_creator(&adds, lost).await,
+            done => done,
+        }
+    }
+
+    /// What the commit of these files would be.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit), without what other writers do meanwhile.
+    pub async fn dry_run(&self, adds: Vec<Add>) -> Result<DryRun> {
+        let staged = self.stage(adds).await;
+        let staged = staged.map_err(|e| e.with_table(self.store.location().as_str()))?;
+        dry_run(&self.store, self.base.as_ref(), &staged).await
+    }
+
+    /// The version that it was planned on; `None` where there is no table.
+    pub fn version(&self) -> Option<u64> {
+        self.base.as_ref().map(Snapshot::version)
+    }
+
+    async fn commit_once(&self, adds: &[Add]) -> Result<Committed> {
+        let staged = self
+            .stage(adds.to_vec())
+            .await
+            .map_err(|e| e.with_table(self.store.location().as_str()))?;
+        commit(&self.store, self.base.clone(), &staged).await
+    }
+
+    async fn follow_creator(&self, adds: &[Add], lost: Error) -> Result<Committed> {
+        let schema = self.schema.as_ref().clone();
+        match plan_write(&self.store, schema, self.request.clone()).await? {
+            WritePlan::Go(p) if p.schema == self.schema && p.partition_columns == self.partition_columns => {
+                p.commit_once(adds).await
+            }
+            WritePlan::Go(_) => Err(lost),
+            WritePlan::Skip(_) => Err(Error::new(
+                Kind::TableAlreadyExists,
+                "another writer created the table, or wrote for the same application, first: nothing was committed",
+            )
+            .with_table(self.store.location().as_str())),
+        }
+    }
+
+    async fn stage(&self, mut adds: Vec<Add>) -> Result<Staged> {
+        let now = now_ms();
+        let marks = identity_columns::take_marks(&mut adds);
+        let changes = self.request.data_change;
+        for add in &mut adds {
+            add.data_change = changes;
+        }
+        let (gone, read) = match (&self.base, &self.replace) {
+            (Some(base), Replace::All) => (removes(base, None, now, changes).await?, ReadSet::Table),
+            (Some(base), Replace::Partitions(p)) => {
+                let pruner = Arc::new(Pruner::new(
+                    p,
+                    base.schema(),
+                    base.state().partition_columns(),
+                    base.state().mapping(),
+                )?);
+                check_inside(
+                    &adds,
+                    &pruner,
+                    self.request.predicate_sql.as_deref().unwrap_or("the predicate"),
+                )?;
+                (
+                    removes(base, Some(pruner.clone()), now, changes).await?,
+                    ReadSet::Rows(Some(pruner)),
+                )
+            }
+            (None, Replace::Partitions(p)) => {
+                let pruner = Pruner::new(p, &self.schema, &self.partition_columns, self.mapping)?;
+                let said = self.request.predicate_sql.as_deref().unwrap_or("the predicate");
+                check_inside(&adds, &pruner, said)?;
+                (Gone::default(), ReadSet::Nothing)
+            }
+            (Some(base), Replace::Written) if !adds.is_empty() => {
+                let pruner = Arc::new(written_partitions(base, &adds)?);
+                let gone = removes(base, Some(pruner.clone()), now, changes).await?;
+                (gone, ReadSet::Rows(Some(pruner)))
+            }
+            _ => (Gone::default(), ReadSet::Nothing),
+        };
+        let read = match read {
+            // A whole table with its files is the most that can be read.
+            ReadSet::Nothing | ReadSet::Rows(_) if self.request.read_version.is_some() => ReadSet::Set(None),
+            read => read,
+        };
+        let mut staged = self.request.commit.staged(now);
+        if !marks.is_empty() && self.metadata.is_none() {
+            let tags = identity_columns::commit_tags();
+            staged.extra_info.insert("tags".to_owned(), tags);
+        }
+        Ok(Staged {
+            operation: operation::operation(&self.request, &self.partition_columns, &adds, &gone),
+            metadata: self.metadata_after(&marks),
+            protocol: self.protocol.clone(),
+            domains: self.domains.clone(),
+            adds,
+            removes: gone.files,
+            read,
+            ..staged
+        })
+    }
+
+    /// Metadata and protocol as the rows leave them, where they change.
+    pub(crate) fn table_after(&self, marks: &[(String, i64)]) -> (Option<Metadata>, Option<Protocol>) {
+        (self.metadata_after(marks), self.protocol.clone())
+    }
+
+    /// The new metadata, with how far identity columns went (P108). It makes a commit of another writer
+    /// who handed out values of the same range a conflict.
+    fn metadata_after(&self, marks: &[(String, i64)]) -> Option<Metadata> {
+        if marks.is_empty() {
+            return self.metadata.clone();
+        }
+        let now = self.base.as_ref().map(|b| b.state().metadata());
+        self.metadata.as_ref().or(now).map(|m| Metadata {
+            schema_string: Some(identity_columns::advance(&self.schema, marks).to_json()),
+            ..m.clone()
+        })
+    }
+}
+
+async fn removes(base: &Snapshot, pruner: Option<Arc<Pruner>>, now: i64, changes: bool) -> Result<Gone> {
+    let mut gone = Gone {
+        files: Vec::new(),
+        rows: Some(0),
+    };
+    let mut batches = base.plan(pruner, PlanColumns::Logged);
+    while let Some(batch) = batches.try_next().await? {
+        let rows = FileRows::new(&batch);
+        for row in 0..batch.num_rows() {
+            let add = rows.add(row)?;
+            gone.rows = gone.rows.zip(live_rows(&add)).map(|(a, b)| a.saturating_add(b));
+            gone.files.push(add.to_remove(now, changes));
+        }
+    }
+    Ok(gone)
+}
+
+/// How many rows of a file aren't deleted.
+fn live_rows(add: &Add) -> Option<i64> {
+    let deleted = add.deletion_vector.as_ref().map_or(0, |v| v.cardinality);
+    Some(num_records(add.stats.as_deref()?)?.saturating_sub(deleted))
+}
+
+/// What selects the partitions that files are in.
+fn written_partitions(base: &Snapshot, adds: &[Add]) -> Result<Pruner> {
+    let state = base.state();
+    let mut partitions: Vec<Expr> = Vec::new();
+    let mut seen = HashSet::new();
+    for add in adds {
+        if !seen.insert(&add.partition_values) {
+            continue;
+        }
+        let mut parts = Vec::new();
+        for column in state.partition_columns() {
+            let field = state.schema().field_ignore_case(column);
+            let physical = field.map_or(column.as_str(), |f| state.mapping().physical_name(f));
+            let value = add.partition_values.get(physical).cloned().flatten();
+            parts.push(Expr::Compare {
+                cmp: Comparison::NullSafeEq,
+                left: Box::new(Expr::Column {
+                    name: vec![column.clone()],
+                }),
+                right: Box::new(Expr::Literal {
+                    type_name: if value.is_some() { "text" } else { "void" }.to_owned(),
+                    value,
+                }),
+            });
+        }
+        partitions.push(Expr::And { args: parts });
+    }
+    let chosen = Predicate::bind(&Expr::Or { args: partitions }, base.schema())?;
+    Pruner::new(&chosen, base.schema(), state.partition_columns(), state.mapping())
+}
+
+/// Rows written by a predicate overwrite must be rows that the predicate selects.
+fn check_inside(adds: &[Add], pruner: &Pruner, sql: &str) -> Result<()> {
+    let batch = adds_to_batch(adds)?;
+    let keep = pruner.keep(&batch)?;
+    match adds.iter().zip(keep.values()).find(|(_, inside)| !inside) {
+        None => Ok(()),
+        Some((a, _)) => Err(Error::invalid_argument(format!(
+            "the data has rows that `{sql}` doesn't select{}: nothing was committed; filter the data, or widen the predicate",
+            partition_said(a)
+        ))),
+    }
+}
+
+/// Where a file lies, as an error says it.
+fn partition_said(add: &Add) -> String {
+    let values = add.partition_values.iter().map(|(column, value)| match value {
+        Some(value) => format!("{column} = '{value}'"),
+        None => format!("{column} is null"),
+    });
+    match values.collect::<Vec<_>>() {
+        none if none.is_empty() => String::new(),
+        all => format!(", where {}", all.join(" and ")),
+    }
+}
+
+/// Creates an empty table with this schema; `Ignore` returns the one that is there, `Overwrite`
+/// replaces its schema and rows.
+pub async fn create_table(store: &Store, schema: StructType, request: WriteRequest) -> Result<Snapshot> {
+    let request = WriteRequest {
+        schema_mode: (request.mode == WriteMode::Overwrite).then_some(SchemaMode::Overwrite),
+        // There are no rows.
+        applies_row_rules: true,
+        operation: match request.operation {
+            CommitOperation::Write => CommitOperation::Definition {
+                statement: match request.mode {
+                    WriteMode::Overwrite => "CREATE OR REPLACE TABLE",
+                    _ => "CREATE TABLE",
+                }
+                .to_owned(),
+                fills: false,
+                replaces: false,
+                managed: false,
+                saves_as_table: false,
+            },
+            other => other,
+        },
+        ..request
+    };
+    if request.mode == WriteMode::Append {
+        return Err(Error::invalid_argument(
+            "a table can't be created by appending: use mode error, overwrite or ignore",
+        ));
+    }
+    let declared = request.schema_json.as_deref().map(StructType::from_json).transpose()?;
+    check_nested_not_null(declared.as_ref().unwrap_or(&schema))?;
+    let ignore = request.mode == WriteMode::Ignore;
+    match plan_write(store, schema, request).await? {
+        WritePlan::Skip(_) => Snapshot::open(store, None).await,
+        WritePlan::Go(p) => match p.commit(Vec::new()).await {
+            Err(e) if ignore && e.kind() == Kind::TableAlreadyExists => Snapshot::open(store, None).await,
+            done => Ok(done?.snapshot),
+        },
+    }
+}

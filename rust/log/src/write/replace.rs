@@ -1,0 +1,46 @@
+//! What a table keeps when it is replaced as a whole and the caller names other properties, or defines it anew: all else
+//! goes, as in delta-spark. `plan` calls this.
+
+use std::collections::BTreeMap;
+
+use deltaplane_error::Result;
+use deltaplane_protocol::actions::Metadata;
+use deltaplane_protocol::features::{Directives, column_mapping, outlives_replacement, row_tracking};
+use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::properties::{Properties, canonical_key};
+
+use crate::environment::new_id;
+use crate::write::request::WriteRequest;
+
+/// The metadata with the request's name, description and properties, each where it is given, and what the properties
+/// ask of the protocol. A definition's description and properties are those that it gives, none too. Columns are the caller's
+/// matter.
+pub(crate) fn replaced(before: &Metadata, request: &WriteRequest) -> Result<(Metadata, Directives)> {
+    let is_anew = request.defines_anew();
+    let mut after = Metadata {
+        name: request.name.clone().or_else(|| before.name.clone()),
+        description: request
+            .description
+            .clone()
+            .or_else(|| before.description.clone().filter(|_| !is_anew)),
+        ..before.clone()
+    };
+    if request.configuration.is_empty() && !is_anew {
+        return Ok((after, Directives::default()));
+    }
+    let mut wanted = request.configuration.clone();
+    let asked = Directives::take(&mut wanted)?;
+    let mut configuration = BTreeMap::new();
+    for (key, value) in &wanted {
+        configuration.insert(canonical_key(key)?, value.clone());
+    }
+    // What is kept is the writers' own, which nobody may give.
+    Properties::validate(&configuration)?;
+    for (key, value) in before.configuration.iter().filter(|(key, _)| outlives_replacement(key)) {
+        configuration.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    column_mapping::check_mode_change(Mapping::of(&before.configuration)?, Mapping::of(&configuration)?)?;
+    after.configuration = configuration;
+    row_tracking::complete(&mut after, &new_id().to_string())?;
+    Ok((after, asked))
+}

@@ -1,0 +1,264 @@
+//! What a schema needs before files are written by it: legal names, types that files hold, partition columns.
+//! Pure. Called by `plan`.
+
+use deltaplane_error::{Error, Result};
+use deltaplane_protocol::features::identity_columns;
+use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::schema::{ArrayType, DataType, Field, MapType, Primitive, StructType};
+
+/// Partition columns with the schema's spelling; refuses unknown ones, repeated ones, types that
+/// can't be partition values, and partitioning by everything (P173).
+pub(crate) fn canonical_columns(schema: &StructType, columns: &[String]) -> Result<Vec<String>> {
+    let mut out: Vec<String> = Vec::with_capacity(columns.len());
+    for c in columns {
+        let field = schema.field_ignore_case(c).ok_or_else(|| {
+            let names: Vec<&str> = schema.fields().iter().take(20).map(|f| f.name.as_str()).collect();
+            Error::invalid_argument(format!(
+                "the partition column `{c}` isn't a column of the data, which has: {}",
+                names.join(", ")
+            ))
+        })?;
+        if !matches!(&field.data_type, DataType::Primitive(p) if !matches!(p, Primitive::Void | Primitive::Variant)) {
+            return Err(Error::invalid_argument(format!(
+                "a table can't be partitioned by `{c}`: its type {} has no partition values",
+                field.data_type
+            )));
+        }
+        if out.contains(&field.name) {
+            return Err(Error::invalid_argument(format!(
+                "the partition column `{c}` is given twice"
+            )));
+        }
+        out.push(field.name.clone());
+    }
+    if !out.is_empty() && out.len() == schema.fields().len() {
+        return Err(Error::invalid_argument(
+            "a table can't be partitioned by all of its columns: files would have none (P173)",
+        ));
+    }
+    Ok(out)
+}
+
+/// Characters that names of columns in files may not hold without column mapping (P116).
+const ILLEGAL_IN_NAMES: &[char] = &[' ', ',', ';', '{', '}', '(', ')', '\n', '\t', '='];
+
+/// A new table needs columns with names that files can hold, and one with a type that they can (P181).
+pub(crate) fn check_new_schema(schema: &StructType, partition_columns: &[String], mapping: Mapping) -> Result<()> {
+    if schema.fields().is_empty() {
+        return Err(Error::invalid_argument(
+            "a table needs at least one column: the data has none",
+        ));
+    }
+    check_field_names(schema, mapping)?;
+    check_void(schema)?;
+    identity_columns::check(schema, partition_columns)?;
+    let in_files = schema.fields().iter().filter(|f| !partition_columns.contains(&f.name));
+    if in_files
+        .clone()
+        .all(|f| f.data_type == DataType::Primitive(Primitive::Void))
+    {
+        return Err(Error::invalid_argument(
+            "every column of the data is of the type void (only nulls): give at least one a type (P181)",
+        ));
+    }
+    Ok(())
+}
+
+/// Names at every depth must be ones that files can hold without column mapping (P116).
+pub(crate) fn check_field_names(schema: &StructType, mapping: Mapping) -> Result<()> {
+    match mapping {
+        Mapping::None => check_plain_names(schema),
+        Mapping::Name | Mapping::Id => Ok(()),
+    }
+}
+
+fn check_plain_names(schema: &StructType) -> Result<()> {
+    for f in schema.fields() {
+        if let Some(c) = f.name.chars().find(|c| ILLEGAL_IN_NAMES.contains(c)) {
+            return Err(Error::invalid_argument(format!(
+                "the column name `{}` holds {c:?}: without column mapping names can't hold any of ' ,;{{}}()\\n\\t=' (P116); rename the column, or create the table with delta.columnMapping.mode = name",
+                f.name
+            )));
+        }
+        match &f.data_type {
+            DataType::Struct(s) => check_plain_names(s)?,
+            DataType::Array(a) => check_nested_names(&a.element)?,
+            DataType::Map(m) => {
+                check_nested_names(&m.key)?;
+                check_nested_names(&m.value)?;
+            }
+            DataType::Primitive(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_nested_names(t: &DataType) -> Result<()> {
+    match t {
+        DataType::Struct(s) => check_plain_names(s),
+        DataType::Array(a) => check_nested_names(&a.element),
+        DataType::Map(m) => check_nested_names(&m.key).and_then(|()| check_nested_names(&m.value)),
+        DataType::Primitive(_) => Ok(()),
+    }
+}
+
+/// Void may stand where a file can do without it: not inside arrays and maps, nor as all of a struct (P181).
+pub(crate) fn check_void(schema: &StructType) -> Result<()> {
+    schema.fields().iter().try_for_each(|f| match &f.data_type {
+        DataType::Primitive(_) => Ok(()),
+        nested => check_nested_void(nested, &f.name),
+    })
+}
+
+const VOID: DataType = DataType::Primitive(Primitive::Void);
+
+fn check_nested_void(t: &DataType, path: &str) -> Result<()> {
+    let refuse = |what: &str| {
+        Err(Error::schema_mismatch(format!(
+            "the column `{path}` is {what} of the type void (only nulls), which no file can hold: cast it to a type (P181)"
+        )))
+    };
+    match t {
+        DataType::Primitive(_) => Ok(()),
+        DataType::Array(a) if a.element == VOID => refuse("an array"),
+        DataType::Array(a) => check_nested_void(&a.element, path),
+        DataType::Map(m) if m.key == VOID || m.value == VOID => refuse("a map"),
+        DataType::Map(m) => check_nested_void(&m.key, path).and_then(|()| check_nested_void(&m.value, path)),
+        DataType::Struct(s) if !s.fields().is_empty() && s.fields().iter().all(|f| f.data_type == VOID) => {
+            refuse("a struct of fields")
+        }
+        DataType::Struct(s) => s
+            .fields()
+            .iter()
+            .try_for_each(|f| check_nested_void(&f.data_type, &format!("{path}.{}", f.name))),
+    }
+}
+
+/// NOT NULL inside arrays and maps is enforced by nobody and refused by the reference (P102).
+pub(crate) fn check_nested_not_null(schema: &StructType) -> Result<()> {
+    for f in schema.fields() {
+        let (kind, inside) = match &f.data_type {
+            DataType::Primitive(_) => continue,
+            DataType::Struct(s) => {
+                check_nested_not_null(s)?;
+                continue;
+            }
+            DataType::Array(_) => ("array", &f.data_type),
+            DataType::Map(_) => ("map", &f.data_type),
+        };
+        if relaxed(inside) != *inside {
+            return Err(Error::invalid_argument(format!(
+                "DELTA_NESTED_NOT_NULL_CONSTRAINT: the {kind} type of the column `{}` holds a NOT NULL field: NOT NULL can't be asked for inside arrays and maps; make the field nullable",
+                f.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The schema of data without the NOT NULL inside arrays and maps that Arrow's types say in passing (P102).
+pub(crate) fn nullable_inside(schema: StructType) -> StructType {
+    let fields = schema.fields().iter().map(|f| Field {
+        data_type: match &f.data_type {
+            DataType::Struct(s) => DataType::Struct(nullable_inside(s.clone())),
+            other => relaxed(other),
+        },
+        ..f.clone()
+    });
+    StructType::new(fields.collect())
+}
+
+/// The type with every field of a struct nullable.
+fn relaxed(t: &DataType) -> DataType {
+    match t {
+        DataType::Primitive(_) => t.clone(),
+        DataType::Array(a) => DataType::Array(Box::new(ArrayType {
+            element: relaxed(&a.element),
+            contains_null: a.contains_null,
+        })),
+        DataType::Map(m) => DataType::Map(Box::new(MapType {
+            key: relaxed(&m.key),
+            value: relaxed(&m.value),
+            value_contains_null: m.value_contains_null,
+        })),
+        DataType::Struct(s) => DataType::Struct(StructType::new(
+            s.fields()
+                .iter()
+                .map(|f| Field {
+                    data_type: relaxed(&f.data_type),
+                    nullable: true,
+                    ..f.clone()
+                })
+                .collect(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn array(element: impl Into<DataType>) -> DataType {
+        DataType::Array(Box::new(ArrayType {
+            element: element.into(),
+            contains_null: false,
+        }))
+    }
+
+    fn structure(name: &str, t: impl Into<DataType>, nullable: bool) -> StructType {
+        StructType::new(vec![Field::new(name, t, nullable)])
+    }
+
+    #[test]
+    fn void_is_refused_where_no_file_can_leave_it_out() {
+        // P181
+        for bad in [
+            structure("c", array(Primitive::Void), true),
+            structure("c", DataType::Struct(structure("x", Primitive::Void, true)), true),
+            structure(
+                "s",
+                DataType::Struct(structure("c", array(Primitive::Void), true)),
+                true,
+            ),
+        ] {
+            assert!(check_void(&bad).unwrap_err().message().contains("void"), "{bad}");
+        }
+        let fine = vec![
+            Field::new("v", Primitive::Void, true),
+            Field::new(
+                "s",
+                DataType::Struct(StructType::new(vec![
+                    Field::new("v", Primitive::Void, true),
+                    Field::new("x", Primitive::Long, true),
+                ])),
+                true,
+            ),
+        ];
+        check_void(&StructType::new(fine)).unwrap();
+    }
+
+    #[test]
+    fn not_null_inside_arrays_is_refused_or_dropped() {
+        // P102
+        let declared = structure(
+            "a",
+            array(DataType::Struct(structure("x", Primitive::Long, false))),
+            false,
+        );
+        let e = check_nested_not_null(&declared).unwrap_err();
+        assert!(
+            e.message().contains("DELTA_NESTED_NOT_NULL_CONSTRAINT") && e.message().contains("`a`"),
+            "{e}"
+        );
+        let plain = nullable_inside(declared);
+        check_nested_not_null(&plain).unwrap();
+        assert!(
+            plain.fields().iter().all(|f| !f.nullable),
+            "the column itself stays NOT NULL"
+        );
+        let inside = structure("s", DataType::Struct(structure("x", Primitive::Long, false)), false);
+        check_nested_not_null(&inside).unwrap();
+        assert_eq!(nullable_inside(inside.clone()), inside);
+    }
+}

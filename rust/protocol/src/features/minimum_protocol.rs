@@ -1,0 +1,210 @@
+//! Which protocol a table gets: the weakest that supports a set of features (P075, P093–P095).
+//! Pure choice; what the caller asks for beside the metadata comes as [`super::Directives`].
+
+use std::collections::BTreeSet;
+
+use super::{Directives, FEATURES_READER, FEATURES_WRITER, Kind, View, all, append_only, find, invariants, supported};
+use crate::actions::Protocol;
+use crate::{Error, Result};
+
+/// The legacy protocols, weakest first (protocol section 6).
+const LEGACY: &[(i32, i32)] = &[(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6)];
+
+/// The weakest protocol that supports what this metadata asks for, what the caller asks for, and all
+/// that `base` had; equal to `base` when nothing has to be added.
+///
+/// Errors: `InvalidArgument` for versions that no legacy protocol has.
+pub fn protocol_with(base: Option<&Protocol>, view: View<'_>, asked: &Directives) -> Result<Protocol> {
+    let had = base.map(supported).unwrap_or_default();
+    let mut set = had.clone();
+    for f in all().filter(|f| (f.wanted)(view)) {
+        add_with_requirements(&mut set, f.name);
+    }
+    for name in &asked.features {
+        add_with_requirements(&mut set, name);
+    }
+    set.extend(implied_by_versions(asked)?);
+    if let Some(b) = base.filter(|_| set == had) {
+        return Ok(b.clone());
+    }
+    if base.is_none() {
+        // New tables keep these two beside native features, as the reference does (P095).
+        set.extend([append_only::FEATURE.name, invariants::FEATURE.name].map(str::to_owned));
+    }
+    Ok(minimum_protocol(set))
+}
+
+/// [`protocol_with`] when nobody asks for more than the metadata does.
+pub fn protocol_for(base: Option<&Protocol>, view: View<'_>) -> Result<Protocol> {
+    protocol_with(base, view, &Directives::default())
+}
+
+/// The protocol without one feature, the other ones as they were.
+pub(super) fn without(base: &Protocol, feature: &str) -> Protocol {
+    let mut set = supported(base);
+    set.remove(feature);
+    minimum_protocol(set)
+}
+
+/// The protocol with one feature more.
+pub(super) fn with(base: &Protocol, feature: &str) -> Protocol {
+    let mut set = supported(base);
+    add_with_requirements(&mut set, feature);
+    minimum_protocol(set)
+}
+
+/// A `-preview` name stands for the final feature: the two are never listed together (P098).
+fn add_with_requirements(set: &mut BTreeSet<String>, name: &str) {
+    if set.contains(name) || set.contains(&format!("{name}-preview")) {
+        return;
+    }
+    set.insert(name.to_owned());
+    for required in find(name).into_iter().flat_map(|f| f.requires) {
+        add_with_requirements(set, required);
+    }
+}
+
+fn implied_by_versions(asked: &Directives) -> Result<BTreeSet<String>> {
+    let reader = asked.min_reader_version.unwrap_or(1);
+    let writer = asked.min_writer_version.unwrap_or(1);
+    if !(1..=FEATURES_READER).contains(&reader) || !(1..=FEATURES_WRITER).contains(&writer) {
+        return Err(Error::invalid_argument(format!(
+            "there is no protocol ({reader}, {writer}): reader versions go from 1 to {FEATURES_READER}, writer versions from 1 to {FEATURES_WRITER}"
+        )));
+    }
+    let alone = (reader == 2 && writer < 5) || (reader == FEATURES_READER && writer < FEATURES_WRITER);
+    if alone {
+        return Err(Error::invalid_argument(format!(
+            "reader version {reader} needs writer version {}, not {writer} (P092): raise both",
+            if reader == 2 { 5 } else { FEATURES_WRITER }
+        )));
+    }
+    // Version 7 names features one by one: on its own it asks for none.
+    if writer == FEATURES_WRITER {
+        return Ok(BTreeSet::new());
+    }
+    Ok(supported(&legacy(reader, writer)))
+}
+
+fn legacy(reader: i32, writer: i32) -> Protocol {
+    Protocol {
+        min_reader_version: reader,
+        min_writer_version: writer,
+        reader_features: None,
+        writer_features: None,
+    }
+}
+
+/// A legacy protocol where one supports exactly this set, else the lists.
+fn minimum_protocol(set: BTreeSet<String>) -> Protocol {
+    let plain = LEGACY.iter().map(|(r, w)| legacy(*r, *w));
+    if let Some(exact) = plain.into_iter().find(|p| supported(p) == set) {
+        return exact;
+    }
+    let readers: Vec<&String> = set
+        .iter()
+        .filter(|n| find(n).is_some_and(|f| f.kind == Kind::ReaderWriter))
+        .collect();
+    let legacy_reader = |n: &str| find(n).and_then(|f| f.legacy).map(|(r, _)| r);
+    // Features that reader version 2 implies need no list of reader features (P092).
+    if readers.iter().all(|n| legacy_reader(n).is_some()) {
+        return Protocol {
+            min_reader_version: readers.iter().filter_map(|n| legacy_reader(n)).max().unwrap_or(1),
+            min_writer_version: FEATURES_WRITER,
+            reader_features: None,
+            writer_features: Some(set.into_iter().collect()),
+        };
+    }
+    Protocol {
+        min_reader_version: FEATURES_READER,
+        min_writer_version: FEATURES_WRITER,
+        reader_features: Some(readers.into_iter().cloned().collect()),
+        writer_features: Some(set.into_iter().collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::features::tests::{protocol, with};
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|n| (*n).to_owned()).collect()
+    }
+
+    fn ask(features: &[&str], reader: Option<i32>, writer: Option<i32>) -> Directives {
+        Directives {
+            features: set(features),
+            min_reader_version: reader,
+            min_writer_version: writer,
+        }
+    }
+
+    fn upgraded(base: &Protocol, asked: &Directives) -> Protocol {
+        with(vec![], &[], |v| protocol_with(Some(base), v, asked)).unwrap()
+    }
+
+    #[test]
+    fn versions_are_the_lowest_that_name_the_set() {
+        // P075, P095: sets count, version numbers may fall
+        let six = set(&[
+            "appendOnly",
+            "invariants",
+            "changeDataFeed",
+            "generatedColumns",
+            "columnMapping",
+            "identityColumns",
+            "checkConstraints",
+        ]);
+        assert_eq!(minimum_protocol(six), protocol(2, 6, None, None));
+        let checks = upgraded(&protocol(1, 2, None, None), &ask(&["checkConstraints"], None, None));
+        assert_eq!(checks, protocol(1, 3, None, None));
+        let mapping = upgraded(&protocol(1, 2, None, None), &ask(&["columnMapping"], None, None));
+        let listed = ["appendOnly", "columnMapping", "invariants"];
+        assert_eq!(mapping, protocol(2, 7, None, Some(&listed)));
+    }
+
+    #[test]
+    fn asked_versions_bring_what_they_imply() {
+        // P094, P096
+        let base = protocol(1, 2, None, None);
+        assert_eq!(upgraded(&base, &ask(&[], Some(2), Some(5))), protocol(2, 5, None, None));
+        assert_eq!(upgraded(&base, &ask(&[], Some(3), Some(7))), base);
+        // no downgrade
+        let six = protocol(2, 6, None, None);
+        assert_eq!(upgraded(&six, &ask(&[], Some(1), Some(2))), six);
+    }
+
+    #[test]
+    fn versions_that_do_not_go_together_are_refused() {
+        // P092
+        for (r, w) in [(3, 6), (2, 4), (4, 7), (1, 8), (0, 2)] {
+            let asked = ask(&[], Some(r), Some(w));
+            assert!(
+                with(vec![], &[], |v| protocol_with(None, v, &asked)).is_err(),
+                "{r} {w}"
+            );
+        }
+    }
+
+    #[test]
+    fn requirements_come_along_and_previews_are_not_doubled() {
+        // P093, P098
+        let base = protocol(1, 2, None, None);
+        let three = upgraded(&base, &ask(&["icebergCompatV3"], None, None));
+        let listed = three.writer_features.unwrap();
+        for needed in ["columnMapping", "rowTracking", "domainMetadata"] {
+            assert!(listed.iter().any(|n| n == needed), "{needed}");
+        }
+        let preview = protocol(3, 7, Some(&["typeWidening-preview"]), Some(&["typeWidening-preview"]));
+        assert_eq!(upgraded(&preview, &ask(&["typeWidening"], None, None)), preview);
+    }
+
+    #[test]
+    fn taking_a_feature_away_may_return_to_a_legacy_protocol() {
+        let listed = ["appendOnly", "invariants", "v2Checkpoint"];
+        let lists = protocol(3, 7, Some(&["v2Checkpoint"]), Some(&listed));
+        assert_eq!(without(&lists, "v2Checkpoint"), protocol(1, 2, None, None));
+    }
+}
