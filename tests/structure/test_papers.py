@@ -29,6 +29,8 @@ _LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 _PATH = re.compile(r"(?<![\w./-])(?:rust|python|tests|docs|benches|requirements|\.ci)/[\w./*<>-]*\w")
 _BARE_FILE = re.compile(r"`([\w-]+\.(?:rs|py|pyi|md|toml))`")
 _MODULE = re.compile(r"`(deltaplane(?:\.[A-Za-z_]\w*)+)[`(]")
+# Names of tests: those of pytest, and sentences in snake case.
+_TEST = re.compile(r"`(test_\w+|[a-z]+(?:_[a-z]+){7,})`")
 _MAKE = re.compile(r"(?<![\w-])make ([a-z][a-z-]*)[`\s]*(?=[`|]|$|PYTEST)", re.MULTILINE)
 
 
@@ -84,6 +86,11 @@ def missing_modules(text: str, sources: dict[str, str], core: str = "") -> list[
     return missing
 
 
+def missing_tests(text: str, code: str) -> list[str]:
+    """The tests that a page names and that no code defines."""
+    return [name for name in _TEST.findall(text) if not re.search(rf"\b(?:def|fn) {name}\(", code)]
+
+
 def _module(parts: list[str]) -> tuple[str, ...]:
     path = "/".join(parts)
     return (f"{path}.py", f"{path}/")
@@ -123,6 +130,11 @@ def core() -> str:
 
 
 @functools.cache
+def code_of_tests() -> str:
+    return "\n".join(repo.sources("tests/", ".py").values())
+
+
+@functools.cache
 def pages() -> dict[str, str]:
     return {name: (repo.ROOT / name).read_text() for name in repo.files() if name.endswith(".md")}
 
@@ -137,6 +149,7 @@ def test_what_a_paper_names_exists(paper: str) -> None:
     assert broken_links(paper, text, files, pages()) == []
     assert missing_paths(text, files) == []
     assert missing_modules(text, package(), core()) == []
+    assert missing_tests(text, code_of_tests() + core()) == []
     targets = set(re.findall(r"^([a-z-]+):", (repo.ROOT / "Makefile").read_text(), re.MULTILINE))
     assert [name for name in _MAKE.findall(text) if name not in targets] == []
 
@@ -191,6 +204,15 @@ def test_a_missing_module_is_seen() -> None:
         "deltaplane.spark.read",
     ]
     assert missing_modules("`deltaplane.key`", sources, 'const KEY: &str = "deltaplane.key";') == []
+
+
+def test_a_missing_test_is_seen() -> None:
+    text = "`test_one`, `two_is_a_sentence_of_more_than_seven_words` and `a_short_name`"
+    assert (
+        missing_tests(text, "def test_one(path: Path) -> None:\nfn two_is_a_sentence_of_more_than_seven_words() {")
+        == []
+    )
+    assert missing_tests(text, "test_one") == ["test_one", "two_is_a_sentence_of_more_than_seven_words"]
 
 
 def test_a_missing_target_of_make_is_seen() -> None:
