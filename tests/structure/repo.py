@@ -96,3 +96,10 @@ def climbs(edges: Mapping[str, Iterable[str]], layers: Iterable[Iterable[str]]) 
         up = sorted(t for t in targets if t in height and node in height and height[t] > height[node])
         problems += [f"`{node}` uses `{target}`, which is above it" for target in up]
     return problems
+
+
+def stale(edges: Mapping[str, Iterable[str]], layers: Iterable[Iterable[str]]) -> list[str]:
+    """Names in layers that are no node."""
+    return [
+        f"`{name}` has a layer and is no module: take it out" for layer in layers for name in layer if name not in edges
+    ]

@@ -14,7 +14,7 @@ from structure.python_modules import Package, imports, module_name
 
 # The rooms of the package, lowest first: each may import its own layer and those before it.
 LAYERS = (
-    ("_native", "arguments", "errors", "exceptions", "names"),
+    ("_native", "arguments", "exceptions", "names"),
     (
         "arrow_io",
         "cache",
@@ -29,7 +29,7 @@ LAYERS = (
         "schema",
         "shown_schema",
     ),
-    ("changes", "declarations", "dry_run", "log_store_check", "plan", "row_filter", "row_rules", "table_facts", "tail"),
+    ("changes", "declarations", "dry_run", "log_store_check", "row_filter", "row_rules", "table_facts", "tail"),
     ("engine",),
     ("commands",),
     ("merging", "report", "write"),
@@ -73,7 +73,7 @@ def loads(path: str, text: str) -> set[str]:
 
 
 def test_rooms_import_only_lower_ones() -> None:
-    problems = repo.climbs(package().rooms(), LAYERS)
+    problems = repo.climbs(package().rooms(), LAYERS) + repo.stale(package().rooms(), LAYERS)
     assert not problems, "\n".join(problems)
 
 
@@ -120,11 +120,15 @@ def test_an_import_that_points_up_is_seen_in_every_spelling() -> None:
         "from . import table",
     ]
     for spelling in [*spellings, "def f():\n    from deltaplane.table import X"]:
-        bad = Package({"__init__.py": "", "plan.py": spelling, "table.py": ""})
-        assert repo.climbs(bad.rooms(), LAYERS) == ["`plan` uses `table`, which is above it"], spelling
+        bad = Package({"__init__.py": "", "changes.py": spelling, "table.py": ""})
+        assert repo.climbs(bad.rooms(), LAYERS) == ["`changes` uses `table`, which is above it"], spelling
     assert repo.climbs(Package({"attic.py": ""}).rooms(), LAYERS) == [
         "`attic` is in no layer: give it a place in the list in this test"
     ]
+
+
+def test_a_layer_with_a_module_that_is_gone_is_seen() -> None:
+    assert repo.stale({"table": set()}, [("attic", "table")]) == ["`attic` has a layer and is no module: take it out"]
 
 
 def test_the_facade_is_above_what_it_lists() -> None:

@@ -1,4 +1,4 @@
-"""`deltaplane advise` and `deltaplane maintain`: what would pay for a table, and doing it. Called by `app`."""
+"""`deltaplane advise` and `deltaplane maintain`: which maintenance pays for a table, and running it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PredicatesFile = Annotated[
         "--predicates",
         "-p",
         metavar="FILE",
-        help='The workload, a predicate a line: SQL, or JSON as {"predicate": "x = 1", "weight": 2}.',
+        help='File with the workload, one predicate a line: SQL, or JSON such as {"predicate": "x = 1", "weight": 2}.',
         show_default=False,
     ),
 ]
@@ -28,29 +28,30 @@ PredicatesFile = Annotated[
 def advise(
     location: Location,
     predicates: PredicatesFile = None,
-    sample_rows: Annotated[int, typer.Option(min=1, help="About how many rows are sampled.")] = 65_536,
+    sample_rows: Annotated[int, typer.Option(min=1, help="Approximate number of sampled rows.")] = 65_536,
     version: Version = None,
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Says which care would pay for the table, why, what it costs, and the commands for it; changes nothing."""
+    """Lists maintenance that would pay for the table, with reason, cost and command; changes nothing."""
     render.report(open_table(location, version, option).advise(predicates, sample_rows=sample_rows), as_json=json)
 
 
 def maintain(
     location: Location,
     budget: Annotated[
-        str | None, typer.Option(help="Bytes that may be rewritten, such as 10GB.", show_default="no limit")
+        str | None, typer.Option(help="Maximum number of bytes to rewrite, such as 10GB.", show_default="no limit")
     ] = None,
     max_time: Annotated[
-        str | None, typer.Option(help="When no more is begun, such as 30m.", show_default="no limit")
+        str | None,
+        typer.Option(help="Duration after which no further step starts, such as 30m.", show_default="no limit"),
     ] = None,
     predicates: PredicatesFile = None,
     dry_run: DryRun = False,
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Does what advise says, the most gain for its bytes first, within a budget; never beyond the safe retention."""
+    """Runs what advise proposes, highest gain per byte first, within a budget; never deletes files within the retention."""
     table = open_table(location, None, option)
     with render.steps("maintain", shown=not json) as advance:
 

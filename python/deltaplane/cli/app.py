@@ -1,6 +1,6 @@
-"""The commands: arguments in, one table asked, an answer as rich text or as JSON out.
+"""The commands: each reads its arguments, queries one table, and prints the answer as rich text or as JSON.
 
-Knows the public API only. A foreseen failure is one line on stderr and exit code 1. Called by `deltaplane.cli.main`.
+Uses the public API only. An expected failure is one line on stderr and exit code 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["app", "run"]
 
 app = typer.Typer(
     name="deltaplane",
-    help="Looks at Delta tables and after them. Every command but cache and demo takes a path or URL such as s3://bucket/table.",
+    help="Inspects and maintains Delta tables. Every command except cache and demo takes a path or a URL such as s3://bucket/table.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -79,12 +79,12 @@ def _main(
         bool, typer.Option("--version", help="Print deltaplane's version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Looks at Delta tables and after them."""
+    """Inspects and maintains Delta tables."""
 
 
 @app.command()
 def info(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
-    """What the table is: version, size, columns, partitions, properties, protocol."""
+    """Prints the table's version, size, columns, partitions, properties and protocol."""
     table = open_table(location, version, option)
     render.info(_facts(table), as_json=json)
 
@@ -112,7 +112,7 @@ def _facts(table: DeltaTable) -> dict[str, Any]:
 
 @app.command()
 def detail(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
-    """What DESCRIBE DETAIL says of the table."""
+    """Prints the row of DESCRIBE DETAIL."""
     (row,) = open_table(location, version, option).detail().to_pylist(maps_as_pydicts="strict")
     render.facts(row, as_json=json)
 
@@ -125,7 +125,7 @@ def history(
     limit: Limit = None,
     json: AsJson = False,
 ) -> None:
-    """What each commit did, newest first."""
+    """Lists the commits and their operations, newest first."""
     if version is None:
         entries = DeltaTable.history_of(location, limit, store_options(option))
     else:
@@ -142,7 +142,7 @@ def files(
     limit: Limit = None,
     json: AsJson = False,
 ) -> None:
-    """The data files, or those that may hold rows for a condition."""
+    """Lists the data files, or those that can have rows that match a condition."""
     table = open_table(location, version, option)
     actions = table._files()
     shown = [name for name in ("path", "size_bytes", "num_records", "partition") if name in actions.column_names]
@@ -155,7 +155,7 @@ def files(
 
 @app.command()
 def schema(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
-    """The columns."""
+    """Prints the columns with their types."""
     table = open_table(location, version, option)
     render.schema(table.schema(), table.metadata().partition_columns, as_json=json)
 
@@ -165,14 +165,14 @@ def head(
     location: Location,
     version: Version = None,
     option: StoreOptions = None,
-    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")] = 10,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Number of rows.")] = 10,
     column: Annotated[
-        list[str] | None, typer.Option("--column", "-c", help="A column; may be given again.", show_default="all")
+        list[str] | None, typer.Option("--column", "-c", help="A column; may be repeated.", show_default="all")
     ] = None,
     where: Where = None,
     json: AsJson = False,
 ) -> None:
-    """Some rows."""
+    """Prints the first rows of a scan."""
     scan = open_table(location, version, option).scan(column, where)
     found: list[dict[str, Any]] = []
     for batch in scan.batches():
@@ -189,11 +189,16 @@ def compat(
     option: StoreOptions = None,
     property: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="What setting this property would break.", show_default=False),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Show which engines setting this property would exclude; may be repeated.",
+            show_default=False,
+        ),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Which engines and versions can read and write the table."""
+    """Lists which engines, in which versions, can read and write the table."""
     pairs = [text.partition("=") for text in property or []]
     if any(not (key and equals) for key, equals, _ in pairs):
         raise typer.BadParameter("give properties as --set key=value")
@@ -207,16 +212,17 @@ def sql(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            "--table", "-t", metavar="NAME=LOCATION", help="A name for a table; may be given again.", show_default=False
+            "--table", "-t", metavar="NAME=LOCATION", help="A name for a table; may be repeated.", show_default=False
         ),
     ] = None,
     option: StoreOptions = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing: say what INSERT, UPDATE, DELETE, MERGE or REORG would do.")
+        bool,
+        typer.Option("--dry-run", help="Write nothing; report what INSERT, UPDATE, DELETE, MERGE or REORG would do."),
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Runs a statement in Spark SQL; tables are delta.`their location` or names given by --table."""
+    """Runs a Spark SQL statement; a table is delta.`location` or a name defined by --table."""
     from deltaplane.statements import sql as run_sql
 
     pairs = [text.partition("=") for text in table or []]
@@ -234,7 +240,7 @@ def sql(
 
 @app.command()
 def checkpoint(location: Location, version: Version = None, option: StoreOptions = None, json: AsJson = False) -> None:
-    """Writes a checkpoint of the version, so that opening needs no older commits."""
+    """Writes a checkpoint of the version, so that opening the table reads no older commits."""
     table = open_table(location, version, option)
     report = table._checkpoint()
     shown = {"table": table.table_uri, "checkpoint": report["version"]}
@@ -247,12 +253,13 @@ def checkpoint(location: Location, version: Version = None, option: StoreOptions
 @app.command()
 def demo(
     path: Annotated[
-        Path | None, typer.Option(help="An empty or new directory, which is kept.", show_default="temporary")
+        Path | None,
+        typer.Option(help="An empty or new directory, which is not deleted afterwards.", show_default="temporary"),
     ] = None,
-    days: Annotated[int, typer.Option(min=7, max=60, help="How many days the bank delivers.")] = 10,
-    rows: Annotated[int, typer.Option(min=100, max=1_000_000, help="About how many bookings a day.")] = 4_000,
+    days: Annotated[int, typer.Option(min=7, max=60, help="Number of daily deliveries.")] = 10,
+    rows: Annotated[int, typer.Option(min=100, max=1_000_000, help="Approximate number of bookings a day.")] = 4_000,
 ) -> None:
-    """A bank's daily files through Spark into a Delta table, and back with and without Spark."""
+    """Loads a bank's daily files into a Delta table through Spark, and reads them with and without Spark."""
     from deltaplane.demo import run as run_demo
 
     if not run_demo(path, days=days, rows=rows):

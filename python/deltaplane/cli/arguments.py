@@ -1,6 +1,6 @@
-"""The arguments that commands share, and the table that they name.
+"""The arguments that several commands share, and opening the table that they name.
 
-Knows the public API only. Called by `deltaplane.cli.app` and the commands that have files of their own.
+Uses the public API only.
 """
 
 from __future__ import annotations
@@ -28,29 +28,27 @@ __all__ = [
 Location = Annotated[str, typer.Argument(help="The table's path or URL.", show_default=False)]
 Version = Annotated[
     str | None,
-    typer.Option("--version", "-v", help="A version number, or an ISO 8601 moment (UTC).", show_default="newest"),
+    typer.Option("--version", "-v", help="A version number, or an ISO 8601 timestamp (UTC).", show_default="newest"),
 ]
 StoreOptions = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option", "-o", metavar="KEY=VALUE", help="A storage option; may be given again.", show_default=False
-    ),
+    typer.Option("--option", "-o", metavar="KEY=VALUE", help="A storage option; may be repeated.", show_default=False),
 ]
-# The same where `-o` means an output.
+# For commands in which `-o` names an output file.
 LongStoreOptions = Annotated[
     list[str] | None,
-    typer.Option("--option", metavar="KEY=VALUE", help="A storage option; may be given again.", show_default=False),
+    typer.Option("--option", metavar="KEY=VALUE", help="A storage option; may be repeated.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most as many.", show_default="all")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, without doing it.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number.", show_default="all")]
 Where = Annotated[
     str | None, typer.Option("--where", "-w", help="A condition in Spark SQL.", show_default=False, metavar="SQL")
 ]
 
 
 def version_of(text: str) -> int | str:
-    """A version's number, or a moment."""
+    """The version number, or the text of a timestamp."""
     return int(text) if text.strip().isdecimal() else text
 
 
@@ -61,9 +59,9 @@ def open_table(location: str, version: str | None, options: list[str] | None) ->
 
 
 def store_options(options: list[str] | None) -> dict[str, str] | None:
-    """Options as a dict, None if there are none."""
+    """The storage options as a dict, None without any."""
     pairs = [option.partition("=") for option in options or []]
     if any(not (key and equals) for key, equals, _ in pairs):
-        # The text may be half a secret: it isn't shown.
+        # The text may contain a part of a secret, so it is not shown.
         raise typer.BadParameter("give storage options as -o key=value")
     return {key: value for key, _, value in pairs} or None

@@ -1,6 +1,6 @@
-"""`deltaplane cache`: what is in the local cache, and emptying it.
+"""`deltaplane cache`: prints the contents of the local cache, and empties it.
 
-Knows the public API only. Called by `deltaplane.cli.app`.
+Uses the public API only.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command()
 def info(path: Directory = None, json: AsJson = False) -> None:
-    """What is in the cache: entries and bytes, by table."""
+    """Prints the cache's entries and bytes, by table."""
     found = cache.cache_info(path)
     render.cache({**asdict(found), "path": str(found.path)}, as_json=json)
 
 
 @app.command()
 def clear(path: Directory = None, json: AsJson = False) -> None:
-    """Empties the cache; programs that use it fill it again."""
+    """Deletes all entries of the cache; programs that use it fill it again."""
     freed = cache.clear_cache(path)
     render.facts({"freed_bytes": freed} if json else {"freed": render.bytes_text(freed)}, as_json=json)

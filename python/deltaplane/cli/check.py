@@ -1,6 +1,6 @@
-"""`deltaplane check` and `deltaplane repair`: whether log and files agree, and a log without files that are gone.
+"""`deltaplane check` and `deltaplane repair`: checks the log against the files, and removes missing files from the log.
 
-Knows the public API only. Called by `deltaplane.cli.app`.
+Uses the public API only.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ __all__ = ["check", "repair"]
 
 def check(
     location: Location,
-    deep: Annotated[bool, typer.Option("--deep", help="Read every file: rows, statistics, deletion vectors.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also read every file and compare rows, statistics and deletion vectors.")
+    ] = False,
     version: Version = None,
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Looks for what of the log and the files doesn't agree; ends with code 1 if there is any."""
+    """Checks the log against the data files; exits with 1 if they disagree."""
     table = open_table(location, version, option)
     with render.counts("check", shown=not json) as advance:
         found = table.check(deep, progress=lambda p: advance(p.phase, p.done, p.total))
@@ -32,7 +34,7 @@ def check(
 
 
 def repair(location: Location, dry_run: DryRun = False, option: StoreOptions = None, json: AsJson = False) -> None:
-    """Takes files out of the log that aren't there any more; their rows are lost."""
+    """Removes missing files from the log; their rows are lost."""
     table = open_table(location, None, option)
     files = table.repair(dry_run)["files_removed"]
     facts = {"table": table.table_uri, "version": table.version(), "dry_run": dry_run}

@@ -1,6 +1,6 @@
-"""`deltaplane clone`: another table with a table's rows.
+"""`deltaplane clone`: copies a table.
 
-Knows the public API only. Called by `deltaplane.cli.app`.
+Uses the public API only.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ __all__ = ["clone"]
 def clone(
     location: Location,
     target: Annotated[str, typer.Argument(help="The clone's path or URL.", show_default=False)],
-    shallow: Annotated[bool, typer.Option("--shallow", help="Name the table's files instead of copying them.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Take the place of a table that is there.")] = False,
+    shallow: Annotated[
+        bool, typer.Option("--shallow", help="Refer to the table's files instead of copying them.")
+    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an existing table.")] = False,
     version: Version = None,
     dry_run: DryRun = False,
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Makes another table with this one's rows; made again with --replace it takes only what is new."""
+    """Copies the table to another location; repeated with --replace it copies only new files."""
     table = open_table(location, version, option)
     with render.progress("clone", shown=not json) as advance:
         metrics = table.clone(

@@ -1,6 +1,6 @@
-"""`deltaplane convert`: a directory of Parquet files becomes a table.
+"""`deltaplane convert`: turns a directory of Parquet files into a table.
 
-Knows the public API only. Called by `deltaplane.cli.app`.
+Uses the public API only.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ def convert(
             "--partition",
             "-p",
             metavar="COLUMN:TYPE",
-            help="A partition column; may be given again.",
+            help="A partition column; may be repeated.",
             show_default=False,
         ),
     ] = None,
-    no_statistics: Annotated[bool, typer.Option("--no-statistics", help="Read footers only.")] = False,
+    no_statistics: Annotated[
+        bool, typer.Option("--no-statistics", help="Read footers only, and write no statistics.")
+    ] = False,
     dry_run: DryRun = False,
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Makes a table of the Parquet files in a directory, where they are."""
+    """Turns a directory of Parquet files into a table, without moving them."""
     pairs = [text.rpartition(":") for text in partition or []]
     if any(not (column and kind) for column, _, kind in pairs):
         raise typer.BadParameter("give partition columns as -p column:type")

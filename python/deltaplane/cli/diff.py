@@ -1,4 +1,4 @@
-"""`deltaplane diff`: in which files, or by keys in which rows, two versions differ. Called by `app`."""
+"""`deltaplane diff`: the files, or with keys the rows, in which two versions differ."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ def diff(
     ] = None,
     keys: Annotated[
         list[str] | None,
-        typer.Option("--keys", "-k", help="A column that tells rows apart; may be given again.", show_default=False),
+        typer.Option("--keys", "-k", help="A key column, which identifies rows; may be repeated.", show_default=False),
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option("--column", "-c", help="With --keys a column to show before and after; may be given again."),
+        typer.Option(
+            "--column", "-c", help="With --keys: a column whose values before and after are shown; may be repeated."
+        ),
     ] = None,
     memory_limit: Annotated[
-        str | None, typer.Option(help="With --keys, such as 500MB.", show_default="80 % of the memory")
+        str | None, typer.Option(help="With --keys: maximum memory, such as 500MB.", show_default="80 % of the memory")
     ] = None,
     limit: Limit = None,
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """The files in which two versions differ; with --keys the rows: inserts, updates and deletes."""
+    """Lists the files in which two versions differ; with --keys the inserted, updated and deleted rows."""
     table = open_table(location, None, option)
     if not keys:
         if column or memory_limit:

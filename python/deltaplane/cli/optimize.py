@@ -1,4 +1,4 @@
-"""`deltaplane optimize`: files written anew so that the table is read well. Called by `app`."""
+"""`deltaplane optimize`: rewrites files so that queries read less."""
 
 from __future__ import annotations
 
@@ -18,18 +18,23 @@ def optimize(
     where: Where = None,
     zorder: Annotated[
         list[str] | None,
-        typer.Option("--zorder", "-z", help="A column to order rows by; may be given again.", show_default=False),
+        typer.Option("--zorder", "-z", help="A column to order rows by; may be repeated.", show_default=False),
     ] = None,
-    curve: Annotated[str, typer.Option(help="How rows are ordered: zorder, hilbert or kdtree.")] = "zorder",
-    full: Annotated[bool, typer.Option("--full", help="Order also the files that are in order.")] = False,
+    curve: Annotated[str, typer.Option(help="Order of the rows: zorder, hilbert or kdtree.")] = "zorder",
+    full: Annotated[bool, typer.Option("--full", help="Also rewrite files that are already ordered.")] = False,
     target_size: Annotated[
-        int | None, typer.Option(min=1, help="Bytes of a file.", show_default="as the table says, or by its size")
+        int | None,
+        typer.Option(
+            min=1, help="Target size of files, in bytes.", show_default="the table's property, or by the table's size"
+        ),
     ] = None,
-    memory_limit: Annotated[str | None, typer.Option(help="Such as 500MB.", show_default="256MiB")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    memory_limit: Annotated[
+        str | None, typer.Option(help="Maximum memory for sorting, such as 500MB.", show_default="256MiB")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be done, without doing it.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Writes files anew so that the table is read well: small ones together, or rows in an order."""
+    """Rewrites files so that queries read less: joins small files, or orders rows."""
     optimizer = open_table(location, None, option).optimize
     with render.progress("optimize", shown=not (json or dry_run)) as advance:
         named: dict[str, Any] = {

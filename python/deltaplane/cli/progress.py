@@ -1,4 +1,4 @@
-"""How far a statement is, while it runs: a bar on a terminal, moved by the events of the commands; nothing elsewhere.
+"""The progress of a running statement, as a bar on a terminal that follows the events of the commands; nothing elsewhere.
 
 Knows the names of the phases and no table. Called by `deltaplane.cli.app`.
 """
@@ -18,7 +18,7 @@ __all__ = ["shown"]
 
 
 class _Bar(logging.Handler):
-    """Moves a bar to the phase that an event is about."""
+    """Moves the bar to the phase of an event."""
 
     def __init__(self, progress: Progress) -> None:
         super().__init__(logging.DEBUG)
@@ -38,7 +38,7 @@ class _Bar(logging.Handler):
 
 @contextmanager
 def shown(console: Console | None = None) -> Iterator[None]:
-    """Shows a bar on standard error while something runs, where that is a terminal; it goes when it ends."""
+    """Shows a bar on standard error until the block ends, if standard error is a terminal."""
     console = console or Console(stderr=True)
     if not console.is_terminal:
         yield

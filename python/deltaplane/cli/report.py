@@ -1,6 +1,6 @@
-"""`deltaplane report`: how a table is, as one HTML page.
+"""`deltaplane report`: a table's health as one HTML page.
 
-Knows the public API only. Called by `deltaplane.cli.app`.
+Uses the public API only.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ def report(
     location: Location,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.", show_default="only a summary"),
+        typer.Option("--output", "-o", metavar="FILE", help="File for the page.", show_default="only a summary"),
     ] = None,
     advise: Annotated[
-        bool, typer.Option("--advise", help="Advice by advise: it samples rows and tries other layouts.")
+        bool,
+        typer.Option(
+            "--advise", help="Include the advice of `deltaplane advise`, which samples rows and tries other layouts."
+        ),
     ] = False,
     predicates: PredicatesFile = None,
     version: Version = None,
     option: LongStoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """How the table is: sizes, growth, clustering, deleted rows, log, engines, and what to do about it."""
+    """Reports sizes, growth, clustering, deleted rows, log and engines of the table, with advice."""
     table = open_table(location, version, option)
     advice = table.advise(predicates) if advise or predicates is not None else None
     found = table.report(advice=advice)

@@ -1,6 +1,6 @@
-"""`deltaplane restore`: a new version as an older one was.
+"""`deltaplane restore`: goes back to an older version by a new commit.
 
-Knows the public API only. Called by `deltaplane.cli.app`.
+Uses the public API only.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ __all__ = ["restore"]
 
 def restore(
     location: Location,
-    to: Annotated[str, typer.Argument(help="A version number, or an ISO 8601 moment (UTC).", show_default=False)],
+    to: Annotated[str, typer.Argument(help="A version number, or an ISO 8601 timestamp (UTC).", show_default=False)],
     ignore_missing: Annotated[
-        bool, typer.Option("--ignore-missing-files", help="Leave out files that were vacuumed.")
+        bool, typer.Option("--ignore-missing-files", help="Leave out files that VACUUM has deleted.")
     ] = False,
     dry_run: DryRun = False,
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Makes a new version with an older one's files, columns and properties."""
+    """Commits a new version with the files, columns and properties of an older one."""
     table = open_table(location, None, option)
     with render.counts("restore", shown=not json) as advance:
         metrics = table.restore(

@@ -1,6 +1,6 @@
-"""`deltaplane vacuum`: deletes files that no version needs.
+"""`deltaplane vacuum`: deletes files that no retained version needs.
 
-Knows the public API only. Called by `deltaplane.cli.app`.
+Uses the public API only.
 """
 
 from __future__ import annotations
@@ -20,14 +20,20 @@ def vacuum(
     retain: Annotated[
         float | None,
         typer.Option(
-            "--retain-hours", min=0, help="How long removed files stay.", show_default="the table's retention"
+            "--retain-hours", min=0, help="Retention of removed files, in hours.", show_default="the table's retention"
         ),
     ] = None,
     lite: Annotated[
-        bool, typer.Option("--lite", help="Only what the log says was removed, without listing the directory.")
+        bool,
+        typer.Option(
+            "--lite", help="Delete only files that the log records as removed, without listing the directory."
+        ),
     ] = False,
     unsafe: Annotated[
-        bool, typer.Option("--no-retention-check", help="Allow a retention below the table's; nobody else may use it.")
+        bool,
+        typer.Option(
+            "--no-retention-check", help="Allow a retention below the table's; nobody else may use the table meanwhile."
+        ),
     ] = False,
     dry_run: DryRun = False,
     option: StoreOptions = None,

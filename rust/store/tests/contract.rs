@@ -48,11 +48,9 @@ fn memory() {
 }
 
 #[test]
+#[ignore = "needs the servers that tests/stores/contract.py starts"]
 fn servers() {
-    let Ok(file) = std::env::var("DELTAPLANE_TEST_SERVERS") else {
-        eprintln!("skipped: DELTAPLANE_TEST_SERVERS is not set");
-        return;
-    };
+    let file = std::env::var("DELTAPLANE_TEST_SERVERS").expect("tests/stores/contract.py sets DELTAPLANE_TEST_SERVERS");
     let servers: Vec<Server> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let mut report = BTreeMap::new();
     for server in servers {

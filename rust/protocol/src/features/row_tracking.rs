@@ -172,7 +172,7 @@ pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
         let preserved = info.get("tags").is_some_and(|t| t.get(PRESERVED).is_some());
         if fresh && !preserved && REWRITES.contains(&operation) {
             return Err(Error::unsupported_feature(format!(
-                "{operation} can't rewrite files of this table: its rows have ids (the table feature {}), which this version doesn't carry over into new files (P142); use another Delta program, or replace whole partitions",
+                "{operation} adds files without the ids of their rows to a table whose rewritten rows must keep theirs (the table feature {}, P142): use deltaplane's own {operation}, which carries them over, or commit new rows under another operation",
                 FEATURE.name
             )));
         }

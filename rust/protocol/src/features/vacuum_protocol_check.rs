@@ -1,4 +1,5 @@
-//! Vacuum protocol check (P150): a duty of VACUUM alone, which this build doesn't have.
+//! Vacuum protocol check (P150): VACUUM must check the reader and the writer protocol first. It does so for every table, so that
+//! the feature needs no code of its own.
 
 use super::{Kind, TableFeature, fine, never};
 
