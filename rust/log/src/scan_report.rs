@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{BooleanArray, RecordBatch};
 use deltaplane_error::Result;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::prune::Pruner;
 use serde::Serialize;
 

@@ -8,8 +8,8 @@ use arrow::datatypes::{DataType, Field, Fields, Int64Type, Schema, SchemaRef, Ti
 use deltaplane_error::{Error, Result};
 use deltaplane_log::PlanColumns;
 use deltaplane_protocol::arrow_types::primitive_to_arrow;
-use deltaplane_protocol::file_rows::{FileRows, map_values};
 use deltaplane_protocol::files::ADD_SCHEMA;
+use deltaplane_protocol::files::rows::{FileRows, map_values};
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::LoggedStats;

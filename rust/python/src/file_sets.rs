@@ -11,7 +11,7 @@ use deltaplane_error::Result;
 use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_protocol::actions::DeletionVector;
 use deltaplane_protocol::deletion_vectors::Positions;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use futures::TryStreamExt;
 

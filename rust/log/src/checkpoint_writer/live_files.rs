@@ -7,7 +7,7 @@ use arrow::array::{BinaryArray, RecordBatch, StructArray};
 use arrow::compute::concat_batches;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::clustering;
-use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::files::order::FileOrder;
 use deltaplane_protocol::replay::Replay;
 use deltaplane_sorting::{Keyed, Run, merge};
 use futures::{StreamExt, TryStreamExt, stream};

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::files::order::FileOrder;
 use deltaplane_sorting::{Run, merge};
 use futures::TryStreamExt;
 use parquet::arrow::ArrowSchemaConverter;

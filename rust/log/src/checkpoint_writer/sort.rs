@@ -3,7 +3,7 @@
 
 use arrow::array::{Array, StructArray};
 use deltaplane_error::Result;
-use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::files::order::FileOrder;
 use deltaplane_sorting::{Keyed, Run, Sorted, SpilledRun, merge};
 use futures::StreamExt;
 use futures::stream;

@@ -8,7 +8,7 @@ use deltaplane_protocol::actions::{Action, Remove};
 use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::features::checkpoint_protection::protected_before;
 use deltaplane_protocol::features::{Dropped, FeatureUsage};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::segment::LogName;
 use futures::TryStreamExt;

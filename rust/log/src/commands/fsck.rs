@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::Store;
 use futures::TryStreamExt;

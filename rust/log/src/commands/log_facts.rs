@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::layout::{automatic_target, large_enough};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile, SIDECAR_DIR};
 use deltaplane_protocol::segment::{CheckpointFiles, LogName, complete_checkpoints};

@@ -8,7 +8,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, PartitionValues, claimed_sum};
 use deltaplane_protocol::conflict::marked_files;
 use deltaplane_protocol::features::clustering;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::layout::{Bin, Candidate, Ordering, PROVIDER, Rules, automatic_target, compacted, ordered};
 use deltaplane_protocol::paths;
 use deltaplane_protocol::zorder::{self, Curve};

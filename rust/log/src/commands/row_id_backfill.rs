@@ -5,7 +5,7 @@
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{self, Directives, row_tracking};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
 use serde_json::json;

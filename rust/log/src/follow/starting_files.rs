@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use futures::TryStreamExt;
 
 use crate::checkpoint::reader::PlanColumns;

@@ -7,7 +7,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, Add, Metadata, Protocol, Remove};
 use deltaplane_protocol::conflict::{self, Before, Intent, Winner};
 use deltaplane_protocol::features::row_tracking;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::Store;
 use serde_json::Value;

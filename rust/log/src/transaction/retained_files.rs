@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::{Add, Metadata, Remove};
 use deltaplane_protocol::features::View;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::retained_files::{misread, partition_keys, refusal};
 use deltaplane_protocol::schema::StructType;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
-use deltaplane_protocol::file_rows::num_records;
+use deltaplane_protocol::files::rows::num_records;
 use serde_json::{Value, json};
 
 use crate::transaction::Operation;

@@ -19,7 +19,7 @@ use super::json_values::{JsonValues, ReadBound, json_text};
 use crate::Result;
 use crate::expr::scalar::{Scalar, exact_range};
 use crate::expr::text::{DAY_US, Fit, Number, parse_date, parse_instant, parse_timestamp};
-use crate::file_lines::Text;
+use crate::files::lines::Text;
 use crate::schema::Primitive;
 
 /// Files whose values become columns together, which the processor's caches hold.

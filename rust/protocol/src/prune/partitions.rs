@@ -11,7 +11,7 @@ use super::failed;
 use crate::Result;
 use crate::arrow_types::primitive_to_arrow;
 use crate::expr::child;
-use crate::file_rows::map_values;
+use crate::files::rows::map_values;
 use crate::partition_values::partition_array;
 use crate::schema::Primitive;
 

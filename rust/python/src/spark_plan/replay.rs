@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{CommitActions, PlanColumns, ReplayPart, ReplayParts, checkpoint_adds, commit_actions};
 use deltaplane_protocol::actions::{Add, Metadata, Protocol};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::replay;
 use deltaplane_protocol::state::TableState;

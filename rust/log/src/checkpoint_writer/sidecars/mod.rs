@@ -6,7 +6,7 @@ pub(crate) mod compaction;
 use arrow::array::{Array, StructArray};
 use arrow::datatypes::SchemaRef;
 use deltaplane_error::Result;
-use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::files::order::FileOrder;
 use deltaplane_protocol::paths;
 use deltaplane_sorting::{Keyed, Run};
 use deltaplane_store::Store;

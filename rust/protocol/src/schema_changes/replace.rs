@@ -2,7 +2,7 @@
 //! changes. Pure; called by ALTER.
 
 use crate::schema::{ArrayType, DataType, Field, MapType, StructType};
-use crate::schema_edit::join_path;
+use crate::schema_changes::edit::join_path;
 use crate::{Error, Result};
 
 /// The key of a field's metadata that holds its comment.

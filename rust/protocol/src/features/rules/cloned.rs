@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{
+use crate::actions::{DomainMetadata, Metadata, Protocol};
+use crate::features::{
     Directives, View, change_data_feed, check_write, checkpoint_protection, clustering, in_commit_timestamp,
     protocol_with, row_tracking, supported,
 };
-use crate::actions::{DomainMetadata, Metadata, Protocol};
 use crate::properties::canonical_key;
 use crate::schema::StructType;
 use crate::{Error, Result};

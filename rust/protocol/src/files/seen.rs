@@ -4,7 +4,7 @@
 use arrow::array::{BooleanArray, RecordBatch};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::file_rows::FileRows;
+use crate::files::rows::FileRows;
 use crate::{Result, paths};
 
 /// Bits for each file: most of those that weren't given meet none that is set, and need no further look.
