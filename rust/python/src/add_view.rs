@@ -205,8 +205,8 @@ fn longs(batch: &RecordBatch, column: &str, of: impl Fn(usize) -> i64) -> Int64A
 
 /// The paths of these adds; most need no decoding.
 fn decoded_paths(batch: &RecordBatch, rows: &FileRows<'_>) -> Result<ArrayRef> {
-    let given = batch.column_by_name("path").filter(|c| c.null_count() == 0);
-    if let Some(paths) = given.and_then(|c| c.as_string_opt::<i32>())
+    let path_column = batch.column_by_name("path").filter(|c| c.null_count() == 0);
+    if let Some(paths) = path_column.and_then(|c| c.as_string_opt::<i32>())
         && !paths.value_data().contains(&b'%')
     {
         return Ok(Arc::new(paths.clone()));
