@@ -1,4 +1,5 @@
-//! What a plan looked at and why it left files out, counted while it runs: the figures of `explain`.
+//! Counts what a scan's plan read and why it skipped files, while the plan runs: the figures of
+//! `explain`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

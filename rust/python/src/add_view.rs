@@ -1,5 +1,5 @@
-//! Add actions under the column names that users know: what a plan shows of a file. Knows no Python. Called by `snapshot` and
-//! `spark_plan`.
+//! Add actions under the column names that users know: what a plan shows of a file. Knows no
+//! Python.
 
 use std::sync::Arc;
 

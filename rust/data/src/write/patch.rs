@@ -1,6 +1,6 @@
-//! A file written anew of which some columns get other values: their chunks are patched page by page, or else decoded and
-//! encoded; those of all other columns are taken over as bytes, with their statistics and page indexes. Rows stay where they
-//! are. Knows no log; called by commands that assign columns.
+//! A file written anew of which some columns get other values: their chunks are patched page by
+//! page, or else decoded and encoded; those of all other columns are taken over as bytes, with
+//! their statistics and page indexes. Rows stay where they are. Knows no log.
 
 mod append;
 mod encode;

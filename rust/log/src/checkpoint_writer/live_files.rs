@@ -1,5 +1,5 @@
-//! The live files of a snapshot as the rows of a new checkpoint, in one order: merged with those of the checkpoint before
-//! where that one is in a good order, sorted anew otherwise. Called by the checkpoint writers.
+//! The live files of a snapshot as the rows of a new checkpoint, in one order: merged with those of
+//! the checkpoint before where that one is in a good order, sorted anew otherwise.
 
 use std::borrow::Cow;
 

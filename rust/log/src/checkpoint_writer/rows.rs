@@ -1,5 +1,5 @@
-//! Actions as rows of a checkpoint (P050–P054): the columns of its files and one struct array for each kind of action.
-//! Called by the checkpoint writers.
+//! Actions as rows of a checkpoint (P050–P054): the columns of its files and one struct array for
+//! each kind of action.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Writing V2 checkpoints (P056, P062): sidecars of the checkpoint before stand in the new one where no commit since touched
-//! them, the others and the new files are written anew, as `compaction` chooses. Called by the checkpoint writer.
+//! Writing V2 checkpoints (P056, P062): sidecars of the checkpoint before stand in the new one
+//! where no commit since touched them, the others and the new files are written anew, as
+//! `compaction` chooses.
 
 use arrow::array::{Array, RecordBatch};
 use deltaplane_error::{Error, Kind, Result};

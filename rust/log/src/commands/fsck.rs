@@ -1,5 +1,5 @@
-//! FSCK: what of a table's log and files doesn't agree, told from one listing of the directory; and the repair, which takes
-//! files out of the log that are gone. Knows no rows; called by the boundary.
+//! FSCK: what of a table's log and files doesn't agree, told from one listing of the directory; and
+//! the repair, which takes files out of the log that are gone. Knows no rows.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! What a log says of itself, summed up: the folder's files by kind, what each commit did to the table's files, and which
-//! removed files still take room. Reads no data file, keeps no row for a live file. Called by the boundary, for reports.
+//! What a log says of itself, summed up: the folder's files by kind, what each commit did to the
+//! table's files, and which removed files still take room. Reads no data file, keeps no row for a
+//! live file.
 
 use std::collections::HashMap;
 

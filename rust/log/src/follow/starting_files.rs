@@ -1,5 +1,6 @@
-//! The files of the version that a follower starts with, oldest first, some at a time: no list of all of them is held.
-//! A pass over the file list finds the next of them, which are kept for the calls that follow. Called by `follow`.
+//! The files of the version that a follower starts with, oldest first, some at a time: no list of
+//! all of them is held. A pass over the file list finds the next of them, which are kept for the
+//! calls that follow.
 
 use std::collections::BinaryHeap;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! What a commit that lost the race learns of the winners: whether it may follow them, on which table, and what they
-//! did to the files that it names too. The rules are the protocol's (`conflict`); `transaction` calls this.
+//! Rebases a commit that lost the race: checks the winning commits against its intent and collects
+//! what they did to files that it names. The conflict rules are the protocol's (`conflict`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! No commit may give files that stay another meaning by new metadata, whoever asks for it. `transaction` and `dry_run` call
-//! it before each attempt; files are only listed where the metadata would be misread.
+//! Refuses commits whose new metadata would change the meaning of files that stay in the table.
+//! Runs before each attempt and dry run; lists files only if the metadata would be misread.
 
 use std::collections::HashSet;
 

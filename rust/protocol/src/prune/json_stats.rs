@@ -1,6 +1,5 @@
 //! Statistics from the JSON of `add.stats`: only the leaves that are needed, numbers by their text.
-//! Whatever can't be read is unknown, never an error (P165). Called by `Pruner::keep` for files that
-//! nothing cheaper dropped.
+//! Whatever can't be read is unknown, never an error (P165).
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The statistics that writers logged, as typed columns to look at: as they stand, not widened as `bounds` must.
-//! Called by the view of add actions.
+//! The statistics that writers logged, as typed columns to look at: as they stand, not widened as
+//! `bounds` must.
 
 use std::sync::{Arc, LazyLock};
 

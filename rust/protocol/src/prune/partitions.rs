@@ -1,5 +1,5 @@
-//! Partition columns of an add batch as typed arrays. Owns which source counts: the log's strings are the
-//! truth, the parsed struct a shortcut where both can't differ. Called by `Pruner::keep`.
+//! Partition columns of an add batch as typed arrays. Owns which source counts: the log's strings
+//! are the truth, the parsed struct a shortcut where both can't differ.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Plans a Spark scan: translates Catalyst's filters, streams the surviving files, groups them by
-//! partition tuple. Knows no Python. Called by `spark_plan`.
+//! partition tuple. Knows no Python.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,5 +1,6 @@
-//! Distributed replay: what a Spark task makes of a part of the log. The rules are the walk's own (`protocol::replay`, the
-//! pruner, the view of adds); Spark only brings rows of one key together. Knows no Python. Called by `spark_plan`.
+//! Distributed replay: what a Spark task makes of a part of the log. The rules are the walk's own
+//! (`protocol::replay`, the pruner, the view of adds); Spark only brings rows of one key together.
+//! Knows no Python.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Writing the sidecars of a V2 checkpoint (P056, P062): bounded files, of live files in an order or of tombstones, each with
-//! what is known of it without opening it. Called by the checkpoint writers.
+//! Writing the sidecars of a V2 checkpoint (P056, P062): bounded files, of live files in an order
+//! or of tombstones, each with what is known of it without opening it.
 
 pub(crate) mod compaction;
 

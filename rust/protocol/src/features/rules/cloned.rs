@@ -1,5 +1,5 @@
-//! The table that a CLONE makes or replaces: the source's metadata under an id of its own, its protocol, and those of its
-//! domains that its files need. Called by `log`.
+//! The table that a CLONE makes or replaces: the source's metadata under an id of its own, its
+//! protocol, and those of its domains that its files need.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The table that goes back to an older version (RESTORE, P200): metadata as it was then, but for what must never go back,
-//! and a protocol that reads the files of both. Called by `log`.
+//! The table that goes back to an older version (RESTORE, P200): metadata as it was then, but for
+//! what must never go back, and a protocol that reads the files of both.
 
 use crate::Result;
 use crate::actions::{Metadata, Protocol};
