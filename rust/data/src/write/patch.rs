@@ -200,7 +200,7 @@ impl Patcher {
                 .collect();
             let made = stream::iter(work).map(async |(ready, column)| match (ready, column) {
                 (Some(chunk), _) => Ok((chunk, None)),
-                (None, None) => Ok((Chunk::Kept(input.clone()), None)),
+                (None, None) => Ok((Chunk::Unchanged(input.clone()), None)),
                 (None, Some(column)) => {
                     let (chunk, column) = self.patched(group, &input, column).await?;
                     Result::Ok((chunk, Some(column)))
