@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
@@ -28,12 +30,27 @@ PROTOCOL = (
     ("z85",),
     ("arrow_types", "curves", "expr", "schema"),
     ("actions", "deletion_vectors", "hint", "mapping", "partition_values", "paths", "properties"),
-    ("file_lines", "schema_edit", "schema_merge"),
-    ("file_order", "file_rows", "files", "given", "replay", "schema_replace", "segment", "stats_columns"),
+    ("schema_changes", "stats"),
+    ("files", "replay", "segment", "stats_columns"),
     ("features",),
     ("checksum", "state"),
-    ("changes", "conflict", "kept_files", "layout", "prune", "tail", "zorder"),
+    ("changes", "conflict", "layout", "prune", "retained_files", "tail", "zorder"),
 )
+
+# The rooms of `log`, by the same rule.
+LOG = (
+    ("environment", "listing", "progress", "scan_report"),
+    ("checkpoint", "commit"),
+    ("snapshot",),
+    ("checkpoint_writer", "history"),
+    ("transaction",),
+    ("follow", "write"),
+    ("commands",),
+)
+
+# A longer folder is a shelf, not a room. `rust/python/src` has a file for each class of the boundary and what these share.
+MOST_FILES = 25
+LONGER = {"rust/python/src": 29}
 
 IMPURE = re.compile(
     r"\btokio\b|\basync\s+(?:fn|move)\b|\bstd::(?:fs|net)\b|\bSystemTime\b|\bInstant::now\b|\brand::|\bUtc::now\b"
@@ -69,6 +86,16 @@ def module_cycles(of: Crate) -> list[str]:
     ]
 
 
+def long_shelves(paths: Iterable[str]) -> list[str]:
+    """Folders with more loose source files than they may have."""
+    counts = Counter(path.rpartition("/")[0] for path in paths if path.endswith(".rs"))
+    return [
+        f"{folder} has {count} loose files: group them in folders"
+        for folder, count in sorted(counts.items())
+        if count > LONGER.get(folder, MOST_FILES)
+    ]
+
+
 @pytest.mark.parametrize("name", crate_names())
 def test_crate_knows_only_what_it_may(name: str) -> None:
     # `testing` is for development: no shipped crate depends on it, so what it knows does not matter.
@@ -86,6 +113,16 @@ def test_no_module_cycles(name: str) -> None:
 def test_protocol_rooms_use_only_lower_ones() -> None:
     rooms = crate("protocol").rooms()
     problems = repo.climbs(rooms, PROTOCOL) + repo.stale(rooms, PROTOCOL)
+    assert not problems, "\n".join(problems)
+
+
+def test_log_rooms_use_only_lower_ones() -> None:
+    problems = repo.climbs(crate("log").rooms(), LOG)
+    assert not problems, "\n".join(problems)
+
+
+def test_no_rust_folder_is_a_long_shelf() -> None:
+    problems = long_shelves([path for path in repo.files() if path.startswith("rust/")])
     assert not problems, "\n".join(problems)
 
 
@@ -144,6 +181,14 @@ def test_other_crates_comments_and_tests_make_no_cycle() -> None:
     }
     assert module_cycles(Crate(good)) == []
     assert Crate(good).rooms() == {"a": {"b"}, "b": set()}
+
+
+def test_a_long_shelf_is_seen() -> None:
+    room = [f"rust/a/src/b/{n}.rs" for n in range(MOST_FILES)]
+    assert long_shelves([*room, "rust/a/src/b/c/d.rs", "rust/a/src/b/e.toml"]) == []
+    assert long_shelves([*room, "rust/a/src/b/e.rs"]) == [
+        f"rust/a/src/b has {MOST_FILES + 1} loose files: group them in folders"
+    ]
 
 
 def test_a_use_that_points_up_is_seen() -> None:

@@ -1,5 +1,5 @@
-//! Rows of some files written to new files, as they come or in another order: read, sorted where an order is wanted, cut
-//! into files. Streamed: of sorted rows as many are held as memory allows. Knows no log; called by OPTIMIZE.
+//! Rewrites the live rows of some files to new files, in the order that they come or sorted along a
+//! curve, cut by size. Streams; holds at most `memory_bytes` of rows while sorting.
 
 mod carry_deletes;
 mod clustered;

@@ -1,4 +1,4 @@
-//! How many processors there are: one where the system doesn't say. Called by whatever shares work out.
+//! How many processors there are: one where the system doesn't say.
 
 /// The processors that this process may use.
 pub fn processors() -> usize {

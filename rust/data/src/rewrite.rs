@@ -1,5 +1,5 @@
-//! Files some of whose rows a command deletes or changes: what the rest of their rows are, which rows those are, and
-//! what becomes of the files. Knows no log; called by the commands that change rows.
+//! Files some of whose rows a command deletes or changes: what the rest of their rows are, which
+//! rows those are, and what becomes of the files. Knows no log.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Variants of files and users as the one form of a variant's rows: metadata and value, both binary (P154).
-//! Shredded ones, which have typed columns beside the value, are put together again. Called by `convert`.
+//! Variants of files and users as the one form of a variant's rows: metadata and value, both binary
+//! (P154). Shredded ones, which have typed columns beside the value, are put together again.
 
 use std::sync::Arc;
 

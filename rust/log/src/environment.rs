@@ -1,5 +1,5 @@
-//! What the core takes from outside of stores: time, chance and waiting. The one place that asks for them, so that a
-//! simulation can give all three to its thread and repeat every run.
+//! Clock, randomness and sleep of the core, behind one trait. Nothing else in the core asks the
+//! system for them, so that a simulation can replace all three on its thread and repeat a run.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;

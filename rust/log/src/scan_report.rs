@@ -1,4 +1,5 @@
-//! What a plan looked at and why it left files out, counted while it runs: the figures of `explain`.
+//! Counts what a scan's plan read and why it skipped files, while the plan runs: the figures of
+//! `explain`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{BooleanArray, RecordBatch};
 use deltaplane_error::Result;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::prune::Pruner;
 use serde::Serialize;
 

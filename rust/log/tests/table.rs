@@ -8,7 +8,7 @@ use deltaplane_log::{
     Committed, PlanColumns, PlannedWrite, Snapshot, Staged, WritePlan, WriteRequest, create_table, plan_write,
 };
 use deltaplane_protocol::actions::Add;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::schema::{Field, Primitive, StructType};
 use deltaplane_store::{Location, Options, Store, block_on};
 use futures::TryStreamExt;

@@ -6,7 +6,7 @@
 //! jemalloc and mimalloc were measured, too, and cost a scan more than they saved it.
 #![cfg(target_os = "linux")]
 
-mod kept;
+mod free_blocks;
 mod pages;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -28,7 +28,7 @@ fn pages_of(size: usize, align: usize) -> Option<usize> {
 
 /// New pages of a block. Of what is kept as much goes back first.
 fn new_pages(bytes: usize) -> *mut u8 {
-    kept::give_back(bytes);
+    free_blocks::give_back(bytes);
     pages::map(bytes)
 }
 
@@ -36,7 +36,7 @@ fn new_pages(bytes: usize) -> *mut u8 {
 unsafe impl GlobalAlloc for Blocks {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match pages_of(layout.size(), layout.align()) {
-            Some(bytes) => kept::take(bytes).unwrap_or_else(|| new_pages(bytes)),
+            Some(bytes) => free_blocks::take(bytes).unwrap_or_else(|| new_pages(bytes)),
             // SAFETY: as promised to this function.
             None => unsafe { System.alloc(layout) },
         }
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Blocks {
             // SAFETY: as promised to this function.
             return unsafe { System.alloc_zeroed(layout) };
         };
-        match kept::take(bytes) {
+        match free_blocks::take(bytes) {
             Some(block) => {
                 // SAFETY: the block is that long at least, and nobody else's.
                 unsafe { block.write_bytes(0, layout.size()) };
@@ -61,7 +61,7 @@ unsafe impl GlobalAlloc for Blocks {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match pages_of(layout.size(), layout.align()) {
             // SAFETY: the block's pages are its own, and nobody uses it any more.
-            Some(bytes) => unsafe { kept::keep(block, bytes) },
+            Some(bytes) => unsafe { free_blocks::keep(block, bytes) },
             // SAFETY: as promised to this function.
             None => unsafe { System.dealloc(block, layout) },
         }
@@ -77,15 +77,15 @@ unsafe impl GlobalAlloc for Blocks {
                 block
             }
             (Some(has), Some(wanted)) => {
-                if let Some(new) = kept::take(wanted) {
+                if let Some(new) = free_blocks::take(wanted) {
                     // SAFETY: two blocks, both that long at least; the old one isn't used any more.
                     unsafe {
                         new.copy_from_nonoverlapping(block, layout.size());
-                        kept::keep(block, has);
+                        free_blocks::keep(block, has);
                     }
                     return new;
                 }
-                kept::give_back(wanted - has);
+                free_blocks::give_back(wanted - has);
                 // SAFETY: the block's pages are its own.
                 unsafe { pages::grown(block, has, wanted) }
             }

@@ -1,5 +1,5 @@
-//! What a commit changed, row by row, as the change data feed tells it (P131, P134): which files hold the
-//! changed rows, which of their rows, and of what kind they are. Called by `log`, which reads the commits.
+//! What a commit changed, row by row, as the change data feed tells it (P131, P134): which files
+//! hold the changed rows, which of their rows, and of what kind they are.
 
 use std::collections::BTreeMap;
 

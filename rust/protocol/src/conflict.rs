@@ -11,7 +11,7 @@ use deltaplane_error::OtherCommit;
 
 use crate::actions::{Metadata, Protocol};
 use crate::features::{metadata_clash, protocol_clash, row_tracking};
-use crate::file_rows::FileRows;
+use crate::files::rows::FileRows;
 use crate::prune::Pruner;
 use crate::{Error, Kind, Result, paths};
 

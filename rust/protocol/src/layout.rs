@@ -1,5 +1,6 @@
-//! Which files of a table are to be written anew so that it is read well: small ones together, those with many deleted rows,
-//! and those that aren't in the wanted order yet. Facts about files in, groups of files out. Pure; called by OPTIMIZE.
+//! Which files of a table are to be written anew so that it is read well: small ones together,
+//! those with many deleted rows, and those that aren't in the wanted order yet. Facts about files
+//! in, groups of files out. Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,5 @@
-//! How files and log name a table's columns (column mapping, P110–P113): the one place that knows physical names
-//! and ids. Without mapping it is the identity. Called by whatever reads or writes files, statistics or
-//! partition values; the table feature's own rules are in `features::column_mapping`.
+//! How files and log name a table's columns (column mapping, P110–P113): the one place that knows
+//! physical names and ids. Without mapping it is the identity.
 
 use std::collections::{BTreeMap, HashSet};
 

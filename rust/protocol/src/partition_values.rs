@@ -1,5 +1,5 @@
 //! Partition values: the strings of `add.partitionValues` to typed values and back (P170, P171).
-//! Reads every legal encoding, writes the canonical one. Called by the row reader, the writer and `prune`.
+//! Reads every legal encoding, writes the canonical one.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{

@@ -8,7 +8,7 @@ use std::ops::Range;
 use arrow::array::{BooleanArray, RecordBatch, StringArray};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::file_rows::FileRows;
+use crate::files::rows::FileRows;
 use crate::{Result, paths};
 
 /// A file's identity: decoded path and deletion-vector id (P041, P042).

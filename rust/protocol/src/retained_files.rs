@@ -1,5 +1,5 @@
-//! Whether files that stay in a table mean the same under other metadata: their partition values are found by the names of
-//! the partition columns, their values by the names of columns in files. Pure; every commit that changes metadata asks.
+//! Checks that files which stay in a table mean the same under new metadata: partition values are
+//! found by the names of partition columns, other values by the names of columns in files. Pure.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What a reader that follows a table gets of a commit: its new files, or a refusal where the commit is no append.
-//! The rules are those of Spark's Delta source. Called by `log`, which reads the commits.
+//! What a reader that follows a table gets of a commit: its new files, or a refusal where the
+//! commit is no append. The rules are those of Spark's Delta source.
 
 use serde::Deserialize;
 

@@ -1,6 +1,7 @@
-//! Keys for rows that are to lie near each other where several columns are near: each column's values become ranks by the
-//! quantiles of a sample, so that skew doesn't matter, and the ranks a place on a curve or a leaf of a tree. Any type that
-//! can be ordered will do; nulls come first. Pure; called by whoever sorts rows.
+//! Keys for rows that are to lie near each other where several columns are near: each column's
+//! values become ranks by the quantiles of a sample, so that skew doesn't matter, and the ranks a
+//! place on a curve or a leaf of a tree. Any type that can be ordered will do; nulls come first.
+//! Pure.
 
 mod ranks;
 mod tree;

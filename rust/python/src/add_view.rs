@@ -1,5 +1,5 @@
-//! Add actions under the column names that users know: what a plan shows of a file. Knows no Python. Called by `snapshot` and
-//! `spark_plan`.
+//! Add actions under the column names that users know: what a plan shows of a file. Knows no
+//! Python.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use arrow::datatypes::{DataType, Field, Fields, Int64Type, Schema, SchemaRef, Ti
 use deltaplane_error::{Error, Result};
 use deltaplane_log::PlanColumns;
 use deltaplane_protocol::arrow_types::primitive_to_arrow;
-use deltaplane_protocol::file_rows::{FileRows, map_values};
 use deltaplane_protocol::files::ADD_SCHEMA;
+use deltaplane_protocol::files::rows::{FileRows, map_values};
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::LoggedStats;
@@ -205,8 +205,8 @@ fn longs(batch: &RecordBatch, column: &str, of: impl Fn(usize) -> i64) -> Int64A
 
 /// The paths of these adds; most need no decoding.
 fn decoded_paths(batch: &RecordBatch, rows: &FileRows<'_>) -> Result<ArrayRef> {
-    let given = batch.column_by_name("path").filter(|c| c.null_count() == 0);
-    if let Some(paths) = given.and_then(|c| c.as_string_opt::<i32>())
+    let path_column = batch.column_by_name("path").filter(|c| c.null_count() == 0);
+    if let Some(paths) = path_column.and_then(|c| c.as_string_opt::<i32>())
         && !paths.value_data().contains(&b'%')
     {
         return Ok(Arc::new(paths.clone()));

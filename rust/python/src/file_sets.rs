@@ -1,5 +1,5 @@
-//! Which files of a version a scan reads, where it isn't a predicate that says it: those that another version lacks, or some
-//! of them for a sample of the rows. From the log's plan to what the reader wants.
+//! Selects the files of a scan by something other than a predicate: files that another version
+//! lacks, or a sample of the rows.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +11,7 @@ use deltaplane_error::Result;
 use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_protocol::actions::DeletionVector;
 use deltaplane_protocol::deletion_vectors::Positions;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use futures::TryStreamExt;
 

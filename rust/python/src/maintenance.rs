@@ -14,10 +14,10 @@ use deltaplane_log::{
 };
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{FileForm, RowRules};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::stats_contradiction;
-use deltaplane_protocol::schema_merge;
+use deltaplane_protocol::schema_changes::merge;
 use deltaplane_store::{ObjectInfo, Store, block_on};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -303,7 +303,7 @@ pub(crate) fn parquet_schema(
             .buffered(FOOTERS_AT_ONCE)
             .try_fold(None, |so_far, (schema, key)| async move {
                 let Some(so_far) = so_far else { return Ok(Some(schema)) };
-                let merged = schema_merge::merge_equal(&so_far, &schema).map_err(|e| e.with_path(key))?;
+                let merged = merge::merge_equal(&so_far, &schema).map_err(|e| e.with_path(key))?;
                 Ok(Some(merged))
             });
         Ok(block_on(merged)?.unwrap_or_default().to_json())

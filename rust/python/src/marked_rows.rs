@@ -1,5 +1,6 @@
-//! The rows that a command deletes by vectors, so that its commit can follow others: on vectors that grew meanwhile, and
-//! in files that rows with ids were moved to. What is marked how is the data crate's matter. Called by `rewrite`.
+//! The rows that a command deletes by vectors, so that its commit can follow others: on vectors
+//! that grew meanwhile, and in files that rows with ids were moved to. What is marked how is the
+//! data crate's matter.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

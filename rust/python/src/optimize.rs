@@ -12,7 +12,7 @@ use deltaplane_data::{
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{LayoutPlan, LayoutRequest, Moved, PlanColumns, ReappliedRows, RowConflictResolver, now_ms};
 use deltaplane_protocol::actions::{Add, claimed_sum};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::layout::{Bin, Candidate};
 use deltaplane_protocol::paths;
 use deltaplane_protocol::zorder::Curve;

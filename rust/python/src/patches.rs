@@ -1,5 +1,5 @@
-//! New values for columns of files, as they stream in: each file is written in the background once its values are there.
-//! What a file becomes is the data crate's; called by `rewrite`. Boundary.
+//! New values for columns of files, as they stream in: each file is written in the background once
+//! its values are there. What a file becomes is the data crate's. Boundary.
 
 use std::collections::HashMap;
 use std::sync::Arc;

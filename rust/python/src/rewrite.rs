@@ -16,7 +16,7 @@ use deltaplane_log::{Rewrite as Plan, RewriteRequest, Rewritten, now_ms};
 use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
 use deltaplane_protocol::deletion_vectors::{Positions, num_records};
 use deltaplane_protocol::features::identity_columns;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::block_on;
 use futures::{StreamExt, TryStreamExt, stream};

@@ -11,7 +11,7 @@ use deltaplane_log::{
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_store::{Location, Options, Store, block_on};

@@ -1,5 +1,6 @@
-//! What this process committed last to some tables on local disks, so that the next write there needn't open its table
-//! anew. Only a beginning: whoever takes one looks for newer versions, and that it still is the same table. Called by writes.
+//! Cache of the last snapshots that this process committed to tables on local disks, so that the
+//! next write needn't open its table. A hint only: callers must check for newer versions and verify
+//! the table's identity.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! Many texts in one piece of memory, on their way into a list of Python's: a string of Rust's for each would take as long as
-//! Python's own. Called by `snapshot`.
+//! Builds a Python list of strings from one contiguous buffer: one Rust string for each would take
+//! as long as creating Python's own.
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;

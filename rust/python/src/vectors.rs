@@ -9,7 +9,7 @@ use deltaplane_data::Vectors;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_protocol::deletion_vectors::MOST_ROWS;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use futures::{StreamExt, TryStreamExt};
 

@@ -65,12 +65,12 @@ pub fn set_credential_source(source: Arc<dyn CredentialSource>) {
 
 /// Providers that were asked, by process and name: a forked child asks anew, since another thread may have been asking when it
 /// began.
-type Asked = HashMap<(u32, String), Arc<Kept>>;
+type Asked = HashMap<(u32, String), Arc<CredentialCache>>;
 
 static ASKED: LazyLock<Mutex<Asked>> = LazyLock::new(Mutex::default);
 
 /// What a provider gave last, for all stores that name it.
-pub(crate) fn of(provider: &str) -> Result<Arc<Kept>> {
+pub(crate) fn of(provider: &str) -> Result<Arc<CredentialCache>> {
     let source = SOURCE.get().ok_or_else(|| {
         Error::invalid_argument(format!(
             "the option {CREDENTIAL_PROVIDER} names {provider}, and nobody in this process gives credentials: set a source of them first"
@@ -78,14 +78,14 @@ pub(crate) fn of(provider: &str) -> Result<Arc<Kept>> {
     })?;
     source.check(provider)?;
     let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
-    let kept = asked
+    let cache = asked
         .entry((process::id(), provider.to_owned()))
-        .or_insert_with(|| Arc::new(Kept::new(provider, Arc::clone(source))));
-    Ok(Arc::clone(kept))
+        .or_insert_with(|| Arc::new(CredentialCache::new(provider, Arc::clone(source))));
+    Ok(Arc::clone(cache))
 }
 
 /// One provider and what it gave last.
-pub(crate) struct Kept {
+pub(crate) struct CredentialCache {
     provider: String,
     source: Arc<dyn CredentialSource>,
     state: tokio::sync::Mutex<State>,
@@ -123,15 +123,15 @@ fn due_ms(provided_ms: i64, end_ms: i64) -> i64 {
     end_ms.saturating_sub((life / PART_OF_ITS_LIFE).min(BEFORE_THE_END_MS))
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for CredentialCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Kept").field(&self.provider).finish()
     }
 }
 
-impl Kept {
+impl CredentialCache {
     fn new(provider: &str, source: Arc<dyn CredentialSource>) -> Self {
-        Kept {
+        CredentialCache {
             provider: provider.to_owned(),
             source,
             state: tokio::sync::Mutex::default(),
@@ -261,10 +261,12 @@ mod tests {
         }
     }
 
-    fn kept<F: Fn(usize) -> Result<ProvidedFields> + Send + Sync + 'static>(script: F) -> (Arc<Script<F>>, Arc<Kept>) {
+    fn cache<F: Fn(usize) -> Result<ProvidedFields> + Send + Sync + 'static>(
+        script: F,
+    ) -> (Arc<Script<F>>, Arc<CredentialCache>) {
         let script = Arc::new(Script(AtomicUsize::new(0), script));
-        let kept = Kept::new("p", Arc::clone(&script) as Arc<dyn CredentialSource>);
-        (script, Arc::new(kept))
+        let cache = CredentialCache::new("p", Arc::clone(&script) as Arc<dyn CredentialSource>);
+        (script, Arc::new(cache))
     }
 
     fn token(n: usize, expires_ms: Option<i64>) -> ProvidedFields {
@@ -294,40 +296,40 @@ mod tests {
 
     #[test]
     fn racing_callers_ask_once() {
-        let (script, kept) = kept(|n| Ok(token(n, Some(now_ms() + HOUR_MS))));
+        let (script, cache) = cache(|n| Ok(token(n, Some(now_ms() + HOUR_MS))));
         let threads: Vec<_> = (0..8)
-            .map(|_| Arc::clone(&kept))
-            .map(|kept| std::thread::spawn(move || block_on(kept.current()).unwrap()))
+            .map(|_| Arc::clone(&cache))
+            .map(|cache| std::thread::spawn(move || block_on(cache.current()).unwrap()))
             .collect();
         for thread in threads {
-            assert_eq!(*thread.join().unwrap(), *block_on(kept.current()).unwrap());
+            assert_eq!(*thread.join().unwrap(), *block_on(cache.current()).unwrap());
         }
         assert_eq!(script.0.load(Ordering::SeqCst), 1);
     }
 
     #[test]
     fn a_refused_one_is_replaced_once_and_a_refusal_that_stays_asks_no_more() {
-        let (script, kept) = kept(|n| Ok(token(n.min(1), None)));
-        let first = block_on(kept.current()).unwrap();
-        let second = block_on(kept.instead_of(&first)).unwrap();
+        let (script, cache) = cache(|n| Ok(token(n.min(1), None)));
+        let first = block_on(cache.current()).unwrap();
+        let second = block_on(cache.instead_of(&first)).unwrap();
         assert_ne!(*first, *second);
         // A request that was signed with the first one gets the second one, unasked.
-        assert_eq!(*block_on(kept.instead_of(&first)).unwrap(), *second);
+        assert_eq!(*block_on(cache.instead_of(&first)).unwrap(), *second);
         assert_eq!(script.0.load(Ordering::SeqCst), 2);
         for _ in 0..3 {
-            assert!(block_on(kept.instead_of(&second)).is_none());
+            assert!(block_on(cache.instead_of(&second)).is_none());
         }
         assert_eq!(script.0.load(Ordering::SeqCst), 3);
     }
 
     #[test]
     fn what_has_ended_or_fails_is_an_error_and_what_still_lasts_is_used_on() {
-        let ended = kept(|n| Ok(token(n, Some(1_000)))).1;
+        let ended = cache(|n| Ok(token(n, Some(1_000)))).1;
         assert_eq!(block_on(ended.current()).unwrap_err().kind(), Kind::StoreDenied);
-        let broken = kept(|_| Err(Error::new(Kind::StoreUnavailable, "no answer"))).1;
+        let broken = cache(|_| Err(Error::new(Kind::StoreUnavailable, "no answer"))).1;
         assert_eq!(block_on(broken.current()).unwrap_err().kind(), Kind::StoreUnavailable);
 
-        let (script, last) = kept(|_| Err(Error::new(Kind::StoreUnavailable, "no answer")));
+        let (script, last) = cache(|_| Err(Error::new(Kind::StoreUnavailable, "no answer")));
         let now = now_ms();
         block_on(async {
             last.state.lock().await.held = Some(Held {

@@ -1,5 +1,5 @@
-//! A store for rehearsals: it reads what another one has, and keeps nothing of what it is given to write.
-//! `Store::dry_run` makes it.
+//! Store for dry runs: reads from the store behind it and discards writes. `Store::dry_run` makes
+//! it.
 
 use std::ops::Range;
 use std::path::PathBuf;

@@ -1,7 +1,6 @@
-//! Files that a table's log names outside the table: refused unless the options allow their place, or this process has made
-//! the table a clone of it.
-//! A log is other people's text, and what it names is read with the credentials of whoever opens the table.
-//! Called by `Store::resolve`; knows locations and options, opens nothing.
+//! Files that a log names outside its table: refused unless the options allow their location, or
+//! this process made the table as a clone of it. A log is other people's text, read with the
+//! credentials of the user who opens the table. Opens nothing.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! How large an object may be that is read whole as text: what a table's log claims must not decide how much memory its readers take.
-//! Called by `Store::read_text`, and by whoever writes such objects.
+//! How large an object may be that is read whole as text: what a table's log claims must not decide
+//! how much memory its readers take.
 
 use deltaplane_error::{Error, Result};
 

@@ -1,5 +1,5 @@
-//! Rows that others deleted by vectors from files while these were joined or sorted: where they stand in the new files, which get
-//! vectors of their own. Knows no log; called by OPTIMIZE where it lost the race.
+//! Carries deletes over to optimized files: rows that others deleted by vectors while their files
+//! were joined or sorted are found in the new files, which get deletion vectors of their own.
 
 use std::collections::HashMap;
 use std::sync::Arc;

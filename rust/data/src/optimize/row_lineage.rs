@@ -1,5 +1,5 @@
-//! Where each row of a new file was before it was sorted: eight bytes a row in a temporary file, kept until the commit, for
-//! rows that others mark in the old files meanwhile.
+//! Row lineage of a sorted file: the old file and position of each row, eight bytes a row in a
+//! temporary file until the commit, so that concurrent deletes can be carried over.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,5 +1,6 @@
-//! Column chunks of a file that may stand in another file byte for byte: whole, of the same type and codec, without a
-//! dictionary, in pages worth keeping, with bounds that are exact. Knows nothing of where they go; called by `arrange`.
+//! Column chunks of a file that may stand in another file byte for byte: whole, of the same type
+//! and codec, without a dictionary, in pages worth keeping, with bounds that are exact. Knows
+//! nothing of where they go.
 
 use std::ops::Range;
 use std::sync::Arc;

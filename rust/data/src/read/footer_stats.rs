@@ -1,5 +1,5 @@
-//! What a file's footer tells of whole columns, where it tells all: least and greatest value, and how many are null. Called by
-//! `footer`, for statistics of files that someone else wrote.
+//! Statistics of whole columns from a Parquet footer: minimum, maximum and null count, where the
+//! footer covers all rows.
 
 use std::sync::Arc;
 

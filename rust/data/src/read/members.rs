@@ -1,5 +1,5 @@
-//! Many values of which a column must hold one, as the keys of a join: what can't is left out before the other columns of
-//! its rows are decoded. Knows no predicate; called by `decode`.
+//! Many values of which a column must hold one, as the keys of a join: what can't is left out
+//! before the other columns of its rows are decoded. Knows no predicate.
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! Reads data files as a table's rows: what is asked (`ReadSpec`), of which files (`FileRead`).
-//! `source` fetches bytes, `vectors` deleted rows, `plan` fits a file to the table, `row_groups` and `pages`
-//! skip, `decode` makes batches, `scan` runs all in parallel; `chunks` reads columns as they are. Knows no log; called by
-//! the API's scans, `arrange` and `footer`.
+//! `source` fetches bytes, `vectors` deleted rows, `plan` fits a file to the table, `row_groups`
+//! and `pages` skip, `decode` makes batches, `scan` runs all in parallel; `chunks` reads columns as
+//! they are. Knows no log.
 
 mod chunks;
 mod decode;

@@ -1,5 +1,5 @@
-//! Statistics of parts of a file (row groups, pages) in the shape of a log's, so that the pruner that leaves
-//! out files leaves out parts of one. Pure once the footer is there; called by `row_groups` and `pages`.
+//! Statistics of parts of a file (row groups, pages) in the shape of a log's, so that the pruner
+//! that leaves out files leaves out parts of one. Pure once the footer is there.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Fits one data file to the table: which leaves to decode, how each becomes the table's type, what is a
-//! constant, what is missing (P182). Columns are found as the table's mapping says (P113). Pure once the footer is there; called by `scan`.
+//! Fits one data file to the table: which leaves to decode, how each becomes the table's type, what
+//! is a constant, what is missing (P182). Columns are found as the table's mapping says (P113).
+//! Pure once the footer is there.
 
 use std::collections::HashMap;
 use std::sync::Arc;

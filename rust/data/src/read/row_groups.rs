@@ -1,5 +1,5 @@
 //! Cuts a file into units of work, without the row groups and pages that can't hold a matching row.
-//! Pure once the footer is there; called by `scan`.
+//! Pure once the footer is there.
 
 use arrow::array::{BooleanArray, Int64Array};
 use deltaplane_error::{Error, Result};

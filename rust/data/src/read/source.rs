@@ -1,5 +1,5 @@
-//! Bytes of one Parquet file: a local file is read in place, a remote one by ranges fetched beforehand.
-//! Knows only positions; called by `plan` (the footer) and `scan` (column chunks).
+//! Bytes of one Parquet file: a local file is read in place, a remote one by ranges fetched
+//! beforehand. Knows only positions.
 
 use std::fs::File;
 use std::io::{BufReader, Read};

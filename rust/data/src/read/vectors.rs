@@ -1,5 +1,5 @@
-//! Fetches the deletion vectors of a scan's files and says which rows are read. A vector costs one ranged
-//! read; a file of vectors that is asked for again is kept whole while it is small. Called by `scan`.
+//! Fetches the deletion vectors of a scan's files and says which rows are read. A vector costs one
+//! ranged read; a file of vectors that is asked for again is kept whole while it is small.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,6 @@
-//! Variants laid out in typed columns of a file (P154): `shape` chooses the columns by the file's first rows, values that
-//! fit go there, all others and what is left of objects stay bytes. `variant` puts them together again. Called by the writer.
+//! Variants laid out in typed columns of a file (P154): `shape` chooses the columns by the file's
+//! first rows, values that fit go there, all others and what is left of objects stay bytes.
+//! `variant` puts them together again.
 
 mod shape;
 

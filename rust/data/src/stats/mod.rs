@@ -1,6 +1,6 @@
-//! Statistics of a data file, made while its rows stream through (protocol section 8, P160 to P168).
-//! Owns the JSON text; `leaf` owns one leaf's numbers, `text` their form, `variant` the bounds inside of variants.
-//! Knows neither files nor Parquet; called by the file writer and by `footer`.
+//! Statistics of a data file, made while its rows stream through (protocol section 8, P160 to
+//! P168). Owns the JSON text; `leaf` owns one leaf's numbers, `text` their form, `variant` the
+//! bounds inside of variants. Knows neither files nor Parquet.
 
 mod leaf;
 mod text;

@@ -1,5 +1,5 @@
 //! The JSON text of statistics: dates, times, decimals, floats and shortened strings (P162, P163).
-//! Pure formatting; called by `leaf`.
+//! Pure formatting.
 
 use chrono::{DateTime, NaiveDate};
 

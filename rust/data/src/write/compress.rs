@@ -1,4 +1,4 @@
-//! How pages are compressed that get new values. Knows no page; called by `pages`.
+//! How pages are compressed that get new values. Knows no page.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
-//! Columns of a row group that come as pages of other files instead of as rows: joined chunks, with the indexes and bounds
-//! that they have together. Called by `file`.
+//! Columns of a row group that come as pages of other files instead of as rows: joined chunks, with
+//! the indexes and bounds that they have together.
 
 use std::io::Read;
 use std::sync::Arc;

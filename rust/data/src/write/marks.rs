@@ -1,5 +1,5 @@
-//! Deletes rows by marking them: writes the deletion vectors of a commit into one file and says what the
-//! commit must say. Knows no log; called by the commands that delete rows, before they commit.
+//! Deletes rows by marking them: writes the deletion vectors of a commit into one file and says
+//! what the commit must say. Knows no log.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Add, Remove};

@@ -1,6 +1,6 @@
-//! The one writer of data files: rows in, committed-ready `Add`s out (files are written, no log is touched).
-//! Owns partitions, file size and memory; `split` groups rows, `file` encodes one Parquet file.
-//! Called by every command that writes rows, on a driver as on an executor.
+//! The one writer of data files: rows in, committed-ready `Add`s out (files are written, no log is
+//! touched). Owns partitions, file size and memory; `split` groups rows, `file` encodes one Parquet
+//! file.
 
 mod bounds;
 mod compress;

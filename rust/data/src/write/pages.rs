@@ -1,6 +1,6 @@
-//! A column chunk of which some rows get new values, page by page: pages without such a row are taken over as bytes; in the
-//! others the new values are put between the old ones' bytes, so that nothing is decoded and no dictionary is made anew.
-//! Knows no file; called by `patch`, which writes anew what can't be done so.
+//! A column chunk of which some rows get new values, page by page: pages without such a row are
+//! taken over as bytes; in the others the new values are put between the old ones' bytes, so that
+//! nothing is decoded and no dictionary is made anew. Knows no file.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
-//! A file written anew of which some columns get other values: their chunks are patched page by page, or else decoded and
-//! encoded; those of all other columns are taken over as bytes, with their statistics and page indexes. Rows stay where they
-//! are. Knows no log; called by commands that assign columns.
+//! A file written anew of which some columns get other values: their chunks are patched page by
+//! page, or else decoded and encoded; those of all other columns are taken over as bytes, with
+//! their statistics and page indexes. Rows stay where they are. Knows no log.
 
 mod append;
 mod encode;
@@ -200,7 +200,7 @@ impl Patcher {
                 .collect();
             let made = stream::iter(work).map(async |(ready, column)| match (ready, column) {
                 (Some(chunk), _) => Ok((chunk, None)),
-                (None, None) => Ok((Chunk::Kept(input.clone()), None)),
+                (None, None) => Ok((Chunk::Unchanged(input.clone()), None)),
                 (None, Some(column)) => {
                     let (chunk, column) = self.patched(group, &input, column).await?;
                     Result::Ok((chunk, Some(column)))

@@ -1,5 +1,5 @@
-//! One file of a checkpoint: opened when something is read of it, its columns streamed, of adds only those rows that may match.
-//! Called by the checkpoint reader, which knows how files make a checkpoint.
+//! One file of a checkpoint: opened when something is read of it, its columns streamed, of adds
+//! only those rows that may match.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -5,7 +5,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Action, DomainMetadata, Format, Metadata, Protocol, SetTransaction, parse_line};
-use deltaplane_protocol::file_rows::map_at;
+use deltaplane_protocol::files::rows::map_at;
 use deltaplane_protocol::files::{ADD_SCHEMA, adds_to_batch, conform, removes_to_batch};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile};
 use deltaplane_protocol::prune::Pruner;

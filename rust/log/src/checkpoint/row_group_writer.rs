@@ -1,5 +1,5 @@
-//! A Parquet file of the log while it is written, a row group at a time: new ones from rows, others copied from a file that
-//! has them already, as they stand. Called by the checkpoint's file, which says which columns there are.
+//! A Parquet file of the log while it is written, a row group at a time: new ones from rows, others
+//! copied from a file that has them already, as they stand.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;

@@ -8,7 +8,7 @@ use arrow::array::{Array, BooleanArray};
 use arrow::datatypes::{Field, Schema};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, primitive_to_arrow};
-use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::files::order::FileOrder;
 use deltaplane_protocol::partition_values::{partition_array, partition_text};
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::{RunBounds, RunPruner, RunRange};

@@ -1,5 +1,5 @@
-//! The live files of a snapshot as the rows of a new checkpoint, in one order: merged with those of the checkpoint before
-//! where that one is in a good order, sorted anew otherwise. Called by the checkpoint writers.
+//! The live files of a snapshot as the rows of a new checkpoint, in one order: merged with those of
+//! the checkpoint before where that one is in a good order, sorted anew otherwise.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use arrow::array::{BinaryArray, RecordBatch, StructArray};
 use arrow::compute::concat_batches;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::clustering;
-use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::files::order::FileOrder;
 use deltaplane_protocol::replay::Replay;
 use deltaplane_sorting::{Keyed, Run, merge};
 use futures::{StreamExt, TryStreamExt, stream};

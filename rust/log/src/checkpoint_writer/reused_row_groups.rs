@@ -1,11 +1,12 @@
-//! Row groups of the classic checkpoint before that stand in the new one: those whose files all are live are copied as
-//! bytes, since decoding and encoding a large checkpoint for each hundred small commits would cost more than the commits.
-//! New files stand behind them in groups of their own until there are many. Called by the checkpoint writer.
+//! Reuses row groups of the previous classic checkpoint: groups whose files are all still live are
+//! copied as bytes, because decoding and encoding a large checkpoint for each hundred small commits
+//! would cost more than those commits. New files form groups of their own behind them until there
+//! are many.
 
 use std::ops::Range;
 
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::files::order::FileOrder;
 use deltaplane_sorting::{Run, merge};
 use futures::TryStreamExt;
 use parquet::arrow::ArrowSchemaConverter;

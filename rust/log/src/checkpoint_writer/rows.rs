@@ -1,5 +1,5 @@
-//! Actions as rows of a checkpoint (P050–P054): the columns of its files and one struct array for each kind of action.
-//! Called by the checkpoint writers.
+//! Actions as rows of a checkpoint (P050–P054): the columns of its files and one struct array for
+//! each kind of action.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{DomainMetadata, Metadata, Protocol, SetTransaction};
 use deltaplane_protocol::arrow_types::primitive_to_arrow;
-use deltaplane_protocol::file_rows::map_value;
+use deltaplane_protocol::files::rows::map_value;
 use deltaplane_protocol::files::{ADD_SCHEMA, REMOVE_SCHEMA, string_map};
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::prune::LoggedStats;

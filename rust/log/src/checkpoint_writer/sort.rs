@@ -1,9 +1,9 @@
-//! Live files on their way into a checkpoint, sorted: as many as memory allows are held, the rest stands in temporary files
-//! until all are merged. Called by the checkpoint writers; the order itself is the protocol crate's matter.
+//! Live files on their way into a checkpoint, sorted: as many as memory allows are held, the rest
+//! stands in temporary files until all are merged.
 
 use arrow::array::{Array, StructArray};
 use deltaplane_error::Result;
-use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::files::order::FileOrder;
 use deltaplane_sorting::{Keyed, Run, Sorted, SpilledRun, merge};
 use futures::StreamExt;
 use futures::stream;

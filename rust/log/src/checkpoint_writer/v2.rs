@@ -1,10 +1,11 @@
-//! Writing V2 checkpoints (P056, P062): sidecars of the checkpoint before stand in the new one where no commit since touched
-//! them, the others and the new files are written anew, as `compaction` chooses. Called by the checkpoint writer.
+//! Writing V2 checkpoints (P056, P062): sidecars of the checkpoint before stand in the new one
+//! where no commit since touched them, the others and the new files are written anew, as
+//! `compaction` chooses.
 
 use arrow::array::{Array, RecordBatch};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::claimed_sum;
-use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::files::order::FileOrder;
 use deltaplane_protocol::paths::{self, LogFile};
 use deltaplane_sorting::{Keyed, Run, merge};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -413,7 +414,7 @@ impl NewFiles {
 
 /// Whether one of these rows, if they are tombstones, has expired.
 fn any_expired(batch: &RecordBatch, cutoff_ms: i64) -> bool {
-    let rows = deltaplane_protocol::file_rows::FileRows::new(batch);
+    let rows = deltaplane_protocol::files::rows::FileRows::new(batch);
     batch.column_by_name("deletionTimestamp").is_some()
         && (0..batch.num_rows()).any(|row| rows.deletion_timestamp(row) <= cutoff_ms)
 }

@@ -10,7 +10,7 @@ use deltaplane_protocol::actions::{Add, DeletionVector, Remove, claimed_sum};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::features::{cloned, needs_domains};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::{Store, handle};
 use futures::{StreamExt, TryStreamExt, stream};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use deltaplane_error::Result;
 use deltaplane_protocol::conflict::{ReadSet, Selection};
 use deltaplane_protocol::expr::{Expr, Predicate};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
 use futures::TryStreamExt;

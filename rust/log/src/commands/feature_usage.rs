@@ -1,5 +1,5 @@
-//! What a feature left in a table's files and history, looked for before it is dropped (P098). `alter` calls this; what
-//! counts as a trace is told by the feature's room.
+//! Searches a table's live files and history for uses of a feature before the feature is dropped
+//! (P098). Which uses count is defined by the feature's room in `protocol`.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -8,7 +8,7 @@ use deltaplane_protocol::actions::{Action, Remove};
 use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::features::checkpoint_protection::protected_before;
 use deltaplane_protocol::features::{Dropped, FeatureUsage};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::segment::LogName;
 use futures::TryStreamExt;

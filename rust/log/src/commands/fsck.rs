@@ -1,11 +1,11 @@
-//! FSCK: what of a table's log and files doesn't agree, told from one listing of the directory; and the repair, which takes
-//! files out of the log that are gone. Knows no rows; called by the boundary.
+//! FSCK: what of a table's log and files doesn't agree, told from one listing of the directory; and
+//! the repair, which takes files out of the log that are gone. Knows no rows.
 
 use std::collections::BTreeMap;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::Store;
 use futures::TryStreamExt;

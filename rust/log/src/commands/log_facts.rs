@@ -1,11 +1,12 @@
-//! What a log says of itself, summed up: the folder's files by kind, what each commit did to the table's files, and which
-//! removed files still take room. Reads no data file, keeps no row for a live file. Called by the boundary, for reports.
+//! What a log says of itself, summed up: the folder's files by kind, what each commit did to the
+//! table's files, and which removed files still take room. Reads no data file, keeps no row for a
+//! live file.
 
 use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::layout::{automatic_target, large_enough};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile, SIDECAR_DIR};
 use deltaplane_protocol::segment::{CheckpointFiles, LogName, complete_checkpoints};

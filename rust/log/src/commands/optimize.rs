@@ -8,7 +8,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, PartitionValues, claimed_sum};
 use deltaplane_protocol::conflict::marked_files;
 use deltaplane_protocol::features::clustering;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::layout::{Bin, Candidate, Ordering, PROVIDER, Rules, automatic_target, compacted, ordered};
 use deltaplane_protocol::paths;
 use deltaplane_protocol::zorder::{self, Curve};
@@ -244,7 +244,7 @@ impl LayoutPlan {
 
     /// The files, by their decoded paths, that commits removed since the version that was read; not those of which they
     /// only marked rows, where these can be followed.
-    async fn taken(&self, followed: &HashSet<String>) -> Result<HashSet<String>> {
+    async fn taken(&self, resolvable: &HashSet<String>) -> Result<HashSet<String>> {
         let base = self.rewrite.base();
         let mut found = HashSet::new();
         for commit in base.update().await?.commits_after(Some(base.version())).await? {
@@ -254,7 +254,7 @@ impl LayoutPlan {
             let rows = FileRows::new(&files.removes);
             for row in 0..files.removes.num_rows() {
                 let path = paths::decode(rows.path(row)?)?;
-                if !(marked.contains(&path) && followed.contains(&path)) {
+                if !(marked.contains(&path) && resolvable.contains(&path)) {
                     found.insert(path);
                 }
             }

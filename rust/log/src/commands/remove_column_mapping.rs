@@ -1,5 +1,5 @@
-//! A table whose column mapping ends (P114): what its metadata and its clustering become, and what its new files are.
-//! `rewrite` writes the files anew under the columns' own names; knows nothing of rows.
+//! Removal of column mapping from a table (P114): its metadata and clustering after it, and the
+//! form of its new files. `rewrite` rewrites the files under the columns' own names.
 
 use std::sync::Arc;
 

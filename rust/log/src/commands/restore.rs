@@ -9,7 +9,7 @@ use deltaplane_protocol::actions::{Add, DomainMetadata, Remove, claimed_sum};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::deletion_vectors::Place;
 use deltaplane_protocol::features::{clustering, needs_domains, restored};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::replay::{self, Replay};
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::Store;

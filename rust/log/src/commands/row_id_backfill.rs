@@ -1,11 +1,12 @@
-//! Row ids for the files of a table that gets row tracking late (P140, P141): first every writer must know the feature,
-//! then old files get ids, a bounded number in each commit, then the property may say that all rows have one; and the
-//! way back. Each commit leaves a sound table; what was begun is gone on with by calling again. `alter` calls this.
+//! Row ids for the files of a table that gets row tracking late (P140, P141): first every writer
+//! must know the feature, then old files get ids, a bounded number in each commit, then the
+//! property may say that all rows have one; and the way back. Each commit leaves a sound table;
+//! what was begun is gone on with by calling again.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{self, Directives, row_tracking};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
 use serde_json::json;

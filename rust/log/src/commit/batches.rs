@@ -1,5 +1,5 @@
-//! File actions of commits from the newest to the oldest, those of many small ones in one batch: a tail of thousands of commits
-//! would be as many batches of one row else. Called by `snapshot`.
+//! File actions of commits from the newest to the oldest, those of many small ones in one batch: a
+//! tail of thousands of commits would be as many batches of one row else.
 
 use std::sync::Arc;
 

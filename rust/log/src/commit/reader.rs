@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, CommitInfo, LineAction, Metadata, Protocol, parse_line};
-use deltaplane_protocol::file_lines::{AddLine, FileLine, RemoveLine, parse_file_line};
+use deltaplane_protocol::files::lines::{AddLine, FileLine, RemoveLine, parse_file_line};
 use deltaplane_protocol::files::{AddRows, RemoveRows};
 use deltaplane_protocol::paths::{LOG_DIR, LogFile};
 use deltaplane_protocol::segment::{LogName, LogSegment};

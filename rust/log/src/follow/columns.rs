@@ -1,5 +1,5 @@
-//! The columns that a follower keeps to until it is given others: what they are, which commits have others, and how these
-//! differ from them. Knows no store. Called by `follow` and the boundary.
+//! The columns that a follower keeps to until it is given others: what they are, which commits have
+//! others, and how these differ from them. Knows no store.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Action, Metadata, Protocol};

@@ -1,5 +1,6 @@
-//! Following a table: where a reader begins, how far it goes in one go, and which files hold the rows between two offsets.
-//! The commits between them are read, and of a starting version its file list; no row is. Called by the boundary.
+//! Following a table: where a reader begins, how far it goes in one go, and which files hold the
+//! rows between two offsets. The commits between them are read, and of a starting version its file
+//! list; no row is.
 
 pub(crate) mod columns;
 pub(crate) mod offset;

@@ -1,5 +1,5 @@
-//! How far a reader that follows a table has come, as a text that it keeps, and how much it takes in one go.
-//! Called by `follow`.
+//! How far a reader that follows a table has come, as a text that it keeps, and how much it takes
+//! in one go.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;

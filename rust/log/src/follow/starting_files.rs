@@ -1,12 +1,13 @@
-//! The files of the version that a follower starts with, oldest first, some at a time: no list of all of them is held.
-//! A pass over the file list finds the next of them, which are kept for the calls that follow. Called by `follow`.
+//! The files of the version that a follower starts with, oldest first, some at a time: no list of
+//! all of them is held. A pass over the file list finds the next of them, which are kept for the
+//! calls that follow.
 
 use std::collections::BinaryHeap;
 use std::sync::Mutex;
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use futures::TryStreamExt;
 
 use crate::checkpoint::reader::PlanColumns;
@@ -19,19 +20,19 @@ const KEPT: usize = 50_000;
 /// The files of one snapshot.
 pub(crate) struct SnapshotFiles {
     pub snapshot: Snapshot,
-    kept: Mutex<Kept>,
+    cached: Mutex<CachedFiles>,
 }
 
 /// Files that follow each other in their order.
 #[derive(Default, Clone)]
-struct Kept {
+struct CachedFiles {
     behind: Option<Place>,
     files: Vec<Add>,
     /// Whether the snapshot has none behind them.
     to_the_end: bool,
 }
 
-impl Kept {
+impl CachedFiles {
     /// The files behind a place, if they are here.
     fn behind(&self, after: Option<&Place>) -> Option<(Vec<Add>, bool)> {
         let here = self.behind.as_ref() <= after;
@@ -49,18 +50,18 @@ impl SnapshotFiles {
     pub(crate) fn new(snapshot: Snapshot) -> Self {
         SnapshotFiles {
             snapshot,
-            kept: Mutex::new(Kept::default()),
+            cached: Mutex::new(CachedFiles::default()),
         }
     }
 
     /// The next files behind a place, in their order; and whether they are all that there are.
     pub(crate) async fn behind(&self, after: Option<&Place>) -> Result<(Vec<Add>, bool)> {
-        let known = self.kept.lock().map_err(broken)?.behind(after);
+        let known = self.cached.lock().map_err(broken)?.behind(after);
         if let Some(known) = known {
             return Ok(known);
         }
         let (files, to_the_end) = self.oldest_behind(after).await?;
-        *self.kept.lock().map_err(broken)? = Kept {
+        *self.cached.lock().map_err(broken)? = CachedFiles {
             behind: after.cloned(),
             files: files.clone(),
             to_the_end,
@@ -94,7 +95,7 @@ impl SnapshotFiles {
             let place = place(add);
             after.is_none_or(|after| place > *after) && until.is_none_or(|until| place <= *until)
         };
-        let known = self.kept.lock().map_err(broken)?.behind(after);
+        let known = self.cached.lock().map_err(broken)?.behind(after);
         if let Some((files, to_the_end)) = known
             && (to_the_end || until.is_some_and(|until| files.last().is_some_and(|last| place(last) >= *until)))
         {

@@ -1,4 +1,4 @@
-//! The history of a log without its table: the commits that are asked for are read, nothing else. Called by the boundary.
+//! The history of a log without its table: the commits that are asked for are read, nothing else.
 
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::CommitInfo;

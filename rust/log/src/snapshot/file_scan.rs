@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
+use deltaplane_protocol::files::seen::SeenFiles;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::replay::Replay;
-use deltaplane_protocol::seen_files::SeenFiles;
 use futures::channel::mpsc::{Sender, channel};
 use futures::stream::{self, BoxStream};
 use futures::{SinkExt, StreamExt, TryStreamExt};

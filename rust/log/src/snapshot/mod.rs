@@ -16,7 +16,7 @@ use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, DomainMetadata, SetTransaction};
 use deltaplane_protocol::checksum::VersionChecksum;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::replay::{Replay, Tombstones};
 use deltaplane_protocol::schema::StructType;

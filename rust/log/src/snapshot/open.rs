@@ -1,5 +1,5 @@
-//! How a version is opened: from the best checkpoint that can be used and the commits after it, or from its commits alone; and
-//! what stands in for a checkpoint that turns out damaged later. Called by whoever wants a `Snapshot`.
+//! How a version is opened: from the best checkpoint that can be used and the commits after it, or
+//! from its commits alone; and what stands in for a checkpoint that turns out damaged later.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
-//! The newest version found by names instead of a listing, where the store is near: a writer that knows a version asks for
-//! the commit after it, and the next, until there is none. Called by writes on what this process committed last, and by
-//! losers of a race.
+//! Finds the newest version by probing commit names instead of listing, on stores where a probe is
+//! cheap: a writer that knows version n reads n+1, n+2, … until a name is absent.
 
 use std::sync::Arc;
 
@@ -14,12 +13,13 @@ use crate::listing::name_of;
 use crate::snapshot::Own;
 use crate::{Snapshot, now_ms};
 
-/// Commits that are read one by one; of more the listing is the cheaper way.
+/// Most commits that are probed one by one; listing is cheaper beyond this number.
 const MOST: usize = 64;
-/// Who finds so many commits of others within so short a time since its own last one is one of many writers.
+/// A writer that sees at least `MANY_OTHERS` foreign commits within `SHORT_MS` of its own last commit is
+/// considered contended.
 const MANY_OTHERS: u64 = 3;
 const SHORT_MS: i64 = 1000;
-/// Commits of more bytes aren't read again to see that they are still there.
+/// Own commits larger than this aren't read again to verify that they still exist.
 const MOST_OWN_BYTES: u64 = 64 << 10;
 
 fn is_moment(from_ms: i64, to_ms: i64) -> bool {

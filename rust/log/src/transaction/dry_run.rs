@@ -1,5 +1,5 @@
-//! A transaction up to its commit: it is checked as a commit is, against what others committed meanwhile too, and what it
-//! would do is told instead of done. `rewrite` and `plan` call it.
+//! Dry run of a transaction: validates it as its commit would be, rebases it onto the newest
+//! version, and reports what it would do. Writes nothing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,5 +1,6 @@
-//! Committing: one put-if-absent of a file that a pure function of (base, staged intent) made.
-//! A loser checks the winners' facts, takes the newest version as base and tries again, bounded.
+//! Committing: one put-if-absent of a file that a pure function of (base, staged intent) made. A
+//! loser checks the winners' actions, rebases onto the newest version and tries again, a bounded
+//! number of times.
 
 pub(crate) mod dry_run;
 pub(crate) mod post_commit;
@@ -368,7 +369,8 @@ impl Attempted {
         })
     }
 
-    /// On a newer base: as it stands if that changes nothing of it, so that a store needn't be given it again.
+    /// Rebases this attempt. Returns it unchanged if the serialized commit is identical, so that the uploaded
+    /// bytes can be reused.
     async fn rebase(self, staged: &Staged, base: Option<&Snapshot>, rebase: &Rebase, txn_id: &str) -> Result<Self> {
         let is_young = (0..STANDS_MS).contains(&now_ms().saturating_sub(self.as_of.now_ms));
         let same_table = match (&self.base, base) {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::{Action, Add};
 use deltaplane_protocol::checksum::VersionChecksum;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::properties::Properties;
 use deltaplane_store::PutDraft;

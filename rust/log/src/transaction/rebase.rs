@@ -1,5 +1,5 @@
-//! What a commit that lost the race learns of the winners: whether it may follow them, on which table, and what they
-//! did to the files that it names too. The rules are the protocol's (`conflict`); `transaction` calls this.
+//! Rebases a commit that lost the race: checks the winning commits against its intent and collects
+//! what they did to files that it names. The conflict rules are the protocol's (`conflict`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, Add, Metadata, Protocol, Remove};
 use deltaplane_protocol::conflict::{self, Before, Intent, Winner};
 use deltaplane_protocol::features::row_tracking;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::Store;
 use serde_json::Value;

@@ -1,12 +1,12 @@
-//! No commit may give files that stay another meaning by new metadata, whoever asks for it. `transaction` and `dry_run` call
-//! it before each attempt; files are only listed where the metadata would be misread.
+//! Refuses commits whose new metadata would change the meaning of files that stay in the table.
+//! Runs before each attempt and dry run; lists files only if the metadata would be misread.
 
 use std::collections::HashSet;
 
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::{Add, Metadata, Remove};
 use deltaplane_protocol::features::View;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::retained_files::{misread, partition_keys, refusal};
 use deltaplane_protocol::schema::StructType;

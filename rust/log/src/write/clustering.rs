@@ -1,4 +1,4 @@
-//! Which columns a write to a clustered table keeps to (P152). Called by `plan`.
+//! Which columns a write to a clustered table keeps to (P152).
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{DomainMetadata, Metadata};

@@ -1,5 +1,5 @@
 //! Ids and physical names for the columns that a write or a change of the table brings: the room
-//! `features::column_mapping` with new names made here. Called by `plan` and `alter`.
+//! `features::column_mapping` with new names made here.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! What the history says that a write was, under delta-spark's names: its operation, parameters and metrics. Knows the
-//! request and what was written, and nothing of how. Called by `plan`.
+//! The operation that a write's commit records in the history: name, parameters and metrics, under
+//! delta-spark's names. Computed from the request and the written files; opens none of them.
 
 use std::collections::BTreeMap;
 
 use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
-use deltaplane_protocol::file_rows::num_records;
+use deltaplane_protocol::files::rows::num_records;
 use serde_json::{Value, json};
 
 use crate::transaction::Operation;

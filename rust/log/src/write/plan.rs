@@ -13,13 +13,13 @@ use deltaplane_protocol::features::{
     self, Directives, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, iceberg_compat,
     row_tracking, type_widening,
 };
-use deltaplane_protocol::file_rows::{FileRows, num_records};
 use deltaplane_protocol::files::adds_to_batch;
+use deltaplane_protocol::files::rows::{FileRows, num_records};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::properties::{Properties, canonical_key};
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::schema::{Field, StructType};
-use deltaplane_protocol::schema_merge;
+use deltaplane_protocol::schema_changes::merge;
 use deltaplane_protocol::zorder;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
@@ -508,11 +508,11 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
     let schema = match request.schema_mode {
         Some(_) => {
             let widens = |from, to| type_widening::widens_by_itself(base.state().view(), from, to);
-            let merged = schema_merge::merge(base.schema(), &incoming, &widens)?;
+            let merged = merge::merge(base.schema(), &incoming, &widens)?;
             type_widening::record(base.schema(), &merged)
         }
         None => {
-            schema_merge::check_fits(base.schema(), &incoming)?;
+            merge::check_fits(base.schema(), &incoming)?;
             base.schema().as_ref().clone()
         }
     };

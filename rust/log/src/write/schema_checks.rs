@@ -1,5 +1,5 @@
-//! What a schema needs before files are written by it: legal names, types that files hold, partition columns.
-//! Pure. Called by `plan`.
+//! What a schema needs before files are written by it: legal names, types that files hold,
+//! partition columns. Pure.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::identity_columns;

@@ -1,5 +1,5 @@
-//! The deleted rows of one file, and their serialised form: a magic number, then 64-bit Roaring, "portable"
-//! as every writer has it, or "native" as only old ones have. Called by `data`, for reading and writing.
+//! The deleted rows of one file, and their serialised form: a magic number, then 64-bit Roaring,
+//! "portable" as every writer has it, or "native" as only old ones have.
 
 use std::io;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! The file that holds deletion vectors: a version byte, then for each vector its size, its bytes and
-//! their CRC-32, both numbers big-endian. Called by `data`, which fetches single frames and writes whole files.
+//! The file that holds deletion vectors: a version byte, then for each vector its size, its bytes
+//! and their CRC-32, both numbers big-endian.
 
 use super::{Positions, corrupt};
 use crate::actions::DeletionVector;

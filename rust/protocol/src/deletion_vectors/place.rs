@@ -1,5 +1,5 @@
-//! Where the log's descriptor says that a vector is (P042): in the log itself, in a file named relative to
-//! the table, or at an absolute path. Called by `data`.
+//! Where the log's descriptor says that a vector is (P042): in the log itself, in a file named
+//! relative to the table, or at an absolute path.
 
 use uuid::Uuid;
 

@@ -1,5 +1,5 @@
-//! Binding: names to columns of a schema, trees to typed nodes, everything else to an error that says
-//! what to write instead. Called by `Predicate::bind` alone.
+//! Binding: names to columns of a schema, trees to typed nodes, everything else to an error that
+//! says what to write instead.
 
 use super::coerce::{Side, common_type, compare, describe, is_in, is_number, widened};
 use super::like::Pattern;

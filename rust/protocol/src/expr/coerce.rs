@@ -1,6 +1,5 @@
-//! What a comparison of two values of different types means in Spark 4 with ANSI mode: which side is
-//! converted, and what remains when a literal can't be a value of the column's type.
-//! Called by `bind` alone.
+//! What a comparison of two values of different types means in Spark 4 with ANSI mode: which side
+//! is converted, and what remains when a literal can't be a value of the column's type.
 
 use super::Comparison;
 use super::literal::{Literal, malformed};

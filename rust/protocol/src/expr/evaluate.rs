@@ -1,5 +1,5 @@
-//! Evaluation of bound predicates on Arrow batches, column by column, with Spark's meaning: three-valued,
-//! NaN equal to itself and above everything, -0.0 equal to 0.0. Called by `Predicate` and `prune`.
+//! Evaluation of bound predicates on Arrow batches, column by column, with Spark's meaning:
+//! three-valued, NaN equal to itself and above everything, -0.0 equal to 0.0.
 
 use std::collections::HashSet;
 use std::hash::Hash;

@@ -1,5 +1,5 @@
 //! The predicate that other rooms hold: bound to one schema, shared, evaluated on batches of it.
-//! Puts binding and evaluating together; owns neither. Called by `prune`, `conflict`, `log` and `data`.
+//! Puts binding and evaluating together; owns neither.
 
 use std::sync::Arc;
 

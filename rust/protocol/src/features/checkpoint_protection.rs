@@ -1,5 +1,5 @@
-//! Checkpoint protection (P157): versions before the protected one may hold features that their checkpoints alone
-//! hide, so cleanup passes them all at once or not at all. Called by log cleanup.
+//! Checkpoint protection (P157): versions before the protected one may hold features that their
+//! checkpoints alone hide, so cleanup passes them all at once or not at all.
 
 use super::attempt::Attempt;
 use super::{Kind, TableFeature, fine, never};

@@ -2,35 +2,24 @@
 //! read and write tables where it is active. The only place where feature names stand.
 
 mod append_only;
-pub mod arrow_metadata;
-pub mod attempt;
 pub mod change_data_feed;
 mod check_constraints;
 pub mod checkpoint_protection;
-pub mod cloned;
 pub mod clustering;
 mod column_defaults;
 pub mod column_mapping;
-mod concurrent;
 pub mod deletion_vectors;
-mod directives;
 pub mod domain_metadata;
-mod drop;
 mod generated_columns;
+mod hooks;
 pub mod iceberg_compat;
 pub mod identity_columns;
 pub mod in_commit_timestamp;
 mod invariants;
 pub mod materialize_partition_columns;
-mod minimum_protocol;
-pub mod restored;
-mod row_rule;
-mod row_rules;
 pub mod row_tracking;
-mod stored_ids;
-mod support;
+mod rules;
 mod timestamp_ntz;
-mod transitions;
 pub mod type_widening;
 mod unsupported;
 mod v2_checkpoint;
@@ -42,17 +31,20 @@ use std::collections::BTreeSet;
 use crate::actions::{Action, Metadata, Protocol};
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result};
-use attempt::{Attempt, Base};
+use hooks::attempt::{Attempt, Base};
 
-pub use concurrent::{metadata_clash, protocol_clash};
-pub use directives::{Directives, known};
-pub use drop::{Dropped, FeatureUsage, without_feature};
-pub use minimum_protocol::{protocol_for, protocol_with};
-pub use row_rule::{ColumnRule, RowCheck, mentions};
-pub use row_rules::{RowRules, row_rules};
-pub use stored_ids::{StoredIds, stored_ids};
-pub use support::{reads, writes};
-pub use transitions::{check_change, outlives_replacement};
+pub use hooks::attempt;
+pub use hooks::directives::{Directives, known};
+pub(in crate::features) use hooks::row_rule;
+pub use hooks::row_rule::{ColumnRule, RowCheck, mentions};
+pub use rules::concurrent::{metadata_clash, protocol_clash};
+pub use rules::drop::{Dropped, FeatureUsage, without_feature};
+pub use rules::minimum_protocol::{protocol_for, protocol_with};
+pub use rules::row_rules::{RowRules, row_rules};
+pub use rules::stored_ids::{StoredIds, stored_ids};
+pub use rules::support::{reads, writes};
+pub use rules::transitions::{check_change, outlives_replacement};
+pub use rules::{arrow_metadata, cloned, restored};
 
 /// What a table looks like to a feature's hooks.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::attempt::{Attempt, Base};
 use super::{Directives, Kind, TableFeature, domain_metadata, fine, supported};
 use crate::actions::{Action, CommitInfo, DomainMetadata, Metadata};
-use crate::file_rows::num_records;
+use crate::files::rows::num_records;
 use crate::{Error, Result};
 
 /// The domain that holds the highest row id given so far.

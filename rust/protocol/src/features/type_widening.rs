@@ -1,6 +1,5 @@
 //! Type widening (P153): which type may follow which, and the record of it in `delta.typeChanges`.
-//! Files keep the type they were written with; whoever reads them converts. Pure; called by reads
-//! (refusals, bounds of floats) and by writes (`merge` of wider data, changes of a column's type).
+//! Files keep the type they were written with; whoever reads them converts. Pure.
 
 use serde_json::{Value, json};
 

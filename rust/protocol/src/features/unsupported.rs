@@ -1,5 +1,5 @@
-//! Features of the protocol that have no room yet: known by name, so that a refusal can name them.
-//! A writer-only feature here doesn't stop reading (P091).
+//! Features of the protocol that this build doesn't implement: known by name, so that a refusal can
+//! name them. A writer-only feature here doesn't stop reading (P091).
 
 use super::{Kind, Refusal, TableFeature, View, fine, never};
 

@@ -1,5 +1,5 @@
-//! Whether a file's logged statistics can be believed: compared with exact ones (P160 to P163). A bound may be wide, and text
-//! may be cut off; what is told is told of any of its columns. Called by the deep check.
+//! Whether a file's logged statistics can be believed: compared with exact ones (P160 to P163). A
+//! bound may be wide, and text may be cut off; what is told is told of any of its columns.
 
 use serde_json::{Map, Value};
 

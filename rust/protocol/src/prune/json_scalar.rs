@@ -1,6 +1,6 @@
-//! Scalars of JSON by eight bytes or more at a time: where one ends, and what the plain ones among them mean. Whatever isn't
-//! plain is nobody's business here: the general parser and the general conversions say what it is, if anything. Called by
-//! `json_shape` and `json_values`; knows neither.
+//! Scalars of JSON by eight bytes or more at a time: where one ends, and what the plain ones among
+//! them mean. Whatever isn't plain is nobody's business here: the general parser and the general
+//! conversions say what it is, if anything.
 
 use crate::expr::text::{plain_clock, plain_date};
 

@@ -1,6 +1,5 @@
 //! Statistics from the JSON of `add.stats`: only the leaves that are needed, numbers by their text.
-//! Whatever can't be read is unknown, never an error (P165). Called by `Pruner::keep` for files that
-//! nothing cheaper dropped.
+//! Whatever can't be read is unknown, never an error (P165).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +18,7 @@ use super::json_values::{JsonValues, ReadBound, json_text};
 use crate::Result;
 use crate::expr::scalar::{Scalar, exact_range};
 use crate::expr::text::{DAY_US, Fit, Number, parse_date, parse_instant, parse_timestamp};
-use crate::file_lines::Text;
+use crate::files::lines::Text;
 use crate::schema::Primitive;
 
 /// Files whose values become columns together, which the processor's caches hold.

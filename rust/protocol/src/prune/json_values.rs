@@ -1,5 +1,5 @@
-//! Columns of values from JSON scalars. What type they are of is asked once for many of them, not once for each. Called by
-//! `json_stats`.
+//! Columns of values from JSON scalars. What type they are of is asked once for many of them, not
+//! once for each.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! The statistics that writers logged, as typed columns to look at: as they stand, not widened as `bounds` must.
-//! Called by the view of add actions.
+//! The statistics that writers logged, as typed columns to look at: as they stand, not widened as
+//! `bounds` must.
 
 use std::sync::{Arc, LazyLock};
 
@@ -18,7 +18,7 @@ use crate::arrow_types::primitive_to_arrow;
 use crate::expr::child;
 use crate::expr::scalar::{Scalar, exact_range};
 use crate::expr::text::{Fit, Number};
-use crate::file_rows::FileRows;
+use crate::files::rows::FileRows;
 use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::stats_columns::{Chosen, StatsColumns};

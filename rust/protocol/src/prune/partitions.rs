@@ -1,5 +1,5 @@
-//! Partition columns of an add batch as typed arrays. Owns which source counts: the log's strings are the
-//! truth, the parsed struct a shortcut where both can't differ. Called by `Pruner::keep`.
+//! Partition columns of an add batch as typed arrays. Owns which source counts: the log's strings
+//! are the truth, the parsed struct a shortcut where both can't differ.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::failed;
 use crate::Result;
 use crate::arrow_types::primitive_to_arrow;
 use crate::expr::child;
-use crate::file_rows::map_values;
+use crate::files::rows::map_values;
 use crate::partition_values::partition_array;
 use crate::schema::Primitive;
 

@@ -1,5 +1,5 @@
-//! A scan plan as bytes, in the order in which `Found.java` reads them: partition rows, URIs, sizes, times. Numbers are
-//! big-endian. Knows bytes only. Called by `spark_plan`.
+//! A scan plan as bytes, in the order in which `Found.java` reads them: partition rows, URIs,
+//! sizes, times. Numbers are big-endian. Knows bytes only.
 
 use deltaplane_error::{Error, Result};
 

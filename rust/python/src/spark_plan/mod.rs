@@ -1,5 +1,5 @@
 //! What Spark needs of the core: scan plans that the JVM reads in one go, splits for readers in
-//! Python workers, URIs. Boundary functions only; the work is in the modules below. Called by `deltaplane.spark`.
+//! Python workers, URIs. Boundary functions only; the work is in the modules below.
 
 mod blob;
 mod columns;

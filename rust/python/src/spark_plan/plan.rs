@@ -1,5 +1,5 @@
 //! Plans a Spark scan: translates Catalyst's filters, streams the surviving files, groups them by
-//! partition tuple. Knows no Python. Called by `spark_plan`.
+//! partition tuple. Knows no Python.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_protocol::actions::{Add, DeletionVector};
 use deltaplane_protocol::expr::{Expr, Predicate, catalyst};
-use deltaplane_protocol::file_rows::FileRows;
 use deltaplane_protocol::files::adds_to_batch;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::partition_values::partition_array;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;

@@ -1,5 +1,6 @@
-//! Distributed replay: what a Spark task makes of a part of the log. The rules are the walk's own (`protocol::replay`, the
-//! pruner, the view of adds); Spark only brings rows of one key together. Knows no Python. Called by `spark_plan`.
+//! Distributed replay: what a Spark task makes of a part of the log. The rules are the walk's own
+//! (`protocol::replay`, the pruner, the view of adds); Spark only brings rows of one key together.
+//! Knows no Python.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{CommitActions, PlanColumns, ReplayPart, ReplayParts, checkpoint_adds, commit_actions};
 use deltaplane_protocol::actions::{Add, Metadata, Protocol};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::replay;
 use deltaplane_protocol::state::TableState;

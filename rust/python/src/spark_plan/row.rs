@@ -1,5 +1,5 @@
-//! Partition values as Spark's `UnsafeRow`: null bits, eight bytes a value, then what is longer.
-//! In the byte order of this machine, since driver and JVM share it. Called by `spark_plan`.
+//! Partition values as Spark's `UnsafeRow`: null bits, eight bytes a value, then what is longer. In
+//! the byte order of this machine, since driver and JVM share it.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{

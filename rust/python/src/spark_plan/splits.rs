@@ -1,5 +1,5 @@
-//! Scans cut into splits for readers on other machines: each is the JSON text of some files.
-//! Knows no Python. Called by `spark_plan`; the texts come back to `Split`.
+//! Scans cut into splits for readers on other machines: each is the JSON text of some files. Knows
+//! no Python.
 
 use std::collections::BTreeMap;
 

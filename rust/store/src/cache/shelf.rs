@@ -1,5 +1,5 @@
-//! The entries of one cache directory: taken out and put in by any number of processes at once, without a lock.
-//! What can't be written, read or believed is no error: the store has it. Blocking; called by `cached`.
+//! The entries of one cache directory: taken out and put in by any number of processes at once,
+//! without a lock. What can't be written, read or believed is no error: the store has it. Blocking.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};

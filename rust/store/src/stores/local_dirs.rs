@@ -1,5 +1,5 @@
-//! Directories of a local table, made and made durable: those who wait for the same one share a call of the system.
-//! Knows no files. Called by `local_draft`.
+//! Directories of a local table, made and made durable: those who wait for the same one share a
+//! call of the system. Knows no files.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};

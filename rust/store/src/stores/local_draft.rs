@@ -1,5 +1,5 @@
-//! Files of a local table while they are written: under hidden names, then durable and in their places.
-//! Owns the order of flushes and names. Called by `local`.
+//! Files of a local table while they are written: under hidden names, then durable and in their
+//! places. Owns the order of flushes and names.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};

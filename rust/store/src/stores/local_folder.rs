@@ -1,5 +1,5 @@
-//! A directory that is held open: the way to it is walked once for all of its files that are looked at or read, which for
-//! the thousands of a log is most of what each would cost. Called by `local`.
+//! A directory that is held open: the way to it is walked once for all of its files that are looked
+//! at or read, which for the thousands of a log is most of what each would cost.
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,5 @@
-//! Reading files of the local disk into memory that isn't cleared for it first, where the system lets that be said without
-//! trusting it blindly. Called by the local stores.
+//! Reading files of the local disk into memory that isn't cleared for it first, where the system
+//! lets that be said without trusting it blindly.
 
 use std::fs::File;
 use std::io::{self, Read};

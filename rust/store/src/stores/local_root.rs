@@ -1,5 +1,5 @@
-//! A local table's directory: which file a key is, what a failed call means, what a file's metadata says.
-//! Opens and writes nothing. Called by `local` and `local_objects`.
+//! A local table's directory: which file a key is, what a failed call means, what a file's metadata
+//! says. Opens and writes nothing.
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};

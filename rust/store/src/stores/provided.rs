@@ -14,7 +14,7 @@ use object_store::gcp::{GcpCredential, GoogleConfigKey};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::http::Renew;
-use crate::credentials::{CREDENTIAL_PROVIDER, Kept, ProvidedFields};
+use crate::credentials::{CREDENTIAL_PROVIDER, CredentialCache, ProvidedFields};
 use crate::options::Redactor;
 
 /// A cloud's credential, made of what a provider gave.
@@ -28,7 +28,7 @@ pub(super) trait Credential: Sized + Send + Sync + fmt::Debug + 'static {
 
 /// One store's view of a provider.
 pub(super) struct Provided<C> {
-    kept: Arc<Kept>,
+    cache: Arc<CredentialCache>,
     redactor: Redactor,
     /// Azure's account, which is part of what its keys sign; empty elsewhere.
     account: String,
@@ -36,9 +36,9 @@ pub(super) struct Provided<C> {
 }
 
 impl<C: Credential> Provided<C> {
-    pub(super) fn new(kept: Arc<Kept>, redactor: &Redactor, account: &str) -> Arc<Self> {
+    pub(super) fn new(cache: Arc<CredentialCache>, redactor: &Redactor, account: &str) -> Arc<Self> {
         Arc::new(Provided {
-            kept,
+            cache,
             redactor: redactor.clone(),
             account: account.to_owned(),
             last: Mutex::new(None),
@@ -62,7 +62,7 @@ impl<C: Credential> Provided<C> {
 
 impl<C> fmt::Debug for Provided<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Provided").field(&self.kept).finish()
+        f.debug_tuple("Provided").field(&self.cache).finish()
     }
 }
 
@@ -75,7 +75,7 @@ impl<C: Credential> CredentialProvider for Provided<C> {
             store: CREDENTIAL_PROVIDER,
             source: Box::new(e),
         };
-        let provided = self.kept.current().await.map_err(own)?;
+        let provided = self.cache.current().await.map_err(own)?;
         self.read(&provided).map_err(own)
     }
 }
@@ -83,11 +83,11 @@ impl<C: Credential> CredentialProvider for Provided<C> {
 #[async_trait]
 impl<C: Credential> Renew for Provided<C> {
     async fn held(&self) -> Option<Arc<ProvidedFields>> {
-        self.kept.held().await
+        self.cache.held().await
     }
 
     async fn sign(&self, request: &mut HttpRequest, refused: &Arc<ProvidedFields>) -> bool {
-        let Some(provided) = self.kept.instead_of(refused).await else {
+        let Some(provided) = self.cache.instead_of(refused).await else {
             return false;
         };
         match (C::read(refused), self.read(&provided)) {

@@ -11,7 +11,7 @@ use deltaplane_error::{Error, Kind, Result};
 use super::ALLOW_INSTANCE_METADATA;
 use super::http::{Connector, Renew};
 use super::provided::{Credential, Provided};
-use crate::credentials::{self, CREDENTIAL_PROVIDER, Kept};
+use crate::credentials::{self, CREDENTIAL_PROVIDER, CredentialCache};
 use crate::options::{Options, Redactor, flag};
 
 /// Longer than any reachable store takes to accept a connection, shorter than patience.
@@ -24,7 +24,7 @@ pub(super) struct Settings<K> {
     environment: HashMap<K, String>,
     metadata_allowed: bool,
     provider: Option<String>,
-    kept: Option<Arc<Kept>>,
+    cache: Option<Arc<CredentialCache>>,
     pub(super) redactor: Redactor,
 }
 
@@ -46,7 +46,7 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
                 .get(CREDENTIAL_PROVIDER)
                 .filter(|name| !name.is_empty())
                 .map(str::to_owned),
-            kept: None,
+            cache: None,
             metadata_allowed: flag(
                 ALLOW_INSTANCE_METADATA,
                 options.get(ALLOW_INSTANCE_METADATA).unwrap_or("false"),
@@ -73,14 +73,14 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
             )));
         }
         self.environment.retain(|key, _| !keys.contains(key));
-        self.kept = Some(credentials::of(provider)?);
+        self.cache = Some(credentials::of(provider)?);
         Ok(())
     }
 
     /// The named provider's credentials. `account` is Azure's.
     pub(super) fn provided<C: Credential>(&self, account: &str) -> Option<Arc<Provided<C>>> {
-        let kept = self.kept.as_ref()?;
-        Some(Provided::new(Arc::clone(kept), &self.redactor, account))
+        let cache = self.cache.as_ref()?;
+        Some(Provided::new(Arc::clone(cache), &self.redactor, account))
     }
 
     /// Refuses values that no request can be made of.
@@ -144,7 +144,7 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
     /// Without credentials the store's library asks the cloud's metadata address, which on any
     /// other machine means waiting for nothing: refuse unless that was asked for.
     pub(super) fn require_credentials(&self, found: bool, advice: &str) -> Result<()> {
-        if found || self.kept.is_some() || self.metadata_allowed {
+        if found || self.cache.is_some() || self.metadata_allowed {
             return Ok(());
         }
         Err(Error::new(

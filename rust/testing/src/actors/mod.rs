@@ -13,7 +13,7 @@ pub use writer::schema;
 
 use deltaplane_error::{Error, Kind};
 use deltaplane_log::Snapshot;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
 

@@ -11,7 +11,7 @@ use deltaplane_log::{
 };
 use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
 use deltaplane_protocol::deletion_vectors;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{Field, Primitive, StructType};
 use futures::TryStreamExt;

@@ -146,9 +146,9 @@ fn run(checkpoints: u8) -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    let checkpoints = match std::env::args().nth(1).map(|given| given.parse()) {
+    let checkpoints = match std::env::args().nth(1).map(|argument| argument.parse()) {
         None => WHOLE,
-        Some(Ok(given)) => given,
+        Some(Ok(argument)) => argument,
         Some(Err(_)) => {
             eprintln!("say how many checkpoints are begun");
             return ExitCode::FAILURE;

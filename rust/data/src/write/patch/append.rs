@@ -18,7 +18,7 @@ use crate::write::copied::CopiedColumn;
 /// The chunk of a leaf.
 pub(super) enum Chunk {
     /// As it was, to be read from here.
-    Kept(Input),
+    Unchanged(Input),
     Encoded(ArrowColumnChunk),
     Patched(CopiedColumn),
 }
@@ -78,7 +78,7 @@ fn append(
         match next()? {
             Chunk::Encoded(new) => new.append_to_row_group(&mut made).map_err(failed)?,
             Chunk::Patched(new) => new.append_to(&mut made).map_err(failed)?,
-            Chunk::Kept(input) => {
+            Chunk::Unchanged(input) => {
                 let mut close = ColumnCloseResult {
                     bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
                     rows_written: u64::try_from(old.num_rows()).unwrap_or(0),

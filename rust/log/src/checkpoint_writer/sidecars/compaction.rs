@@ -1,7 +1,8 @@
-//! Which sidecars a new checkpoint writes anew, so that few are written and few have to be read: those that commits touched,
-//! small ones like the levels of a merge tree, and large ones where too many lie over each other. Pure.
+//! Chooses the sidecars that a new checkpoint rewrites, so that few are written and few have to be
+//! read: those that commits touched, small ones like the levels of a merge tree, and large ones
+//! where too many key ranges overlap. Pure.
 
-/// So many large sidecars may hold files around one place of the order; more are merged into ones beside each other.
+/// At most this many large sidecars may overlap at one key of the order; more are merged into disjoint ones.
 const MOST_OVERLAID: usize = 6;
 
 /// A sidecar of live files that is there already.
@@ -15,7 +16,7 @@ pub(crate) struct Piece<'a> {
     pub touched: bool,
 }
 
-/// What is written anew, by the pieces' places.
+/// The sidecars to rewrite, as indexes into the pieces.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SidecarCompaction {
     /// Each of these becomes a run of its own, together with the new files that belong between its keys.
@@ -24,16 +25,16 @@ pub(crate) struct SidecarCompaction {
     pub small: Vec<usize>,
 }
 
-/// How many files a sidecar of a table with so many live files should have. A removed file has its sidecar written anew, since
-/// nothing else can say that it is gone; each sidecar has to be named by every checkpoint, in about the bytes of three files.
-/// Ten removals anywhere then make about as much be written as naming all sidecars does.
+/// Target number of files in a sidecar, for a table with `live` files. Balances two costs: rewriting the
+/// sidecars touched by about ten removals, and listing every sidecar in each checkpoint, which takes
+/// about the bytes of three files.
 pub(crate) fn sidecar_files(live: u64) -> u64 {
     const FEWEST: u64 = 1_024;
     const MOST: u64 = 50_000;
     (live.isqrt() * 5 / 4).clamp(FEWEST, MOST)
 }
 
-/// Chooses for `new` files, where a sidecar should have `full` ones.
+/// Plans the checkpoint for `new` files, where a full sidecar has `full` files.
 pub(crate) fn plan_compaction(pieces: &[Piece<'_>], new: u64, full: u64) -> SidecarCompaction {
     let is_large = |p: &Piece<'_>| p.files >= full / 2;
     let mut large: Vec<(usize, &Piece<'_>)> = pieces.iter().enumerate().filter(|(_, p)| is_large(p)).collect();

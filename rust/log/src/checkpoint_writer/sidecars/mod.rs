@@ -1,12 +1,12 @@
-//! Writing the sidecars of a V2 checkpoint (P056, P062): bounded files, of live files in an order or of tombstones, each with
-//! what is known of it without opening it. Called by the checkpoint writers.
+//! Writing the sidecars of a V2 checkpoint (P056, P062): bounded files, of live files in an order
+//! or of tombstones, each with what is known of it without opening it.
 
 pub(crate) mod compaction;
 
 use arrow::array::{Array, StructArray};
 use arrow::datatypes::SchemaRef;
 use deltaplane_error::Result;
-use deltaplane_protocol::file_order::FileOrder;
+use deltaplane_protocol::files::order::FileOrder;
 use deltaplane_protocol::paths;
 use deltaplane_sorting::{Keyed, Run};
 use deltaplane_store::Store;

@@ -4,8 +4,9 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::type_widening;
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType, type_value};
-use deltaplane_protocol::schema_edit::{self, Position, find, join_path, split_path};
-use deltaplane_protocol::{schema_merge, schema_replace};
+use deltaplane_protocol::schema_changes::edit;
+use deltaplane_protocol::schema_changes::edit::{Position, find, join_path, split_path};
+use deltaplane_protocol::schema_changes::{merge, replace};
 use serde_json::{Map, Value, json};
 
 use super::dependants::check_unused;
@@ -43,7 +44,7 @@ fn add_together(draft: &mut Draft<'_>, columns: &NewColumns) -> Result<Vec<Value
         check_new(field)?;
         draft.schema = match grown(draft, &parent, field)? {
             Some(schema) => schema,
-            None => schema_edit::add(&draft.schema, &parent, field, place.as_ref())?,
+            None => edit::add(&draft.schema, &parent, field, place.as_ref())?,
         };
         said.push(column_json(
             &[&parent[..], std::slice::from_ref(&field.name)].concat(),
@@ -61,7 +62,7 @@ pub(super) fn replace(draft: &mut Draft<'_>, fields: &str) -> Result<()> {
     not_empty(new_fields.fields(), "column")?;
     new_fields.check_names()?;
     check_field_names(&new_fields, Mapping::of(&draft.metadata.configuration)?)?;
-    let (schema, new) = schema_replace::replaced(&draft.schema, &new_fields)?;
+    let (schema, new) = replace::replaced(&draft.schema, &new_fields)?;
     new.iter().try_for_each(check_new)?;
     draft.schema = schema;
     let said = new_fields
@@ -88,9 +89,9 @@ fn grown(draft: &Draft<'_>, parent: &[String], field: &Field) -> Result<Option<S
         return Ok(None);
     }
     let own = StructType::new(vec![field.clone()]);
-    let merged = schema_merge::merge(&with_others_optional(&draft.schema, &field.name), &own, &|_, _| false)?;
+    let merged = merge::merge(&with_others_optional(&draft.schema, &field.name), &own, &|_, _| false)?;
     let merged = merged.field_ignore_case(&field.name).map(|f| f.data_type.clone());
-    let schema = schema_edit::edit(&draft.schema, std::slice::from_ref(&field.name), |f| {
+    let schema = edit::edit(&draft.schema, std::slice::from_ref(&field.name), |f| {
         Ok(Field {
             data_type: merged.clone().unwrap_or_else(|| f.data_type.clone()),
             ..f.clone()
@@ -142,7 +143,7 @@ fn check_new_type(t: &DataType) -> Result<()> {
 /// Moves a column among its siblings.
 pub(super) fn reposition(draft: &mut Draft<'_>, column: &str, position: &Position) -> Result<()> {
     let path = split_path(column)?;
-    draft.schema = schema_edit::reposition(&draft.schema, &path, position)?;
+    draft.schema = edit::reposition(&draft.schema, &path, position)?;
     says_changed(draft, &path, Some(position))
 }
 
@@ -164,7 +165,7 @@ pub(super) fn rename(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()
         )));
     }
     check_unused(&draft.metadata, &draft.schema, &path, "renamed")?;
-    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+    draft.schema = edit::edit(&draft.schema, &path, |f| {
         Ok(Field {
             name: to.to_owned(),
             ..f.clone()
@@ -199,7 +200,7 @@ pub(super) fn drop(draft: &mut Draft<'_>, columns: &[String]) -> Result<()> {
             )));
         }
         check_unused(&draft.metadata, &draft.schema, &path, "dropped")?;
-        draft.schema = schema_edit::remove(&draft.schema, &path)?;
+        draft.schema = edit::remove(&draft.schema, &path)?;
         stats_columns::follow(&mut draft.metadata, &path, None);
         said.push(join_path(&path));
     }
@@ -219,7 +220,7 @@ fn needs_mapping(draft: &Draft<'_>, verb: &str, code: &str) -> Result<()> {
 /// Sets a column's comment, or takes it away.
 pub(super) fn set_comment(draft: &mut Draft<'_>, column: &str, comment: Option<&str>) -> Result<()> {
     let path = split_path(column)?;
-    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+    draft.schema = edit::edit(&draft.schema, &path, |f| {
         let mut f = f.clone();
         match comment {
             Some(text) => f.metadata.insert("comment".to_owned(), json!(text)),
@@ -238,7 +239,7 @@ pub(super) fn set_default(draft: &mut Draft<'_>, column: &str, expression: Optio
             "only whole columns have defaults, not `{column}` inside of one"
         )));
     }
-    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+    draft.schema = edit::edit(&draft.schema, &path, |f| {
         let filled = ["delta.generationExpression", "delta.identity.start"];
         if expression.is_some() && filled.iter().any(|k| f.metadata.contains_key(*k)) {
             return Err(Error::invalid_argument(format!(
@@ -258,7 +259,7 @@ pub(super) fn set_default(draft: &mut Draft<'_>, column: &str, expression: Optio
 /// Lets a column be null. The other way needs a look at every row and isn't a change of metadata alone.
 pub(super) fn drop_not_null(draft: &mut Draft<'_>, column: &str) -> Result<()> {
     let path = split_path(column)?;
-    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+    draft.schema = edit::edit(&draft.schema, &path, |f| {
         Ok(Field {
             nullable: true,
             ..f.clone()
@@ -297,7 +298,7 @@ pub(super) fn set_metadata(draft: &mut Draft<'_>, column: &str, metadata: &Map<S
         )));
     }
     let path = split_path(column)?;
-    draft.schema = schema_edit::edit(&draft.schema, &path, |f| {
+    draft.schema = edit::edit(&draft.schema, &path, |f| {
         let mut f = f.clone();
         for (key, value) in metadata {
             match value {

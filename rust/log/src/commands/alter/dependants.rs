@@ -4,7 +4,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Metadata;
 use deltaplane_protocol::features::mentions;
 use deltaplane_protocol::schema::{DataType, Field, StructType};
-use deltaplane_protocol::schema_edit::join_path;
+use deltaplane_protocol::schema_changes::edit::join_path;
 use serde_json::Value;
 
 const CONSTRAINTS: &str = "delta.constraints.";

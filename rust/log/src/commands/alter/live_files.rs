@@ -3,7 +3,7 @@
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::iceberg_compat::SwitchedOn;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};

@@ -20,7 +20,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{DomainMetadata, Protocol};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::features::{self, iceberg_compat, row_tracking};
-use deltaplane_protocol::schema_edit::Position;
+use deltaplane_protocol::schema_changes::edit::Position;
 use deltaplane_store::Store;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::Directives;
 use deltaplane_protocol::properties::{Properties, canonical_key, find};
-use deltaplane_protocol::schema_edit::split_path;
+use deltaplane_protocol::schema_changes::edit::split_path;
 use serde_json::json;
 
 use super::draft::Draft;

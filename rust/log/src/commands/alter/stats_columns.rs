@@ -2,7 +2,7 @@
 
 use deltaplane_protocol::actions::Metadata;
 use deltaplane_protocol::properties::Properties;
-use deltaplane_protocol::schema_edit::{join_path, split_path};
+use deltaplane_protocol::schema_changes::edit::{join_path, split_path};
 
 const KEY: &str = "delta.dataSkippingStatsColumns";
 

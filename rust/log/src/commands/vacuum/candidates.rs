@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use arrow::array::RecordBatch;
 use deltaplane_error::{Kind, Result};
 use deltaplane_protocol::actions::{Action, Remove};
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths::{self, LAST_VACUUM, LOG_DIR};
 use deltaplane_store::{ObjectInfo, Store};
 use futures::stream::{self, BoxStream};

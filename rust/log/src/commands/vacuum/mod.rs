@@ -1,5 +1,5 @@
-//! VACUUM: deletes files that no version within the retention needs (P044, P125, P200), by a listing, an inventory or the
-//! log alone. Commits before and after say so. Knows no rows; called by the boundary.
+//! VACUUM: deletes files that no version within the retention needs (P044, P125, P200), by a
+//! listing, an inventory or the log alone. Commits before and after say so. Knows no rows.
 
 pub(crate) mod candidates;
 pub(crate) mod retained;

@@ -5,7 +5,7 @@ use arrow::array::RecordBatch;
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::{Action, DeletionVector};
 use deltaplane_protocol::deletion_vectors::Place;
-use deltaplane_protocol::file_rows::FileRows;
+use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::Store;
 use futures::TryStreamExt;

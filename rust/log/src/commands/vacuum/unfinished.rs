@@ -1,5 +1,5 @@
-//! VACUUMs that began and haven't said that they ended, by the commits of a range of versions: what they are about to delete
-//! can't be told, so nothing may be brought back meanwhile. Called by `restore`; `vacuum` keeps to the time that is given here.
+//! VACUUMs that began and haven't said that they ended, by the commits of a range of versions: what
+//! they are about to delete can't be told, so nothing may be brought back meanwhile.
 
 use deltaplane_error::{Error, Kind, Result};
 use serde_json::Value;

@@ -1,10 +1,10 @@
-//! Files of a checkpoint that were given already, a few bytes for each: a checkpoint should name each file once (P040), but not
-//! every writer's does. Called by plans of checkpoints that this program didn't write.
+//! Set of files that a checkpoint listed already, a few bytes for each: a checkpoint should list
+//! each file once (P040), but not every writer's does.
 
 use arrow::array::{BooleanArray, RecordBatch};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::file_rows::FileRows;
+use crate::files::rows::FileRows;
 use crate::{Result, paths};
 
 /// Bits for each file: most of those that weren't given meet none that is set, and need no further look.

@@ -1,6 +1,11 @@
 //! File actions as Arrow batches: the columnar form of adds and removes that replay, pruning and
 //! checkpoints share. One row is one action; columns are the action's fields by their protocol names.
 
+pub mod lines;
+pub mod order;
+pub mod rows;
+pub mod seen;
+
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
@@ -12,7 +17,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 
 use crate::actions::{Add, DeletionVector, Remove};
-use crate::file_lines::{AddLine, Pairs, RemoveLine};
+use crate::files::lines::{AddLine, Pairs, RemoveLine};
 use crate::{Error, Result};
 
 /// The Arrow type of a map of texts, as partition values, tags and properties stand in batches.
@@ -370,7 +375,7 @@ mod tests {
     use arrow::array::StringViewArray;
 
     use super::*;
-    use crate::file_rows::FileRows;
+    use crate::files::rows::FileRows;
 
     #[test]
     fn adds_survive_the_columnar_form() {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::View;
+use crate::features::View;
 use crate::schema::Field;
 use crate::{Error, Result};
 
@@ -29,7 +29,7 @@ pub struct ColumnRule {
 }
 
 /// The top-level columns that have this text in their metadata; what isn't text can't be obeyed (P104).
-pub(super) fn columns_with(view: View<'_>, key: &str) -> Result<Vec<ColumnRule>> {
+pub(in crate::features) fn columns_with(view: View<'_>, key: &str) -> Result<Vec<ColumnRule>> {
     let rule = |f: &Field| match f.metadata.get(key)? {
         Value::Null => None,
         Value::String(sql) => Some(Ok(ColumnRule {
@@ -45,11 +45,13 @@ pub(super) fn columns_with(view: View<'_>, key: &str) -> Result<Vec<ColumnRule>>
 }
 
 /// The first field below a column that has this in its metadata.
-pub(super) fn nested_with(view: View<'_>, key: &str) -> Option<String> {
+pub(in crate::features) fn nested_with(view: View<'_>, key: &str) -> Option<String> {
     view.schema
         .fields()
         .iter()
-        .find_map(|f| super::find_in_type(&f.data_type, &|inner| inner.metadata.contains_key(key).then_some(())))
+        .find_map(|f| {
+            crate::features::find_in_type(&f.data_type, &|inner| inner.metadata.contains_key(key).then_some(()))
+        })
         .map(|(name, ())| name)
 }
 

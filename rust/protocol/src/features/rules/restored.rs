@@ -1,11 +1,11 @@
-//! The table that goes back to an older version (RESTORE, P200): metadata as it was then, but for what must never go back,
-//! and a protocol that reads the files of both. Called by `log`.
+//! The table that goes back to an older version (RESTORE, P200): metadata as it was then, but for
+//! what must never go back, and a protocol that reads the files of both.
 
-use super::{
-    Directives, View, check_write, checkpoint_protection, column_mapping, identity_columns, protocol_with, supported,
-};
 use crate::Result;
 use crate::actions::{Metadata, Protocol};
+use crate::features::{
+    Directives, View, check_write, checkpoint_protection, column_mapping, identity_columns, protocol_with, supported,
+};
 use crate::schema::StructType;
 
 /// The metadata: identity values, column ids and protected checkpoints stand as far on as they do now.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{TableFeature, all, unknown_feature};
+use crate::features::{TableFeature, all, unknown_feature};
 use crate::{Error, Result};
 
 const FEATURE: &str = "delta.feature.";

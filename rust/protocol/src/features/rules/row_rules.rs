@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::View;
-use super::row_rule::{ColumnRule, RowCheck, columns_with, mentions};
 use crate::Result;
+use crate::features::View;
+use crate::features::row_rule::{ColumnRule, RowCheck, columns_with, mentions};
 
 /// The rules of a table, in Spark SQL over its columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,12 +47,12 @@ impl RowRules {
 
 /// The rules of a table with this metadata.
 pub fn row_rules(view: View<'_>) -> Result<RowRules> {
-    let mut checks = super::check_constraints::checks(view);
-    checks.extend(super::invariants::checks(view)?);
+    let mut checks = crate::features::check_constraints::checks(view);
+    checks.extend(crate::features::invariants::checks(view)?);
     Ok(RowRules {
         checks,
-        generated: columns_with(view, super::generated_columns::KEY)?,
-        defaults: columns_with(view, super::column_defaults::KEY)?,
+        generated: columns_with(view, crate::features::generated_columns::KEY)?,
+        defaults: columns_with(view, crate::features::column_defaults::KEY)?,
         only: None,
     })
 }

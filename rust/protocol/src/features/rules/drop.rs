@@ -2,12 +2,13 @@
 //! that old versions need to be read these must stay readable as they are. Pure: what to look for in files and history
 //! is told, the log looks. What isn't safe is refused with the remedy.
 
-use super::{
+use crate::actions::{Action, DomainMetadata, Metadata, Protocol};
+use crate::features::rules::minimum_protocol;
+use crate::features::{
     TableFeature, View, append_only, change_data_feed, check_constraints, checkpoint_protection, clustering,
     column_mapping, deletion_vectors, domain_metadata, find, generated_columns, identity_columns, in_commit_timestamp,
-    invariants, known, minimum_protocol, row_tracking, supported, type_widening, v2_checkpoint, vacuum_protocol_check,
+    invariants, known, row_tracking, supported, type_widening, v2_checkpoint, vacuum_protocol_check,
 };
-use crate::actions::{Action, DomainMetadata, Metadata, Protocol};
 use crate::{Error, Result};
 
 /// What a drop does to the metadata.

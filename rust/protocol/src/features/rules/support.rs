@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{TableFeature, View, check_constraints};
 use crate::actions::Metadata;
+use crate::features::{TableFeature, View, check_constraints};
 use crate::schema::{Field, Primitive, StructType};
 
 /// Whether this build reads tables that use the feature.
@@ -36,7 +36,11 @@ fn with<T>(schema: StructType, configuration: BTreeMap<String, String>, ask: imp
 /// Asks about a table of one plain column with the switches of the feature and of those that it needs.
 fn alone<T>(f: &TableFeature, ask: impl FnOnce(View<'_>) -> T) -> T {
     let plain = || StructType::new(everything().fields().iter().take(1).cloned().collect());
-    let needed = f.requires.iter().filter_map(|name| super::find(name)).chain([f]);
+    let needed = f
+        .requires
+        .iter()
+        .filter_map(|name| crate::features::find(name))
+        .chain([f]);
     let asks_for: Vec<&TableFeature> = needed.collect();
     let mut own = BTreeMap::new();
     for (key, value) in switches() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::pages;
 
 /// How long a block is kept.
-const KEPT: Duration = Duration::from_millis(500);
+const FREE_FOR: Duration = Duration::from_millis(500);
 
 /// Looks at a lock that others hold, some hundred nanoseconds in all, before a caller does without what is kept.
 const PATIENCE: usize = 200;
@@ -155,7 +155,7 @@ fn begin() -> bool {
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     while give_back_old(Instant::now()) {
-        std::thread::sleep(KEPT / 4);
+        std::thread::sleep(FREE_FOR / 4);
     }
     null_mut()
 }
@@ -170,7 +170,7 @@ fn give_back_old(now: Instant) -> bool {
                     blocks.giving_back = None;
                     return false;
                 }
-                Some(freed) if now.duration_since(freed) < KEPT => return true,
+                Some(freed) if now.duration_since(freed) < FREE_FOR => return true,
                 Some(_) => blocks.take_oldest(),
             }
         };

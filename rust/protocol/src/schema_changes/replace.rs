@@ -1,8 +1,8 @@
-//! A table's columns told anew: in another order, with other comments, and more of them. Nothing that is there goes, and no type
-//! changes. Pure; called by ALTER.
+//! A table's columns told anew: in another order, with other comments, and more of them. Nothing
+//! that is there goes, and no type changes. Pure.
 
 use crate::schema::{ArrayType, DataType, Field, MapType, StructType};
-use crate::schema_edit::join_path;
+use crate::schema_changes::edit::join_path;
 use crate::{Error, Result};
 
 /// The key of a field's metadata that holds its comment.

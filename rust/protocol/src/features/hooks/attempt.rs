@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{TableFeature, supported};
 use crate::actions::{Action, CommitInfo, DomainMetadata, Metadata, Protocol};
+use crate::features::{TableFeature, supported};
 
 /// The version that an attempt builds on.
 #[derive(Clone, Copy)]

@@ -1,10 +1,12 @@
 //! Which protocol a table gets: the weakest that supports a set of features (P075, P093–P095).
-//! Pure choice; what the caller asks for beside the metadata comes as [`super::Directives`].
+//! Pure choice; what the caller asks for beside the metadata comes as [`crate::features::Directives`].
 
 use std::collections::BTreeSet;
 
-use super::{Directives, FEATURES_READER, FEATURES_WRITER, Kind, View, all, append_only, find, invariants, supported};
 use crate::actions::Protocol;
+use crate::features::{
+    Directives, FEATURES_READER, FEATURES_WRITER, Kind, View, all, append_only, find, invariants, supported,
+};
 use crate::{Error, Result};
 
 /// The legacy protocols, weakest first (protocol section 6).
@@ -40,14 +42,14 @@ pub fn protocol_for(base: Option<&Protocol>, view: View<'_>) -> Result<Protocol>
 }
 
 /// The protocol without one feature, the other ones as they were.
-pub(super) fn without(base: &Protocol, feature: &str) -> Protocol {
+pub(in crate::features) fn without(base: &Protocol, feature: &str) -> Protocol {
     let mut set = supported(base);
     set.remove(feature);
     minimum_protocol(set)
 }
 
 /// The protocol with one feature more.
-pub(super) fn with(base: &Protocol, feature: &str) -> Protocol {
+pub(in crate::features) fn with(base: &Protocol, feature: &str) -> Protocol {
     let mut set = supported(base);
     add_with_requirements(&mut set, feature);
     minimum_protocol(set)

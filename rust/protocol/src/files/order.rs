@@ -1,6 +1,7 @@
-//! In which order a checkpoint keeps its files, so that those that a predicate wants stand together: by partition values,
-//! then along a space-filling curve over the minimums of the columns that tell files apart. An order is chosen once and
-//! noted, so that sorted runs can be merged later. Pure; called by the checkpoint writers.
+//! In which order a checkpoint keeps its files, so that those that a predicate wants stand
+//! together: by partition values, then along a space-filling curve over the minimums of the columns
+//! that tell files apart. An order is chosen once and noted, so that sorted runs can be merged
+//! later. Pure.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, BooleanArray, Decimal128Array, Float64Array, Int64Array,

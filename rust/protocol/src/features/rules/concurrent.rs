@@ -1,12 +1,12 @@
 //! What another writer may change of a table's protocol and metadata while a transaction runs, without spoiling it
 //! (section 5.1 rules 1 and 2): files that were planned before must be right after it too.
 
-use super::{
+use crate::actions::{Metadata, Protocol};
+use crate::features::{
     TableFeature, append_only, change_data_feed, column_mapping, deletion_vectors, domain_metadata, iceberg_compat,
     identity_columns, in_commit_timestamp, row_tracking, supported, timestamp_ntz, type_widening, v2_checkpoint,
     vacuum_protocol_check,
 };
-use crate::actions::{Metadata, Protocol};
 use crate::mapping::{MODE, Mapping};
 use crate::schema::StructType;
 use crate::{Error, Result};

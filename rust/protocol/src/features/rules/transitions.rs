@@ -1,7 +1,7 @@
 //! Which changes of a table's metadata are legal by themselves: what may be switched on where rows are
 //! already (P093, P097), and what may never change back. Features that need work on rows or ids first are refused.
 
-use super::{
+use crate::features::{
     TableFeature, View, all, append_only, change_data_feed, check_constraints, column_defaults, column_mapping,
     deletion_vectors, iceberg_compat, in_commit_timestamp, invariants, materialize_partition_columns, row_tracking,
     timestamp_ntz, type_widening, v2_checkpoint, variant,

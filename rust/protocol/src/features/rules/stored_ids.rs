@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{iceberg_compat, row_tracking};
 use crate::actions::Metadata;
+use crate::features::{iceberg_compat, row_tracking};
 
 /// The physical columns in which rewritten rows keep their id and their version (P142).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,13 +1,13 @@
-//! The table that a CLONE makes or replaces: the source's metadata under an id of its own, its protocol, and those of its
-//! domains that its files need. Called by `log`.
+//! The table that a CLONE makes or replaces: the source's metadata under an id of its own, its
+//! protocol, and those of its domains that its files need.
 
 use std::collections::BTreeMap;
 
-use super::{
+use crate::actions::{DomainMetadata, Metadata, Protocol};
+use crate::features::{
     Directives, View, change_data_feed, check_write, checkpoint_protection, clustering, in_commit_timestamp,
     protocol_with, row_tracking, supported,
 };
-use crate::actions::{DomainMetadata, Metadata, Protocol};
 use crate::properties::canonical_key;
 use crate::schema::StructType;
 use crate::{Error, Result};

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::column_mapping;
+use crate::features::column_mapping;
 use crate::schema::{DataType, Field, StructType};
 use crate::{Error, Result};
 
@@ -13,8 +13,8 @@ const FOREIGN_PREFIXES: &[&str] = &["ARROW:", "PARQUET:", "parquet.", "_PL_", "P
 /// What a table recorded of its own files and of the identity values that it handed out: a new table begins without it.
 const OWN_RECORDS: &[&str] = &["delta.typeChanges", "delta.identity.highWaterMark"];
 
-const GENERATED: &str = super::generated_columns::KEY;
-const DEFAULT: &str = super::column_defaults::KEY;
+const GENERATED: &str = crate::features::generated_columns::KEY;
+const DEFAULT: &str = crate::features::column_defaults::KEY;
 /// Spark reads it as the value of rows in files that lack the column.
 const EXISTS_DEFAULT: &str = "EXISTS_DEFAULT";
 const IDENTITY: &str = "delta.identity.";

@@ -1,0 +1,106 @@
+"""Owns that retired names stay retired: `retired_words.toml` lists identifiers and file names that the Rust code had once.
+
+Knows Rust's tokens as `repo` gives them; what a name should be instead is the list's to say.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from structure import repo
+
+LIST = "tests/structure/retired_words.toml"
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def listed() -> dict[str, Any]:
+    return tomllib.loads((repo.ROOT / LIST).read_text())
+
+
+def identifiers(text: str) -> set[str]:
+    """The names in Rust code, those of local variables among them; comments and strings have none."""
+    return set(_WORD.findall(repo.rust_code(text)))
+
+
+def uses(texts: Mapping[str, str], retired: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str], str]:
+    """What to use instead, by kind (`identifier` or `file`), retired name and path of each use."""
+    words = {kind: {r[kind]: r["instead"] for r in retired if kind in r} for kind in ("identifier", "file")}
+    found = {}
+    for path, text in texts.items():
+        stem = PurePosixPath(path).stem
+        if stem in words["file"]:
+            found["file", stem, path] = words["file"][stem]
+        for name in identifiers(text) & words["identifier"].keys():
+            found["identifier", name, path] = words["identifier"][name]
+    return found
+
+
+def problems(texts: Mapping[str, str], words: Mapping[str, Any]) -> list[str]:
+    """Uses without an exception, exceptions without a use, and exceptions without a reason."""
+    found = uses(texts, words["retired"])
+    allowed = {
+        (kind, e[kind], e["path"]): e.get("reason", "")
+        for e in words.get("exception", [])
+        for kind in ("identifier", "file")
+        if kind in e
+    }
+    out = [
+        f"{path}: the {kind} `{name}` is retired: use {instead}"
+        for (kind, name, path), instead in sorted(found.items())
+        if (kind, name, path) not in allowed
+    ]
+    out += [
+        f"{path}: the exception for `{name}` is no longer needed" for _, name, path in sorted({*allowed} - {*found})
+    ]
+    out += [
+        f"{path}: the exception for `{name}` gives no reason" for (_, name, path), why in allowed.items() if not why
+    ]
+    return out
+
+
+def test_retired_words_stay_retired() -> None:
+    found = problems(repo.sources("rust/", ".rs"), listed())
+    assert not found, "\n".join(found)
+
+
+def test_each_retired_word_says_what_to_use() -> None:
+    retired = listed()["retired"]
+    assert len(retired) > 50
+    assert [r for r in retired if not r.get("instead") or ("identifier" in r) == ("file" in r)] == []
+    names = [(kind, r[kind]) for r in retired for kind in ("identifier", "file") if kind in r]
+    assert len(names) == len(set(names))
+
+
+# --- the checks can fail ---
+
+WORDS = {"retired": [{"identifier": "told", "instead": "stats"}, {"file": "near", "instead": "probe"}]}
+
+
+def test_a_retired_identifier_and_file_name_are_seen() -> None:
+    texts = {
+        "rust/a/src/b.rs": "fn f() { let told = 1; }",
+        "rust/a/src/near.rs": "",
+        "rust/a/src/c.rs": "let told_by = 2;",
+    }
+    assert problems(texts, WORDS) == [
+        "rust/a/src/near.rs: the file `near` is retired: use probe",
+        "rust/a/src/b.rs: the identifier `told` is retired: use stats",
+    ]
+
+
+def test_words_in_comments_and_strings_are_no_identifiers() -> None:
+    assert problems({"rust/a/src/b.rs": '// told\nconst A: &str = "told";\n/* told */'}, WORDS) == []
+
+
+def test_an_exception_needs_a_use_and_a_reason() -> None:
+    exception = {"identifier": "told", "path": "b.rs", "reason": "a protocol name"}
+    words = {**WORDS, "exception": [exception]}
+    assert problems({"b.rs": "let told = 1;"}, words) == []
+    assert problems({"b.rs": ""}, words) == ["b.rs: the exception for `told` is no longer needed"]
+    unreasoned = {**WORDS, "exception": [{**exception, "reason": ""}]}
+    assert problems({"b.rs": "let told = 1;"}, unreasoned) == ["b.rs: the exception for `told` gives no reason"]
