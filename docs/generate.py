@@ -1,5 +1,5 @@
 """Writes docs/compatibility.md, docs/properties.md and the support table of README.md from the compatibility data and
-the core's own lists. `--check` only says whether they are up to date. Run by `make tables`, checked by the tests.
+the core's own lists. `--check` only reports whether they are up to date.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ def compatibility() -> str:
     return f"""# Compatibility
 
 Which programs read (R) and write (W) tables with each feature of the Delta protocol. This page is generated from
-`python/deltaplane/compat/engines.json` and from deltaplane's own feature rooms: don't edit it.
+`python/deltaplane/compat/engines.json` and from deltaplane's own feature modules: do not edit it.
 
-`deltaplane compat TABLE` and `DeltaTable.compatibility()` ask the same data about one table, and
-`DeltaTable.compatibility({{"delta.enableDeletionVectors": "true"}})` what a change would break.
+`deltaplane compat TABLE` and `DeltaTable.compatibility()` evaluate the same data for one table, and
+`DeltaTable.compatibility({{"delta.enableDeletionVectors": "true"}})` shows which engines a change would exclude.
 
 ## Measured
 
-Each program reads tables that use the feature, and every value is compared; then it appends to them, delta-spark reads
-the result and the protocol verifier looks at it (`tests/interop/measure_engines.py`). `reads wrong` and `writes wrong`:
-the program doesn't refuse the feature, and the rows or the table are not right; `–`: it refuses. deltaplane's column is
-what its core says of itself, which the tests hold it to. Of several ways to read the best counts:
-{ways()}. DuckDB appends to tables that `ATTACH` made known.
+Each program reads tables that use the feature, and every value is compared. Then it appends to them, delta-spark reads
+the result and the protocol verifier checks it (`tests/interop/measure_engines.py`). `reads wrong` and `writes wrong`:
+the program does not refuse the feature, and the rows or the table are wrong; `–`: it refuses. deltaplane's column is
+what its core states about itself, which tests verify. Of several ways to read, the best one counts:
+{ways()}. DuckDB appends to tables that `ATTACH` registered.
 
 {support(measured())}
 ## From documentation
@@ -89,9 +89,9 @@ def properties() -> str:
     ]
     return f"""# Table properties
 
-Every property that Delta knows: what it may be set to (`DeltaTable.alter.set_table_properties`), what holds when it
-isn't set, what it does. Keys ignore case; unknown keys that begin with `delta.` are refused. This page is generated from
-the core's list: don't edit it.
+Every property that Delta knows: its allowed values (`DeltaTable.alter.set_table_properties`), its default, and its
+meaning. Keys are case-insensitive; unknown keys that begin with `delta.` are refused. This page is generated from
+the core's list: do not edit it.
 
 {table(["property", "values", "default", "meaning"], rows)}"""
 

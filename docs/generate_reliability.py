@@ -88,9 +88,9 @@ def promised() -> str:
 def page() -> str:
     head = """# Reliability
 
-What is claimed, what was run to show it, and what was seen. This page is generated from `docs/reliability/*.json`, each of
-which its proof wrote: don't edit it. `make reliability` repeats every proof and writes the page anew; CI runs each of them
-shorter.
+What is claimed, what was run to prove it, and the result. This page is generated from `docs/reliability/*.json`, each of
+which its proof wrote: do not edit it. `make reliability` repeats every proof and writes the page again; CI runs a shorter
+form of each.
 """
     return "\n".join([head, promised(), *map(section, proofs())])
 

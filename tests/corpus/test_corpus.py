@@ -5,24 +5,19 @@ case that passes must leave the list, which therefore only shrinks.
 """
 
 import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from corpus.runner import run_case
+
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("DELTAPLANE_SHARED", ROOT.parent / "shared"))
-CORPUS = SHARED / "corpus"
+CORPUS = Path(os.environ.get("DELTAPLANE_SHARED", ROOT.parent / "shared")) / "corpus"
 NOT_YET = Path(__file__).with_name("not_yet.txt")
 
 if not CORPUS.is_dir():
     pytest.skip("the corpus of tables isn't beside the checkout", allow_module_level=True)
-
-# The checker reads its expectations without closing the files.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
-
-sys.path[:0] = [str(SHARED / "tools"), str(Path(__file__).parent)]
 
 
 def not_yet() -> dict[str, list[str]]:
@@ -40,13 +35,9 @@ def cases() -> list[str]:
 @pytest.fixture(scope="module")
 def results() -> dict[str, list[tuple[str, str]]]:
     """Case → its failed checks."""
-    import check_reader
-
-    specs = ("reader:read", "reader:cdf", "reader:meta", "reader:where")
 
     def run(case: str) -> tuple[str, list[tuple[str, str]]]:
-        _, _, checks, _ = check_reader.run_case(str(CORPUS / case), specs)
-        return case, [(check, text) for check, text in checks if text]
+        return case, [(check, text) for check, text in run_case(CORPUS / case) if text]
 
     with ThreadPoolExecutor(2) as pool:
         return dict(pool.map(run, cases()))

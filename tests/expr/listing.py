@@ -1,4 +1,4 @@
-"""Owns the page of admitted expressions: `python tests/expr/listing.py > docs/expressions.md` writes it anew.
+"""Owns the page of admitted expressions: `python tests/expr/listing.py > docs/expressions.md` writes it again.
 
 A test compares the page with the registry.
 """
@@ -11,27 +11,28 @@ from deltaplane.expr.registry import ENTRIES
 
 _HEAD = """# Expressions
 
-Constraints, invariants, generated columns and default values are Spark SQL. With Spark they are Spark's to evaluate.
-Without it they are evaluated by DuckDB (`pip install 'deltaplane[local]'`), as far as this list goes: each entry gives
-what Spark 4 gives in ANSI mode for every row, errors included, which `tests/expr/test_parity.py` compares. Anything
+Constraints, invariants, generated columns and default values are Spark SQL. On Spark, Spark evaluates them.
+Without it DuckDB does (`pip install 'deltaplane[local]'`), for the functions of this list: each one returns
+what Spark 4 returns in ANSI mode for every row, errors included, which `tests/expr/test_parity.py` compares. Anything
 else is refused by name before a row is written.
 
-- The session's time zone is UTC unless said otherwise; fixed offsets work, zones with rules only where no clock is read.
-- Years outside of 1 to 9999, decimals written with an exponent and hexadecimal floating-point numbers are refused where
-  a row has them. So are texts of timestamps that name a zone with rules or have no date, and decimals of more than 18 digits that
+- The session's time zone is UTC by default. Fixed offsets are supported; zones with rules only where no clock is read.
+- A row with a year outside of 1 to 9999, a decimal in exponent notation or a hexadecimal floating-point number is refused.
+  So are texts of timestamps that name a zone with rules or have no date, and decimals of more than 18 digits that
   become a whole number where a double rounds them up.
-- `to_date` and `to_timestamp` read patterns of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`, each once, and what stands between them.
-- The text of a float or double, and a decimal of one, have the digits that Java writes. Java 17 and Java 19 or newer, which
-  Spark runs on alike, write some numbers differently: mostly whole ones above 2^53 (of a float above 2^24), small and large
+- `to_date` and `to_timestamp` read patterns of `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss`, each once, with separators between them.
+- The text of a float or double, and a decimal of one, have the digits that Java writes. Java 17 and Java 19 or newer, both of
+  which Spark supports, write some numbers differently: mostly whole ones above 2^53 (of a float above 2^24), small and large
   powers of two, and the smallest subnormal ones. A row with such a number is refused.
-- Regular expressions are constants, of what Java and RE2 share; `regexp_replace` doesn't look for what may be nothing, and a row
-  whose text ends a line is refused where `$` is looked for in `regexp_extract` and `regexp_replace`. Formats of `format_string` are
-  constants of `%s`, `%d`, `%x`, `%n` and `%%`. `to_json` takes no options, `initcap` and `ilike`'s pattern ASCII alone.
-- Generated columns can't have lambda functions, intervals and some other functions, as in delta-spark. Constraints can; a column in
+- Regular expressions are constants, in the syntax that Java and RE2 share. `regexp_replace` refuses patterns that match an empty
+  text, and a row whose text ends with a line break is refused where the pattern of `regexp_extract` or `regexp_replace` contains `$`.
+  Formats of `format_string` are constants of `%s`, `%d`, `%x`, `%n` and `%%`. `to_json` takes no options; `initcap` and `ilike`'s
+  pattern are limited to ASCII.
+- Generated columns cannot have lambda functions, intervals and some other functions, as in delta-spark. Constraints can; a column in
   a lambda function is refused there, since delta-spark fails with it at every write.
-- A condition of `exists` or `forall` that fails for an element is an error, also behind the one that decides.
-- Intervals are literals, differences of dates and times, or made of columns (`make_ym_interval`, `make_dt_interval`), and move
-  dates and times. One that mixes months with days (`make_interval`) has no type here, and none is a result by itself.
+- A condition of `exists` or `forall` that fails for an element is an error, even after the element that decides the result.
+- Intervals are literals, differences of dates and times, or made of columns (`make_ym_interval`, `make_dt_interval`), and are added
+  to dates and times. One that mixes months with days (`make_interval`) has no type here, and no result is an interval.
 """
 
 

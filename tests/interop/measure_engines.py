@@ -19,10 +19,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from corpus.comparing import canonical_rows, compare
 from interop.delta_spark import DeltaSpark
 from interop.own_tables import OWN
 from interop.peers import Append, Peer, Read, peers
-from interop.verifier import ROOT, SHARED, tool, verdict
+from interop.verifier import ROOT, SHARED
+from verifier import problems
 
 DATA = ROOT / "python" / "deltaplane" / "compat" / "engines.json"
 # Values that writers make themselves are left out of the row that is appended.
@@ -107,7 +109,7 @@ def read_one(read: Read, case: str, without: set[str], scratch: Path) -> Outcome
         rows = read(copied(case, scratch))
     except Exception as e:  # noqa: BLE001 - a peer's refusal is an answer
         return of_case(case, "read", Outcome.REFUSED, f"{type(e).__name__} {e}")
-    wrong = tool("corpuslib").compare(*(shown(table, without) for table in (rows, expected_rows(case))))
+    wrong = compare(*(shown(table, without) for table in (rows, expected_rows(case))))
     return of_case(case, "read", Outcome.WRONG, wrong) if wrong else Outcome.RIGHT
 
 
@@ -119,7 +121,7 @@ def append_one(append: Append, judge: Read, case: str, scratch: Path) -> Outcome
     except Exception as e:  # noqa: BLE001 - a peer's refusal is an answer
         return of_case(case, "append", Outcome.REFUSED, f"{type(e).__name__} {e}")
     try:
-        wrong = one_more(judge(table), case) or problems(table)
+        wrong = one_more(judge(table), case) or "; ".join(problems(table))
     except Exception as e:  # noqa: BLE001 - a table that the judge can't read is spoilt
         wrong = f"{type(e).__name__} {e}"
     return of_case(case, "append", Outcome.WRONG, wrong) if wrong else Outcome.RIGHT
@@ -128,21 +130,11 @@ def append_one(append: Append, judge: Read, case: str, scratch: Path) -> Outcome
 def one_more(rows: pa.Table, case: str) -> str:
     """What is wrong with the rows of a table to which one of its own was appended."""
     without = {f["name"] for f in schema_fields(case) if is_made(f)} | variants(case)
-    library = tool("corpuslib")
-    found, before = (
-        Counter(library.canonical_rows(*library.normalise(shown(table, without))))
-        for table in (rows, expected_rows(case))
-    )
+    found, before = (Counter(canonical_rows(shown(table, without))) for table in (rows, expected_rows(case)))
     lost, added = before - found, list((found - before).elements())
     if lost or len(added) != 1:
         return f"{lost.total()} rows lost, {len(added)} added"
     return "" if added[0] in before else f"the new row is {added[0]}"
-
-
-def problems(table: str) -> str:
-    # Arrow's view types are strings in the file as any; the tool knows them not.
-    found = [line for line in verdict(table).splitlines() if line.startswith("PROBLEM")]
-    return "; ".join(line for line in found if "_view" not in line)
 
 
 def one_row(case: str) -> pa.Table:

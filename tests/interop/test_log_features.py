@@ -120,7 +120,7 @@ def test_row_ids_that_come_late(delta_spark: DeltaSpark, tmp_table: Callable[[],
     assert [r for _, r, _ in after[:3]] == [r for _, r, _ in before]
     assert len({r for _, r, _ in after}) == 5
     verify(table)
-    # P098: both write on without it. The verifier doesn't know that writers give no ids while they are suspended.
+    # P098: both write on without it.
     plan = DeltaTable(table).alter.drop_feature("rowTracking")
     assert plan.removed_features == ["rowTracking"]
     delta_spark.execute(f"delete from delta.`{table}` where id = 4")
@@ -128,6 +128,7 @@ def test_row_ids_that_come_late(delta_spark: DeltaSpark, tmp_table: Callable[[],
     rows = DeltaTable(table).to_pyarrow_table()
     assert sorted(rows["id"].to_pylist()) == [0, 2, 3, 5, 6, 7]
     assert_same(delta_spark.read(table), rows)
+    verify(table)
     assert not any("baseRowId" in a for a in actions(table, DeltaTable(table).version(), "add"))
 
 
