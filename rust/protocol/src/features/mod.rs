@@ -51,7 +51,7 @@ pub use row_rule::{ColumnRule, RowCheck, mentions};
 pub use row_rules::{RowRules, row_rules};
 pub use stored_ids::{StoredIds, stored_ids};
 pub use support::{reads, writes};
-pub use transitions::{check_change, outlives_replacement};
+pub use transitions::{check_change, check_replacement, outlives_replacement};
 pub use weakest::{protocol_for, protocol_with};
 
 /// What a table looks like to a feature's hooks.
