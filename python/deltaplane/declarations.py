@@ -17,7 +17,7 @@ from deltaplane.expr.quoting import refuse_unclear
 from deltaplane.expr.syntax import called, captured, parse
 from deltaplane.expr.types import SparkType, of_json
 
-__all__ = ["check_constraint", "check_declared", "check_default"]
+__all__ = ["check_constraint", "check_declared", "check_default", "check_identity"]
 
 # What delta-spark 4.4.0 has no place for in generated columns, of what the embedded engine evaluates: as measured.
 NOT_GENERATED = frozenset(
@@ -30,6 +30,24 @@ NOT_GENERATED = frozenset(
 ) | {"->", "array_sort", "interval", "make_dt_interval", "make_ym_interval"}
 _NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
 _TIMES = ("date", "timestamp", "timestamp_ntz")
+
+
+def check_identity(column: str, data_type: Any, metadata: Mapping[str, Any]) -> None:
+    """Refuses an identity column of another type than long.
+
+    Args:
+        column: the column's name.
+        data_type: its type, as a schema's JSON has it.
+        metadata: the metadata of its field.
+
+    Raises:
+        InvalidArgumentError: names the type.
+    """
+    if "delta.identity.start" in metadata and data_type != "long":
+        kind = data_type if isinstance(data_type, str) else data_type["type"]
+        raise InvalidArgumentError(
+            f"the identity column `{column}` is of type {kind}: give it the type BIGINT (long), which every identity column has"
+        )
 
 
 def check_declared(spec: str, location: str) -> None:

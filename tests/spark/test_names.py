@@ -162,7 +162,7 @@ def test_names_in_sparks_catalog(enabled: SparkSession, name: str) -> None:
     assert ids(enabled.table(name)) == ids(enabled.sql(f"SELECT id FROM {name}")) == [0, 1, 2, 3, 4, 5]
     enabled.sql(f"DELETE FROM spark_catalog.default.{name} WHERE id = 1")
     assert ids(enabled.sql(f"SELECT t.id FROM {name} t, range(2, 9) r WHERE t.id = r.id")) == [2, 3, 4, 5]
-    with pytest.raises(exceptions.InvalidArgumentError, match="columns by their places"):
+    with pytest.raises(exceptions.SchemaMismatchError, match="the columns b behind the 1 of the table"):
         enabled.range(1).selectExpr("id", "id AS b").write.insertInto(name)
     with pytest.raises(exceptions.TableAlreadyExistsError):
         enabled.range(3).write.format("delta").saveAsTable(name)

@@ -16,7 +16,7 @@ from deltaplane.expr.joined import parsed
 from deltaplane.expr.syntax import Name
 from deltaplane.expr.types import of_json
 
-__all__ = ["Field", "MergeColumns", "check_star", "check_whole", "field_of", "is_default", "star_paths"]
+__all__ = ["Field", "MergeColumns", "check_star", "check_whole", "field_of", "is_default", "is_wider", "star_paths"]
 
 Field = Mapping[str, Any]
 
@@ -126,7 +126,7 @@ class MergeColumns:
         those of a wider type where the table lets them widen."""
         if isinstance(own, str) or isinstance(brought, str):
             # A column that holds only nulls takes the type of the first data (P153).
-            return brought if own == "void" or (self.widens and _is_wider(own, brought)) else own
+            return brought if own == "void" or (self.widens and is_wider(own, brought)) else own
         if own["type"] != brought["type"]:
             return own
         if own["type"] != "struct":
@@ -235,7 +235,7 @@ def is_default(sql: str) -> bool:
     return sql.strip().lower() == "default"
 
 
-def _is_wider(own: Any, brought: Any) -> bool:
+def is_wider(own: Any, brought: Any) -> bool:
     """Whether values of one type are all among those of another one of its family."""
     a, b = of_json(own), of_json(brought)
     if a is None or b is None or a == b:

@@ -187,7 +187,13 @@ _KNOWN = (
         SchemaMismatchError,
         r"the view shows version .* columns changed by version \d+: (?P<schemaDiff>.*)\. Read it again",
     ),
-    Known("DELTA_METADATA_MISMATCH", SchemaMismatchError, r"the data has the column"),
+    Known("DELTA_METADATA_MISMATCH", SchemaMismatchError, r"the data has the column|the frame has the columns"),
+    Known(
+        "DELTA_METADATA_MISMATCH",
+        SchemaMismatchError,
+        r"a value has the field `",
+        r"(?i)^\s*(with\b.*)?insert\b|^Writer\.insertInto$",
+    ),
     Known("DELTA_METADATA_MISMATCH", InvalidArgumentError, r"the table is partitioned by .*, not by"),
     Known(
         "DELTA_FAILED_TO_MERGE_FIELDS",
@@ -244,6 +250,11 @@ _KNOWN = (
         "DELTA_INSERT_COLUMN_ARITY_MISMATCH",
         InvalidArgumentError,
         r"(?P<insertColumns>\d+) values are given for (?P<numColumns>\d+) columns",
+    ),
+    Known(
+        "DELTA_INSERT_COLUMN_ARITY_MISMATCH",
+        SchemaMismatchError,
+        r"a value of `(?P<columnName>.*)` has (?P<insertColumns>\d+) fields for the (?P<numColumns>\d+) fields of its column",
     ),
     Known(
         "DELTA_INSERT_COLUMN_ARITY_MISMATCH",
@@ -575,6 +586,27 @@ _KNOWN = (
         r"'(?P<mode>.*)' is no kind of manifest",
         spark=IllegalArgumentException,
     ),
+    # Spark's own parser takes INT and BIGINT and refuses other types; delta-spark refuses INT, and all of them of the builder.
+    Known(
+        "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
+        InvalidArgumentError,
+        r"the identity column `.*` is of type (?P<dataType>integer):",
+        spark=UnsupportedOperationException,
+    ),
+    Known(
+        "IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
+        InvalidArgumentError,
+        r"the identity column `.*` is of type (?P<dataType>.*): give",
+        r"(?i)^\s*(create|replace)\b",
+        spark=ParseException,
+    ),
+    Known(
+        "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
+        InvalidArgumentError,
+        r"the identity column `.*` is of type (?P<dataType>.*): give",
+        spark=UnsupportedOperationException,
+    ),
+    Known("IDENTITY_COLUMNS_ILLEGAL_STEP", SqlSyntaxError, r"expected a step other than 0", spark=ParseException),
     Known("PARSE_SYNTAX_ERROR", SqlSyntaxError, spark=ParseException),
 )
 

@@ -6,20 +6,22 @@ Called by `deltaplane.spark_names`, for sessions that are enabled.
 from __future__ import annotations
 
 import functools
+import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from deltaplane import DeltaTable, WriterProperties
-from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane import DeltaTable, WriterProperties, _native
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
 from deltaplane.properties import ToldAs
 from deltaplane.spark._errors import told_as_spark, with_condition
 from deltaplane.spark._familiar import (
     Options,
     column_names,
     default_properties,
+    merges_schema,
     number,
     schema_mode,
     transaction,
@@ -38,9 +40,15 @@ from deltaplane.spark._names import (
     other_holder,
     register_name,
 )
-from deltaplane.spark._read import read
 from deltaplane.spark._row_rules import relaxed
-from deltaplane.spark._stored import as_table_takes, check_partitions, holds_void, stored_by_position
+from deltaplane.spark._stored import (
+    as_table_takes,
+    check_partitions,
+    holds_void,
+    stored_and_grown,
+    stored_by_position,
+    widens_columns,
+)
 from deltaplane.spark._stream_options import flag
 from deltaplane.spark._stream_write import write_stream
 from deltaplane.spark._write import write
@@ -186,18 +194,41 @@ class Writer(Options, DataFrameWriter):
                 f"partitionBy and insertInto don't go together: the table {tableName} knows what it is partitioned by",
                 table=location,
             )
-        table = read(self._frame.sparkSession, location)
-        if len(table.columns) != len(self._frame.columns):
+        self._frame = self._placed(location)
+        replaces = self._how == "overwrite" if overwrite is None else overwrite
+        # As in delta-spark no option lets the table's columns change, the session's setting does.
+        unheard = ("overwriteschema", "mergeschema")
+        self._given = {key: value for key, value in self._given.items() if key.lower() not in unheard}
+        self._write(location, "overwrite" if replaces else "append")
+
+    def _placed(self, location: str) -> DataFrame:
+        """The rows as `insertInto` stores them: columns and fields of structs are found by their places. Where the session lets
+        schemas grow, those behind the table's are new.
+
+        Raises:
+            InvalidArgumentError: fewer columns than the table has.
+            SchemaMismatchError: more columns than the table takes.
+        """
+        spark, rows = self._frame.sparkSession, self._frame
+        store = self._taken(_WRITE_OPTIONS)[2]
+        snapshot = _native.Snapshot.open(location, split_options(store)[0])
+        schema = relaxed(snapshot.schema_json())
+        if len(rows.columns) < len(schema):
             raise InvalidArgumentError(
-                f"insertInto takes columns by their places: the table has {len(table.columns)}, the frame "
-                f"{len(self._frame.columns)}",
+                f"insertInto takes columns by their places: the table has {len(schema)}, the frame {len(rows.columns)}",
                 table=location,
             )
-        replaces = self._how == "overwrite" if overwrite is None else overwrite
-        self._frame = stored_by_position(self._frame, relaxed(table.schema.json()))
-        # The table's columns are what the rows are for: an option can't replace them.
-        self._given = {key: value for key, value in self._given.items() if key.lower() != "overwriteschema"}
-        self._write(location, "overwrite" if replaces else "append")
+        if merges_schema(spark):
+            configuration = json.loads(snapshot.metadata_json()).get("configuration", {})
+            return stored_and_grown(rows, schema, widens=widens_columns(configuration))
+        if new := rows.columns[len(schema) :]:
+            raise SchemaMismatchError(
+                f"the frame has the columns {', '.join(new)} behind the {len(schema)} of the table: leave them out, or let the "
+                "schema grow by spark.databricks.delta.schema.autoMerge.enabled (as in delta-spark insertInto doesn't follow "
+                "the option mergeSchema)",
+                table=location,
+            )
+        return stored_by_position(rows, schema)
 
     def _write(
         self, location: str, mode: str, told_as: ToldAs | None = None, *, partitions_given: bool = False

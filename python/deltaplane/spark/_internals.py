@@ -60,6 +60,7 @@ _CLASSES = {
     "python_utils": "org.apache.spark.api.python.PythonUtils",
     "static_invoke": _EXPRESSIONS + "objects.StaticInvoke",
     "string": "java.lang.String",
+    "up_cast": _EXPRESSIONS + "UpCast",
 }
 # Scala objects that share their name with a trait, so that their methods hang on an instance.
 _OBJECTS = {
@@ -600,12 +601,20 @@ class Jvm:
             columns.append(Column(self.expression_utils.column(attribute)))
         return frame.select(*columns)
 
-    def strict_cast(self, column: Any, to: Any) -> Any:
-        """The column as another type, by a cast that fails where a value doesn't fit, whatever the session's casts do."""
+    def store_cast(self, column: Any, to: Any, policy: str) -> Any:
+        """The column as another type, by the cast of a `spark.sql.storeAssignmentPolicy`, whatever the session's own casts do.
+
+        ANSI fails where a value doesn't fit, LEGACY never fails, and STRICT is refused by the analysis unless every value of
+        the old type is one of the new type.
+        """
         from pyspark.sql import Column
 
         of, utils = self.data_type.fromJson(to.json()), self.expression_utils
-        return Column(utils.column(self.cast(utils.expression(column._jc), of, self.none(), self.eval_mode.ANSI())))
+        child = utils.expression(column._jc)
+        if policy == "STRICT":
+            return Column(utils.column(self.up_cast(child, of, self.seq([]))))
+        mode = self.eval_mode.LEGACY() if policy == "LEGACY" else self.eval_mode.ANSI()
+        return Column(utils.column(self.cast(child, of, self.none(), mode)))
 
     def _output(self, frame: Any) -> list[Any]:
         return list(_items(frame._jdf.queryExecution().analyzed().output()))

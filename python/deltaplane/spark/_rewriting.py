@@ -30,7 +30,7 @@ from deltaplane.spark._recached import recache
 from deltaplane.spark._row_rules import relaxed, ruled
 from deltaplane.spark._schema import quoted
 from deltaplane.spark._shuffles import rebalanced
-from deltaplane.spark._stored import stored
+from deltaplane.spark._stored import store_policy, stored
 from deltaplane.spark._tasks import raise_refusal
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Work:
     def _stored(self, rows: DataFrame, schema: StructType) -> DataFrame:
         """Rows as they are stored into columns of these types."""
         try:
-            return stored(rows, schema)
+            return stored(rows, schema, store_policy(self._target.spark, changes_rows=True))
         except AnalysisException as e:
             raise SchemaMismatchError(
                 f"a value doesn't fit its column, cast it: {e}", table=self._target.location

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import deltaplane
+from deltaplane.declarations import check_identity
 from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, TableNotFoundError
 from deltaplane.properties import ToldAs
 from deltaplane.same_table import check_same
@@ -218,6 +219,8 @@ class DeltaTableBuilder:
         )
 
     def _schema(self) -> Schema:
+        for column in self._columns:
+            check_identity(column["name"], column["type"], column["metadata"])
         return Schema.from_json(json.dumps({"type": "struct", "fields": self._columns}))
 
     def _check_same(self, location: str) -> None:

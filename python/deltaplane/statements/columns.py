@@ -6,9 +6,11 @@ Knows no table; what a declaration means for the table is the core's to judge. C
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from deltaplane.declarations import check_identity
 from deltaplane.queries.grammar import Grammar
 from deltaplane.schema import DataType, Field
 from deltaplane.statements.statement import Clause
@@ -53,6 +55,7 @@ def declaration(cursor: Grammar, *, places: bool = False) -> Declaration:
             made.metadata[_DEFAULT] = Clause.read(cursor).text
         elif cursor.peek() == "generated":
             _generated(cursor, made)
+            check_identity(made.path[-1], json.loads(made.type.to_json()), made.metadata)
         elif places and cursor.take("first"):
             made.first = True
         elif places and cursor.take("after"):

@@ -33,6 +33,7 @@ from deltaplane.write import write_deltalake
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from deltaplane.dry_run import DryRun
     from deltaplane.properties import CommitProperties
@@ -209,35 +210,54 @@ class Insert:
             raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
         return found
 
-    def _grown(self, frame: DataFrame, table: DeltaTable, fields: list[Field]) -> list[Field]:
-        """The columns of the rows where the table takes those that it lacks. Values in structs, arrays and maps go by their names."""
-        from deltaplane.spark._schema import delta_schema_json
+    def _stored(self, frame: DataFrame, table: DeltaTable, fields: list[Field], *, evolves: bool) -> DataFrame:
+        """The rows as the table stores them. As in delta-spark only rows without a list of columns bring new columns, by their places
+        those behind the table's; fields of structs bring them always.
 
-        given = Schema.from_json(delta_schema_json(frame.schema, nullable=True)).fields
-        own = {field.name.lower(): field for field in table.schema().fields}
+        Raises:
+            InvalidArgumentError: another number of columns.
+        """
+        from deltaplane.spark._stored import stored_and_grown, stored_by_name, stored_by_position, widens_columns
+
+        names = frame.columns
         if self.by_name:
-            pairs = [(own.get(new.name.lower()), new) for new in given]
-        else:
-            pairs = [(fields[at] if at < len(fields) else None, new) for at, new in enumerate(given)]
-        return [
-            new
-            if old is None
-            else old
-            if isinstance(old.type, PrimitiveType)
-            else Field(old.name, new.type, new.nullable, new.metadata)
-            for old, new in pairs
-        ]
+            fields = self._grown(frame, table) if evolves else self._fields_of(names, table, fields)
+            return stored_by_name(frame, _columns_of(fields))
+        if len(names) < len(fields) or (len(names) > len(fields) and (self.columns or not evolves)):
+            raise InvalidArgumentError(_arity(len(names), fields))
+        columns, listed = _columns_of(fields), bool(self.columns)
+        if not evolves:
+            return stored_by_position(frame, columns, listed=listed)
+        widens = widens_columns(table.metadata().configuration)
+        return stored_and_grown(frame, columns, listed=listed, widens=widens)
 
-    def _cells(self, row: Sequence[str | None], fields: Sequence[Field]) -> Iterator[tuple[str | None, Field]]:
-        """The values of a row with their columns."""
-        if len(row) != len(fields):
+    def _grown(self, frame: DataFrame, table: DeltaTable) -> list[Field]:
+        """The columns of rows by name where the table takes those that it lacks. Values in structs, arrays and maps go by their names."""
+        from deltaplane.commands.merge_columns import is_wider
+        from deltaplane.spark._schema import delta_schema_json
+        from deltaplane.spark._stored import widens_columns
+
+        own = {field.name.lower(): field for field in table.schema().fields}
+        widens = widens_columns(table.metadata().configuration)
+        columns = list[Field]()
+        for new in Schema.from_json(delta_schema_json(frame.schema, nullable=True)).fields:
+            old = own.get(new.name.lower())
+            if old is not None and isinstance(old.type, PrimitiveType):
+                wider = widens and is_wider(json.loads(old.type.to_json()), json.loads(new.type.to_json()))
+                new = new if wider else old
+            columns.append(new if old is None else Field(old.name, new.type, new.nullable, new.metadata))
+        return columns
+
+    def _cells(self, row: Sequence[str | None], fields: Sequence[Field]) -> list[str]:
+        """The texts of a row's values, of its columns' defaults where it says DEFAULT."""
+        if None in row and len(row) != len(fields):
             raise InvalidArgumentError(_arity(len(row), fields))
-        return zip(row, fields, strict=True)
+        return [default_of(fields[i]) if cell is None else cell for i, cell in enumerate(row)]
 
     def _query_text(self, fields: Sequence[Field]) -> tuple[Grammar, int, int | None]:
         """The query, and where it begins and ends; behind the statement's WITH, if there is one."""
         if self.listed is not None:
-            rows = [[default_of(f) if c is None else c for c, f in self._cells(row, fields)] for row in self.listed]
+            rows = [self._cells(row, fields) for row in self.listed]
             return Grammar(_listed_text(rows), own_queries=False), 0, None
         if not self.named:
             return self.cursor, self.token, self.end
@@ -261,11 +281,7 @@ class Insert:
         cursor, begin, end = self._query_text(fields)
         with new_rows_on_spark(spark, cursor, begin, session.catalog, table, end) as (frame, read):
             with self.cursor.located(self.token):
-                names, evolves = frame.columns, self._evolves(session)
-                fields = self._grown(frame, table, fields) if evolves else self._fields_of(names, table, fields)
-                if len(names) != len(fields):
-                    raise InvalidArgumentError(_arity(len(names), fields))
-                stored = _stored_by_spark(frame, fields, by_name=self.by_name)
+                stored = self._stored(frame, table, fields, evolves=self._evolves(session))
             more = {one.field.name: one.on_spark() for one in fixed}
             yield stored.withColumns(more) if more else stored, read
 
@@ -292,13 +308,11 @@ def _as_arguments(commit: CommitProperties | None) -> dict[str, Any]:
     return {"user_metadata": (commit.custom_metadata or {}).get("userMetadata"), "txn": txn[0] if txn else None}
 
 
-def _stored_by_spark(frame: DataFrame, fields: Sequence[Field], *, by_name: bool) -> DataFrame:
-    """The frame with the columns' names and types. As in delta-spark, fields of structs are found as its columns are."""
+def _columns_of(fields: Sequence[Field]) -> StructType:
+    """The columns as Spark has them, relaxed."""
     from deltaplane.spark._row_rules import relaxed
-    from deltaplane.spark._stored import stored_by_name, stored_by_position
 
-    columns = {"type": "struct", "fields": [json.loads(f.to_json()) for f in fields]}
-    return (stored_by_name if by_name else stored_by_position)(frame, relaxed(json.dumps(columns)))
+    return relaxed(json.dumps({"type": "struct", "fields": [json.loads(f.to_json()) for f in fields]}))
 
 
 def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:
@@ -423,6 +437,8 @@ def _is_same_here(spark: SparkSession, fields: Sequence[Field]) -> bool:
     types = [field.type.to_json() for field in fields]
     nested = any(not of.startswith('"') for of in types)
     if nested or str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() != "true":
+        return False
+    if str(spark.conf.get("spark.sql.storeAssignmentPolicy", "ANSI")).upper() != "ANSI":
         return False
     return spark.conf.get("spark.sql.session.timeZone") in _UTC or not any("timestamp" in of for of in types)
 

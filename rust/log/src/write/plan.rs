@@ -373,7 +373,9 @@ async fn existing_table(
             schema: &schema,
         };
         iceberg_compat::check_partitioning(base.state().metadata(), view)?;
-        if m.configuration != base.state().metadata().configuration {
+        if matches!(replace, Replace::All) {
+            features::check_replacement(base.state().view(), view)?;
+        } else if m.configuration != base.state().metadata().configuration {
             features::check_change(base.state().view(), view)?;
         }
     }

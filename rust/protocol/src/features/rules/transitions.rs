@@ -44,6 +44,13 @@ pub fn check_change(before: View<'_>, after: View<'_>) -> Result<()> {
             )));
         }
     }
+    check_replacement(before, after)
+}
+
+/// The same where a commit replaces all rows: no old file is left that a new feature would ask something of.
+///
+/// Errors: `InvalidArgument` for a feature that clashes with what the table was.
+pub fn check_replacement(before: View<'_>, after: View<'_>) -> Result<()> {
     row_tracking::check_begin(before.metadata, after.metadata)?;
     change_data_feed::check_columns(Some(before), after)
 }

@@ -1,0 +1,203 @@
+"""`spark.sql.storeAssignmentPolicy`: each way to store values casts them as the session says, with Spark's own casts as the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+import deltaplane
+from deltaplane import spark as dp
+from deltaplane.exceptions import ConstraintViolationError, DeltaError
+from deltaplane.spark._stored import stored_by_position
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
+
+POLICY = "spark.sql.storeAssignmentPolicy"
+FOLLOWS_ANSI = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
+
+# Values, by the column's name, and the types that they are stored as: most fit nowhere.
+VALUES = {
+    "big": ("3000000000L", "int"),
+    "word": ("'abc'", "int"),
+    "rounded": ("1.7D", "int"),
+    "huge": ("1e20D", "bigint"),
+    "day": ("DATE'2020-01-02'", "int"),
+    "decimals": ("CAST(12345678.90 AS DECIMAL(10,2))", "decimal(5,2)"),
+    "maybe": ("'maybe'", "boolean"),
+    "no_day": ("'x'", "date"),
+    "infinite": ("1e300D", "float"),
+    "small": ("300", "tinyint"),
+    "instant": ("TIMESTAMP'2020-01-02 03:04:05'", "bigint"),
+    "struct": ("named_struct('a', 3000000000L)", "struct<a: int>"),
+    "list": ("array(3000000000L, 7L)", "array<int>"),
+    "words": ("array('abc', '8')", "array<int>"),
+    "map": ("map('k', 3000000000L)", "map<string, int>"),
+    "nested": ("named_struct('a', array(named_struct('b', 'zz')))", "struct<a: array<struct<b: int>>>"),
+}
+
+Command = Callable[["SparkSession", str, "list[str]", "list[str]"], Any]
+
+
+def _frame(spark: SparkSession) -> DataFrame:
+    return spark.table("new_values")
+
+
+def _sets(columns: list[str], values: list[str]) -> str:
+    return ", ".join(f"{column} = {value}" for column, value in zip(["id", *columns], ["1", *values], strict=True))
+
+
+# Each way that obeys the policy, over a table at a path and the view `new_values` with the same columns.
+COMMANDS: dict[str, Command] = {
+    "select": lambda s, t, c, v: s.sql(f"INSERT INTO {t} SELECT * FROM new_values"),
+    "values": lambda s, t, c, v: s.sql(f"INSERT INTO {t} VALUES (1, {', '.join(v)})"),
+    "columns": lambda s, t, c, v: s.sql(
+        f"INSERT INTO {t} ({', '.join(c)}, id) SELECT {', '.join(c)}, id FROM new_values"
+    ),
+    "by name": lambda s, t, c, v: s.sql(f"INSERT INTO {t} BY NAME SELECT {', '.join(c)}, id FROM new_values"),
+    "overwrite": lambda s, t, c, v: s.sql(f"INSERT OVERWRITE {t} SELECT * FROM new_values"),
+    "replace where": lambda s, t, c, v: s.sql(f"INSERT INTO {t} REPLACE WHERE id = 1 SELECT * FROM new_values"),
+    "update": lambda s, t, c, v: s.sql(f"UPDATE {t} SET {_sets(c, v)}"),
+    "merge update": lambda s, t, c, v: s.sql(
+        f"MERGE INTO {t} USING new_values AS s ON true WHEN MATCHED THEN UPDATE SET {_sets(c, [f's.{n}' for n in c])}"
+    ),
+    "merge insert": lambda s, t, c, v: s.sql(
+        f"MERGE INTO {t} AS t USING new_values AS s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    ),
+    "insertInto": lambda s, t, c, v: _frame(s).write.insertInto(t),
+    "insertInto overwrite": lambda s, t, c, v: _frame(s).write.insertInto(t, overwrite=True),
+    "mergeInto": lambda s, t, c, v: _frame(s).mergeInto(t, F.expr("false")).whenNotMatched().insertAll().merge(),
+}
+# Ways by name that cast rows unless they are refused before.
+COMMANDS |= {
+    "saveAsTable": lambda s, t, c, v: _frame(s).write.format("delta").mode("append").saveAsTable(t),
+    "writeTo": lambda s, t, c, v: _frame(s).writeTo(t).append(),
+    "writeTo overwrite": lambda s, t, c, v: _frame(s).writeTo(t).overwrite(F.expr("true")),
+    "writeTo overwritePartitions": lambda s, t, c, v: _frame(s).writeTo(t).overwritePartitions(),
+}
+
+
+def _made(spark: SparkSession, path: str, types: dict[str, str]) -> str:
+    """A table with one row of nulls, as statements name it."""
+    columns = ", ".join(["id int", *(f"{name} {of}" for name, of in types.items())])
+    spark.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta")
+    spark.sql(f"INSERT INTO delta.`{path}` (id) VALUES (0)")
+    return f"delta.`{path}`"
+
+
+def _new_values(spark: SparkSession, values: dict[str, str]) -> None:
+    frame = spark.range(1).selectExpr("1 AS id", *(f"{value} AS {name}" for name, value in values.items()))
+    frame.createOrReplaceTempView("new_values")
+
+
+def _row(path: str) -> dict[str, Any]:
+    (row,) = (row for row in deltaplane.DeltaTable(path).to_pyarrow_table().to_pylist() if row["id"] == 1)
+    return dict(row)
+
+
+def test_legacy_casts_never_fail(spark: SparkSession, tmp_path: Path, conf: dict[str, str]) -> None:
+    """Each way stores what Spark's own casts of queries make of the values where `spark.sql.ansi.enabled` is off."""
+    types = {name: of for name, (_, of) in VALUES.items()}
+    conf["spark.sql.ansi.enabled"] = "false"
+    wanted = spark.range(1).selectExpr("1 AS id", *(f"CAST({v} AS {of}) AS {n}" for n, (v, of) in VALUES.items()))
+    dp.write(wanted, str(tmp_path / "wanted"))
+    expected = _row(str(tmp_path / "wanted"))
+    assert (expected["big"], expected["word"], expected["rounded"], expected["words"]) == (
+        -1294967296,
+        None,
+        1,
+        [None, 8],
+    )
+    conf["spark.sql.ansi.enabled"] = "true"
+    conf[POLICY] = "legacy"
+    empty = _made(spark, str(tmp_path / "empty"), types)
+    assert spark.table(empty).count() == 1
+    for name, run in COMMANDS.items():
+        path = str(tmp_path / name)
+        spark.sql(f"CREATE TABLE delta.`{path}` SHALLOW CLONE {empty}")
+        _new_values(spark, {n: v for n, (v, _) in VALUES.items()})
+        run(spark, f"delta.`{path}`", list(VALUES), [value for value, _ in VALUES.values()])
+        assert _row(path) == expected, name
+
+
+def test_strict_refuses_what_may_not_fit(spark: SparkSession, tmp_path: Path, conf: dict[str, str]) -> None:
+    wider = _made(spark, str(tmp_path / "wider"), {"v": "bigint", "w": "string"})
+    narrower = _made(spark, str(tmp_path / "narrower"), {"v": "int"})
+    conf[POLICY] = "STRICT"
+    for name, run in COMMANDS.items():
+        _new_values(spark, {"v": "3L"})
+        with pytest.raises(DeltaError) as refused:
+            run(spark, narrower, ["v"], ["3L"])
+        error: Any = refused.value
+        assert error.getCondition() == "CANNOT_UP_CAST_DATATYPE", name
+        assert isinstance(error, PySparkException)
+    assert len(deltaplane.DeltaTable(str(tmp_path / "narrower")).history()) == 2
+    for name, run in COMMANDS.items():
+        path = str(tmp_path / name)
+        spark.sql(f"CREATE TABLE delta.`{path}` SHALLOW CLONE {wider}")
+        _new_values(spark, {"v": "3", "w": "5"})
+        run(spark, f"delta.`{path}`", ["v", "w"], ["3", "5"])
+        assert _row(path) == {"id": 1, "v": 3, "w": "5"}, name
+
+
+def test_strict_takes_what_spark_calls_an_up_cast(spark: SparkSession, conf: dict[str, str]) -> None:
+    conf[POLICY] = "STRICT"
+    simple = "boolean tinyint smallint int bigint float double decimal(5,2) decimal(20,2) string binary date timestamp".split()
+    types = [
+        *simple,
+        "timestamp_ntz",
+        "array<int>",
+        "array<bigint>",
+        "map<string,int>",
+        "struct<a:int>",
+        "struct<a:bigint>",
+    ]
+    jvm: Any = spark._jvm
+    casts = jvm.org.apache.spark.sql.catalyst.expressions.Cast
+    schemas = {of: spark.createDataFrame([], f"v {of}").schema for of in types}
+    parsed = {of: jvm.org.apache.spark.sql.types.DataType.fromDDL(of) for of in types}
+    for old in types:
+        rows = spark.createDataFrame([], schemas[old])
+        for new in types:
+            if casts.canUpCast(parsed[old], parsed[new]):
+                assert stored_by_position(rows, schemas[new]).schema == schemas[new]
+                continue
+            with pytest.raises(DeltaError, match="CANNOT_UP_CAST_DATATYPE"):
+                stored_by_position(rows, schemas[new])
+
+
+def test_what_a_cast_makes_null_breaks_not_null(spark: SparkSession, tmp_path: Path, conf: dict[str, str]) -> None:
+    conf[POLICY] = "LEGACY"
+    path = str(tmp_path / "t")
+    spark.sql(f"CREATE TABLE delta.`{path}` (id int, v int NOT NULL) USING delta")
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES (0, 1)")
+    _new_values(spark, {"v": "'abc'"})
+    for name in ("select", "values", "update", "merge insert", "writeTo"):
+        with pytest.raises(ConstraintViolationError):
+            COMMANDS[name](spark, f"delta.`{path}`", ["v"], ["'abc'"])
+    assert len(deltaplane.DeltaTable(path).history()) == 2
+
+
+def test_update_and_merge_may_follow_ansi(spark: SparkSession, tmp_path: Path, conf: dict[str, str]) -> None:
+    table = _made(spark, str(tmp_path / "t"), {"v": "int"})
+    _new_values(spark, {"v": "'abc'"})
+    conf[FOLLOWS_ANSI] = "true"
+    conf["spark.sql.ansi.enabled"] = "false"
+    for name in ("update", "merge update", "merge insert"):
+        spark.sql(f"UPDATE {table} SET id = 0, v = 7")
+        COMMANDS[name](spark, table, ["v"], ["'abc'"])
+        assert _row(str(tmp_path / "t")) == {"id": 1, "v": None}, name
+        spark.sql(f"DELETE FROM {table} WHERE id = 0")
+    with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
+        COMMANDS["select"](spark, table, ["v"], ["'abc'"])
+    conf[POLICY] = "LEGACY"
+    conf["spark.sql.ansi.enabled"] = "true"
+    with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
+        COMMANDS["update"](spark, table, ["v"], ["'abc'"])

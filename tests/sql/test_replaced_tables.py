@@ -1,0 +1,61 @@
+"""`CREATE OR REPLACE TABLE` of a table that is there: the table is what CREATE TABLE would have made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import deltaplane
+from deltaplane import DeltaTable
+
+# Columns, and properties: each brings a table feature that the replaced table lacks, and another property with it.
+DEFINITIONS = {
+    "generated": ("a INT, g INT GENERATED ALWAYS AS (a + 1)", ""),
+    "identity": ("a INT, k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5)", ""),
+    "default": ("a INT, d STRING DEFAULT 'd'", "'delta.feature.allowColumnDefaults' = 'supported'"),
+    "variant": ("a INT, v VARIANT", ""),
+    "timestamps without a zone": ("a INT, n TIMESTAMP_NTZ", ""),
+    "a change feed": ("a INT", "'delta.enableChangeDataFeed' = 'true'"),
+    "deletion vectors": ("a INT", "'delta.enableDeletionVectors' = 'true'"),
+    "wider types": ("a INT", "'delta.enableTypeWidening' = 'true'"),
+    "commit times": ("a INT", "'delta.enableInCommitTimestamps' = 'true'"),
+    "checkpoints": ("a INT", "'delta.checkpointPolicy' = 'v2'"),
+    "a constraint": ("a INT", "'delta.constraints.positive' = 'a > 0'"),
+}
+
+
+def _facts(path: str) -> dict[str, Any]:
+    """What a table is but for names that are made up for it."""
+    table = DeltaTable(path)
+    columns = re.sub(r"col-[0-9a-f-]{36}", "", table.schema().to_json())
+    properties = {key: value for key, value in table.metadata().configuration.items() if "materialized" not in key}
+    # Versions and times of switching commit times on are noted of a table that was there before.
+    properties = {key: value for key, value in properties.items() if "inCommitTimestampEnablement" not in key}
+    return {"columns": columns, "properties": properties, "rows": table.to_pyarrow_table().to_pylist()}
+
+
+def _features(path: str) -> set[str]:
+    protocol = DeltaTable(path).protocol()
+    return {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("clusters", ["", " CLUSTER BY (a)"])
+def test_a_replaced_table_is_what_a_new_one_would_be(
+    tmp_table: Callable[[], str], definition: str, clusters: str
+) -> None:
+    columns, properties = DEFINITIONS[definition]
+    described = f"({columns}){clusters} TBLPROPERTIES ('own' = '1'{', ' if properties else ''}{properties})"
+    new, replaced = tmp_table(), tmp_table()
+    deltaplane.sql(f"CREATE TABLE delta.`{new}` {described}")
+    deltaplane.sql(f"CREATE TABLE delta.`{replaced}` (a STRING, old INT) TBLPROPERTIES ('gone' = '1')")
+    deltaplane.sql(f"INSERT INTO delta.`{replaced}` VALUES ('x', 1)")
+    deltaplane.sql(f"CREATE OR REPLACE TABLE delta.`{replaced}` {described}")
+    for path in (new, replaced):
+        deltaplane.sql(f"INSERT INTO delta.`{path}` (a) VALUES (7)")
+    assert _facts(replaced) == _facts(new)
+    assert _features(new) <= _features(replaced)
+    assert DeltaTable(replaced, version=1).to_pyarrow_table().to_pylist() == [{"a": "x", "old": 1}]
