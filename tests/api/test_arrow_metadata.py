@@ -71,7 +71,7 @@ def _made(way: str, path: Path, schema: pa.Schema) -> DeltaTable:
     return DeltaTable(where)
 
 
-@pytest.mark.parametrize("way", ["create", "written", "overwritten", "merged"])
+@pytest.mark.parametrize("way", ["create", "written", "overwritten", "merged", "by a merge"])
 def test_comments_are_kept_and_foreign_keys_are_dropped(way: str, tmp_path: Path) -> None:
     table = _made(way, tmp_path / "t", _schema(**KEPT, **FOREIGN))
     assert _metadata(table) == KEPT
@@ -84,10 +84,7 @@ def test_comments_are_kept_and_foreign_keys_are_dropped(way: str, tmp_path: Path
 @pytest.mark.parametrize("way", ["create", "written", "overwritten", "merged", "by a merge"])
 def test_rules_hold_or_are_refused_by_name(way: str, key: str, tmp_path: Path) -> None:
     schema = _schema(**{key: RULES[key]})
-    if way == "by a merge":
-        assert _metadata(_made(way, tmp_path / "t", schema)) == {}, "a MERGE takes no metadata over"
-        return
-    if way == "merged" and key != "delta.invariants":
+    if way in ("merged", "by a merge") and key != "delta.invariants":
         with pytest.raises(UnsupportedFeatureError, match=rf"`y`.*`{key}`"):
             _made(way, tmp_path / "t", schema)
         return
@@ -135,7 +132,7 @@ def test_identity_columns_count_from_their_start(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["delta.unknown", "delta.rowTracking.x", "delta.identity.sync"])
 def test_unknown_keys_of_the_format_are_refused_by_name(key: str, tmp_path: Path) -> None:
-    for way in ("create", "written", "overwritten", "merged"):
+    for way in ("create", "written", "overwritten", "merged", "by a merge"):
         with pytest.raises(UnsupportedFeatureError, match=f"`y`.*`{key}`"):
             _made(way, tmp_path / way, _schema(**{key: "1"}))
     write_deltalake(str(tmp_path / "t"), _rows(_schema()))
@@ -159,6 +156,41 @@ def test_nested_fields_keep_comments_and_refuse_rules(tmp_path: Path) -> None:
         if key != "delta.invariants":
             with pytest.raises(DeltaError, match=key.replace(".", r"\.")):
                 DeltaTable.create(str(tmp_path / "r"), nested(**{key: "1"}))
+
+
+def test_a_merge_takes_over_what_an_append_does(tmp_path: Path) -> None:
+    def field(name: str, of: pa.DataType) -> pa.Field:
+        return pa.field(name, of, metadata={"comment": f"of {name}", "owner": "me", "PARQUET:field_id": "7"})
+
+    deep = pa.struct([field("n", pa.uint8()), pa.field("l", pa.list_(pa.struct([field("n", pa.uint8())])))])
+    words = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64()),
+            pa.field("z", deep),
+            field("new", deep),
+            field("d", words),
+            field("id2", pa.int64()),
+        ]
+    )
+    rows = pa.Table.from_pylist([{"id": 1, "z": {"n": 1}, "new": {"n": 2, "l": [{"n": 3}]}, "d": "x"}], schema)
+    own = pa.struct([("a", pa.int64()), ("l", pa.list_(pa.struct([("a", pa.int64())])))])
+
+    def made(name: str) -> DeltaTable:
+        where = str(tmp_path / name)
+        write_deltalake(where, pa.table({"id": [1], "z": pa.nulls(1, own), "ID2": [1]}))
+        return DeltaTable(where)
+
+    appended = made("appended")
+    write_deltalake(appended, rows, mode="append", schema_mode="merge")
+    new = {"new": "s.new", "d": "s.d"}
+    fields = {"z.n": "s.z.n", "z.l": "s.z.l"}
+    for name, values in (("all", None), ("named", {"z": "s.z"} | new), ("fields", fields | new)):
+        table = made(name)
+        merger = table.merge(rows, "t.id = s.id", source_alias="s", target_alias="t", merge_schema=True)
+        (merger.when_matched_update(values) if values else merger.when_matched_update_all()).execute()
+        assert table.schema() == appended.schema(), name
+    assert _metadata(appended, "new") == {"comment": "of new", "owner": "me"}
 
 
 def test_a_schema_of_ours_goes_to_arrow_and_back() -> None:

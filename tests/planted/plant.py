@@ -15,6 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # The copy stays between runs, so that a run compiles what changed.
 SCRATCH = ROOT / ".cache" / "planted"
+# Packages whose features are part of what a dependency is compiled with: named beside a package they let cargo take the
+# dependencies that `make test` has compiled, which takes minutes otherwise. None of them depends on the package.
+BESIDE = {"deltaplane-protocol": ("deltaplane-store",), "deltaplane-log": ("deltaplane-data",)}
 COPIED = ("rust/", "Cargo.toml", "Cargo.lock", "rust-toolchain", ".cargo/", "clippy.toml")
 
 
@@ -33,7 +36,9 @@ class Fault:
     @property
     def suite(self) -> tuple[str, ...]:
         """Cargo's arguments for the binary that holds the test."""
-        return ("-p", self.package, *(("--test", self.target) if self.target else ("--lib",)))
+        named = (self.package, *BESIDE.get(self.package, ()))
+        packages = [part for name in named for part in ("-p", name)]
+        return (*packages, *(("--test", self.target) if self.target else ("--lib",)))
 
     @property
     def test_file(self) -> str:

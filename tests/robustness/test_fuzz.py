@@ -16,13 +16,15 @@ import pytest
 
 _FUZZ = Path(__file__).with_name("fuzz.py")
 _CASES = {"valid": 60, "damaged": 60, "options": 60, "schema": 60}
+_SECONDS = os.environ.get("DELTAPLANE_FUZZ_SECONDS")
 
 
+# A long run must not end at the limit that other tests have.
+@pytest.mark.timeout(float(_SECONDS or 120) + 600)
 @pytest.mark.parametrize("kind", _CASES)
 def test_random_cases_end_in_their_rows_or_in_a_typed_error(kind: str) -> None:
-    seconds = os.environ.get("DELTAPLANE_FUZZ_SECONDS")
-    first, cases = (0, _CASES[kind]) if seconds is None else (int(time.time()), 10**9)
-    command = [sys.executable, str(_FUZZ), kind, str(first), seconds or "120", str(cases)]
+    first, cases = (0, _CASES[kind]) if _SECONDS is None else (int(time.time()), 10**9)
+    command = [sys.executable, str(_FUZZ), kind, str(first), _SECONDS or "120", str(cases)]
     # In a process of its own: what aborts it must not end the tests, and is known by its last line.
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     last = (ran.stdout.splitlines() or ["nothing ran"])[-1]

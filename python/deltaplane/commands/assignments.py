@@ -8,35 +8,23 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
+from deltaplane.commands.merge_columns import check_whole
+from deltaplane.commands.new_values import constant
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedExpressionError
 from deltaplane.expr import columns_of
-from deltaplane.expr.casts import CASTS
-from deltaplane.expr.program import Program, compile_expressions
+from deltaplane.expr.program import Program, compile_expressions, context_at
 from deltaplane.expr.quoting import refuse_unclear
-from deltaplane.expr.types import SparkType, of_json
-from deltaplane.expr.values import has_nanoseconds, is_missing
+from deltaplane.expr.storing import in_columns, stored_value, stores
+from deltaplane.expr.types import as_json, of_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["AssignedColumns", "Assignments", "Node", "stores"]
-
-_MOMENTS = ("date", "timestamp", "timestamp_ntz")
-
-
-def stores(given: SparkType, to: SparkType) -> bool:
-    """Whether a statement puts values of a type into a column of another one by itself: delta-spark does where Spark's ANSI
-    mode has a cast, which fails for values that don't fit.
-
-    >>> from deltaplane.expr.types import DATE, INT, STRING
-    >>> stores(INT, STRING), stores(STRING, INT), stores(DATE, INT)
-    (True, True, False)
-    """
-    return given == to or given.name == "void" or (given.name, to.name) in CASTS
+__all__ = ["AssignedColumns", "Assignments", "Node"]
 
 
 @dataclass
@@ -161,9 +149,10 @@ class Assignments:
         arrow = pa.schema(_native.schema_to_arrow(schema_json))
         self._assigned = AssignedColumns(json.loads(schema_json)["fields"])
         targets = [self._assigned.add(name, i) for i, name in enumerate([*updates, *new_values])]
-        self._program = _program(list(updates.values()), targets, schema_json)
+        self._failing = list[str]()
+        self._program = _program(list(updates.values()), targets, schema_json, self._failing)
         self._constants = [
-            _constant(name, value, arrow, target[0])
+            constant(name, value, arrow, target[0])
             for (name, value), target in zip(new_values.items(), targets[len(updates) :], strict=True)
         ]
 
@@ -186,7 +175,10 @@ class Assignments:
         """
         import pyarrow as pa
 
-        values = self._program.evaluate(batch) if self._program is not None else []
+        try:
+            values = self._program.evaluate(batch) if self._program is not None else []
+        except InvalidArgumentError as e:
+            raise in_columns(e, self._failing) from e
         values += [pa.repeat(scalar, batch.num_rows) for scalar in self._constants]
         return self._assigned.put(batch, values)
 
@@ -202,67 +194,29 @@ def _parts(name: str, columns: set[str]) -> Sequence[str]:
     return parsed.parts
 
 
-def _program(texts: list[str], targets: Sequence[tuple[list[str], Any]], schema_json: str) -> Program | None:
+def _program(
+    texts: list[str], targets: Sequence[tuple[list[str], Any]], schema_json: str, failing: list[str]
+) -> Program | None:
+    """The values as their columns take them; `failing` gets the paths of parts that some values don't fit."""
     if not texts:
         return None
     now_us = time.time_ns() // 1000
-    types = compile_expressions(texts, schema_json, now_us=now_us).types
-    stored = []
-    for sql, given, (path, of) in zip(texts, types, targets, strict=False):
-        to = of_json(of)
+    program, context = compile_expressions(texts, schema_json, now_us=now_us), context_at("UTC", now_us)
+    values = []
+    for sql, value, (path, of) in zip(texts, program.expressions, targets, strict=False):
+        column, to = ".".join(path), of_json(of)
         if to is None:
             raise UnsupportedExpressionError(
-                f"the column `{'.'.join(path)}` of type {of} takes no expressions yet: give a value by new_values"
+                f"the column `{column}` of type {of} takes no expressions yet: give a value by new_values"
             )
-        if not stores(given, to):
+        if value.type.parts and to.parts:
+            check_whole(column, of, as_json(value.type), lacks=False)
+        elif not stores(value.type, to):
             raise SchemaMismatchError(
-                f"`{sql}` is of type {given}, which a column of type {to} (`{'.'.join(path)}`) doesn't take: cast it"
+                f"`{sql}` is of type {value.type}, which a column of type {to} (`{column}`) doesn't take: cast it"
             )
-        stored.append(sql if given == to or not to.atomic else f"CAST(({sql}) AS {to})")
-    return compile_expressions(stored, schema_json, now_us=now_us)
-
-
-def _constant(name: str, value: Any, schema: pa.Schema, path: list[str]) -> pa.Scalar:
-    import pyarrow as pa
-
-    of: Any = schema
-    for part in path:
-        of = of.field(part) if isinstance(of, pa.Schema) else of.type.field(part)
-    if is_missing(value):
-        return pa.scalar(None, of.type)
-    try:
-        if has_nanoseconds(value):
-            raise ValueError("it has nanoseconds, which no column of a table holds: round it to microseconds")
-        plain = pa.scalar(value)
-        given, to = _spark_type(plain.type), _spark_type(of.type)
-        if given is None or to is None or not given.atomic:
-            return pa.scalar(value, of.type)
-        if not stores(given, to):
-            raise TypeError(f"it is of type {given}")
-        plainly = (given.numeric and to.numeric) or (given.name in _MOMENTS and to.name in _MOMENTS)
-        if given != to and (not plainly or (given.integral and to.name == "decimal")):
-            return _as_spark(plain, to)
-        # Unlike `scalar`, a cast doesn't cut values off.
-        return plain.cast(of.type)
-    except (InvalidArgumentError, pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-        raise SchemaMismatchError(f"the column `{name}` of type {of.type} doesn't take the value {value!r}: {e}") from e
-
-
-def _as_spark(value: pa.Scalar, to: SparkType) -> pa.Scalar:
-    """A value as Spark casts it."""
-    import pyarrow as pa
-
-    one = pa.record_batch([pa.repeat(value, 1)], ["v"])
-    (found,) = compile_expressions([f"CAST(v AS {to})"], _native.schema_from_arrow(one.schema)).evaluate(one)
-    return found[0]
-
-
-def _spark_type(of: pa.DataType) -> SparkType | None:
-    import pyarrow as pa
-
-    if pa.types.is_null(of):
-        return None
-    return of_json(json.loads(_native.schema_from_arrow(pa.schema([("v", of)])))["fields"][0]["type"])
+        values.append(stored_value(context, column, value, to, "by_name", failing))
+    return replace(program, expressions=values)
 
 
 def _assigned(old: pa.Array | None, of: Any, node: Node, values: Sequence[pa.Array]) -> pa.Array:

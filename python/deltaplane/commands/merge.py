@@ -17,13 +17,14 @@ from deltaplane.commands.changed_rows import ChangedRows, rules_of_whole_rows
 from deltaplane.commands.condition import PLACE
 from deltaplane.commands.merge_clauses import Clause, said, several_matches
 from deltaplane.commands.merge_metrics import changed_rows, merge_metrics
-from deltaplane.commands.merge_plan import BoundClause, Key, MergePlan
+from deltaplane.commands.merge_plan import BoundClause, Key, MergePlan, Value
 from deltaplane.commands.phases import phase
 from deltaplane.commands.rewriting import PATCHED_BYTES, Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.engine.local import LocalEngine, Memory
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import tree
 from deltaplane.expr.arrow_literals import literal_nodes
+from deltaplane.expr.storing import in_columns
 from deltaplane.expr.types import of_json
 from deltaplane.row_rules import BatchRules, RowRules
 
@@ -63,7 +64,8 @@ class Merge:
 def merge(target: Target, what: Merge, settings: Settings) -> Done:
     """Merges in one commit."""
     source = in_table_types(what.source)
-    source_json = _native.schema_from_arrow(source.schema)
+    # Rows that were cast have lost what their fields say.
+    source_json = _native.schema_from_arrow(what.source.schema)
     configuration = json.loads(target.snapshot.metadata_json()).get("configuration", {})
     plan = MergePlan(
         schema_json=target.snapshot.schema_json(),
@@ -403,7 +405,8 @@ class _Run:
         old = pa.schema([*(f.with_name(f"{longest}_{f.name}") for f in place), *fields])
         types = {n: self._arrow_values(self._changing[n]) for n in numbers}
         chosen = f"m.act IN ({_listed(numbers)}) {where}"
-        for batch in self._engine.batches(f"SELECT {asked} FROM {rows} WHERE {chosen} {order}"):
+        asked = f"SELECT {asked} FROM {rows} WHERE {chosen} {order}"
+        for batch in self._batches(asked, [value for _, value in values]):
             at, of_clause = len(old), dict[int, list[pa.Array]]()
             for number, schema in types.items():
                 of_clause[number] = batch.columns[at : at + len(schema)]
@@ -423,10 +426,17 @@ class _Run:
         lacking = "" if clause.clause.kind == "source" else " ANTI JOIN matched m ON s.sid = m.sid"
         chosen = f"SELECT * FROM (SELECT s.* FROM {_SOURCE}{lacking}) s WHERE {act} = {number}"
         inserted = 0
-        for batch in self._engine.batches(f"SELECT {values} FROM ({chosen}) s"):
+        for batch in self._batches(f"SELECT {values} FROM ({chosen}) s", clause.values):
             rows = rules(_back(batch.columns, named))
             inserted += self._job.insert(rows, "insert" if changed else None)
         return inserted
+
+    def _batches(self, sql: str, values: Sequence[Value]) -> Iterator[pa.RecordBatch]:
+        """What a query with new values gives; an error of a value that doesn't fit names the columns that it may be for."""
+        try:
+            yield from self._engine.batches(sql)
+        except InvalidArgumentError as e:
+            raise in_columns(e, [column for value in values for column in value.failing]) from e
 
     def _arrow_values(self, clause: BoundClause) -> pa.Schema:
         """The types in which the values of a clause come."""

@@ -119,7 +119,9 @@ class MergeColumns:
             taken = own["type"]
         else:
             taken = self._grown(own["type"], part)
-        return {"name": chosen["name"], "type": taken, "nullable": True, "metadata": {}}
+        # As in an append, what the data says of a column counts where the table gets the column from it.
+        metadata = chosen.get("metadata", {}) if own is None else {}
+        return {"name": chosen["name"], "type": taken, "nullable": True, "metadata": metadata}
 
     def _grown(self, own: Any, brought: Any) -> Any:
         """A column's type with the fields that a source's has beside, at any depth; other parts stay the column's own, but for

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaplane.commands.assignments import AssignedColumns, stores
+from deltaplane.commands.assignments import AssignedColumns
 from deltaplane.commands.merge_clauses import Clause, Kind
 from deltaplane.commands.merge_columns import Field, MergeColumns, check_whole, field_of, is_default, star_paths
 from deltaplane.exceptions import (
@@ -34,9 +34,10 @@ from deltaplane.expr.joined import (
 )
 from deltaplane.expr.program import context_at
 from deltaplane.expr.quoting import refuse_unclear
+from deltaplane.expr.storing import stored, stores
 from deltaplane.expr.syntax import Call, Name, Syntax
 from deltaplane.expr.typed import Typed
-from deltaplane.expr.types import SparkType, of_json, text
+from deltaplane.expr.types import SparkType, as_json, of_json, text
 
 __all__ = ["BoundClause", "Key", "MergePlan", "Value"]
 
@@ -59,10 +60,12 @@ class Key:
 
 @dataclass(frozen=True)
 class Value:
-    """A new value as DuckDB text, and the Delta type, as JSON, in which it comes."""
+    """A new value as DuckDB text, and the Delta type, as JSON, in which it comes. `failing` are the paths of the column's parts
+    which some values of the source don't fit."""
 
     sql: str
     type: Any
+    failing: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -330,15 +333,14 @@ class MergePlan(MergeColumns):
         return sql, of
 
     def _value(self, new: _New, path: list[str], to: Any, *, lacks: bool) -> Value:
-        """A new value, in the type of its column where that is a simple one."""
+        """A new value, with each part in the type of its column's; structs have the fields that they come with."""
         column, target = ".".join(path), of_json(to)
         if isinstance(new.node, Name):
             sql, given_json = self._located(new)
             given = None if given_json is None else of_json(given_json)
             simple = target is not None and given is not None and target.atomic and given.atomic
             if given_json is not None and (given_json == to or not simple):
-                check_whole(column, to, given_json, lacks=lacks, inside=not self.merge_schema)
-                return Value(sql, given_json)
+                return self._nested(column, sql, given_json, to, lacks=lacks)
         try:
             typed = new.binder.bind(new.node)
         except (InvalidArgumentError, UnsupportedExpressionError) as e:
@@ -347,13 +349,22 @@ class MergePlan(MergeColumns):
             raise UnsupportedExpressionError(
                 f"the column `{column}` of type {json.dumps(to)} takes no expressions yet, only columns as they are"
             )
+        if typed.type.parts and target.parts:
+            return self._nested(column, typed.sql, as_json(typed.type), to, lacks=lacks)
         if not stores(typed.type, target):
             raise SchemaMismatchError(
                 f"`{new.sql}` is of type {typed.type}, which a column of type {target} (`{column}`) doesn't take: cast it"
             )
-        if typed.type != target and (target.atomic or typed.type.name == "void"):
-            typed = cast(self._context, typed, target)
-        return Value(typed.sql, to)
+        if typed.type == target:
+            return Value(typed.sql, to)
+        made = cast(self._context, typed, target)
+        return Value(made.sql, to, [column] if made.throws and not typed.throws else [])
+
+    def _nested(self, column: str, sql: str, given: Any, to: Any, *, lacks: bool) -> Value:
+        """A value with parts."""
+        check_whole(column, to, given, lacks=lacks, inside=not self.merge_schema)
+        found = stored(self._context, column, sql, given, to)
+        return Value(found.sql, found.type, found.failing)
 
     # --- expressions --------------------------------------------------------------------------------------------------
 

@@ -171,3 +171,21 @@ def of_json(value: Any) -> SparkType | None:
         parts, fields = [of_json(f["type"]) for f in value["fields"]], tuple(f["name"] for f in value["fields"])
     known = tuple(p for p in parts if p is not None)
     return SparkType(value["type"], parts=known, fields=fields) if len(known) == len(parts) else None
+
+
+def as_json(of: SparkType) -> Any:
+    """A type as a table's schema JSON has it; what may be null isn't told.
+
+    >>> as_json(array(decimal(5, 1)))
+    {'type': 'array', 'elementType': 'decimal(5,1)', 'containsNull': True}
+    """
+    if of.name == "array":
+        return {"type": "array", "elementType": as_json(of.parts[0]), "containsNull": True}
+    if of.name == "map":
+        key, value = map(as_json, of.parts)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    if of.name == "struct":
+        pairs = zip(of.fields, of.parts, strict=True)
+        fields = [{"name": n, "type": as_json(t), "nullable": True, "metadata": {}} for n, t in pairs]
+        return {"type": "struct", "fields": fields}
+    return str(of)

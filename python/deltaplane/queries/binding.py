@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
@@ -23,7 +23,7 @@ from deltaplane.queries.rules import converted, together
 from deltaplane.queries.scopes import Scope, aggregates
 from deltaplane.queries.syntax import Aggregate, Nested, Query, Subquery
 
-__all__ = ["Binding", "Names", "Planned"]
+__all__ = ["Binding", "Conversion", "Names", "Planned"]
 
 # A query that names others doubles with each of them, since each use is planned by itself.
 _MOST_COLUMNS = 50_000
@@ -42,6 +42,8 @@ class Planned:
         return [column.id for column in self.columns]
 
 
+# The value of a column, by its number, in another type.
+Conversion = Callable[[Context, int, Typed, SparkType], Typed]
 # What a named query is, which names it may use, and the columns of the queries around its WITH.
 Names = Mapping[str, tuple[Nested, "Names", Sequence[Column]]]
 
@@ -62,15 +64,18 @@ class Binding(ABC):
     def plan(self, query: Query, names: Names | None = None) -> Planned:
         """The plan of a query."""
 
-    def stored(self, planned: Planned, types: Sequence[SparkType]) -> Planned:
-        """The columns in other types."""
+    def stored(self, planned: Planned, types: Sequence[SparkType], convert: Conversion | None = None) -> Planned:
+        """The columns in other types, by a conversion that is told the number of the column, too."""
         if [column.type for column in planned.columns] == list(types):
             return planned
         outputs, columns = [], []
         scope = self._scope(planned.columns, {})
-        for column, to in zip(planned.columns, types, strict=True):
+        for number, (column, to) in enumerate(zip(planned.columns, types, strict=True)):
             value = scope.value(Ref((column.id,)))
-            typed = converted(self._context, value.typed, to)
+            if convert is None:
+                typed = converted(self._context, value.typed, to)
+            else:
+                typed = convert(self._context, number, value.typed, to)
             self._note(typed)
             new = replace(column, id=self._id(), type=to)
             # A converted column is another one: conditions on it don't hold for the old one.

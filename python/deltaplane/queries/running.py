@@ -15,7 +15,7 @@ from deltaplane.exceptions import DeltaError, UnsupportedExpressionError
 from deltaplane.expr.duckdb_values import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
 from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
-from deltaplane.queries.binding import Planned
+from deltaplane.queries.binding import Conversion, Planned
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.from_log import from_log
 from deltaplane.queries.plan import Source
@@ -57,9 +57,9 @@ class Prepared:
         """Their types."""
         return [column.type for column in self._planned.columns]
 
-    def stored(self, types: Sequence[SparkType]) -> Prepared:
+    def stored(self, types: Sequence[SparkType], convert: Conversion) -> Prepared:
         """The same query with its columns converted."""
-        return Prepared(self._catalog, self._planner, self._planner.stored(self._planned, types))
+        return Prepared(self._catalog, self._planner, self._planner.stored(self._planned, types, convert))
 
     def run(self) -> pa.Table:
         """The result.

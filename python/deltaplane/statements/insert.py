@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from deltaplane.commands.assignments import stores
 from deltaplane.exceptions import (
     InvalidArgumentError,
     SchemaMismatchError,
     UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
+from deltaplane.expr.storing import Shape, in_columns, stored_value, stores
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.syntax import parse as parse_expression
+from deltaplane.expr.typed import Context, Typed
 from deltaplane.expr.types import SparkType, of_json
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.finding import may_read
@@ -190,7 +191,17 @@ class Insert:
         with self.cursor.located(self.token):
             query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
             fields = self._fields_of(query.names, table, fields)
-            data = query.stored(_types(query.names, query.types, fields)).run()
+            types, failing = _types(query.names, query.types, fields), list[str]()
+            shape: Shape = "by_name" if self.by_name else "by_position"
+
+            def store(context: Context, number: int, value: Typed, to: SparkType) -> Typed:
+                return stored_value(context, fields[number].name, value, to, shape, failing)
+
+            stored = query.stored(types, store)
+            try:
+                data = stored.run()
+            except InvalidArgumentError as e:
+                raise in_columns(e, failing) from e
         read = table.version() if may_read(session.catalog.opened.values(), table) else None
         data = data.rename_columns([field.name for field in fields])
         for one in fixed:
@@ -350,7 +361,8 @@ def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequ
             raise UnsupportedExpressionError(
                 f"the column `{field.name}` is of a type that expressions have no form of: use write_deltalake"
             )
-        if not stores(given, to):
+        # Values with parts are compared part by part.
+        if not (given.parts and to.parts) and not stores(given, to):
             raise SchemaMismatchError(
                 f"`{name}` is of type {given}, which the column `{field.name}` of type {to} doesn't take: cast it"
             )

@@ -1,0 +1,156 @@
+"""Python values for the columns of a table: stored as Spark stores the same values, at every depth.
+
+Fields of structs are found ignoring case; those that a value lacks are null. Called by `assignments`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+from deltaplane.expr.program import compile_expressions
+from deltaplane.expr.storing import stores
+from deltaplane.expr.types import SparkType, of_json
+from deltaplane.expr.values import has_nanoseconds, is_missing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["constant"]
+
+_MOMENTS = ("date", "timestamp", "timestamp_ntz")
+
+
+def constant(name: str, value: Any, schema: pa.Schema, path: Sequence[str]) -> pa.Scalar:
+    """The value that a column or a field gets in every row.
+
+    Raises:
+        SchemaMismatchError: the value, or a part of it, isn't one of the column's type; names the part.
+    """
+    import pyarrow as pa
+
+    of: Any = schema
+    for part in path:
+        of = of.field(part) if isinstance(of, pa.Schema) else of.type.field(part)
+    try:
+        if has_nanoseconds(value):
+            raise ValueError("it has nanoseconds, which no column of a table holds: round it to microseconds")
+        return _array([value], of.type, "")[0]
+    except (InvalidArgumentError, pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+        raise SchemaMismatchError(f"the column `{name}` of type {of.type} doesn't take the value {value!r}: {e}") from e
+
+
+def _array(values: Sequence[Any], of: pa.DataType, path: str) -> pa.Array:
+    """Python values as an array of a column's type; `path` leads to them from the whole value."""
+    import pyarrow as pa
+
+    values = [None if is_missing(value) else value for value in values]
+    if all(value is None for value in values):
+        return pa.nulls(len(values), of)
+    if pa.types.is_struct(of):
+        return _structs(values, of, path)
+    if pa.types.is_map(of):
+        pairs = [None if value is None else _pairs(value, path) for value in values]
+        keys = _array([key for one in pairs for key, _ in one or ()], of.key_type, f"{path}.key")
+        items = _array([item for one in pairs for _, item in one or ()], of.item_type, f"{path}.value")
+        if keys.null_count:
+            raise ValueError(f"{_at(path)}a map has null as a key")
+        return pa.MapArray.from_arrays(_offsets(pairs), keys, items, type=of)
+    if pa.types.is_list(of):
+        lists = [None if value is None else _list(value, path) for value in values]
+        elements = _array([element for one in lists for element in one or ()], of.value_type, f"{path}.element")
+        return pa.ListArray.from_arrays(_offsets(lists), elements, type=of)
+    try:
+        return _leaves(values, of)
+    except (InvalidArgumentError, pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+        raise ValueError(f"{_at(path)}{e}") from e
+
+
+def _structs(values: Sequence[Any], of: pa.DataType, path: str) -> pa.Array:
+    import pyarrow as pa
+
+    names = {field.name.lower(): field.name for field in of}
+    rows = list[dict[str, Any]]()
+    for value in values:
+        row = dict[str, Any]()
+        for key, part in [] if value is None else _pairs(value, path):
+            own = names.get(str(key).lower())
+            if own is None:
+                raise ValueError(
+                    f"{_at(path)}the struct has no field `{key}`, its fields are {', '.join(names.values())}"
+                )
+            if own in row:
+                raise ValueError(f"{_at(path)}the field `{own}` has two values")
+            row[own] = part
+        rows.append(row)
+    parts = [_array([row.get(field.name) for row in rows], field.type, f"{path}.{field.name}") for field in of]
+    mask = pa.array([value is None for value in values])
+    return pa.StructArray.from_arrays(parts, fields=list(of), mask=mask)
+
+
+def _pairs(value: Any, path: str) -> list[tuple[Any, Any]]:
+    """A mapping's entries, or those that a list of pairs means."""
+    if isinstance(value, Mapping):
+        return list(value.items())
+    pairs = _list(value, path)
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise TypeError(f"{_at(path)}expected a mapping, found {value!r}")
+    return [(key, part) for key, part in pairs]
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{_at(path)}expected a list, found {value!r}")
+    return list(value)
+
+
+def _offsets(lists: Sequence[Sequence[Any] | None]) -> pa.Array:
+    """Where each list begins in all their elements, null for one that is null; and the end."""
+    import pyarrow as pa
+
+    found, at = list[int | None](), 0
+    for one in lists:
+        found.append(None if one is None else at)
+        at += len(one or ())
+    return pa.array([*found, at], pa.int32())
+
+
+def _leaves(values: Sequence[Any], of: pa.DataType) -> pa.Array:
+    """Values of a simple type, None among them."""
+    import pyarrow as pa
+
+    plain = pa.array(values)
+    given, to = _spark_type(plain.type), _spark_type(of)
+    if given is None or to is None or not given.atomic:
+        return pa.array(values, of)
+    if not stores(given, to):
+        raise TypeError(f"it is of type {given}")
+    plainly = (given.numeric and to.numeric) or (given.name in _MOMENTS and to.name in _MOMENTS)
+    if given != to and (not plainly or (given.integral and to.name == "decimal")):
+        return _as_spark(plain, to)
+    # Unlike a conversion of Python's values, a cast doesn't cut values off.
+    return plain.cast(of)
+
+
+def _as_spark(values: pa.Array, to: SparkType) -> pa.Array:
+    """Values as Spark casts them."""
+    import pyarrow as pa
+
+    rows = pa.record_batch([values], ["v"])
+    (found,) = compile_expressions([f"CAST(v AS {to})"], _native.schema_from_arrow(rows.schema)).evaluate(rows)
+    return found
+
+
+def _spark_type(of: pa.DataType) -> SparkType | None:
+    import pyarrow as pa
+
+    if pa.types.is_null(of):
+        return None
+    return of_json(json.loads(_native.schema_from_arrow(pa.schema([("v", of)])))["fields"][0]["type"])
+
+
+def _at(path: str) -> str:
+    return f"at `{path.lstrip('.')}`: " if path else ""

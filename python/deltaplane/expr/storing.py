@@ -1,0 +1,204 @@
+"""Values as statements store them in columns of other types: by casts that fail where a value doesn't fit, leaf by leaf.
+
+Owns the lowering of values with structs, arrays and maps. Knows no row and no table. Called by the commands and by
+`statements.insert`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from deltaplane.exceptions import DeltaError, SchemaMismatchError, UnsupportedExpressionError
+from deltaplane.expr.casts import CASTS, cast
+from deltaplane.expr.typed import Context, Typed
+from deltaplane.expr.types import SparkType, as_json, of_json, quoted, text
+
+__all__ = ["Shape", "Stored", "in_columns", "stored", "stored_value", "stores"]
+
+# Which fields a stored struct has: those of the value, or all of its column, found by their names or by their places.
+Shape = Literal["value", "by_name", "by_position"]
+# What errors call the parts of arrays and maps.
+_PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
+# Errors of a value that its column's type doesn't hold.
+_UNFIT = ("[CAST_", "[NUMERIC_VALUE_OUT_OF_RANGE]")
+
+
+def stores(given: SparkType, to: SparkType) -> bool:
+    """Whether a statement puts values of a simple type into a column of another one by itself: delta-spark does where Spark's
+    ANSI mode has a cast, which fails for values that don't fit.
+
+    >>> from deltaplane.expr.types import DATE, INT, STRING
+    >>> stores(INT, STRING), stores(STRING, INT), stores(DATE, INT)
+    (True, True, False)
+    """
+    return given == to or given.name == "void" or (given.name, to.name) in CASTS
+
+
+@dataclass(frozen=True)
+class Stored:
+    """DuckDB text for a value as its column takes it, its type as JSON, and the paths of parts whose cast fails for some values."""
+
+    sql: str
+    type: Any
+    failing: Sequence[str] = ()
+    partial: bool = False
+
+
+def stored(context: Context, column: str, sql: str, given: Any, to: Any, shape: Shape = "value") -> Stored:
+    """A value, as DuckDB text, in the types that its column has for the value's parts.
+
+    Args:
+        context: the session.
+        column: the column's path, as errors show it.
+        sql: the value.
+        given, to: the types of value and column, as JSON.
+        shape: which fields a stored struct has. With `value` those that the column lacks stay as they are.
+
+    Raises:
+        SchemaMismatchError: a part of a type that the column's part doesn't take, or a struct of another number of fields
+            where they are found by their places; names the part.
+        UnsupportedExpressionError: a cast without an exact lowering.
+    """
+    casts = _Casts(context, shape)
+    made, of = casts.part(column, sql, given, to, 0)
+    return Stored(made, of, tuple(casts.failing), casts.partial)
+
+
+def stored_value(context: Context, column: str, value: Typed, to: SparkType, shape: Shape, failing: list[str]) -> Typed:
+    """A typed value in the type of its column, with all fields of structs; raises as `stored`. `failing` gets the parts' paths."""
+    if value.type == to:
+        return value
+    found = stored(context, column, value.sql, as_json(value.type), as_json(to), shape)
+    failing += found.failing
+    throws, partial = value.throws or bool(found.failing), value.partial or found.partial
+    return Typed(to, found.sql, throws=throws, partial=partial, constant=value.constant)
+
+
+def in_columns(error: DeltaError, columns: Sequence[str]) -> DeltaError:
+    """The error, with the columns in which its value can't be stored if it is about one."""
+    if not columns or not str(error).startswith(_UNFIT):
+        return error
+    named = ", ".join(f"`{column}`" for column in dict.fromkeys(columns))
+    return type(error)(f"{error}, stored in {'one of the columns ' if len(set(columns)) > 1 else 'the column '}{named}")
+
+
+@dataclass
+class _Casts:
+    context: Context
+    shape: Shape
+    failing: list[str] = field(default_factory=list)
+    partial: bool = False
+
+    def part(self, path: str, sql: str, given: Any, to: Any, depth: int) -> tuple[str, Any]:
+        """A part of the value and its type; both as they are where nothing has to change."""
+        if given == to:
+            return sql, given
+        if given == "void":
+            simple = of_json(to)
+            return (sql, given) if simple is None else (f"CAST(NULL AS {simple.duck})", to)
+        if isinstance(given, str) or isinstance(to, str):
+            return self._leaf(path, sql, given, to)
+        if given["type"] != to["type"]:
+            raise _mismatch(path, given, to)
+        if to["type"] == "struct":
+            return self._struct(path, sql, given, to, depth)
+        return (
+            self._array(path, sql, given, to, depth)
+            if to["type"] == "array"
+            else self._map(path, sql, given, to, depth)
+        )
+
+    def _leaf(self, path: str, sql: str, given: Any, to: Any) -> tuple[str, Any]:
+        own, simple = of_json(given), of_json(to)
+        if own is None or simple is None or not stores(own, simple):
+            raise _mismatch(path, given, to)
+        if own == simple:
+            return sql, given
+        made = cast(self.context, Typed(own, sql), simple)
+        if made.throws:
+            self.failing.append(path)
+        self.partial |= made.partial
+        return made.sql, to
+
+    def _struct(self, path: str, sql: str, given: Any, to: Any, depth: int) -> tuple[str, Any]:
+        fields, names, values = list[dict[str, Any]](), list[str](), list[str]()
+        same = True
+        for name, own, brought in self._pairs(path, given["fields"], to["fields"]):
+            if brought is None:
+                of = of_json(own["type"])
+                if of is None:
+                    raise UnsupportedExpressionError(
+                        f"the value for `{path}` has no field `{own['name']}` of type {own['type']}, of which the embedded engine "
+                        "makes no null: give the struct the field, or use the Spark engine for it"
+                    )
+                part, of_part = f"CAST(NULL AS {of.duck})", own["type"]
+            else:
+                below = f"struct_extract({sql}, {text(brought['name'])})"
+                part, of_part = self.part(f"{path}.{name}", below, brought["type"], own["type"], depth)
+                same &= part is below
+            fields.append({**(brought or own), "name": name, "type": of_part})
+            names.append(name)
+            values.append(part)
+        if same and names == [f["name"] for f in given["fields"]]:
+            return sql, given
+        packed = ", ".join(f"{quoted(name)} := {value}" for name, value in zip(names, values, strict=True))
+        return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({packed}) END", {**to, "fields": fields}
+
+    def _pairs(
+        self, path: str, given: Sequence[Mapping[str, Any]], to: Sequence[Mapping[str, Any]]
+    ) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any] | None]]:
+        """The fields of a stored struct: the name, the column's field, and the value's, which it may lack."""
+        if self.shape == "by_position":
+            if len(given) != len(to):
+                raise SchemaMismatchError(
+                    f"the value for `{path}` has {len(given)} of the {len(to)} fields ({_names(given)} for {_names(to)}): "
+                    "give one for each, in their order"
+                )
+            return [(own["name"], own, brought) for own, brought in zip(to, given, strict=True)]
+        there = {f["name"].lower(): f for f in given}
+        own_fields = {f["name"].lower(): f for f in to}
+        if self.shape == "value":
+            return [(f["name"], own_fields.get(f["name"].lower(), f), f) for f in given]
+        if more := [f["name"] for f in given if f["name"].lower() not in own_fields]:
+            raise SchemaMismatchError(
+                f"the value for `{path}` has a field `{more[0]}`, which the column lacks (it has {_names(to)}): leave it out, or "
+                "add it to the table first"
+            )
+        return [(f["name"], f, there.get(f["name"].lower())) for f in to]
+
+    def _array(self, path: str, sql: str, given: Any, to: Any, depth: int) -> tuple[str, Any]:
+        made = self._each(path, sql, given, to, depth, "elementType")
+        return (sql, given) if made is None else (made[0], {**given, "elementType": made[1]})
+
+    def _map(self, path: str, sql: str, given: Any, to: Any, depth: int) -> tuple[str, Any]:
+        keys = self._each(path, f"map_keys({sql})", given, to, depth, "keyType")
+        values = self._each(path, f"map_values({sql})", given, to, depth, "valueType")
+        if keys is None and values is None:
+            return sql, given
+        (of_keys, key), (of_values, value) = (
+            keys or (f"map_keys({sql})", given["keyType"]),
+            values or (f"map_values({sql})", given["valueType"]),
+        )
+        made = f"CASE WHEN {sql} IS NOT NULL THEN map({of_keys}, {of_values}) END"
+        return made, {**given, "keyType": key, "valueType": value}
+
+    def _each(self, path: str, listed: str, given: Any, to: Any, depth: int, part: str) -> tuple[str, Any] | None:
+        """A list of parts, converted, and their type; None where they stay as they are."""
+        one = f"leaf{depth}"
+        made, of = self.part(f"{path}.{_PARTS[part]}", one, given[part], to[part], depth + 1)
+        return None if made is one else (f"list_transform({listed}, lambda {one}: {made})", of)
+
+
+def _mismatch(path: str, given: Any, to: Any) -> SchemaMismatchError:
+    return SchemaMismatchError(f"`{path}` of type {_told(to)} doesn't take a value of type {_told(given)}: cast it")
+
+
+def _told(of: Any) -> str:
+    simple = of_json(of)
+    return str(simple) if simple is not None else of if isinstance(of, str) else of["type"]
+
+
+def _names(fields: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f["name"] for f in fields)
