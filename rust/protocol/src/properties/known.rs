@@ -88,7 +88,9 @@ impl Values {
             Values::Interval => "an interval without months and years, such as `interval 2 days`".to_owned(),
             Values::Bytes => "a size in bytes, such as 104857600 or 100mb".to_owned(),
             Values::OneOf(words) => words.join(", "),
-            Values::Codec => "zstd, snappy, gzip, lz4_raw or uncompressed, zstd also with a level such as zstd(3)".to_owned(),
+            Values::Codec => {
+                "zstd, snappy, gzip, lz4_raw or uncompressed, zstd also with a level such as zstd(3)".to_owned()
+            }
             Values::Text => "any text".to_owned(),
             Values::Internal => "nothing: writers keep it".to_owned(),
         }
