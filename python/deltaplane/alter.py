@@ -31,6 +31,8 @@ _PURGES = 10
 
 __all__ = ["AlterPlan", "TableAlterer"]
 
+# The name that Spark reserves for the lengths of CHAR and VARCHAR.
+_CHARACTERS = "__CHAR_VARCHAR_STRING_LENGTH_CHECK__"
 _MAPPING = "delta.columnMapping.mode"
 
 _log = logging.getLogger("deltaplane.alter")
@@ -500,6 +502,10 @@ class TableAlterer:
         if len(constraints) != 1:
             raise InvalidArgumentError(f"one constraint is added at a time, not {len(constraints)}")
         ((name, expression),) = constraints.items()
+        if name == _CHARACTERS:
+            raise InvalidArgumentError(
+                f"`{name}` can't be the name of a constraint: Spark calls its own check of CHAR and VARCHAR so; take another name"
+            )
         arguments: dict[str, Any] = {"name": name, "expression": expression}
         # Reading the rows takes time: what can be refused without is refused first.
         self._alter("add_constraint", arguments, True, commit_properties, post_commithook_properties)

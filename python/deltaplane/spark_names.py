@@ -55,6 +55,8 @@ from deltaplane.spark._table_changes import calls_changes, changes_in_views
 from deltaplane.spark._time_travel import version_at
 from deltaplane.spark._writer_v2 import WriterV2
 from deltaplane.spark_created import CreatedTable, CreatedView, dropped_table, is_path, name_at, renamed_table
+from deltaplane.spark_no_table import refuse_no_table
+from deltaplane.spark_results import result_frame
 from deltaplane.spark_views import about_the_table
 from deltaplane.statements import command_of
 from deltaplane.statements.describe import Detail, History
@@ -93,13 +95,13 @@ _BEFORE_PATHS = (
     *(["optimize"], ["vacuum"], ["describe", "history"], ["desc", "history"], ["describe", "detail"]),
     ["desc", "detail"],
 )
-_TRUNCATE = ["truncate", "table"]
 # Statements that change no table.
 _READS = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|from|values|table|explain|describe|desc|show|set|use)\b",
     re.IGNORECASE | re.DOTALL,
 )
-_TRUNCATES = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*truncate\b", re.IGNORECASE | re.DOTALL)
+# Statements that may have another table's name in them beside the Delta table that makes them ours.
+_MAY_NAME_NONE = re.compile(r"\s*(?:create|convert)\b", re.IGNORECASE)
 # What is kept of a table is nothing to care for: each query asks for the newest version, and a cached one couldn't follow it.
 _KEPT = ("cache", "uncache", "refresh")
 # Queries that need no more than Spark's word for their tables.
@@ -240,8 +242,7 @@ def _sql_with(spark: SparkSession, text: str, by_spark: Callable[[], DataFrame])
         done = _ran(spark, said, by_spark if said == text else None, changes=shown != _identified(text))
     if not _READS.match(shown):
         recache(spark)
-    # As in delta-spark, what is emptied isn't counted.
-    return spark.createDataFrame([], StructType([])) if _TRUNCATES.match(shown) and said != shown else done
+    return done
 
 
 def _ran(
@@ -277,6 +278,8 @@ def _ran(
             said = create_text(DeltaTable(location), qualified_name(spark, shown).replace("`", ""), managed=managed)
             return spark.createDataFrame([(said,)], "createtab_stmt string")
     names = _tables_in(spark, text) if parsed is None else _tables_of(spark, text, parsed)
+    if names is None or _MAY_NAME_NONE.match(text):
+        refuse_no_table(spark, text)
     if names is None and not changes:
         dropped = _dropped(spark, text)
         return of_spark() if dropped is None else drop_name(spark, dropped, text)
@@ -316,7 +319,7 @@ def _ran(
         return spark.createDataFrame([(hadoop_path(path),) for path in paths], "path string")
     made = CreatedTable.of(spark, Grammar(text, own_queries=False))
     if made is None:
-        return spark.createDataFrame(command.run(Session(catalog, spark)))
+        return result_frame(spark, command, command.run(Session(catalog, spark)))
     if made.is_others:
         return spark.createDataFrame([], StructType([]))
     done = made.checked(spark, command).run(Session(catalog, spark))
@@ -445,8 +448,6 @@ def _said_otherwise(text: str) -> str:
     except SqlSyntaxError:
         return text
     words = [token.text.lower() for token in tokens]
-    if words[:2] == _TRUNCATE:
-        return f"DELETE FROM{text[tokens[1].end :]}"
     for before in _BEFORE_PATHS:
         at = len(before)
         if words[:at] == before and at < len(tokens) and tokens[at].kind == "string":

@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from deltaplane import DeltaTable, exceptions
+from deltaplane import spark as dp
 from deltaplane.spark import DeltaTable as SparkTable
 from following import needs_data_source
 
@@ -39,7 +40,12 @@ def test_sources_of_a_merge_are_sparks(enabled: SparkSession, at: str, name: str
     (done,) = enabled.sql(
         f"{merge} WHEN MATCHED THEN UPDATE SET v = shouted(s.v) WHEN NOT MATCHED THEN INSERT *"
     ).collect()
-    assert (done.num_affected_rows, done.num_updated_rows, done.num_inserted_rows, done.version) == (2, 1, 1, 1)
+    assert done.asDict() == {
+        "num_affected_rows": 2,
+        "num_updated_rows": 1,
+        "num_deleted_rows": 0,
+        "num_inserted_rows": 1,
+    }
     assert rows(enabled.table(at)) == [(1, "A!"), (2, "b"), (3, "c"), (4, "D")]
     enabled.sql(
         f"MERGE INTO {at} t USING (FROM updates_of_a_merge SELECT max(id) AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE "
@@ -114,7 +120,9 @@ def test_changes_are_a_function(enabled: SparkSession, at: str, path: str, name:
 
 
 @needs_data_source
-def test_bounds_of_changes_are_those_of_delta_spark(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
+def test_bounds_of_changes_are_those_of_delta_spark(
+    enabled: SparkSession, path: str, name: str, conf: dict[str, str]
+) -> None:
     writer = enabled.range(1).write.format("delta").option("delta.enableChangeDataFeed", "true")
     writer.save(path)
     enabled.range(1, 2).write.format("delta").mode("append").save(path)
@@ -143,13 +151,25 @@ def test_bounds_of_changes_are_those_of_delta_spark(enabled: SparkSession, path:
         ({"startingTimestamp": at(2), "endingTimestamp": at(0)}, "DELTA_INVALID_CDC_RANGE"),
         ({"startingVersion": 2, "endingTimestamp": at(0)}, "DELTA_INVALID_CDC_RANGE"),
         ({"startingVersion": 3}, "DELTA_CDC_START_VERSION_AFTER_LATEST"),
-        ({"startingVersion": 0, "versionAsOf": 0}, None),
+        ({"startingVersion": 0, "versionAsOf": 0}, "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"),
     ):
         with pytest.raises(AnalysisException) as refused:
             feed(**wrong)
         assert refused.value.getCondition() == condition
-    # A version goes before a moment.
+    # Of a path a version goes before a moment; of a name one of them is refused, both as in delta-spark.
     assert feed(startingVersion=1, startingTimestamp=at(0), endingVersion=1, endingTimestamp=at(2)).count() == 1
+    enabled.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
+    for both in (
+        {"startingVersion": 1, "startingTimestamp": at(0)},
+        {"startingVersion": 1, "endingVersion": 1, "endingTimestamp": at(2)},
+    ):
+        with pytest.raises(AnalysisException, match="not both") as refused:
+            enabled.read.option("readChangeFeed", "true").options(**both).table(name)
+        assert (refused.value.getCondition(), refused.value.getSqlState()) == ("DELTA_MULTIPLE_CDC_BOUNDARY", "42614")
+    with pytest.raises(exceptions.InvalidArgumentError, match="starting_version or starting_timestamp, not both"):
+        dp.read_changes(enabled, path, 1, starting_timestamp=at(0))
+    with pytest.raises(exceptions.InvalidArgumentError, match="ending_version or ending_timestamp, not both"):
+        dp.read_changes(enabled, path, 1, 1, ending_timestamp=at(2))
     conf["spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"] = "true"
     for beyond in ({"startingVersion": 3}, {"startingVersion": 8, "endingVersion": 9}, {"startingTimestamp": at(2, 1)}):
         assert rows(feed(**beyond)) == []

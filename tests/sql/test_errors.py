@@ -174,7 +174,7 @@ def test_place_and_expectation(text: str, line: int, column: int, said: str) -> 
     [
         ("ANALYZE TABLE t", UnsupportedFeatureError, "line 1, column 1: ANALYZE isn't a statement"),
         (" analyze t", UnsupportedFeatureError, "line 1, column 2: ANALYZE isn't a statement"),
-        ("TRUNCATE TABLE t", UnsupportedFeatureError, "use DELETE FROM"),
+        ("TRUNCATE TABLE t PARTITION (x = 1)", SqlSyntaxError, "line 1, column 18: expected the end, found `PARTITION`"),
         (" SHOW TABLES", UnsupportedFeatureError, "line 1, column 2: SHOW TABLES isn't a statement of this version of deltaplane: there are SHOW COLUMNS and SHOW PARTITIONS and SHOW TBLPROPERTIES"),
         ("MSCK REPAIR TABLE t", UnsupportedFeatureError, "FSCK REPAIR TABLE"),
         ("SHOW CREATE TABLE t", UnsupportedFeatureError, "SHOW CREATE TABLE isn't a statement"),

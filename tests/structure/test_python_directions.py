@@ -42,7 +42,8 @@ LAYERS = (
     ("queries",),
     ("statements",),
     ("query",),
-    ("create_text", "spark_created", "spark_views"),
+    ("create_text", "spark_created", "spark_results", "spark_views"),
+    ("spark_no_table",),
     ("spark_names",),
     ("demo",),
     ("cli",),
@@ -51,7 +52,7 @@ LAYERS = (
 # Loaded where they are used, inside a function: a user of one must not pay for the others.
 HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "jinja2", "numpy"}
 # Nobody gets into these rooms without wanting what they load.
-MAY_LOAD = {"spark", "spark_created", "spark_names", "cli", "demo"}
+MAY_LOAD = {"spark", "spark_created", "spark_names", "spark_results", "cli", "demo"}
 
 PREFIX = "python/deltaplane/"
 

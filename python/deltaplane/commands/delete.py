@@ -13,13 +13,28 @@ from deltaplane.commands.condition import Which, condition_on
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
-__all__ = ["delete", "delete_rows", "delete_says"]
+__all__ = ["delete", "delete_rows", "delete_says", "truncate"]
 
 
 def delete(target: Target, predicate: Predicate | Which | None, settings: Settings) -> Done:
     """Deletes rows in one commit."""
     condition = condition_on(target.snapshot, predicate)
     return rewriting(target, _operation(condition), settings, lambda job: delete_rows(job, condition))
+
+
+def truncate(target: Target, settings: Settings) -> Done:
+    """Takes all rows out in one commit, which the history names as Spark's TRUNCATE TABLE."""
+    everything = condition_on(target.snapshot, None)
+    operation = replace(everything.operation("TRUNCATE"), parameters={})
+
+    def run(job: Rewriting) -> dict[str, int] | None:
+        job.pick(everything)
+        if job.native.picked_files == 0:
+            return None
+        done = job.finish()
+        return job.commit({name: done[name] for name in ("numRemovedFiles", "executionTimeMs")})
+
+    return rewriting(target, operation, settings, run)
 
 
 def _operation(condition: Which) -> Operation:

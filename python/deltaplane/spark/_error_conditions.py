@@ -38,7 +38,10 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from deltaplane.spark._alter_conditions import DECLARATIONS
+from deltaplane.spark._column_conditions import COLUMNS
 from deltaplane.spark._known_condition import Known
+from deltaplane.spark._name_conditions import NAMES
 from deltaplane.spark._sql_states import SQL_STATES
 from deltaplane.spark._stream_conditions import STREAMS
 
@@ -55,6 +58,9 @@ _MERGES = r"(?i)^\s*(with\b.*)?merge\b|MergeBuilder"
 # The first that fits counts.
 _KNOWN = (
     *STREAMS,
+    *NAMES,
+    *DECLARATIONS,
+    *COLUMNS,
     # What is there, and what isn't.
     Known(
         "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",

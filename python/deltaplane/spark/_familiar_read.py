@@ -97,10 +97,10 @@ class Reader(_Loading, DataFrameReader):
         location = located(self._session, tableName)
         if location is None:
             return super().table(tableName)
-        frame = self._read(*versioned_path(location, self._split(_READ_OPTIONS)[1]))
+        frame = self._read(*versioned_path(location, self._split(_READ_OPTIONS)[1]), named=True)
         return frame if path_of(tableName) is not None else named_as(frame, qualified_name(self._session, tableName))
 
-    def _read(self, location: str, version: int | None, timestamp: str | None) -> DataFrame:
+    def _read(self, location: str, version: int | None, timestamp: str | None, *, named: bool = False) -> DataFrame:
         own, store = self._split(_READ_OPTIONS)
         if version is not None or timestamp is not None:
             if own.keys() & {*_VERSIONS}:
@@ -113,7 +113,7 @@ class Reader(_Loading, DataFrameReader):
                 raise InvalidArgumentError(
                     f"a change feed has no version of its own: give {location} startingVersion and endingVersion"
                 )
-            bounds = (_bound(self._session, own, which) for which in ("starting", "ending"))
+            bounds = (_bound(self._session, own, which, named=named) for which in ("starting", "ending"))
             return feed(self._session, location, store, *bounds)
         if version is None and timestamp is None:
             return newest_frame(self._session, location, store)
@@ -155,10 +155,16 @@ class StreamReader(_Loading, DataStreamReader):
         return super().table(tableName) if location is None else self.format("delta").load(location)
 
 
-def _bound(spark: SparkSession, own: Mapping[str, str], which: str) -> Bound:
-    """Where a change feed begins (`starting`) or ends (`ending`)."""
+def _bound(spark: SparkSession, own: Mapping[str, str], which: str, *, named: bool) -> Bound:
+    """Where a change feed begins (`starting`) or ends (`ending`); `named`: the table was asked for by its name.
+
+    Raises:
+        InvalidArgumentError: not a bound, or two bounds of one kind for a name, which delta-spark refuses.
+    """
     version, timestamp = f"{which}version", f"{which}timestamp"
-    # As in delta-spark the version counts where both are given.
+    # As in delta-spark the version counts where both are given with a path.
+    if version in own and timestamp in own and named:
+        raise InvalidArgumentError(f"give {which}Version or {which}Timestamp, not both")
     if version in own:
         return number(own, f"{which}Version")
     return moment(spark, own[timestamp]) if timestamp in own else None

@@ -22,7 +22,7 @@ from deltaplane.exceptions import (
     TableNotFoundError,
 )
 from deltaplane.options import storage_options_text
-from deltaplane.spark._internals import delete_folder, held_entry, held_property, held_table, move_folder
+from deltaplane.spark._internals import Jvm, delete_folder, held_entry, held_property, held_table, move_folder
 from deltaplane.spark._location import absolute_location
 from deltaplane.spark._schema import shown
 
@@ -79,6 +79,8 @@ def location_of(spark: SparkSession, name: str) -> str:
     if path is not None:
         return path
     found = held_table(spark, name)
+    if found is None and _is_view(spark, name):
+        raise TableNotFoundError(f"`{name}` is a view and no Delta table: name the table that it reads")
     if found is None:
         raise TableNotFoundError(
             f"the session's catalog has no table `{name}`: give a path as delta.`/path`, or create the table with "
@@ -88,6 +90,11 @@ def location_of(spark: SparkSession, name: str) -> str:
     if provider.lower() not in FORMATS:
         raise TableNotFoundError(f"`{name}` is no Delta table: its format is {provider}")
     return shown_path(location)
+
+
+def _is_view(spark: SparkSession, name: str) -> bool:
+    parts = [part.strip("`") for part in name.split(".")]
+    return Jvm.of(spark).is_temp_view(spark, parts) or other_holder(spark, name) == "a view"
 
 
 def held_location(spark: SparkSession, name: str) -> str | None:
@@ -283,13 +290,15 @@ def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
         TableNotFoundError: no Delta table is there.
         SchemaMismatchError: the table there has other columns.
     """
-    place, old = absolute_location(to), location_of(spark, name)
+    place, old, shown_name = absolute_location(to), location_of(spark, name), name.replace("`", "")
     if not _native.is_table(place, None):
-        raise TableNotFoundError(f"`{name}` can't mean {to}: no Delta table is there; create it first", table=place)
+        raise TableNotFoundError(
+            f"`{shown_name}` can't mean {to}: no Delta table is there; create it first", table=place
+        )
     then, now = (json.loads(_native.Snapshot.open(at, None).schema_json()) for at in (old, place))
     if _columns(then) != _columns(now):
         raise SchemaMismatchError(
-            f"`{name}` can't mean {to}: the table there has other columns than the one at {old}; drop the name, and create it with "
+            f"`{shown_name}` can't mean {to}: the table there has other columns than the one at {old}; drop the name, and create it with "
             "LOCATION",
             table=place,
         )

@@ -148,8 +148,11 @@ def read_changes(
     store_options, _ = split_options(options)
     snapshot = _native.Snapshot.open(location, store_options)
     lenient = reaches_beyond(spark)
-    for version, moment in ((starting_version, starting_timestamp), (ending_version, ending_timestamp)):
-        if version is None and moment is not None and not lenient:
+    limits = {"starting": (starting_version, starting_timestamp), "ending": (ending_version, ending_timestamp)}
+    for which, (bound, moment) in limits.items():
+        if bound is not None and moment is not None:
+            raise InvalidArgumentError(f"give {which}_version or {which}_timestamp, not both", table=snapshot.uri)
+        if moment is not None and not lenient:
             refuse_after_newest(snapshot, moment)
     versions = change_range(
         snapshot,

@@ -31,6 +31,7 @@ from deltaplane.schema import Schema
 from deltaplane.spark._by_client import ClientTable, newest_rows
 from deltaplane.spark._conditions import clear
 from deltaplane.spark._delete import delete
+from deltaplane.spark._drop_feature import refuse_fixed
 from deltaplane.spark._errors import told_as_spark
 from deltaplane.spark._familiar import (
     change_properties,
@@ -295,11 +296,14 @@ class DeltaTable:
         self._table().alter.set_table_properties({f"delta.feature.{featureName}": "supported"})
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Stops supporting a table feature, as `deltaplane.alter.TableAlterer.drop_feature` does."""
+        """Stops supporting a table feature, as `deltaplane.alter.TableAlterer.drop_feature` does, but for those that delta-spark
+        refuses to drop."""
         _check_type(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
             _check_type(truncateHistory, bool, "truncateHistory", "a boolean")
-        self._table().alter.drop_feature(featureName, truncate_history=bool(truncateHistory))
+        table = self._table()
+        refuse_fixed(table, featureName)
+        table.alter.drop_feature(featureName, truncate_history=bool(truncateHistory))
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Deletes files that no version within the retention needs; returns an empty frame. As in delta-spark 4.4, any

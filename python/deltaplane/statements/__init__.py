@@ -33,6 +33,7 @@ from deltaplane.statements import (
     restore,
     select,
     show,
+    truncate,
     update,
     vacuum,
     with_queries,
@@ -65,6 +66,7 @@ STATEMENTS: tuple[Statement, ...] = (
     restore.STATEMENT,
     *select.STATEMENTS,
     *show.STATEMENTS,
+    truncate.STATEMENT,
     update.STATEMENT,
     vacuum.STATEMENT,
     with_queries.STATEMENT,
@@ -80,7 +82,6 @@ _ABSENT = {
     "msck": "the log says which partitions there are; FSCK REPAIR TABLE takes out files that are gone",
     "refresh": "",
     "set": "",
-    "truncate": "use DELETE FROM without a condition",
     "uncache": "unpersist() the frame that was cached",
     "use": "",
 }
@@ -138,12 +139,12 @@ def sql(
         tables: name → location, `DeltaTable` (read at its version; it shows the new one after a change) or Arrow data
             (read only).
         storage_options: how to reach the stores of tables that are named by their location.
-        dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, MERGE or REORG would do, as a `DryRun`. Rows of
+        dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, TRUNCATE, MERGE or REORG would do, as a `DryRun`. Rows of
             an INSERT that `spark` has are computed for it by the executors.
 
     Returns:
         The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO give one row: `num_affected_rows`, the command's metrics and
-        the `version` that was made; CREATE and ALTER the `operation` and the `version`. A version is null where nothing
+        the `version` that was made; CREATE, ALTER and TRUNCATE the `operation` and the `version`. A version is null where nothing
         was to change.
 
     Raises:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltaplane.alter import AlterPlan, TableAlterer
-from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
 from deltaplane.schema import PrimitiveType, Schema, StructType
-from deltaplane.statements.columns import Declaration, check, declaration, properties, property_key
+from deltaplane.statements.columns import Declaration, check, declaration, properties, property_key, refuse_reserved
 from deltaplane.statements.statement import Clause, Session, Statement, altered
 from deltaplane.statements.types import column_type
 from deltaplane.table import DeltaTable
@@ -26,10 +26,25 @@ Change = Callable[[TableAlterer], AlterPlan]
 _ACTIONS = (
     "ADD, DROP, RENAME COLUMN, REPLACE COLUMNS, ALTER COLUMN, SET TBLPROPERTIES, UNSET TBLPROPERTIES or CLUSTER BY"
 )
+
+
 # No table has it.
 _NO_PROPERTY = "deltaplane.none"
+# By it Spark's catalog shows by which columns a table is clustered.
+_CLUSTERING = "clusteringColumns"
 # Each change is one commit.
 _ONE_BY_ONE = "CHANGE COLUMN changes one of the type, the comment and the place: write a statement for each"
+
+
+@dataclass(frozen=True)
+class DropFeature:
+    """DROP FEATURE, which Spark refuses for more features than the embedded API."""
+
+    feature: str
+    truncate_history: bool
+
+    def __call__(self, alter: TableAlterer) -> AlterPlan:
+        return alter.drop_feature(self.feature, self.truncate_history)
 
 
 @dataclass(frozen=True)
@@ -45,6 +60,10 @@ class Alter:
         """Commits the change."""
         table = session.catalog.target(self.table)
         with self.cursor.located(self.token):
+            if session.spark is not None and isinstance(self.change, DropFeature):
+                from deltaplane.spark._drop_feature import refuse_fixed
+
+                refuse_fixed(table, self.change.feature)
             return altered(self.change(table.alter))
 
 
@@ -75,12 +94,14 @@ def _change(cursor: Grammar) -> Change:
         token, given = cursor.at, properties(cursor)
         if "comment" in given:
             cursor.wrong("expected other properties: COMMENT ON TABLE sets the comment", cursor.tokens[token].start)
-        return lambda alter: alter.set_table_properties(given)
+        refuse_reserved(cursor, token, given)
+        return lambda alter: alter.set_table_properties(_without_clustering(given))
     if cursor.take("unset"):
         cursor.expect("tblproperties")
         # Spark passes over properties that aren't set with these words and without.
         cursor.take("if", "exists")
-        keys = cursor.listed(lambda: property_key(cursor))
+        token, keys = cursor.at, cursor.listed(lambda: property_key(cursor))
+        refuse_reserved(cursor, token, keys)
         return lambda alter: alter.unset_table_properties(keys, if_exists=True)
     if cursor.take("cluster"):
         cursor.expect("by")
@@ -91,6 +112,20 @@ def _change(cursor: Grammar) -> Change:
         told = [d.field for d in cursor.listed(lambda: declaration(cursor))]
         return lambda alter: alter.replace_columns(told)
     cursor.expected(_ACTIONS)
+
+
+def _without_clustering(properties: dict[str, str]) -> dict[str, str]:
+    """The properties, among which isn't the one by which Spark's catalog shows a table's clustering.
+
+    Raises:
+        InvalidArgumentError: it is.
+    """
+    if _CLUSTERING in properties:
+        raise InvalidArgumentError(
+            f"the table property `{_CLUSTERING}` is kept by writers and can't be set by hand: ALTER TABLE … CLUSTER BY "
+            "changes the columns"
+        )
+    return properties
 
 
 # --- ADD --------------------------------------------------------------------------------------------------------------
@@ -124,7 +159,7 @@ def _drop(cursor: Grammar) -> Change:
     if cursor.take("feature"):
         feature = cursor.text("a feature") if cursor.kind() in ("string", "raw") else cursor.name("a feature's name")
         truncate = cursor.take("truncate", "history")
-        return lambda alter: alter.drop_feature(feature, truncate)
+        return DropFeature(feature, truncate)
     if not (cursor.take("columns") or cursor.take("column")):
         cursor.expected("COLUMN, COLUMNS, CONSTRAINT or FEATURE")
     if_exists = cursor.take("if", "exists")

@@ -7,6 +7,7 @@ Knows no table; what a declaration means for the table is the core's to judge. C
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +17,20 @@ from deltaplane.schema import DataType, Field
 from deltaplane.statements.statement import Clause
 from deltaplane.statements.types import column_type
 
-__all__ = ["Declaration", "check", "declaration", "properties", "property_key"]
+__all__ = ["Declaration", "check", "declaration", "properties", "property_key", "refuse_reserved"]
 
 _GENERATED = "delta.generationExpression"
 _DEFAULT = "CURRENT_DEFAULT"
 _IDENTITY = "delta.identity."
+# Names that Spark reserves in TBLPROPERTIES, in this spelling alone, each with what to use instead.
+_RESERVED = {
+    "provider": "USING names the format",
+    "location": "LOCATION names the place",
+    "owner": "the catalog keeps the owner",
+    "external": "a table with LOCATION is external",
+    "is_managed_location": "the catalog keeps it",
+    "table_type": "the catalog keeps it",
+}
 
 
 @dataclass
@@ -46,6 +56,17 @@ def declaration(cursor: Grammar, *, places: bool = False) -> Declaration:
     token = cursor.at
     path = cursor.names("a column's name") if places else (cursor.name("a column's name"),)
     made = Declaration(path, column_type(cursor), token)
+    _read_rest(cursor, made, places=places)
+    if _DEFAULT in made.metadata and _GENERATED in made.metadata:
+        cursor.wrong(
+            f"expected one of DEFAULT and GENERATED: `{path[-1]}` is generated, so it has no default",
+            cursor.tokens[token].start,
+        )
+    return made
+
+
+def _read_rest(cursor: Grammar, made: Declaration, *, places: bool) -> None:
+    """What stands behind a column's type."""
     while True:
         if cursor.take("not", "null"):
             made.nullable = False
@@ -61,7 +82,7 @@ def declaration(cursor: Grammar, *, places: bool = False) -> Declaration:
         elif places and cursor.take("after"):
             made.after = cursor.name("a column's name")
         else:
-            return made
+            return
 
 
 def _generated(cursor: Grammar, made: Declaration) -> None:
@@ -84,7 +105,11 @@ def _generated(cursor: Grammar, made: Declaration) -> None:
 def _identity(cursor: Grammar, always: bool) -> dict[str, Any]:
     start, step = 1, 1
     if cursor.take("("):
+        seen: set[str] = set()
         while not cursor.take(")"):
+            if (word := (cursor.peek() or "").upper()) in seen:
+                cursor.wrong(f"expected {word} once in an identity column", cursor.place())
+            seen.add(word)
             if cursor.take("start"):
                 cursor.take("with")
                 start = cursor.whole_number("a whole number", negative=True)
@@ -116,6 +141,20 @@ def property_key(cursor: Grammar) -> str:
     if cursor.kind() in ("string", "raw"):
         return cursor.text("a property's name")
     return ".".join(cursor.names("a property's name"))
+
+
+def refuse_reserved(cursor: Grammar, token: int, keys: Iterable[str]) -> None:
+    """Refuses properties of a table whose names Spark reserves; their list begins with a token.
+
+    Raises:
+        SqlSyntaxError: one of them is reserved.
+    """
+    for key in keys:
+        if key in _RESERVED:
+            cursor.wrong(
+                f"expected other properties: `{key}` is a reserved table property; {_RESERVED[key]}",
+                cursor.tokens[token].start,
+            )
 
 
 def properties(cursor: Grammar) -> dict[str, str]:

@@ -17,7 +17,7 @@ from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Query, TableName
 from deltaplane.schema import Schema
 from deltaplane.statements.clone import Clone, is_clone, read_clone
-from deltaplane.statements.columns import Declaration, check, declaration, properties
+from deltaplane.statements.columns import Declaration, check, declaration, properties, refuse_reserved
 from deltaplane.statements.like import CreateLike, read_like
 from deltaplane.statements.on_spark import new_rows_on_spark
 from deltaplane.statements.statement import Session, Statement, one_row, runs_tasks
@@ -246,7 +246,9 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
         elif cursor.take("location"):
             made = replace(made, location=cursor.text("a location"))
         elif cursor.take("tblproperties"):
-            made = replace(made, properties={**properties(cursor), **made.properties})
+            begins, given = cursor.at, properties(cursor)
+            refuse_reserved(cursor, begins, given)
+            made = replace(made, properties={**given, **made.properties})
         else:
             return made
         if word in seen:

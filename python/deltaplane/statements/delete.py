@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deltaplane.spark._rewriting import SparkTarget
     from deltaplane.table import DeltaTable
 
-__all__ = ["STATEMENT"]
+__all__ = ["STATEMENT", "Delete"]
 
 _ALWAYS = ("num_deleted_rows", *COMMON_METRICS)
 

@@ -16,7 +16,7 @@ from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
 from deltaplane.schema import Schema
 from deltaplane.shown_schema import without_notes
-from deltaplane.statements.columns import properties
+from deltaplane.statements.columns import properties, refuse_reserved
 from deltaplane.statements.statement import Session, one_row
 from deltaplane.table import DeltaTable
 
@@ -82,7 +82,8 @@ def read_like(cursor: Grammar, mode: Any, place: Callable[[Catalog], str]) -> Cr
                 cursor.expected("DELTA")
             cursor.at += 1
         elif cursor.take("tblproperties"):
-            made.properties = properties(cursor)
+            token, made.properties = cursor.at, properties(cursor)
+            refuse_reserved(cursor, token, made.properties)
         elif cursor.take("location"):
             made.location = cursor.text("a location")
         else:

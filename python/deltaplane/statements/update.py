@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from deltaplane.spark._rewriting import SparkTarget
     from deltaplane.table import DeltaTable
 
-__all__ = ["STATEMENT", "Assignment", "assignment", "column_below"]
+__all__ = ["STATEMENT", "Assignment", "Update", "assignment", "column_below"]
 
 _ALWAYS = ("num_updated_rows", *COMMON_METRICS)
 

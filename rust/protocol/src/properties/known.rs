@@ -17,6 +17,8 @@ pub enum Values {
     Bytes,
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// A codec of data files, in any case, perhaps with a level behind it.
+    Codec,
     /// Any text.
     Text,
     /// Nothing: a writer keeps it for itself.
@@ -51,6 +53,7 @@ impl Known {
             Values::Interval => parse_interval_ms(v).is_some(),
             Values::Bytes => parse_bytes(v).is_some_and(|n| n > 0),
             Values::OneOf(words) => words.contains(&v),
+            Values::Codec => is_codec(v),
             Values::Text => true,
             Values::Internal => {
                 return Err(Error::invalid_argument(format!(
@@ -85,10 +88,24 @@ impl Values {
             Values::Interval => "an interval without months and years, such as `interval 2 days`".to_owned(),
             Values::Bytes => "a size in bytes, such as 104857600 or 100mb".to_owned(),
             Values::OneOf(words) => words.join(", "),
+            Values::Codec => {
+                "zstd, snappy, gzip, lz4_raw or uncompressed, zstd also with a level such as zstd(3)".to_owned()
+            }
             Values::Text => "any text".to_owned(),
             Values::Internal => "nothing: writers keep it".to_owned(),
         }
     }
+}
+
+/// Whether writers know this codec: another one would fail every later write of the table.
+fn is_codec(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let (name, level) = match lower.split_once('(') {
+        Some((name, rest)) => (name, rest.strip_suffix(')')),
+        None => (lower.as_str(), Some("0")),
+    };
+    let known = ["none", "uncompressed", "snappy", "zstd", "gzip", "lz4", "lz4_raw"];
+    known.contains(&name.trim()) && level.is_some_and(|l| l.trim().parse::<i32>().is_ok())
 }
 
 /// The property of this key, ignoring case; `None` for a key that no version of Delta knows.
@@ -348,7 +365,7 @@ pub static KNOWN: &[Known] = &[
     ),
     known(
         "parquet.compression.codec",
-        Values::Text,
+        Values::Codec,
         Some("zstd"),
         "codec of data files",
     ),
