@@ -15,7 +15,7 @@ from structure import repo
 
 # Look again at 600 lines, split by 1,000.
 LOOK_AGAIN, HARD_LIMIT = 600, 1000
-# A head says what the file owns and what it must not know, and stops. Who calls it the imports say.
+# A head says what the file owns and what it must not know, and stops.
 HEAD_LINES = 5
 
 SOURCES = [
