@@ -172,7 +172,7 @@ model: ## every state of the commit and checkpoint protocol in the small, by our
 
 # Each fault compiles one crate in a copy of the checkout: some ten minutes at first, then less than a minute a fault.
 .PHONY: planted
-planted: ## plants one-line faults, each of which a named test must notice (PLANTED_ARGS="word" chooses some by their names)
+planted: develop ## plants one-line faults, each of which a named test must notice (PLANTED_ARGS="word" chooses some by their names)
 	$(PYTHON) tests/planted/plant.py $(PLANTED_ARGS)
 
 .PHONY: bench

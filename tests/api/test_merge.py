@@ -279,6 +279,29 @@ def test_rows_are_found_by_keys_that_can_fail(tmp_path: Path) -> None:
     assert rows(table) == [{"id": 2, "n": 20}]
 
 
+def test_clauses_apply_in_their_order_to_their_own_rows(tmp_path: Path) -> None:
+    # Two files whose rows stand at the same places.
+    table = made(tmp_path, pa.table({"id": [1, 2], "n": [10, 20]}))
+    write_deltalake(table.location, pa.table({"id": [3, 4], "n": [30, 40]}), mode="append")
+    table.update_incremental()
+    merger = merged(table, pa.table({"id": [2, 3, 9], "n": [0, 7, 9]}))
+    merger = merger.when_matched_update({"n": "s.n"}, "s.n > 5").when_matched_delete()
+    merger.when_not_matched_insert_all().when_not_matched_by_source_update({"n": "-1"}).execute()
+    assert {row["id"]: row["n"] for row in rows(table)} == {1: -1, 3: 7, 4: -1, 9: 9}
+    # A match to which no clause applies is one.
+    merger = merged(table, pa.table({"id": [3, 5], "n": [0, 5]})).when_matched_delete("s.n > 3")
+    merger.when_not_matched_insert_all().execute()
+    assert {row["id"]: row["n"] for row in rows(table)} == {1: -1, 3: 7, 4: -1, 5: 5, 9: 9}
+    assert len(rows(table)) == 5
+
+
+def test_nulls_match_where_they_equal_each_other(tmp_path: Path) -> None:
+    table = made(tmp_path, pa.table({"id": [1, None], "n": [10, 20]}))
+    source = pa.table({"id": [1, None], "n": [11, 21]})
+    merged(table, source, "t.id <=> s.id").when_matched_update_all().when_not_matched_insert_all().execute()
+    assert sorted(row["n"] for row in rows(table)) == [11, 21]
+
+
 def test_the_history_says_what_was_merged(tmp_path: Path) -> None:
     table = made(tmp_path, TWO)
     merger = merged(table, pa.table({"id": [2, 3], "n": [5, 6]})).when_matched_update({"n": "s.n"}, "s.n > 1")
@@ -547,6 +570,16 @@ def test_another_writer_of_the_same_rows_wins(tmp_path: Path, properties: dict[s
     left = sorted(p.name for p in Path(table.location).glob("*.parquet"))
     assert len(left) == 2
     assert rows(DeltaTable(table.location)) == [{"id": 1, "n": 10}, {"id": 2, "n": 21}]
+
+
+def test_another_writer_of_rows_without_a_match_wins(tmp_path: Path) -> None:
+    table = made(tmp_path, TWO)
+    merger = merged(table, pa.table({"id": [2], "n": [0]})).when_not_matched_by_source_delete()
+    write_deltalake(table.location, pa.table({"id": [70], "n": [7]}), mode="append")
+    # A merge after the other writer would delete its row.
+    with pytest.raises(ConcurrentAppendException):
+        merger.execute()
+    assert [row["id"] for row in rows(DeltaTable(table.location))] == [1, 2, 70]
 
 
 def test_two_merges_never_insert_one_key_twice(tmp_path: Path) -> None:

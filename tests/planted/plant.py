@@ -3,12 +3,13 @@ by `make planted`; arguments choose faults by a part of their names."""
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +19,25 @@ SCRATCH = ROOT / ".cache" / "planted"
 # Packages whose features are part of what a dependency is compiled with: named beside a package they let cargo take the
 # dependencies that `make test` has compiled, which takes minutes otherwise. None of them depends on the package.
 BESIDE = {"deltaplane-protocol": ("deltaplane-store",), "deltaplane-log": ("deltaplane-data",)}
-COPIED = ("rust/", "Cargo.toml", "Cargo.lock", "rust-toolchain", ".cargo/", "clippy.toml")
+COPIED = (
+    "rust/",
+    "Cargo.toml",
+    "Cargo.lock",
+    "rust-toolchain",
+    ".cargo/",
+    "clippy.toml",
+    "python/",
+    "tests/",
+    "pyproject.toml",
+)
+# What stands for a crate where Python's code is changed; its tests take the module that `make develop` built.
+PYTHON = "python"
+BUILT = "python/deltaplane/_native.abi3.so"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A one-line change and the Rust test that must fail with it."""
+    """A one-line change and the test that must fail with it: one of a crate, or a node of pytest where `package` is `python`."""
 
     name: str
     file: str
@@ -35,7 +49,9 @@ class Fault:
 
     @property
     def suite(self) -> tuple[str, ...]:
-        """Cargo's arguments for the binary that holds the test."""
+        """Cargo's arguments for the binary that holds the test, or Python's name."""
+        if self.package == PYTHON:
+            return (PYTHON,)
         named = (self.package, *BESIDE.get(self.package, ()))
         packages = [part for name in named for part in ("-p", name)]
         return (*packages, *(("--test", self.target) if self.target else ("--lib",)))
@@ -43,10 +59,14 @@ class Fault:
     @property
     def test_file(self) -> str:
         """Where the test stands, relative to the checkout."""
+        if self.package == PYTHON:
+            return self.test.split("::")[0]
         module = self.test.split("::")[:-1]
         room = f"rust/{self.package.removeprefix('deltaplane-')}"
         below = f"{room}/tests/{self.target}" if self.target else f"{room}/src"
-        return f"{below}/{'/'.join(module)}.rs"
+        found = [f"{below}/{'/'.join(parts)}.rs" for parts in (module, module[:-1])]
+        # Tests stand in a file of their own, or in the one that they are of.
+        return next((name for name in found if (ROOT / name).is_file()), found[0])
 
     def planted(self, text: str) -> str:
         """The file's text with the fault in it; ValueError unless `before` occurs exactly once."""
@@ -71,19 +91,24 @@ def copy_checkout(checkout: Path) -> None:
         capture_output=True,
         text=True,
     )
-    names = {n for n in listed.stdout.splitlines() if n.startswith(COPIED) and (ROOT / n).is_file()}
+    names = {n for n in [*listed.stdout.splitlines(), BUILT] if n.startswith(COPIED) and (ROOT / n).is_file()}
     for name in names:
         source, copy = ROOT / name, checkout / name
-        if not copy.exists() or copy.read_bytes() != source.read_bytes():
+        if not copy.exists() or not filecmp.cmp(source, copy, shallow=False):
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(source.read_bytes())
+    # What `make setup` fetched: tests skip without it.
+    if not (checkout / ".cache").exists():
+        (checkout / ".cache").symlink_to(ROOT / ".cache")
     for old in checkout.rglob("*"):
         if old.is_file() and old.relative_to(checkout).as_posix() not in names:
             old.unlink()
 
 
-def run_tests(checkout: Path, suite: Iterable[str], tests: Iterable[str]) -> tuple[set[str], set[str], str]:
-    """The tests that passed, those that failed, and what cargo printed; neither where it doesn't compile."""
+def run_tests(checkout: Path, suite: Sequence[str], tests: Sequence[str]) -> tuple[set[str], set[str], str]:
+    """The tests that passed, those that failed, and what was printed; neither where nothing could be run."""
+    if suite[0] == PYTHON:
+        return run_pytest(checkout, tests)
     # Cargo keeps the crates of the copy beside those of the checkout, and compiles dependencies once for both.
     environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target")}
     command = ["cargo", "test", "--locked", *suite, "--", "--exact", *tests]
@@ -91,6 +116,20 @@ def run_tests(checkout: Path, suite: Iterable[str], tests: Iterable[str]) -> tup
     found = dict(re.findall(r"^test (\S+) \.\.\. (ok|FAILED)$", done.stdout, re.MULTILINE))
     printed = done.stdout + done.stderr
     return {t for t, end in found.items() if end == "ok"}, {t for t, end in found.items() if end == "FAILED"}, printed
+
+
+def run_pytest(checkout: Path, tests: Sequence[str]) -> tuple[set[str], set[str], str]:
+    """The same for nodes of pytest, up to the first that fails: one with parameters does if it does with some."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    # A property whose tables can't be verified is skipped after its first example.
+    environment.setdefault("DELTAPLANE_SHARED", str(ROOT.parent / "shared"))
+    python = ROOT / ".venv" / "bin" / "python"
+    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-v", "-x", "--tb=short", *tests]
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    ends = re.findall(r"^(tests/\S+\.py::\w+).* (PASSED|SKIPPED|FAILED|ERROR)\b", done.stdout, re.MULTILINE)
+    failed = {test for test, end in ends if end == "FAILED"}
+    wrong = {test for test, end in ends if end != "PASSED"}
+    return {test for test, _ in ends} - wrong, failed, done.stdout + done.stderr
 
 
 def judge(fault: Fault, checkout: Path) -> str:

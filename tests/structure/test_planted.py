@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planted.plant import Fault, faults
+from planted.plant import PYTHON, Fault, faults
 from structure import repo
 
 FAULTS = faults()
@@ -15,7 +15,8 @@ def test_fault_changes_text_that_exists_and_names_a_test_that_exists(fault: Faul
     source = (repo.ROOT / fault.file).read_text()
     assert fault.planted(source) != source
     test = fault.test.rsplit("::", 1)[-1]
-    assert f"fn {test}(" in (repo.ROOT / fault.test_file).read_text()
+    word = "def" if fault.package == PYTHON else "fn"
+    assert f"{word} {test}(" in (repo.ROOT / fault.test_file).read_text()
 
 
 def test_names_of_faults_are_their_own() -> None:

@@ -220,7 +220,11 @@ mod tests {
 
     /// These sets as vectors of one file.
     fn put(t: &Folder, sets: &[Positions]) -> Vec<DeletionVector> {
-        let (name, text) = name_file(uuid::Uuid::from_u128(7));
+        put_as(t, 7, sets)
+    }
+
+    fn put_as(t: &Folder, id: u128, sets: &[Positions]) -> Vec<DeletionVector> {
+        let (name, text) = name_file(uuid::Uuid::from_u128(id));
         let mut file = VectorFile::default();
         let vectors = sets.iter().map(|s| DeletionVector {
             path_or_inline_dv: text.clone(),
@@ -300,6 +304,51 @@ mod tests {
             .map(|b| b.column(0).as_primitive::<Int64Type>().value(0))
             .collect();
         assert_eq!(firsts, [1].into_iter().chain([0; 19]).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn vectors_of_several_files_are_told_apart() {
+        // P120: also where a file that is remembered lies at the same place in another one.
+        let t = Folder::new();
+        let (spec, file) = numbers(&t, 100, 100);
+        let of = |id: u64| [2 * id, 2 * id + 1].map(|row| [row].into_iter().collect());
+        let stored: Vec<Vec<DeletionVector>> = (0..10).map(|id| put_as(&t, id.into(), &of(id))).collect();
+        // More files than are remembered, each asked for again after the others.
+        let asked = [0, 1].map(|i| stored.iter().map(move |vectors| vectors[i].clone()));
+        let files = asked.into_iter().flatten().map(|dv| FileRead {
+            deletion_vector: Some(dv),
+            ..file.clone()
+        });
+        let batches = t.read(spec, files.collect()).unwrap();
+        let of_all: i64 = (0..100).sum();
+        let mut deleted: Vec<i64> = batches
+            .iter()
+            .map(|b| of_all - b.column(0).as_primitive::<Int64Type>().values().iter().sum::<i64>())
+            .collect();
+        deleted.sort_unstable();
+        assert_eq!(deleted, (0..20).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn picked_rows_are_read_of_those_that_a_vector_names() {
+        // P124
+        let t = Folder::new();
+        let (spec, file) = numbers(&t, 10, 4);
+        let rows = |rows: &[u64]| -> Positions { rows.iter().copied().collect() };
+        let vectors = put(&t, &[rows(&[1, 2, 3, 8]), rows(&[3, 9])]);
+        for (picked, expected) in [
+            (None, &[1, 2, 8][..]),
+            (Some(Picked::Only(Arc::new(rows(&[2, 3, 4, 8])))), &[2, 8]),
+            (Some(Picked::Without(Arc::new(rows(&[2, 4])))), &[1, 8]),
+        ] {
+            let file = FileRead {
+                only: Some(vectors[0].clone()),
+                deletion_vector: Some(vectors[1].clone()),
+                picked,
+                ..file.clone()
+            };
+            assert_eq!(read(&t, &spec, &file).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -104,3 +104,37 @@ fn only_expired_files_and_vectors_are_deleted() {
         });
     }
 }
+
+#[test]
+fn change_files_go_with_the_age_of_their_commit() {
+    // P044, P130: a lite vacuum finds them by the log alone, whatever time the files have.
+    for lite in [false, true] {
+        run(async |store, dir| {
+            let r = json!({"mode": "error", "configuration": {"delta.enableChangeDataFeed": "true"}});
+            create_table(&store, schema(), request(r)).await.unwrap();
+            let then = SystemTime::now() - Duration::from_secs(30 * 86_400);
+            for (version, name) in [(1, "old"), (2, "young")] {
+                let path = format!("_change_data/{name}.parquet");
+                let line =
+                    format!(r#"{{"cdc":{{"path":"{path}","partitionValues":{{}},"size":1,"dataChange":false}}}}"#);
+                let commit = format!("_delta_log/{version:020}.json");
+                std::fs::create_dir_all(dir.path().join("_change_data")).unwrap();
+                for (file, body) in [(&path, "x"), (&commit, line.as_str())] {
+                    std::fs::write(dir.path().join(file), body).unwrap();
+                    if name == "old" {
+                        let file = std::fs::File::open(dir.path().join(file)).unwrap();
+                        file.set_modified(then).unwrap();
+                    }
+                }
+            }
+            let asked = VacuumRequest {
+                lite,
+                told: VacuumTold::Never,
+                ..VacuumRequest::default()
+            };
+            let gone = vacuum(&store, &asked, None, None, &Tell::default()).await.unwrap();
+            assert_eq!(gone.files, ["_change_data/old.parquet"], "lite {lite}");
+            assert!(dir.path().join("_change_data/young.parquet").exists(), "lite {lite}");
+        });
+    }
+}

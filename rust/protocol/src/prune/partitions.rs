@@ -91,3 +91,57 @@ fn from_maps(c: &PartitionColumn, maps: &MapArray) -> Result<(ArrayRef, BooleanA
     let known = (0..maps.len()).map(|row| Some(maps.is_valid(row))).collect();
     Ok((array, known))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow::array::{BinaryArray, Int64Array, MapBuilder, StringBuilder, StructArray, TimestampMicrosecondArray};
+
+    use super::*;
+
+    /// The value that counts where the log's text and the parsed struct differ.
+    fn believed(ty: Primitive, text: &str, parsed: ArrayRef) -> ArrayRef {
+        let mut maps = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+        maps.keys().append_value("p");
+        maps.values().append_value(text);
+        maps.append(true).unwrap();
+        let field = Arc::new(Field::new("p", parsed.data_type().clone(), true));
+        let parsed: ArrayRef = Arc::new(StructArray::from(vec![(field, parsed)]));
+        let maps: ArrayRef = Arc::new(maps.finish());
+        let files =
+            RecordBatch::try_from_iter([("partitionValues", maps), ("partitionValues_parsed", parsed)]).unwrap();
+        let column = PartitionColumn {
+            logical: "p".to_owned(),
+            physical: "p".to_owned(),
+            ty,
+        };
+        Arc::clone(batch(&[column], &files).unwrap().batch.column(0))
+    }
+
+    #[test]
+    fn only_texts_with_one_meaning_have_a_shortcut() {
+        // P170: writers parse moments in zones of their own.
+        let moments = TimestampMicrosecondArray::from(vec![5]);
+        let at = "1970-01-01 00:00:00.000007";
+        for (ty, parsed) in [
+            (Primitive::TimestampNtz, moments.clone()),
+            (Primitive::Timestamp, moments.with_timezone("UTC")),
+        ] {
+            let found = believed(ty, at, Arc::new(parsed));
+            assert_eq!(
+                found
+                    .as_primitive::<arrow::datatypes::TimestampMicrosecondType>()
+                    .value(0),
+                7
+            );
+        }
+        let bytes = believed(
+            Primitive::Binary,
+            "text",
+            Arc::new(BinaryArray::from(vec![b"other".as_ref()])),
+        );
+        assert_eq!(bytes.as_binary::<i32>().value(0), b"text");
+        let number = believed(Primitive::Long, "7", Arc::new(Int64Array::from(vec![5])));
+        assert_eq!(number.as_primitive::<arrow::datatypes::Int64Type>().value(0), 5);
+    }
+}

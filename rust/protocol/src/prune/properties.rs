@@ -472,6 +472,73 @@ proptest! {
     }
 }
 
+/// P168, Q4: each comparison and list of floats over each file of up to two values and a null, whatever its writer makes of NaN.
+#[test]
+fn no_file_with_a_match_of_floats_is_dropped() {
+    use Comparison::{Eq, Ge, Gt, Le, Lt, Ne, NullSafeEq};
+    let pool = [None, Some(-1.5_f32), Some(2.0), Some(f32::NAN)];
+    let mut files: Vec<(Vec<Row>, Vec<Row>, Writer)> = Vec::new();
+    let row = |v: Option<f32>| {
+        let mut row: Row = vec![None; leaves().len()];
+        (row[3], row[4]) = (v.map(Value::Float), v.map(|v| Value::Double(f64::from(v))));
+        row
+    };
+    for (form, nan) in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)] {
+        let writer = Writer {
+            form,
+            doubles: false,
+            nan,
+            wide: false,
+            missing: 0,
+        };
+        for (a, b) in pool.iter().flat_map(|a| pool.iter().map(move |b| (*a, *b))) {
+            files.push((vec![row(a), row(b)], Vec::new(), writer.clone()));
+        }
+    }
+    let batch = files_batch(&files);
+    let literal = |v: &str, of: &str| Expr::Literal {
+        value: Some(v.to_owned()),
+        type_name: of.to_owned(),
+    };
+    let texts = ["-3", "-1.5", "0", "2", "100", "NaN"];
+    for (name, of) in [("f", "float"), ("d", "double")] {
+        let column = || {
+            Box::new(Expr::Column {
+                name: vec![name.to_owned()],
+            })
+        };
+        let compared = [Eq, Ne, Lt, Le, Gt, Ge, NullSafeEq].into_iter().flat_map(|cmp| {
+            let one = move |v: &str| Expr::Compare {
+                cmp,
+                left: column(),
+                right: Box::new(literal(v, of)),
+            };
+            texts.iter().map(move |v| one(v)).collect::<Vec<_>>()
+        });
+        let lists = texts
+            .iter()
+            .flat_map(|a| texts.iter().map(move |b| [*a, *b]))
+            .map(|pair| Expr::In {
+                arg: column(),
+                list: pair.iter().map(|v| literal(v, of)).collect(),
+            });
+        for e in compared
+            .chain(lists)
+            .flat_map(|e| [e.clone(), Expr::Not { arg: Box::new(e) }])
+        {
+            let p = bind(&e).unwrap();
+            let kept = Pruner::new(&p, &schema(), &partition_columns(), Mapping::None)
+                .unwrap()
+                .keep(&batch)
+                .unwrap();
+            for (i, (rows, _, w)) in files.iter().enumerate() {
+                let matched = p.evaluate(&rows_batch(rows)).unwrap().true_count() > 0;
+                assert!(!matched || kept.value(i), "{e:?} drops the rows {rows:?} of {w:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn batches_of_rows_can_be_joined() {
     // Guards the generator itself: all batches have one schema.

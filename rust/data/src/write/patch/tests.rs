@@ -203,6 +203,45 @@ fn bounds_that_are_replaced_are_no_bounds_any_more() {
 }
 
 #[test]
+fn files_with_dates_of_the_old_calendar_are_not_taken_over() {
+    // New dates in such a file would be read as those of another day.
+    let rows = RecordBatch::try_from_iter([("d", Arc::new(Date32Array::from(vec![-200_000])) as ArrayRef)]).unwrap();
+    for (key, whole) in [
+        ("org.apache.spark.version", true),
+        ("org.apache.spark.legacyDateTime", false),
+        ("org.apache.spark.legacyINT96", false),
+    ] {
+        let said = parquet::file::metadata::KeyValue::new(key.to_owned(), String::new());
+        let properties = parquet::file::properties::WriterProperties::builder()
+            .set_key_value_metadata(Some(vec![said]))
+            .build();
+        let mut writer = parquet::arrow::ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties)).unwrap();
+        writer.write(&rows).unwrap();
+        let footer = writer.close().unwrap();
+        assert_eq!(super::is_whole(&footer), whole, "{key}");
+    }
+}
+
+#[test]
+fn an_assigned_column_leaves_none_of_its_old_statistics() {
+    // P160: text that has no upper bound, floats with NaN, a column that became null.
+    let old = r#"{"numRecords":3,"minValues":{"a":1,"s":{"x":1},"b":2},"maxValues":{"a":5,"s":{"x":5},"b":7},"nullCount":{"a":0,"s":{"x":0},"b":1}}"#;
+    let made = r#"{"numRecords":3,"minValues":{"a":-9},"maxValues":{},"nullCount":{"a":0,"s":{"x":3}}}"#;
+    let add = Add {
+        stats: Some(old.to_owned()),
+        ..Add::default()
+    };
+    let merged: serde_json::Value = serde_json::from_str(&super::merged(&add, &["a", "s"], made).unwrap()).unwrap();
+    assert_eq!(
+        merged,
+        serde_json::json!({
+            "numRecords": 3, "minValues": {"a": -9, "b": 2}, "maxValues": {"b": 7},
+            "nullCount": {"a": 0, "s": {"x": 3}, "b": 1},
+        })
+    );
+}
+
+#[test]
 fn pages_without_new_values_are_the_old_ones() {
     let made = patched(Compression::Zstd(1), &[20_001, 20_005], &[3, 4]);
     check(&made);
