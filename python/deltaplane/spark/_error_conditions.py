@@ -39,6 +39,7 @@ from deltaplane.exceptions import (
     VersionNotFoundError,
 )
 from deltaplane.spark._known_condition import Known
+from deltaplane.spark._parquet_conditions import PARQUET
 from deltaplane.spark._sql_states import SQL_STATES
 from deltaplane.spark._stream_conditions import STREAMS
 
@@ -55,6 +56,7 @@ _MERGES = r"(?i)^\s*(with\b.*)?merge\b|MergeBuilder"
 # The first that fits counts.
 _KNOWN = (
     *STREAMS,
+    *PARQUET,
     # What is there, and what isn't.
     Known(
         "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
@@ -187,7 +189,7 @@ _KNOWN = (
         SchemaMismatchError,
         r"the view shows version .* columns changed by version \d+: (?P<schemaDiff>.*)\. Read it again",
     ),
-    Known("DELTA_METADATA_MISMATCH", SchemaMismatchError, r"the data has the column"),
+    Known("DELTA_METADATA_MISMATCH", SchemaMismatchError, r"the data has the column|has no type in the table yet"),
     Known("DELTA_METADATA_MISMATCH", InvalidArgumentError, r"the table is partitioned by .*, not by"),
     Known(
         "DELTA_FAILED_TO_MERGE_FIELDS",
@@ -507,11 +509,6 @@ _KNOWN = (
         "DELTA_CLUSTERING_WITH_ZORDER_BY",
         InvalidArgumentError,
         r"the table is clustered by (?P<zOrderBy>.*), which OPTIMIZE",
-    ),
-    Known(
-        "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME",
-        InvalidArgumentError,
-        r"the file `(?P<path>.*)` lies (?P<parsedColsSize>\d+) directories deep",
     ),
     # Changes of rows, read.
     Known(

@@ -76,7 +76,7 @@ pub use check::{Finding, RepairRequest, Repaired};
 pub use checkpoint_reader::PlanColumns;
 pub use checkpoint_writer::CheckpointReport;
 pub use cleanup::CleanupReport;
-pub use clone::{CloneRequest, Cloned, Copies, clone_table, copy_files};
+pub use clone::{CloneRequest, CloneSource, Cloned, Copies, ParquetFiles, clone_table, copy_files};
 pub use history::HistoryEntry;
 pub use listing::is_table;
 pub use log_facts::{CommitTotals, LogFiles, LogFolder, NewestCheckpoint, TombstoneTotals};
