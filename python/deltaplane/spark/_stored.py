@@ -68,6 +68,7 @@ def stored_by_position(rows: DataFrame, schema: StructType) -> DataFrame:
     plain = rows.toDF(*[f"c{i}" for i in range(len(schema.fields))])
     for given, field in zip(plain.schema.fields, schema.fields, strict=True):
         column = plain[given.name]
+        _check_void(field.name, given.dataType, field.dataType)
         same = given.dataType == field.dataType
         columns.append((column if same else jvm.strict_cast(column, field.dataType)).alias(field.name))
     try:
@@ -102,9 +103,19 @@ def stored(rows: DataFrame, schema: StructType) -> DataFrame:
     jvm, columns = Jvm.of(rows.sparkSession), list[Column]()
     for field in rows.schema.fields:
         column = rows[quoted(field.name)]
+        _check_void(field.name, field.dataType, to.get(field.name.lower(), field.dataType))
         cast = _with_leaves(field.dataType, to.get(field.name.lower(), field.dataType))
         columns.append(column if cast is field.dataType else jvm.strict_cast(column, cast).alias(field.name))
     return rows.select(*columns).to(schema)
+
+
+def _check_void(name: str, given: DataType, to: DataType) -> None:
+    """Refuses values for a column without a type: Spark's own error says no more than that there is no cast."""
+    if isinstance(to, NullType) and not isinstance(given, NullType):
+        raise SchemaMismatchError(
+            f"column `{name}` has no type in the table yet (void: only nulls), found {given.simpleString()} in the data: the "
+            "option mergeSchema gives it this type"
+        )
 
 
 def holds_void(of: DataType) -> bool:
