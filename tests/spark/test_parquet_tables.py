@@ -259,6 +259,8 @@ def test_a_catalogs_table_is_cloned(enabled: SparkSession, name: str, other: str
     properties = "TBLPROPERTIES ('k' = 'v')"
     enabled.sql(f"CREATE TABLE {other} SHALLOW CLONE {name} {properties} LOCATION '{tmp_path}/clone'")
     assert rows(enabled, other) == before
+    parameters = commit(tmp_path / "clone")["commitInfo"]["operationParameters"]
+    assert parameters["source"] == f"spark_catalog.default.{name}"
     assert rows(enabled, other, "p IS NULL AND q = 'y z'") == [(2, None, "y z")]
     (detail,) = enabled.sql(f"DESCRIBE DETAIL {other}").collect()
     assert (detail.partitionColumns, detail.properties) == (["p", "q"], {"x": "y", "k": "v"})

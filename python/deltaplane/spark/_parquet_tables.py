@@ -69,6 +69,8 @@ class ParquetTable:
     @property
     def shown(self) -> str:
         """What the history of a clone calls the files."""
+        if self.entry is not None:
+            return self.shown_name
         place = shown_path(self.location)
         return f"parquet.`{'file:' if place.startswith('/') else ''}{place}`"
 

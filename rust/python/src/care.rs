@@ -9,8 +9,8 @@ use deltaplane_boundary::boundary;
 use deltaplane_data::{Vectors, WriteSpec, footer_schema, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    CloneRequest, CloneSource, Copies, Deletes, FileRequest, FileTarget, Finding, ParquetFiles, PlanColumns, RepairRequest,
-    RestoreRequest, Tell, VacuumRequest,
+    CloneRequest, CloneSource, Copies, Deletes, FileRequest, FileTarget, Finding, ParquetFiles, PlanColumns,
+    RepairRequest, RestoreRequest, Tell, VacuumRequest,
 };
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{FileForm, RowRules};
@@ -243,13 +243,7 @@ pub(crate) fn clone_table(
                 name: name.clone(),
             }),
         };
-        let done = block_on(deltaplane_log::clone_table(
-            &source,
-            &target,
-            &request,
-            tell,
-            elsewhere,
-        ))?;
+        let done = block_on(deltaplane_log::clone_table(&source, &target, &request, tell, elsewhere))?;
         Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
     })
 }
