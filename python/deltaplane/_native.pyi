@@ -305,6 +305,7 @@ def clone_table(
     request: str,
     progress: _Progress | None = None,
     copies: Callable[[list[tuple[str, str]]], list[int] | None] | None = None,
+    parquet: tuple[str, Mapping[str, str] | None, str] | None = None,
 ) -> str: ...
 def copy_files(
     location: str,

@@ -6,7 +6,8 @@ Called by users and by the statement CONVERT.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -14,7 +15,7 @@ from urllib.parse import unquote
 
 from deltaplane import _native
 from deltaplane.arguments import checked
-from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, TableAlreadyExistsError
 from deltaplane.options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, ToldAs
 from deltaplane.schema import Schema
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from deltaplane.options import TableUri
 
 __all__ = [
+    "CatalogTable",
     "Conversion",
     "ConvertProgress",
     "Files",
     "FilesHere",
+    "FoundFiles",
     "WouldConvert",
     "convert_to_deltalake",
     "described",
@@ -125,8 +128,33 @@ class ConvertProgress:
 
 
 @dataclass(frozen=True)
+class CatalogTable:
+    """What a catalog says of a table of Parquet files.
+
+    `fields` are its columns as a Delta schema has them. `partitions` has the values of each directory, by its path below
+    the location, that is a partition: rows of other directories aren't the table's. It is None where the catalog doesn't
+    know them, so that their names tell the values.
+    """
+
+    name: str
+    fields: Sequence[dict[str, Any]]
+    partition_columns: Sequence[str] = ()
+    partitions: Mapping[str, Mapping[str, str | None]] | None = None
+
+
+@dataclass(frozen=True)
+class FoundFiles:
+    """The Parquet files of a table to be: their keys, the partition values of each directory, and the columns."""
+
+    files: list[str]
+    directories: Mapping[str, Mapping[str, str | None]]
+    schema: Schema
+    partition_columns: list[str]
+
+
+@dataclass(frozen=True)
 class Conversion:
-    """What is to be converted; the arguments of `convert_to_deltalake`."""
+    """What is to be converted; the arguments of `convert_to_deltalake`, and what a catalog says of the files."""
 
     location: str
     options: dict[str, str] | None
@@ -134,6 +162,7 @@ class Conversion:
     partition_by: Any = None
     partition_strategy: str | None = None
     collect_stats: bool = True
+    catalog_table: CatalogTable | None = None
 
     def run(self, reader: Files, *, dry_run: bool = False, **said: Any) -> WouldConvert | None:
         """Commits the files that are there, as `reader` finds them; `said` is what the commit and the metadata say."""
@@ -155,35 +184,19 @@ class Conversion:
             if self.mode == "ignore":
                 return None
             raise TableAlreadyExistsError("a table is here already: there is nothing to convert", table=self.location)
-        partitions = [] if self.partition_by is None else json.loads(_schema_json(self.partition_by))["fields"]
-        files = _native.visible_files(self.location, self.options, [field["name"] for field in partitions])
-        if not files:
-            raise InvalidArgumentError(
-                "no Parquet files are in the directory: there is nothing to convert", table=self.location
-            )
-        directories = _values(files, partitions, hive=self.partition_strategy == "hive")
-        _check_values(directories.values(), partitions)
-        names = {field["name"].lower() for field in partitions}
-        found = json.loads(reader.schema(files))["fields"]
-        fields = [field for field in found if field["name"].lower() not in names]
-        schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields + partitions}))
+        found = self.find(reader)
         parameters = {
-            "numFiles": len(files),
-            "partitionedBy": json.dumps([field["name"] for field in partitions]),
+            "numFiles": len(found.files),
+            "partitionedBy": json.dumps(found.partition_columns),
             "collectStats": self.collect_stats,
             "sourceFormat": "parquet",
         }
-        request = write_request(
-            mode="error",
-            partition_by=[field["name"] for field in partitions],
-            schema_json=schema.to_json(),
-            told_as=ToldAs.conversion(parameters),
-            **said,
-        )
-        job = _native.WriteJob.begin(self.location, self.options, schema, request)
+        if self.catalog_table is not None:
+            parameters["catalogTable"] = self.catalog_table.name
+        job = self._job((self.location, self.options), found, ToldAs.conversion(parameters), said)
         if dry_run:
-            return WouldConvert(len(files), schema, tuple(field["name"] for field in partitions))
-        adds = reader.adopt(job.spec, described(files, directories), len(files))
+            return WouldConvert(len(found.files), found.schema, tuple(found.partition_columns))
+        adds = reader.adopt(job.spec, described(found.files, found.directories), len(found.files))
         # A job that fails is never aborted here: that would delete its files, which are the user's.
         try:
             job.commit(adds)
@@ -191,6 +204,71 @@ class Conversion:
             if self.mode == "error":
                 raise
         return None
+
+    def find(self, reader: Files) -> FoundFiles:
+        """The files that are there, as `reader` finds them.
+
+        Raises:
+            InvalidArgumentError, SchemaMismatchError, CorruptFileError: as `convert_to_deltalake`.
+        """
+        if self.catalog_table is not None:
+            return self._find_in_catalog(reader, self.catalog_table)
+        partitions = [] if self.partition_by is None else json.loads(_schema_json(self.partition_by))["fields"]
+        names = [field["name"] for field in partitions]
+        files = _native.visible_files(self.location, self.options, names)
+        if not files:
+            raise InvalidArgumentError(
+                "no Parquet files are in the directory: there is nothing to convert", table=self.location
+            )
+        directories = _values(files, partitions, hive=self.partition_strategy == "hive")
+        _check_values(directories.values(), partitions)
+        lowered = {name.lower() for name in names}
+        fields = [f for f in json.loads(reader.schema(files))["fields"] if f["name"].lower() not in lowered]
+        return FoundFiles(files, directories, _schema(fields + partitions), names)
+
+    def _find_in_catalog(self, reader: Files, table: CatalogTable) -> FoundFiles:
+        names = list(table.partition_columns)
+        partitions = [field for name in names for field in table.fields if field["name"] == name]
+        files = _native.visible_files(self.location, self.options, names)
+        if table.partitions is None:
+            directories: Mapping[str, Mapping[str, str | None]] = _values(files, partitions, hive=True)
+        else:
+            directories = table.partitions
+            if files and not directories:
+                raise InvalidArgumentError(
+                    f"the catalog knows no partition of {table.name.replace('`', '')}, and files are there: MSCK REPAIR TABLE has it "
+                    "find them",
+                    table=self.location,
+                )
+            files = [path for path in files if path.rpartition("/")[0] in directories]
+        _check_values(directories.values(), partitions)
+        if files:
+            _check_columns(table, json.loads(reader.schema(files))["fields"])
+        return FoundFiles(files, directories, _schema(table.fields), names)
+
+    def log_in_memory(self, reader: Files) -> str:
+        """The location of a log in this process's memory that describes the files, by paths below `location`: what a clone
+        of them is made of. The caller deletes it."""
+        found, location = self.find(reader), f"memory://parquet-{uuid.uuid4().hex}/log"
+        job = self._job((location, None), found, ToldAs.conversion({}), {})
+        job.commit(reader.adopt(job.spec, described(found.files, found.directories), len(found.files)))
+        return location
+
+    def _job(
+        self,
+        place: tuple[str, dict[str, str] | None],
+        found: FoundFiles,
+        told_as: ToldAs,
+        said: Mapping[str, Any],
+    ) -> _native.WriteJob:
+        request = write_request(
+            mode="error",
+            partition_by=found.partition_columns,
+            schema_json=found.schema.to_json(),
+            told_as=told_as,
+            **said,
+        )
+        return _native.WriteJob.begin(*place, found.schema, request)
 
 
 class Files(Protocol):
@@ -222,6 +300,42 @@ class FilesHere:
             if self.progress is not None:
                 self.progress(ConvertProgress(len(adds), count))
         return adds
+
+
+def _schema(fields: Sequence[dict[str, Any]]) -> Schema:
+    return Schema.from_json(json.dumps({"type": "struct", "fields": list(fields)}))
+
+
+def _check_columns(table: CatalogTable, found: list[dict[str, Any]]) -> None:
+    """Refuses files whose columns aren't those of the catalog: their values would be read wrong, or not at all."""
+    by_name = {field["name"]: field for field in found}
+    lowered = {field["name"].lower(): field["name"] for field in found}
+    for field in table.fields:
+        name = field["name"]
+        if name in table.partition_columns:
+            continue
+        if name not in by_name:
+            if name.lower() in lowered:
+                raise SchemaMismatchError(
+                    f"the catalog calls a column of {table.name} `{name}` and the files `{lowered[name.lower()]}`: a Delta "
+                    "table finds columns by their exact names; create the table with the files' names first"
+                )
+            continue
+        if _plain_type(field["type"]) != _plain_type(by_name[name]["type"]):
+            raise SchemaMismatchError(
+                f"column `{name}` of {table.name} is {json.dumps(field['type'])} in the catalog and "
+                f"{json.dumps(by_name[name]['type'])} in the files: create the table with the files' types first"
+            )
+
+
+def _plain_type(data_type: Any) -> Any:
+    """A type without comments, and without what says that values can't be null."""
+    if isinstance(data_type, list):
+        return [_plain_type(item) for item in data_type]
+    if not isinstance(data_type, dict):
+        return data_type
+    left_out = ("metadata", "nullable", "containsNull", "valueContainsNull")
+    return {key: _plain_type(value) for key, value in data_type.items() if key not in left_out}
 
 
 def _schema_json(columns: Any) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltaplane import DeltaTable, exceptions, write_deltalake
@@ -153,3 +154,56 @@ def test_a_dry_run_tells_what_the_clone_would_take(source: DeltaTable, tmp_path:
     text = f"CREATE OR REPLACE TABLE delta.`{tmp_path}/clone` {'SHALLOW' if shallow else 'DEEP'} CLONE t DRY RUN"
     (told,) = sql(text, tables={"t": source}).to_pylist()
     assert (told["num_removed_files"], opened(tmp_path / "clone", source).version()) == (1, 0)
+
+
+# --- Parquet files ----------------------------------------------------------------------------------------------------
+
+
+def test_parquet_files_are_cloned_where_they_are(tmp_path: Path) -> None:
+    source, clone = tmp_path / "a täble %20", f"delta.`{tmp_path}/clone`"
+    source.mkdir()
+    pq.write_table(pa.table({"x": [1, 2]}), source / "one.parquet")
+    pq.write_table(pa.table({"x": [3]}), source / "two.parquet")
+    before = {path: path.read_bytes() for path in source.rglob("*")}
+    at = f"SHALLOW CLONE parquet.`{source}`"
+    (told,) = sql(f"CREATE TABLE {clone} {at} TBLPROPERTIES ('a' = 'b') DRY RUN").to_pylist()
+    assert not (tmp_path / "clone").exists()
+    (done,) = sql(f"CREATE TABLE {clone} {at} TBLPROPERTIES ('a' = 'b')").to_pylist()
+    size = sum(len(data) for data in before.values())
+    assert told == done
+    assert done == {**dict.fromkeys(done, 0), "source_table_size": size, "source_num_of_files": 2}
+    table = DeltaTable(tmp_path / "clone")
+    assert (table.metadata().configuration, sorted(table.to_pyarrow_table()["x"].to_pylist())) == (
+        {"a": "b"},
+        [1, 2, 3],
+    )
+    (entry,) = table.history()
+    assert entry["operation"] == "CLONE"
+    parameters = entry["operationParameters"]
+    assert (parameters["source"], int(parameters["sourceVersion"])) == (f"parquet.`file:{source}`", -1)
+    table.delete("x = 1")
+    write_deltalake(tmp_path / "clone", pa.table({"x": [9]}), mode="append")
+    assert sorted(DeltaTable(tmp_path / "clone").to_pyarrow_table()["x"].to_pylist()) == [2, 3, 9]
+    with pytest.raises(exceptions.TableAlreadyExistsError):
+        sql(f"CREATE TABLE {clone} {at}")
+    sql(f"CREATE OR REPLACE TABLE {clone} {at}")
+    assert sorted(DeltaTable(tmp_path / "clone").to_pyarrow_table()["x"].to_pylist()) == [1, 2, 3]
+    assert {path: path.read_bytes() for path in source.rglob("*")} == before
+
+
+def test_what_no_clone_of_parquet_files_is(tmp_path: Path) -> None:
+    (tmp_path / "s" / "p=1").mkdir(parents=True)
+    clone, at = f"CREATE TABLE delta.`{tmp_path}/t`", f"parquet.`{tmp_path}/s`"
+    with pytest.raises(exceptions.InvalidArgumentError, match="no Parquet files"):
+        sql(f"{clone} SHALLOW CLONE {at}")
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "s" / "p=1" / "f.parquet")
+    with pytest.raises(exceptions.InvalidArgumentError, match="1 directories deep"):
+        sql(f"{clone} SHALLOW CLONE {at}")
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="only a SHALLOW CLONE"):
+        sql(f"{clone} DEEP CLONE {at}")
+    with pytest.raises(exceptions.UnsupportedFeatureError, match="has no versions"):
+        sql(f"{clone} SHALLOW CLONE {at} VERSION AS OF 0")
+    (tmp_path / "u").mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "u" / "f.parquet")
+    with pytest.raises(exceptions.InvalidArgumentError, match="cloned onto itself"):
+        sql(f"CREATE TABLE delta.`{tmp_path}/u` SHALLOW CLONE parquet.`{tmp_path}/u`")

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaplane import DeltaTable, convert_to_deltalake, exceptions
+from deltaplane.convert import CatalogTable, Conversion, FilesHere
 from deltaplane.schema import Field, PrimitiveType, Schema
 from deltaplane.statements import sql
 
@@ -191,3 +192,63 @@ def test_who_stops_it_leaves_no_table(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         convert_to_deltalake(tmp_path, partition_by=PARTITIONS, partition_strategy="hive", progress=stop)
     assert (DeltaTable.is_deltatable(tmp_path), contents(tmp_path)) == (False, before)
+
+
+# --- what a catalog says ----------------------------------------------------------------------------------------------
+
+
+def by_catalog(table: CatalogTable, root: Path) -> list[dict[str, Any]]:
+    conversion = Conversion(str(root), None, catalog_table=table)
+    conversion.run(FilesHere(conversion), configuration={"x": "y"})
+    return sorted(DeltaTable(root).to_pyarrow_table().to_pylist(), key=repr)
+
+
+def fields(**types: str) -> list[dict[str, Any]]:
+    return [{"name": name, "type": of, "nullable": True, "metadata": {}} for name, of in types.items()]
+
+
+def put(root: Path, directory: str, x: int) -> None:
+    (root / directory).mkdir(parents=True)
+    pq.write_table(pa.table({"x": [x]}), root / directory / "f.parquet")
+
+
+def test_a_catalogs_directories_are_the_partitions(tmp_path: Path) -> None:
+    partitions: dict[str, dict[str, str | None]] = {
+        "p=1": {"p": "1"},
+        "p=y%20z": {"p": "y z"},
+        "elsewhere": {"p": None},
+    }
+    for x, directory in enumerate([*partitions, "p=forgotten"]):
+        put(tmp_path, directory, x)
+    columns = fields(x="long", p="string")
+    with pytest.raises(exceptions.InvalidArgumentError, match=r"knows no partition of a\.t"):
+        by_catalog(CatalogTable("`a`.`t`", columns, ["p"], {}), tmp_path)
+    found = by_catalog(CatalogTable("`a`.`t`", columns, ["p"], partitions), tmp_path)
+    assert found == [{"x": 0, "p": "1"}, {"x": 1, "p": "y z"}, {"x": 2, "p": None}]
+    table = DeltaTable(tmp_path)
+    assert table.history(1)[0]["operationParameters"]["catalogTable"] == "`a`.`t`"
+    assert table.metadata().configuration == {"x": "y"}
+
+
+def test_without_a_list_of_partitions_the_directories_names_tell_them(tmp_path: Path) -> None:
+    for p in (1, 2):
+        put(tmp_path, f"p={p}", p)
+    table = CatalogTable("t", fields(x="long", p="integer"), ["p"])
+    assert by_catalog(table, tmp_path) == [{"x": 1, "p": 1}, {"x": 2, "p": 2}]
+
+
+def test_a_catalogs_columns_are_the_tables(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1], "unknown": [True]}), tmp_path / "f.parquet")
+    with pytest.raises(exceptions.SchemaMismatchError, match='column `x` of t is "integer" in the catalog'):
+        by_catalog(CatalogTable("t", fields(x="integer")), tmp_path)
+    with pytest.raises(exceptions.SchemaMismatchError, match="calls a column of t `X` and the files `x`"):
+        by_catalog(CatalogTable("t", fields(X="long")), tmp_path)
+    assert by_catalog(CatalogTable("t", fields(x="long", more="string")), tmp_path) == [{"x": 1, "more": None}]
+
+
+def test_a_catalogs_table_without_files_is_a_table_without_rows(tmp_path: Path) -> None:
+    assert by_catalog(CatalogTable("t", fields(x="long")), tmp_path) == []
+    (tmp_path / "u").mkdir()
+    put(tmp_path / "u", "deep", 1)
+    with pytest.raises(exceptions.InvalidArgumentError, match="1 directories deep"):
+        by_catalog(CatalogTable("t", fields(x="long")), tmp_path / "u")

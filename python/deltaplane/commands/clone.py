@@ -8,12 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.commands.progress import Told, telling
+from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.properties import commit_request
 
-__all__ = ["Clone", "clone"]
+if TYPE_CHECKING:
+    from deltaplane.convert import Conversion, Files
+
+__all__ = ["Clone", "check_parquet_clone", "clone", "clone_parquet"]
 
 
 @dataclass(frozen=True)
@@ -36,13 +41,61 @@ def clone(
 ) -> dict[str, int]:
     """The metrics. `target` is a location and the options of its store; `copies` is asked first to copy files, by their paths
     in the source and in the clone, and gives their sizes if it did."""
-    request = {
-        "shallow": what.shallow,
-        "replace": what.replace,
-        "properties": dict(what.properties),
-        "dry_run": what.dry_run,
-        "commit": commit,
-    }
-    done = _native.clone_table(source, *target, json.dumps(request), telling(progress), copies)
+    request = _request(what, commit)
+    done = _native.clone_table(source, *target, request, telling(progress), copies)
     metrics: dict[str, int] = json.loads(done)["metrics"]
     return metrics
+
+
+def clone_parquet(
+    source: Conversion,
+    reader: Files,
+    name: str,
+    target: tuple[str, Mapping[str, str] | None],
+    what: Clone,
+) -> dict[str, int]:
+    """Makes a table that names Parquet files where they are; the metrics. `name` is what the history calls the files.
+
+    A log in memory describes the files meanwhile, and that is cloned.
+
+    Raises:
+        InvalidArgumentError, SchemaMismatchError: files that no table could hold so.
+        TableAlreadyExistsError: a table is at the target, and isn't to be replaced.
+    """
+    location = source.log_in_memory(reader)
+    try:
+        log = _native.Snapshot.open(location, None)
+        parquet = (source.location, source.options, name)
+        request = _request(what, commit_request(None, None))
+        done = _native.clone_table(log, *target, request, telling(None), None, parquet)
+    finally:
+        store = _native.RawStore.open(location, None)
+        store.delete_all([path for path, *_ in store.list_all("")])
+    metrics: dict[str, int] = json.loads(done)["metrics"]
+    return metrics
+
+
+def check_parquet_clone(what: Clone, name: str, *, has_version: bool) -> None:
+    """Refuses what no clone of Parquet files is.
+
+    Raises:
+        UnsupportedFeatureError: copies of the files, or a version of them.
+    """
+    if not what.shallow:
+        raise UnsupportedFeatureError(
+            f"{name} is no Delta table: only a SHALLOW CLONE is made of Parquet files; CREATE TABLE … AS SELECT copies rows"
+        )
+    if has_version:
+        raise UnsupportedFeatureError(f"{name} is no Delta table, and has no versions: leave VERSION AS OF out")
+
+
+def _request(what: Clone, commit: dict[str, Any]) -> str:
+    return json.dumps(
+        {
+            "shallow": what.shallow,
+            "replace": what.replace,
+            "properties": dict(what.properties),
+            "dry_run": what.dry_run,
+            "commit": commit,
+        }
+    )

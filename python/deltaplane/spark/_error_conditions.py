@@ -42,6 +42,7 @@ from deltaplane.spark._alter_conditions import DECLARATIONS
 from deltaplane.spark._column_conditions import COLUMNS
 from deltaplane.spark._known_condition import Known
 from deltaplane.spark._name_conditions import NAMES
+from deltaplane.spark._parquet_conditions import PARQUET
 from deltaplane.spark._sql_states import SQL_STATES
 from deltaplane.spark._stream_conditions import STREAMS
 
@@ -61,6 +62,7 @@ _KNOWN = (
     *NAMES,
     *DECLARATIONS,
     *COLUMNS,
+    *PARQUET,
     # What is there, and what isn't.
     Known(
         "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
@@ -193,7 +195,7 @@ _KNOWN = (
         SchemaMismatchError,
         r"the view shows version .* columns changed by version \d+: (?P<schemaDiff>.*)\. Read it again",
     ),
-    Known("DELTA_METADATA_MISMATCH", SchemaMismatchError, r"the data has the column|the frame has the columns"),
+    Known("DELTA_METADATA_MISMATCH", SchemaMismatchError, r"the data has the column|the frame has the columns|has no type in the table yet"),
     Known(
         "DELTA_METADATA_MISMATCH",
         SchemaMismatchError,
@@ -524,11 +526,6 @@ _KNOWN = (
         "DELTA_CLUSTERING_WITH_ZORDER_BY",
         InvalidArgumentError,
         r"the table is clustered by (?P<zOrderBy>.*), which OPTIMIZE",
-    ),
-    Known(
-        "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME",
-        InvalidArgumentError,
-        r"the file `(?P<path>.*)` lies (?P<parsedColsSize>\d+) directories deep",
     ),
     # Changes of rows, read.
     Known(

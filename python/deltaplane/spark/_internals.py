@@ -54,6 +54,7 @@ _CLASSES = {
     "cast": _EXPRESSIONS + "Cast",
     "data_type": "org.apache.spark.sql.types.DataType",
     "data_types": "org.apache.spark.sql.types.DataTypes",
+    "hash_map": "java.util.HashMap",
     "object": "java.lang.Object",
     "option": "scala.Option",
     "platform": "org.apache.spark.unsafe.Platform",
@@ -179,6 +180,12 @@ def move_folder(spark: Any, uri: str, to: str) -> bool:
     return not files.exists(new) and bool(files.rename(old, new))
 
 
+def _in_catalog(name: str) -> str:
+    """A name without the session's own catalog before it."""
+    catalog, _, rest = name.partition(".")
+    return rest if catalog.strip("`").lower() == "spark_catalog" else name
+
+
 def _held(spark: Any, name: str, *, past_temp_views: bool = False) -> Any:
     """The catalog's table of a name, None for a temp view unless they are looked past, and for none."""
     if is_connect(spark):
@@ -190,11 +197,8 @@ def _held(spark: Any, name: str, *, past_temp_views: bool = False) -> Any:
     from pyspark.errors import PySparkException
 
     state = spark._jsparkSession.sessionState()
-    catalog, _, rest = name.partition(".")
     try:
-        identifier = state.sqlParser().parseTableIdentifier(
-            rest if catalog.strip("`").lower() == "spark_catalog" else name
-        )
+        identifier = state.sqlParser().parseTableIdentifier(_in_catalog(name))
         if not past_temp_views and state.catalog().isTempView(identifier):
             return None
         if not state.catalog().tableExists(identifier):
@@ -414,6 +418,20 @@ class Jvm:
         except (PySparkException, Py4JJavaError):
             return None
         return [str(line).split("\0") for line in found]
+
+    def catalog_entry(self, spark: Any, name: str) -> list[list[str]]:
+        """What the session's own catalog holds of a table, as `java/Catalogs` tells it."""
+        found = self._frames.heldTable(spark._jsparkSession, _in_catalog(name))
+        return [str(line).split("\0") for line in found]
+
+    def change_catalog_entry(
+        self, spark: Any, name: str, provider: str, schema_json: str, properties: Mapping[str, str]
+    ) -> None:
+        """Makes a table's entry in the session's own catalog one of another format, where it is."""
+        java = self.hash_map()
+        for key, value in properties.items():
+            java.put(key, value)
+        self._frames.changeHeld(spark._jsparkSession, _in_catalog(name), provider, schema_json, java)
 
     def plain_view(self, view: Any) -> list[str] | None:
         """The table of which a view's frame shows columns, see `java/Views`; None where it shows anything else."""

@@ -27,6 +27,7 @@ _CLASSES = (
     "deltaplane.Relations",
     "deltaplane.Statements",
     "deltaplane.Views",
+    "deltaplane.Catalogs",
     RULE,
     FRAMES,
 )

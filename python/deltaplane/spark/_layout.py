@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.commands.clone import Clone, clone
+from deltaplane.commands.clone import Clone, clone, clone_parquet
 from deltaplane.commands.optimize import Layout, optimize
 from deltaplane.commands.rewriting import Settings
 from deltaplane.commands.vacuum import Vacuum, vacuum
-from deltaplane.convert import Conversion, FilesHere, WouldConvert
+from deltaplane.convert import Conversion, Files, FilesHere, WouldConvert
 from deltaplane.exceptions import FileMissingError, InvalidArgumentError
 from deltaplane.properties import commit_request
 from deltaplane.spark import _internals
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "clone_by_tasks",
+    "clone_parquet_by_tasks",
     "convert_by_tasks",
     "files_by_tasks",
     "optimize_by_tasks",
@@ -98,10 +99,31 @@ def optimize_table(spark: SparkSession, table: DeltaTable, what: Layout) -> dict
 # --- CONVERT ------------------------------------------------------------------------------------------------------------
 
 
-def convert_by_tasks(spark: SparkSession, what: Conversion, *, dry_run: bool = False) -> WouldConvert | None:
+def convert_by_tasks(
+    spark: SparkSession,
+    what: Conversion,
+    *,
+    dry_run: bool = False,
+    configuration: Mapping[str, str] | None = None,
+) -> WouldConvert | None:
     """As `convert_to_deltalake`, with footers read by tasks. On Spark Connect without them."""
-    files = FilesHere(what) if _internals.is_connect(spark) else _FilesByTasks(spark, what)
-    return what.run(files, dry_run=dry_run)
+    return what.run(_files_of(spark, what), dry_run=dry_run, configuration=dict(configuration or {}))
+
+
+def _files_of(spark: SparkSession, what: Conversion) -> Files:
+    return FilesHere(what) if _internals.is_connect(spark) else _FilesByTasks(spark, what)
+
+
+def clone_parquet_by_tasks(
+    spark: SparkSession,
+    source: Conversion,
+    name: str,
+    target: str,
+    what: Clone,
+    options: Mapping[str, str] | None = None,
+) -> dict[str, int]:
+    """As `clone_parquet`, with footers read by tasks. On Spark Connect without them."""
+    return clone_parquet(source, _files_of(spark, source), name, (absolute_location(target), options), what)
 
 
 @dataclass(frozen=True)

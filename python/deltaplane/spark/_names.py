@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
+    "MANAGED",
     "catalog_facts",
     "check_free",
     "check_unused",
     "default_location",
+    "drop_entry",
     "drop_held",
     "drop_name",
     "hadoop_path",
@@ -54,7 +56,7 @@ __all__ = [
 _PATH = re.compile(r"\s*(?:delta|deltaplane)\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
 # Says of a name in the catalog that its table is where Spark puts tables of the database: Spark itself takes every table at a
 # location for somebody else's.
-_MANAGED = "deltaplane.managed"
+MANAGED = "deltaplane.managed"
 # What Delta tables are called as a format.
 FORMATS = ("delta", "deltaplane")
 
@@ -211,7 +213,7 @@ def is_managed(spark: SparkSession, name: str, place: str | None) -> bool:
     keeps what it was."""
     if path_of(name) is not None:
         return False
-    return place is None if held_table(spark, name) is None else held_property(spark, name, _MANAGED) == "true"
+    return place is None if held_table(spark, name) is None else held_property(spark, name, MANAGED) == "true"
 
 
 def check_unused(location: str, options: Mapping[str, str] | None = None, *, even_tables: bool = False) -> None:
@@ -249,7 +251,7 @@ def register_name(
     schema = json.loads(_native.Snapshot.open(location, storage_options_text(options)).schema_json())
     columns = StructType.fromJson(shown(schema)).toDDL()
     # With columns the catalog doesn't ask the data source for them.
-    marked = f" TBLPROPERTIES ('{_MANAGED}' = 'true')" if managed else ""
+    marked = f" TBLPROPERTIES ('{MANAGED}' = 'true')" if managed else ""
     _of_spark(
         spark, f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING deltaplane LOCATION '{_escaped(location)}'{marked}"
     )
@@ -260,11 +262,16 @@ def register_name(
 def drop_name(spark: SparkSession, name: str, statement: str) -> DataFrame:
     """Drops a Delta table's name by Spark's own statement, and the files of one that is managed."""
     held = held_table(spark, name)
-    managed = held_property(spark, name, _MANAGED) == "true"
+    managed = held_property(spark, name, MANAGED) == "true"
     done = _of_spark(spark, statement)
     if managed and held is not None:
         delete_folder(spark, held[1])
     return done
+
+
+def drop_entry(spark: SparkSession, name: str) -> None:
+    """Drops a name by Spark's own statement alone: files of what Spark takes for an external table stay."""
+    _of_spark(spark, f"DROP TABLE IF EXISTS {name}")
 
 
 def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> DataFrame:
@@ -272,7 +279,7 @@ def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> Data
     a table of the new name, or another one couldn't have the old name; where they can't move, the name holds them where they are.
     """
     held = held_table(spark, name)
-    managed = held_property(spark, name, _MANAGED) == "true"
+    managed = held_property(spark, name, MANAGED) == "true"
     done = _of_spark(spark, statement)
     if managed and held is not None:
         new = to if "." in to else ".".join([*name.split(".")[:-1], to])
@@ -302,7 +309,7 @@ def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
             "LOCATION",
             table=place,
         )
-    _of_spark(spark, f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ('{_MANAGED}')")
+    _of_spark(spark, f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ('{MANAGED}')")
     return _of_spark(spark, f"ALTER TABLE {name} SET LOCATION '{_escaped(place)}'")
 
 

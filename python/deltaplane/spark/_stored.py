@@ -122,6 +122,7 @@ def _placed(rows: DataFrame, schema: StructType, *, listed: bool, grows: bool, w
     plain = rows if unique else rows.toDF(*[f"c{i}" for i in range(len(rows.columns))])
     for given, field in zip(plain.schema.fields, schema.fields, strict=not grows):
         column = plain[quoted(given.name)]
+        _check_void(field.name, given.dataType, field.dataType)
         to = _by_place(given.dataType, field.dataType, field.name, grows=grows, widens=widens)
         columns.append((column if given.dataType == to else jvm.store_cast(column, to, policy)).alias(field.name))
     new = zip(plain.columns[len(columns) :], rows.columns[len(columns) :], strict=True)
@@ -204,9 +205,19 @@ def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> Da
     policy = policy or store_policy(rows.sparkSession)
     for field in rows.schema.fields:
         column = rows[quoted(field.name)]
+        _check_void(field.name, field.dataType, to.get(field.name.lower(), field.dataType))
         cast = _with_leaves(field.dataType, to.get(field.name.lower(), field.dataType))
         columns.append(column if cast is field.dataType else jvm.store_cast(column, cast, policy).alias(field.name))
     return rows.select(*columns).to(schema)
+
+
+def _check_void(name: str, given: DataType, to: DataType) -> None:
+    """Refuses values for a column without a type: Spark's own error says no more than that there is no cast."""
+    if isinstance(to, NullType) and not isinstance(given, NullType):
+        raise SchemaMismatchError(
+            f"column `{name}` has no type in the table yet (void: only nulls), found {given.simpleString()} in the data: the "
+            "option mergeSchema gives it this type"
+        )
 
 
 def holds_void(of: DataType) -> bool:

@@ -7,7 +7,6 @@ change their import alone.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from deltaplane.commands.merge_clauses import Action, Clause, Kind, check
 from deltaplane.commands.optimize import Layout
 from deltaplane.commands.rewriting import Done, Settings, Target
 from deltaplane.commands.vacuum import Vacuum
-from deltaplane.convert import Conversion
+from deltaplane.convert import convert_to_deltalake
 from deltaplane.described import RESTORED, detail_row, history_rows
 from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
@@ -42,12 +41,13 @@ from deltaplane.spark._familiar import (
 )
 from deltaplane.spark._history import detail_frame, history_frame
 from deltaplane.spark._internals import Jvm, is_connect, let_go_of_catalog
-from deltaplane.spark._layout import clone_by_tasks, convert_by_tasks, optimize_by_tasks, vacuum_by_tasks
+from deltaplane.spark._layout import clone_by_tasks, optimize_by_tasks, vacuum_by_tasks
 from deltaplane.spark._location import absolute_location, split_options
 from deltaplane.spark._merge import SparkMerge, merge
 from deltaplane.spark._moments import moment
 from deltaplane.spark._names import location_of, path_of
 from deltaplane.spark._optimized import Optimized, now_ms, optimized_frame
+from deltaplane.spark._parquet_tables import convert
 from deltaplane.spark._read import live_frame
 from deltaplane.spark._recached import recache
 from deltaplane.spark._rewriting import Expression, SparkTarget
@@ -60,12 +60,14 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
 
-_log = logging.getLogger(__name__)
-
 # The storage option by which files outside of a table are read.
 _EXTERNAL = "allow_external_files"
 
-_PARQUET = re.compile(r"\s*parquet\s*\.\s*`([^`]+)`\s*", re.IGNORECASE)
+_HIVE: Literal["hive"] = "hive"
+
+_PART = r"(?:\w+|`(?:[^`]|``)+`)"
+# A name in up to three parts; anything else is a path.
+_NAME = re.compile(rf"\s*{_PART}(?:\s*\.\s*{_PART}){{0,2}}\s*")
 
 
 @told_as_spark
@@ -158,23 +160,25 @@ class DeltaTable:
         identifier: str,
         partitionSchema: str | StructType | None = None,
     ) -> DeltaTable:
-        """Makes a Delta table of Parquet files where they are; `identifier` is ``parquet.`path` `` or a path. One that is there
-        already stays as it is.
+        """Makes a Delta table of Parquet files where they are; `identifier` is ``parquet.`path` ``, a path, or a Parquet table
+        of the session's catalog, whose name is a Delta table's afterwards. One that is there already stays as it is.
 
         Raises:
+            TableNotFoundError: the catalog has no such name.
             InvalidArgumentError: files that no table could hold so; says which.
         """
-        found = _PARQUET.fullmatch(identifier)
-        location = absolute_location(found[1] if found else identifier)
         schema = StructType.fromDDL(partitionSchema) if isinstance(partitionSchema, str) else partitionSchema
         columns = None if schema is None else Schema.from_json(schema.json())
-        if _native.is_table(location, None):
-            _log.warning("%s is a Delta table already: nothing was converted", location)
-            return cls(sparkSession, location)
-        convert_by_tasks(
-            sparkSession,
-            Conversion(location, None, partition_by=columns, partition_strategy=None if columns is None else "hive"),
-        )
+        named = _NAME.fullmatch(identifier) is not None
+        parts = [part.strip("`").replace("``", "`") for part in re.findall(_PART, identifier)] if named else []
+        parts = parts or ["parquet", identifier]
+        if not is_connect(sparkSession):
+            return cls(sparkSession, convert(sparkSession, parts, columns)[0])
+        if len(parts) != 2 or parts[0].lower() != "parquet":
+            # Says that a client can't ask for names.
+            location_of(sparkSession, identifier)
+        location, strategy = absolute_location(parts[-1]), None if columns is None else _HIVE
+        convert_to_deltalake(location, "ignore", columns, strategy)
         return cls(sparkSession, location)
 
     def alias(self, aliasName: str) -> DeltaTable:

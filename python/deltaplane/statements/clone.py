@@ -6,9 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deltaplane.commands.clone import Clone as What
+from deltaplane.commands.clone import check_parquet_clone, clone_parquet
+from deltaplane.convert import Conversion, FilesHere
 from deltaplane.exceptions import TableNotFoundError
+from deltaplane.options import location_text
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
@@ -43,24 +48,52 @@ class Clone:
             raise TableNotFoundError("REPLACE TABLE needs a table: use CREATE OR REPLACE TABLE", table=location)
         if there and self.mode == "ignore":
             return one_row(**dict.fromkeys(_COLUMNS))
-        source = session.catalog.table(self.source)
         replaces = self.mode == "overwrite"
+        metrics = self._of_parquet(session, location, replaces=replaces)
+        if metrics is None:
+            metrics = self._of_delta(session, location, replaces=replaces)
+        return one_row(**{name: metrics[metric] for name, metric in _COLUMNS.items()})
+
+    def _of_delta(self, session: Session, location: str, *, replaces: bool) -> dict[str, int]:
+        source, options = session.catalog.table(self.source), session.catalog.storage_options
         if session.spark is not None and runs_tasks(session.spark):
-            from deltaplane.commands.clone import Clone as What
             from deltaplane.spark._layout import clone_by_tasks
 
-            what = What(self.shallow, replaces, self.properties, self.dry_run)
-            metrics = clone_by_tasks(session.spark, source, location, what, options)
-        else:
-            metrics = source.clone(
-                location,
-                self.shallow,
-                replace=replaces,
-                properties=self.properties,
-                storage_options=options,
-                dry_run=self.dry_run,
-            )
-        return one_row(**{name: metrics[metric] for name, metric in _COLUMNS.items()})
+            return clone_by_tasks(session.spark, source, location, self._what(replaces), options)
+        return source.clone(
+            location,
+            self.shallow,
+            replace=replaces,
+            properties=self.properties,
+            storage_options=options,
+            dry_run=self.dry_run,
+        )
+
+    def _of_parquet(self, session: Session, location: str, *, replaces: bool) -> dict[str, int] | None:
+        """The metrics of a clone of Parquet files, by their path or as a table of the session's catalog; None for a Delta table.
+
+        Raises:
+            UnsupportedFeatureError: copies of the files, or a version of them.
+        """
+        parts, options = self.source.parts, session.catalog.storage_options
+        by_path = len(parts) == 2 and parts[0].lower() == "parquet"
+        in_catalog = session.spark is not None and runs_tasks(session.spark)
+        if session.catalog.knows(parts) or self.source.path is not None or not (by_path or in_catalog):
+            return None
+        if in_catalog:
+            from deltaplane.spark._parquet_tables import clone
+
+            assert session.spark is not None
+            has_version = self.source.version is not None
+            return clone(session.spark, parts, location, self._what(replaces), options, has_version=has_version)
+        check_parquet_clone(self._what(replaces), self.source.shown, has_version=self.source.version is not None)
+        source = Conversion(location_text(parts[1]), options, collect_stats=False)
+        # As Hadoop writes it: the history outlives the directory in which this process stands.
+        place = parts[1] if ":/" in parts[1] else f"file:{Path(parts[1]).absolute()}"
+        return clone_parquet(source, FilesHere(source), f"parquet.`{place}`", (location, options), self._what(replaces))
+
+    def _what(self, replaces: bool) -> What:
+        return What(self.shallow, replaces, self.properties, self.dry_run)
 
 
 _COLUMNS = {

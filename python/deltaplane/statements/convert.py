@@ -1,11 +1,12 @@
-"""CONVERT TO DELTA parquet.`directory` [NO STATISTICS] [PARTITIONED BY (column type, …)] [DRY RUN]."""
+"""CONVERT TO DELTA parquet.`directory` | table [NO STATISTICS] [PARTITIONED BY (column type, …)] [DRY RUN]."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from deltaplane.convert import Conversion, convert_to_deltalake
+from deltaplane.convert import convert_to_deltalake
+from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.schema import Schema
 from deltaplane.statements.columns import Declaration, declaration
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["STATEMENT"]
 
+_HIVE: Literal["hive"] = "hive"
+
 
 @dataclass
 class Convert:
-    """The directory, and its partition columns."""
+    """The directory or the table, and its partition columns."""
 
-    path: str
+    parts: tuple[str, ...]
     columns: list[Declaration] = field(default_factory=list)
     statistics: bool = True
     dry_run: bool = False
@@ -31,17 +34,21 @@ class Convert:
         """Commits the files that are there; a dry run tells how many they are, and the table's columns."""
         options = session.catalog.storage_options
         columns = Schema([column.field for column in self.columns]) if self.columns else None
-        strategy: Literal["hive"] | None = None if columns is None else "hive"
         if session.spark is not None and runs_tasks(session.spark):
-            from deltaplane.spark._layout import convert_by_tasks
-            from deltaplane.spark._location import absolute_location
+            from deltaplane.spark._parquet_tables import convert
 
-            location = absolute_location(self.path)
-            what = Conversion(location, dict(options or {}) or None, "error", columns, strategy, self.statistics)
-            would = convert_by_tasks(session.spark, what, dry_run=self.dry_run)
+            location, would = convert(
+                session.spark,
+                self.parts,
+                columns,
+                statistics=self.statistics,
+                dry_run=self.dry_run,
+                options=None if options is None else dict(options),
+            )
         else:
+            location, strategy = self._path(), None if columns is None else _HIVE
             would = convert_to_deltalake(
-                self.path,
+                location,
                 partition_by=columns,
                 partition_strategy=strategy,
                 storage_options=options,
@@ -51,18 +58,30 @@ class Convert:
         if would is not None:
             columns_text = ", ".join(field.name for field in would.schema.fields)
             return one_row(operation="CONVERT", files=would.files, columns=columns_text)
-        return one_row(operation="CONVERT", version=DeltaTable(self.path, storage_options=options).version())
+        return one_row(operation="CONVERT", version=DeltaTable(location, storage_options=options).version())
+
+    def _path(self) -> str:
+        """The directory, where no session's catalog knows names."""
+        if not _is_path(self.parts):
+            raise UnsupportedFeatureError(
+                f"{'.'.join(self.parts)} is a name, which only a classic Spark session's catalog knows: give the files' path as "
+                "parquet.`path`"
+            )
+        return self.parts[1]
+
+
+def _is_path(parts: tuple[str, ...]) -> bool:
+    return len(parts) == 2 and parts[0].lower() == "parquet"
 
 
 def _read(cursor: Grammar) -> Convert:
     cursor.expect("to", "delta")
     what = "a directory: parquet.`path`"
-    if cursor.peek() != "parquet":
+    if cursor.own_queries and cursor.peek() != "parquet":
         cursor.expected(what)
-    parts = cursor.names(what)
-    if len(parts) != 2:
+    made = Convert(cursor.names(what))
+    if cursor.own_queries and not _is_path(made.parts):
         cursor.expected(what)
-    made = Convert(parts[1])
     if cursor.take("no"):
         cursor.expect("statistics")
         made.statistics = False

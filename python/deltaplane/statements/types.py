@@ -28,6 +28,8 @@ _WORDS = {
     **dict.fromkeys(("timestamp", "timestamp_ltz"), "timestamp"),
     "timestamp_ntz": "timestamp_ntz",
     "variant": "variant",
+    # A column of nulls alone, which takes the type of later data.
+    "void": "void",
 }
 
 

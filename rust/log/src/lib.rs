@@ -19,7 +19,7 @@ pub use checkpoint::reader::PlanColumns;
 pub use checkpoint_writer::CheckpointReport;
 pub use commands::alter::{AlterRequest, Altered, Change, NewColumns, alter, protocol_json};
 pub use commands::cleanup::CleanupReport;
-pub use commands::clone::{CloneRequest, Cloned, Copies, clone_table, copy_files};
+pub use commands::clone::{CloneRequest, CloneSource, Cloned, Copies, ParquetFiles, clone_table, copy_files};
 pub use commands::commit_read::ReadRequest;
 pub use commands::feature_usage::RewriteFirst;
 pub use commands::fsck::{Finding, RepairRequest, Repaired};

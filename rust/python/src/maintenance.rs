@@ -9,8 +9,8 @@ use deltaplane_boundary::boundary;
 use deltaplane_data::{Vectors, WriteSpec, footer_schema, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    CloneRequest, Copies, Deletes, FileRequest, FileTarget, Finding, PlanColumns, RepairRequest, RestoreRequest, Tell,
-    VacuumRequest,
+    CloneRequest, CloneSource, Copies, Deletes, FileRequest, FileTarget, Finding, ParquetFiles, PlanColumns,
+    RepairRequest, RestoreRequest, Tell, VacuumRequest,
 };
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{FileForm, RowRules};
@@ -213,10 +213,12 @@ pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyRe
     })
 }
 
-/// Makes a table a clone of this version; returns the version that it made and metrics, as JSON.
+/// Makes a table a clone of this version; returns the version that it made and metrics, as JSON. `parquet`: location, options
+/// and name of the Parquet files that the snapshot's log, which is no table's, describes.
 #[boundary]
 #[pyfunction]
-#[pyo3(signature = (snapshot, target, options, request, progress = None, copies = None))]
+#[pyo3(signature = (snapshot, target, options, request, progress = None, copies = None, parquet = None))]
+#[allow(clippy::too_many_arguments, reason = "each is a part of what Python asks for")]
 pub(crate) fn clone_table(
     py: Python<'_>,
     snapshot: &Snapshot,
@@ -225,18 +227,23 @@ pub(crate) fn clone_table(
     request: &str,
     progress: Option<Py<PyAny>>,
     copies: Option<Py<PyAny>>,
+    parquet: Option<(String, Option<HashMap<String, String>>, String)>,
 ) -> PyResult<String> {
     let delegate = copies.map(copying);
     run_with_progress(py, progress, |tell| {
         let request: CloneRequest = parse(request, "a clone")?;
         let target = store(target, options)?;
-        let done = block_on(deltaplane_log::clone_table(
-            &snapshot.inner,
-            &target,
-            &request,
-            tell,
-            delegate,
-        ))?;
+        let files = parquet
+            .map(|(location, options, name)| Ok::<_, Error>((store(&location, options)?, name)))
+            .transpose()?;
+        let source = CloneSource {
+            snapshot: &snapshot.inner,
+            parquet: files.as_ref().map(|(store, name)| ParquetFiles {
+                store,
+                name: name.clone(),
+            }),
+        };
+        let done = block_on(deltaplane_log::clone_table(&source, &target, &request, tell, delegate))?;
         Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
     })
 }

@@ -128,6 +128,16 @@ public final class Frames {
     return expression ? Statements.readExpression(session, text) : Statements.read(session, text);
   }
 
+  // What the catalog holds of a table: see Catalogs.
+  public String[] heldTable(SparkSession session, String name) throws Exception {
+    return Catalogs.table(session, name);
+  }
+
+  public void changeHeld(SparkSession session, String name, String provider, String schema, HashMap properties)
+      throws Exception {
+    Catalogs.change(session, name, provider, struct(schema), properties);
+  }
+
   // The table of which a view shows columns: see Views.
   public String[] plainView(Dataset view) {
     return Views.plain(view);

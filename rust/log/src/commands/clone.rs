@@ -15,7 +15,7 @@ use deltaplane_protocol::paths;
 use deltaplane_store::{Store, handle};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::environment::new_id;
@@ -58,6 +58,40 @@ pub struct Cloned {
 /// clone. Called where waiting is allowed; gives the bytes of each, or nothing to leave them to this process.
 pub type Copies = Arc<dyn Fn(Vec<(String, String)>) -> Result<Option<Vec<u64>>> + Send + Sync>;
 
+/// The table that is cloned.
+pub struct CloneSource<'a> {
+    /// Its version.
+    pub snapshot: &'a Snapshot,
+    /// Parquet files without a log of their own: the snapshot's log only describes them.
+    pub parquet: Option<ParquetFiles<'a>>,
+}
+
+/// Parquet files that a scratch log describes by paths below their own root.
+pub struct ParquetFiles<'a> {
+    /// Their root.
+    pub store: &'a Store,
+    /// Their name in the history.
+    pub name: String,
+}
+
+impl CloneSource<'_> {
+    /// The store that relative paths of the source's files belong to.
+    fn store(&self) -> &Store {
+        self.parquet.as_ref().map_or(self.snapshot.store(), |p| p.store)
+    }
+
+    /// Name and version in the history; delta-spark writes -1 for a source without versions.
+    fn name_and_version(&self) -> (String, Value) {
+        match &self.parquet {
+            Some(parquet) => (parquet.name.clone(), json!(-1)),
+            None => (
+                format!("delta.`{}`", self.snapshot.store().location().to_uri()),
+                json!(self.snapshot.version()),
+            ),
+        }
+    }
+}
+
 /// Makes the table at `target` a clone of this version of the source. What is told are bytes that were copied.
 /// `elsewhere` is asked to copy first.
 ///
@@ -65,7 +99,7 @@ pub type Copies = Arc<dyn Fn(Vec<(String, String)>) -> Result<Option<Vec<u64>>> 
 /// `TableAlreadyExists` unless it may be replaced, `ConcurrentWrite` when another writer commits to it meanwhile: copied
 /// files are orphans then.
 pub async fn clone_table(
-    source: &Snapshot,
+    source: &CloneSource<'_>,
     target: &Store,
     request: &CloneRequest,
     tell: &Tell,
@@ -76,13 +110,14 @@ pub async fn clone_table(
 }
 
 async fn run(
-    source: &Snapshot,
+    from: &CloneSource<'_>,
     target: &Store,
     request: &CloneRequest,
     tell: &Tell,
     elsewhere: Option<Copies>,
 ) -> Result<Cloned> {
-    if source.store().location() == target.location() {
+    let source = from.snapshot;
+    if from.store().location() == target.location() {
         return Err(Error::invalid_argument(
             "a table can't be cloned onto itself: give another place",
         ));
@@ -99,7 +134,7 @@ async fn run(
         Err(e) => return Err(e),
     };
     let domains = cloned::domains(&domains_of(Some(source)).await?, &domains_of(base.as_ref()).await?)?;
-    let mut files = Files::of(source, base.as_ref(), request.shallow).await?;
+    let mut files = Files::of(from, base.as_ref(), request.shallow).await?;
     for file in &files.new {
         cloned::check_numbered(&domains, file.add.base_row_id, &file.add.path)?;
     }
@@ -125,17 +160,15 @@ async fn run(
     }
     let copied = match request.dry_run {
         true => files.wanted(),
-        false => files.copy(source.store(), target, tell, elsewhere).await?,
+        false => files.copy(from.store(), target, tell, elsewhere).await?,
     };
     let metrics = files.metrics(copied);
+    let (name, version) = from.name_and_version();
     let operation = Operation {
         name: "CLONE".to_owned(),
         parameters: BTreeMap::from([
-            (
-                "source".to_owned(),
-                json!(format!("delta.`{}`", source.store().location().to_uri())),
-            ),
-            ("sourceVersion".to_owned(), json!(source.version())),
+            ("source".to_owned(), json!(name)),
+            ("sourceVersion".to_owned(), version),
             ("isShallow".to_owned(), json!(request.shallow.to_string())),
         ]),
         metrics: metrics.iter().map(|(k, v)| (k.clone(), json!(v.to_string()))).collect(),
@@ -156,7 +189,7 @@ async fn run(
         return Ok(Cloned { version: None, metrics });
     }
     if request.shallow {
-        target.trust(source.store())?;
+        target.trust(from.store())?;
     }
     let done = commit(target, base, &staged).await?;
     Ok(Cloned {
@@ -188,10 +221,10 @@ struct Files {
 }
 
 impl Files {
-    async fn of(source: &Snapshot, base: Option<&Snapshot>, shallow: bool) -> Result<Self> {
+    async fn of(source: &CloneSource<'_>, base: Option<&Snapshot>, shallow: bool) -> Result<Self> {
         let mut own = live(base).await?;
         let mut files = Files::default();
-        let mut batches = source.plan(None, PlanColumns::Logged);
+        let mut batches = source.snapshot.plan(None, PlanColumns::Logged);
         while let Some(batch) = batches.try_next().await? {
             let rows = FileRows::new(&batch);
             for row in 0..batch.num_rows() {

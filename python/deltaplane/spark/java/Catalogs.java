@@ -1,0 +1,99 @@
+// What a session's own catalog holds of a table of Parquet files, and the change of such a table's entry into one of ours.
+package deltaplane;
+
+import java.lang.reflect.Constructor;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTablePartition;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.Product;
+import scala.collection.immutable.Nil$;
+import scala.jdk.javaapi.CollectionConverters;
+
+public final class Catalogs {
+  private Catalogs() {}
+
+  // Lines of parts with a NUL between: "managed"; "schema" and its JSON; "column" and the name of a partition column;
+  // "property", its name and its value; "tracked" where the catalog knows the partitions, and "partition" of each, with its
+  // location and the name and value of each column.
+  public static String[] table(SparkSession session, String name) throws Exception {
+    SessionCatalog catalog = session.sessionState().catalog();
+    TableIdentifier identifier = session.sessionState().sqlParser().parseTableIdentifier(name);
+    CatalogTable table = catalog.getTableMetadata(identifier);
+    ArrayList found = new ArrayList();
+    if (table.tableType().name().equals("MANAGED")) found.add("managed");
+    found.add("schema\0" + table.schema().json());
+    for (Iterator i = iterator(table.partitionColumnNames()); i.hasNext(); ) found.add("column\0" + i.next());
+    add(found, "property", table.properties());
+    if (table.tracksPartitionsInCatalog() && !table.partitionColumnNames().isEmpty()) {
+      found.add("tracked");
+      for (Iterator i = iterator(catalog.listPartitions(identifier, Option.empty())); i.hasNext(); ) {
+        CatalogTablePartition one = (CatalogTablePartition) i.next();
+        StringBuilder line = new StringBuilder("partition\0").append(one.location());
+        Map spec = CollectionConverters.asJava((scala.collection.Map) one.spec());
+        for (Iterator of = spec.entrySet().iterator(); of.hasNext(); ) {
+          Map.Entry value = (Map.Entry) of.next();
+          line.append('\0').append(value.getKey()).append('\0').append(value.getValue());
+        }
+        found.add(line.toString());
+      }
+    }
+    return (String[]) found.toArray(new String[0]);
+  }
+
+  private static void add(ArrayList found, String what, Object properties) {
+    Map all = CollectionConverters.asJava((scala.collection.Map) properties);
+    for (Iterator i = all.entrySet().iterator(); i.hasNext(); ) {
+      Map.Entry one = (Map.Entry) i.next();
+      found.add(what + "\0" + one.getKey() + "\0" + one.getValue());
+    }
+  }
+
+  // Makes a table's entry one of another format at the same location, with these columns and no partitions of the catalog's. Spark
+  // takes every table at a location for an external one: dropping the name by itself leaves the files.
+  public static void change(SparkSession session, String name, String provider, StructType schema, Map properties)
+      throws Exception {
+    SessionCatalog catalog = session.sessionState().catalog();
+    TableIdentifier identifier = session.sessionState().sqlParser().parseTableIdentifier(name);
+    CatalogTable table = catalog.getTableMetadata(identifier);
+    HashMap location = new HashMap();
+    location.put("locationUri", table.storage().locationUri());
+    HashMap changed = new HashMap();
+    changed.put("tableType", CatalogTableType.EXTERNAL());
+    changed.put("storage", copy(CatalogStorageFormat.empty(), location));
+    changed.put("schema", schema);
+    changed.put("provider", Option.apply(provider));
+    changed.put("partitionColumnNames", Nil$.MODULE$);
+    changed.put("bucketSpec", Option.empty());
+    changed.put("tracksPartitionsInCatalog", Boolean.FALSE);
+    changed.put("properties", org.apache.spark.api.python.PythonUtils.toScalaMap(properties));
+    catalog.alterTable((CatalogTable) copy((Product) table, changed));
+    catalog.refreshTable(identifier);
+  }
+
+  // The copy of a case class with other values of some fields, whichever fields this version of Spark has beside them.
+  private static Object copy(Product of, Map changed) throws Exception {
+    Object[] all = new Object[of.productArity()];
+    for (int i = 0; i < all.length; i++) {
+      String field = of.productElementName(i);
+      all[i] = changed.containsKey(field) ? changed.get(field) : of.productElement(i);
+    }
+    Constructor[] made = of.getClass().getConstructors();
+    for (int i = 0; i < made.length; i++)
+      if (made[i].getParameterTypes().length == all.length) return made[i].newInstance(all);
+    throw new IllegalStateException(of.getClass().getName() + " has no constructor of all its fields");
+  }
+
+  private static Iterator iterator(Object seq) {
+    return CollectionConverters.asJava((scala.collection.Seq) seq).iterator();
+  }
+}
