@@ -30,7 +30,6 @@ from deltaplane.spark._errors import as_sparks
 from deltaplane.spark._familiar_read import Reader, StreamReader
 from deltaplane.spark._familiar_write import StreamWriter, Writer
 from deltaplane.spark._history import detail_frame, history_frame
-from deltaplane.spark._immediate import Immediate
 from deltaplane.spark._internals import Jvm, delta_jar, is_connect
 from deltaplane.spark._listed import created_table, described_table, is_table_at, listed_columns, listed_table
 from deltaplane.spark._merge_writer import MergeWriter
@@ -56,6 +55,7 @@ from deltaplane.spark._table_changes import calls_changes, changes_in_views
 from deltaplane.spark._time_travel import version_at
 from deltaplane.spark._writer_v2 import WriterV2
 from deltaplane.spark_created import CreatedTable, CreatedView, dropped_table, is_path, name_at, renamed_table
+from deltaplane.spark_immediate import Immediate
 from deltaplane.spark_views import about_the_table
 from deltaplane.statements import command_of
 from deltaplane.statements.describe import Detail, History

@@ -40,7 +40,7 @@ LAYERS = (
     ("queries",),
     ("statements",),
     ("query",),
-    ("create_text", "spark_created", "spark_views"),
+    ("create_text", "spark_created", "spark_immediate", "spark_views"),
     ("spark_names",),
     ("demo",),
     ("cli",),
