@@ -34,6 +34,8 @@ __all__ = ["AlterPlan", "TableAlterer"]
 # The name that Spark reserves for the lengths of CHAR and VARCHAR.
 _CHARACTERS = "__CHAR_VARCHAR_STRING_LENGTH_CHECK__"
 _MAPPING = "delta.columnMapping.mode"
+# The key under which a column of CHAR or VARCHAR notes its type (P102).
+_LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
 
 _log = logging.getLogger("deltaplane.alter")
 
@@ -186,6 +188,7 @@ class TableAlterer:
         >>> [f.name for f in table.schema().fields]
         ['day', 'x']
         """
+        self._check_lengths(fields)
         return self._alter(
             "replace_columns",
             {"fields": StructType(list(fields)).to_json()},
@@ -193,6 +196,21 @@ class TableAlterer:
             commit_properties,
             post_commithook_properties,
         )
+
+    def _check_lengths(self, fields: Sequence[Field]) -> None:
+        """Refuses columns of CHAR and VARCHAR with other lengths than the table's, which replacing columns doesn't change (P102)."""
+        own = {
+            f["name"].lower(): f["metadata"].get(_LENGTHS) for f in json.loads(self._newest().schema_json())["fields"]
+        }
+        for field_ in fields:
+            name, here = field_.name, own.get(field_.name.lower(), ...)
+            there = (field_.metadata or {}).get(_LENGTHS)
+            if here is not ... and here != there:
+                raise InvalidArgumentError(
+                    f"column `{name}` stays {here or field_.type.to_value()}, it can't become {there or field_.type.to_value()} so: "
+                    "ALTER COLUMN … TYPE changes types",
+                    table=self._table.location,
+                )
 
     def reorder(
         self,
@@ -274,6 +292,18 @@ class TableAlterer:
         """
         arguments = {"column": column, "to": to if isinstance(to, str) else to.type}
         return self._alter("change_type", arguments, dry_run, commit_properties, post_commithook_properties)
+
+    def _change_type(self, column: str, to: PrimitiveType, lengths: str | None, *, dry_run: bool = False) -> AlterPlan:
+        """As `change_column_type`, also to a string of the type `lengths`, such as `varchar(10)`."""
+        arguments = {"column": column, "to": to.type, "lengths": lengths}
+        return self._alter("change_type", arguments, dry_run, None, None)
+
+    def _several(self, changes: Sequence[Callable[[TableAlterer], AlterPlan]]) -> AlterPlan:
+        """Changes of columns in one commit."""
+        collected = _Collected(self._table)
+        for change in changes:
+            change(collected)
+        return self._alter("change_columns", {"changes": collected.requests}, False, None, None)
 
     def set_comment(
         self,
@@ -529,6 +559,43 @@ class TableAlterer:
         arguments = {"name": name, "if_exists": not raise_if_not_exists}
         return self._alter("drop_constraint", arguments, dry_run, commit_properties, post_commithook_properties)
 
+    # --- identity columns ---------------------------------------------------------------------------------------------
+
+    def sync_identity(
+        self,
+        column: str,
+        *,
+        dry_run: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> AlterPlan:
+        """Has an identity column go on behind the values that its rows have, some of which users gave (P108).
+
+        The column is read. The high-water mark becomes the value of the column's series at or behind the greatest one, or the
+        smallest one where the step is negative; it never moves back. Rows that another writer adds meanwhile are a conflict.
+
+        Raises:
+            InvalidArgumentError: no such column, none of identity, or one that is GENERATED ALWAYS.
+            ConstraintViolationError: the series has no later value.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, Field, Schema, write_deltalake
+        >>> identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": True}
+        >>> schema = Schema([Field("id", "long", metadata=identity), Field("x", "long")])
+        >>> table = DeltaTable.create("memory://doc-alter-sync/t", schema)
+        >>> _ = write_deltalake(table, pa.table({"id": [7], "x": [0]}), mode="append")
+        >>> table.alter.sync_identity("id").version
+        2
+        >>> _ = write_deltalake(table, pa.table({"x": [1]}), mode="append")
+        >>> sorted(DeltaTable("memory://doc-alter-sync/t").to_pyarrow_table()["id"].to_pylist())
+        [7, 8]
+        """
+        arguments: dict[str, Any] = {"column": column}
+        self._alter("sync_identity", arguments, True, commit_properties, post_commithook_properties)
+        newest = self._newest()
+        arguments |= {"seen": newest.version, "furthest": _furthest(newest, column)}
+        return self._alter("sync_identity", arguments, dry_run, commit_properties, post_commithook_properties)
+
     # --- the protocol -------------------------------------------------------------------------------------------------
 
     def add_feature(
@@ -685,12 +752,52 @@ class TableAlterer:
         return AlterPlan.of(json.loads(_native.alter_table(self._table.location, options, json.dumps(request))))
 
 
+class _Collected(TableAlterer):
+    """Takes changes down instead of making them."""
+
+    def __init__(self, table: OpenTable) -> None:
+        super().__init__(table)
+        self.requests: list[dict[str, Any]] = []
+
+    def _alter(
+        self,
+        change: str,
+        arguments: Mapping[str, Any],
+        dry_run: bool,
+        commit_properties: CommitProperties | None,
+        hook: PostCommitHookProperties | None,
+        prepare: Callable[[], Mapping[str, Any]] = dict,
+    ) -> AlterPlan:
+        if change == "sync_identity":
+            raise UnsupportedFeatureError("SYNC IDENTITY reads the column's rows: write a statement for it alone")
+        self.requests.append({"change": change, **arguments})
+        protocol = Protocol.of(json.loads(_native.supported_json(self._newest()))["protocol"])
+        return AlterPlan(change, True, None, protocol, protocol)
+
+
 def _position(first: bool, after: str | None) -> object:
     if first and after is not None:
         raise InvalidArgumentError("first and after are two places: give one")
     if first:
         return "first"
     return None if after is None else {"after": after}
+
+
+def _furthest(snapshot: _native.Snapshot, column: str) -> int | None:
+    """The value of an identity column that lies furthest in the direction of its steps."""
+    import pyarrow.compute as pc
+
+    # The core has found the column, so the path is one name.
+    name = column[1:-1].replace("``", "`") if column.startswith("`") else column
+    fields = json.loads(snapshot.schema_json())["fields"]
+    field = next(one for one in fields if one["name"].lower() == name.lower())
+    descends = field["metadata"]["delta.identity.step"] < 0
+    found: int | None = None
+    for batch in Scan(snapshot.scan([field["name"]])).batches():
+        value = (pc.min if descends else pc.max)(batch.column(0)).as_py()
+        if value is not None:
+            found = value if found is None else min(found, value) if descends else max(found, value)
+    return found
 
 
 def _property_text(key: str, value: object) -> str:

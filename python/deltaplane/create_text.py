@@ -6,10 +6,12 @@ Called by `deltaplane.spark_names`, for SHOW CREATE TABLE.
 from __future__ import annotations
 
 from deltaplane.described import clustering_columns
+from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.queries.cursor import quoted
-from deltaplane.schema import ArrayType, DataType, Field, MapType, StructType
+from deltaplane.schema import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
 from deltaplane.shown_schema import type_text
 from deltaplane.statements.like import OWN_PROPERTIES
+from deltaplane.statements.types import LENGTHS
 from deltaplane.table import DeltaTable
 
 __all__ = ["create_text"]
@@ -43,7 +45,7 @@ def create_text(table: DeltaTable, name: str, *, managed: bool) -> str:
 
 
 def _column_text(field: Field) -> str:
-    noted, parts = field.metadata, [quoted(field.name), _type_text(field.type)]
+    noted, parts = field.metadata, [quoted(field.name), _whole_type_text(field)]
     if "delta.identity.start" in noted:
         how = "BY DEFAULT" if noted.get("delta.identity.allowExplicitInsert") else "ALWAYS"
         start, step = noted["delta.identity.start"], noted["delta.identity.step"]
@@ -57,6 +59,21 @@ def _column_text(field: Field) -> str:
     if noted.get("comment"):
         parts.append(f"COMMENT {_text(noted['comment'])}")
     return " ".join(parts)
+
+
+def _whole_type_text(field: Field) -> str:
+    """A column's type; one with lengths of texts stands whole in the column's metadata."""
+    lengths = field.metadata.get(LENGTHS)
+    if lengths is None:
+        return _type_text(field.type)
+    if isinstance(field.type, PrimitiveType):
+        return str(lengths).upper()
+    if " NOT NULL" in (plain := _type_text(field.type)) or " COMMENT " in plain:
+        raise UnsupportedFeatureError(
+            f"the column `{field.name}` has CHAR or VARCHAR in a struct whose fields have comments or are NOT NULL, which SHOW "
+            "CREATE TABLE can't show together: DESCRIBE TABLE shows the columns"
+        )
+    return str(lengths)
 
 
 def _type_text(of: DataType) -> str:

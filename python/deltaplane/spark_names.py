@@ -57,6 +57,7 @@ from deltaplane.spark._writer_v2 import WriterV2
 from deltaplane.spark_created import CreatedTable, CreatedView, dropped_table, is_path, name_at, renamed_table
 from deltaplane.spark_no_table import refuse_no_table
 from deltaplane.spark_results import result_frame
+from deltaplane.spark_immediate import Immediate
 from deltaplane.spark_views import about_the_table
 from deltaplane.statements import command_of
 from deltaplane.statements.describe import Detail, History
@@ -256,6 +257,8 @@ def _ran(
     parsed = Parsed.of(spark, text) if finds and not _is_misread(text) else None
     if parsed is not None and not (changes and parsed.kind.startswith("CreateView")):
         if parsed.kind in _SCRIPTS:
+            if (said := _immediate(spark, text)) is not None:
+                return sql(spark, said)
             with Jvm.of(spark).in_script():
                 return of_spark()
         if parsed.is_sparks:
@@ -402,16 +405,34 @@ def _in_script(spark: SparkSession, text: str) -> DataFrame | None:
     parsed = Parsed.of(spark, text)
     if parsed is None or parsed.is_sparks or parsed.kind in _SCRIPTS:
         return None
-    about = parsed.changes_rows and Jvm.of(spark).is_temp_view(spark, parsed.targets[0][1])
-    if not about and _tables_of(spark, text, parsed) is None and _dropped(spark, text) is None:
+    if not _is_about_tables(spark, text, parsed):
         return None
     if has_parameters(text):
         raise UnsupportedFeatureError(
-            "EXECUTE IMMEDIATE of a statement on a Delta table takes no USING: put the values into the statement's text, or run it "
-            "with spark.sql(text, args=…)"
+            "inside of a script EXECUTE IMMEDIATE of a statement on a Delta table takes no USING: put the values into the "
+            "statement's text, or run EXECUTE IMMEDIATE outside of BEGIN … END"
         )
     with Jvm.of(spark).in_script(False):
         return _sql_with(spark, text, lambda: _of_spark(spark, text))
+
+
+def _is_about_tables(spark: SparkSession, text: str, parsed: Parsed) -> bool:
+    """Whether a statement changes a Delta table, also by a view of it."""
+    if parsed.changes_rows and Jvm.of(spark).is_temp_view(spark, parsed.targets[0][1]):
+        return True
+    return _tables_of(spark, text, parsed) is not None or _dropped(spark, text) is not None
+
+
+def _immediate(spark: SparkSession, text: str) -> str | None:
+    """The statement of EXECUTE IMMEDIATE … USING with its values, where it changes a Delta table; None for others."""
+    given = Immediate.of(text)
+    if given is None:
+        return None
+    said = given.said(lambda query: _of_spark(spark, query))
+    parsed = Parsed.of(spark, said)
+    if parsed is None or parsed.is_sparks or parsed.kind in _SCRIPTS or not _is_about_tables(spark, said, parsed):
+        return None
+    return given.bound(said, lambda query: _of_spark(spark, query), Jvm.of(spark))
 
 
 def _dropped(spark: SparkSession, text: str) -> str | None:

@@ -42,7 +42,7 @@ LAYERS = (
     ("queries",),
     ("statements",),
     ("query",),
-    ("create_text", "spark_created", "spark_results", "spark_views"),
+    ("create_text", "spark_created", "spark_immediate", "spark_results", "spark_views"),
     ("spark_no_table",),
     ("spark_names",),
     ("demo",),

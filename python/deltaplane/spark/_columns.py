@@ -8,12 +8,73 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.spark._schema import quoted, shown
+from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.spark._schema import LENGTHS, quoted, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["logical_columns"]
+__all__ = ["logical_columns", "with_file_names"]
+
+
+def with_file_names(relation_schema: str, table_schema: str) -> str:
+    """The relation's schema where notes of CHAR and VARCHAR in structs call fields as files do: Spark pads values by them.
+
+    Args:
+        relation_schema, table_schema: as of `logical_columns`.
+
+    Raises:
+        UnsupportedFeatureError: a note that isn't the column's type.
+    """
+    if LENGTHS not in relation_schema:
+        return relation_schema
+    schema = json.loads(relation_schema)
+    for there, here in zip(schema["fields"], json.loads(table_schema)["fields"], strict=True):
+        note = there["metadata"].get(LENGTHS)
+        if note is None or isinstance(there["type"], str):
+            continue
+        made, rest = _noted(str(note), here["type"], there["type"])
+        if rest:
+            raise _unlike(here["name"], note)
+        there["metadata"][LENGTHS] = made
+    return json.dumps(schema)
+
+
+def _noted(note: str, here: Any, there: Any) -> tuple[str, str]:
+    """What a note begins with, a type, under the names that files use, and what follows it."""
+    if isinstance(here, str):
+        depth = 0
+        for at, sign in enumerate(note):
+            depth += {"(": 1, ")": -1}.get(sign, 0)
+            if depth == 0 and sign in ",>":
+                return note[:at], note[at:]
+        return note, ""
+    if here["type"] == "array":
+        element, rest = _noted(_behind(note, "array<"), here["elementType"], there["elementType"])
+        return f"array<{element}>", _behind(rest, ">")
+    if here["type"] == "map":
+        key, rest = _noted(_behind(note, "map<"), here["keyType"], there["keyType"])
+        value, rest = _noted(_behind(rest, ","), here["valueType"], there["valueType"])
+        return f"map<{key},{value}>", _behind(rest, ">")
+    parts, rest = [], _behind(note, "struct<")
+    for number, (own, other) in enumerate(zip(here["fields"], there["fields"], strict=True)):
+        rest = rest if number == 0 else _behind(rest, ",")
+        name = quoted(own["name"]) if rest.startswith("`") else own["name"]
+        part, rest = _noted(_behind(rest, f"{name}:"), own["type"], other["type"])
+        parts.append(f"{quoted(other['name'])}:{part}")
+    return f"struct<{','.join(parts)}>", _behind(rest, ">")
+
+
+def _behind(note: str, begins: str) -> str:
+    if not note.lower().startswith(begins.lower()):
+        raise _unlike(begins, note)
+    return note[len(begins) :]
+
+
+def _unlike(what: str, note: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"the note {LENGTHS} of a column says `{note}`, which isn't the column's type at `{what}`: write the table's schema anew"
+    )
 
 
 def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str, *, by_id: bool) -> DataFrame:

@@ -6,6 +6,7 @@ What the core isn't told is left out there, never approximated. Called by `_dele
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,18 @@ from deltaplane.expr.quoting import refuse_unclear_tree
 from deltaplane.expr.syntax import parse
 from deltaplane.expr.tree import all_of
 from deltaplane.spark._rewriting import Expression, SparkTarget, column, refuse_chance
+from deltaplane.spark._schema import LENGTHS
 from deltaplane.spark._session import session_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["SparkCondition", "Subqueried", "bound", "clear"]
+
+# A type with CHAR, as Spark notes it.
+_CHAR = re.compile(r"(?<!var)char\(")
+# Stands for literals of instants; no column has this name, as names are compared in lower case.
+_INSTANT = "TIMESTAMP"
 
 
 def clear(spark: SparkSession, given: Any, columns: Columns, *, is_condition: bool = True) -> Any:
@@ -125,7 +132,8 @@ class SparkCondition:
 
 def bound(target: SparkTarget, parts: list[Any]) -> list[Any]:
     """Those of some trees that the core understands as this session does."""
-    return [part for part in parts if not _depends_on_zone(target, part) and _binds(target.snapshot, part)]
+    differing = _padded(target) | _of_zone(target)
+    return [part for part in parts if not _mentions(part, differing) and _binds(target.snapshot, part)]
 
 
 def _binds(snapshot: _native.Snapshot, part: Any) -> bool:
@@ -136,21 +144,26 @@ def _binds(snapshot: _native.Snapshot, part: Any) -> bool:
     return True
 
 
-def _depends_on_zone(target: SparkTarget, part: Any) -> bool:
-    """Whether instants are compared, whose texts mean another moment in the session's time zone."""
+def _padded(target: SparkTarget) -> set[str]:
+    """The columns of CHAR, which Spark pads with blanks where it reads and compares them; files may have them shorter."""
+    fields = json.loads(target.snapshot.schema_json())["fields"]
+    return {f["name"].lower() for f in fields if _CHAR.search(str(f.get("metadata", {}).get(LENGTHS, "")))}
+
+
+def _of_zone(target: SparkTarget) -> set[str]:
+    """The columns of instants, and `timestamp` for literals, where texts of these mean another moment in the session's time zone."""
     if target.spark.conf.get("spark.sql.session.timeZone") == "UTC":
-        return False
-    instants = {
-        f["name"].lower() for f in json.loads(target.snapshot.schema_json())["fields"] if "timestamp" in json.dumps(f)
-    }
+        return set()
+    fields = json.loads(target.snapshot.schema_json())["fields"]
+    return {f["name"].lower() for f in fields if "timestamp" in json.dumps(f)} | {_INSTANT}
 
-    def mentions(node: Any) -> bool:
-        if isinstance(node, list):
-            return any(map(mentions, node))
-        if not isinstance(node, dict):
-            return bool(node == "timestamp")
-        if node.get("op") == "column" and node["name"][0].lower() in instants:
-            return True
-        return any(map(mentions, node.values()))
 
-    return mentions(part)
+def _mentions(node: Any, columns: set[str]) -> bool:
+    """Whether a tree has one of the columns, or a literal of an instant where these are among them."""
+    if isinstance(node, list):
+        return any(_mentions(one, columns) for one in node)
+    if not isinstance(node, dict):
+        return bool(node == "timestamp") and _INSTANT in columns
+    if node.get("op") == "column" and node["name"][0].lower() in columns:
+        return True
+    return any(_mentions(one, columns) for one in node.values())

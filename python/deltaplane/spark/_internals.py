@@ -25,6 +25,7 @@ __all__ = [
     "Jvm",
     "NativeScanUnavailable",
     "arrow_schema",
+    "definition",
     "delta_jar",
     "held_entry",
     "held_table",
@@ -184,6 +185,28 @@ def _in_catalog(name: str) -> str:
     """A name without the session's own catalog before it."""
     catalog, _, rest = name.partition(".")
     return rest if catalog.strip("`").lower() == "spark_catalog" else name
+
+
+def definition(spark: Any, name: str) -> tuple[str, list[str], str | None, dict[str, str]] | None:
+    """The columns of a table or a view of Spark's as JSON, the names of those that it is partitioned by, its comment and its
+    properties; None where the catalog has none of this name."""
+    table = _held(spark, name)
+    if table is None:
+        from pyspark.errors import PySparkException
+
+        try:
+            return str(spark.table(name).schema.json()), [], None, {}
+        except PySparkException:
+            return None
+    asJava = spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava
+    comment = table.comment()
+    properties = {} if table.tableType().name() == "VIEW" else dict(asJava(table.properties()))
+    return (
+        str(table.schema().json()),
+        [str(one) for one in asJava(table.partitionColumnNames())],
+        str(comment.get()) if comment.isDefined() else None,
+        {str(key): str(value) for key, value in properties.items()},
+    )
 
 
 def _held(spark: Any, name: str, *, past_temp_views: bool = False) -> Any:
@@ -456,6 +479,11 @@ class Jvm:
     def selected_sql(self, frame: Any) -> list[str]:
         """The SQL of the expressions that a query selects."""
         return [str(text) for text in self._frames.selected(frame._jdf)]
+
+    def constants(self, frame: Any) -> list[str] | None:
+        """The SQL of the values that a query without relations selects; None where one isn't a constant."""
+        found = self._frames.constants(frame._jdf)
+        return None if found is None else [str(text) for text in found]
 
     def recache(self, spark: Any) -> None:
         """Has Spark compute cached rows of tables that changed again, when they are asked for next."""

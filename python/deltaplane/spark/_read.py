@@ -16,7 +16,7 @@ from deltaplane.changes import change_range
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.options import TableUri, VersionLike
 from deltaplane.spark import _internals
-from deltaplane.spark._columns import logical_columns
+from deltaplane.spark._columns import logical_columns, with_file_names
 from deltaplane.spark._index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
 from deltaplane.spark._location import absolute_location, size_of, split_options
 from deltaplane.spark._places import Places
@@ -258,7 +258,11 @@ def data_frame(
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
     def scan(index: DeltaplaneFileIndex) -> Any:
-        schema = index.relation_schema if places is None else places.relation_schema(index.relation_schema)
+        schema = index.relation_schema
+        if snapshots.first.column_mapping != "none":
+            schema = with_file_names(schema, snapshots.first.schema_json())
+        if places is not None:
+            schema = places.relation_schema(schema)
         return jvm.data_frame(spark, index.shown, schema, options, streaming=streaming)
 
     def shown(frame: Any) -> Any:

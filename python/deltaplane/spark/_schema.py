@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-__all__ = ["delta_schema_json", "quoted", "shown"]
+__all__ = ["LENGTHS", "delta_schema_json", "quoted", "shown"]
+
+# The key under which Spark notes a type with lengths of texts.
+LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
 
 # Field metadata that a frame inherits from where its columns came from. In a Delta schema these would declare features
 # (column mapping, generated or default values) that the table to be written doesn't have, or mean nothing.
@@ -23,10 +26,14 @@ _INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
 _NULLABLE = frozenset({"nullable", "containsNull", "valueContainsNull"})
 
 
-def delta_schema_json(schema: StructType, *, nullable: bool = False) -> str:
+def delta_schema_json(schema: StructType, *, nullable: bool = False, keeps_lengths: bool = False) -> str:
     """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be `nullable`, at
-    every depth, as JSON text."""
-    found = _clean(json.loads(schema.json()))
+    every depth, as JSON text. `keeps_lengths`: columns of CHAR and VARCHAR stay such ones (P102)."""
+    given = json.loads(schema.json())
+    found = _clean(given)
+    if keeps_lengths:
+        for column, field in zip(given["fields"], found["fields"], strict=True):
+            field["metadata"] |= {key: value for key, value in column["metadata"].items() if key == LENGTHS}
     return json.dumps(_nullable(found) if nullable else found)
 
 

@@ -30,6 +30,7 @@ from deltaplane.spark._names import (
     register_name,
 )
 from deltaplane.spark._recached import recache
+from deltaplane.spark._schema import LENGTHS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +44,6 @@ Replaces = Literal["error", "ignore", "overwrite"]
 
 _GENERATED = "delta.generationExpression"
 _IDENTITY = "delta.identity."
-_LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
 _LENGTH = re.compile(r"(?:var)?char\(\d+\)")
 
 
@@ -270,7 +270,7 @@ def _measured(field: dict[str, Any], of: DataType) -> dict[str, Any]:
     plain = _unmeasured(field["type"])
     if plain == field["type"]:
         return field
-    return {**field, "type": plain, "metadata": {**field["metadata"], _LENGTHS: of.simpleString()}}
+    return {**field, "type": plain, "metadata": {**field["metadata"], LENGTHS: of.simpleString()}}
 
 
 def _unmeasured(of: Any) -> Any:

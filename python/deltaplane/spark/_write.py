@@ -223,7 +223,9 @@ def write(
     """
     location = absolute_location(path)
     store_options = split_options(options)[0]
-    schema_json = delta_schema_json(df.schema, nullable=all_nullable)
+    # As in delta-spark, a table that a query makes has the query's columns of CHAR and VARCHAR.
+    fills = told_as is not None and bool(told_as.request.get("definition", {}).get("fills"))
+    schema_json = delta_schema_json(df.schema, nullable=all_nullable, keeps_lengths=fills)
     check_read_version(read_version, mode)
     if partition_overwrite_mode not in ("static", "dynamic"):
         raise InvalidArgumentError(f"partition_overwrite_mode is static or dynamic, not {partition_overwrite_mode!r}")

@@ -86,7 +86,7 @@ def _change(cursor: Grammar) -> Change:
         if not changes:
             cursor.at += 1
         cursor.take("column")
-        return _column(cursor, changes)
+        return _column(cursor) if changes else _columns(cursor)
     if cursor.take("set"):
         if cursor.peek() != "tblproperties":
             cursor.expected("TBLPROPERTIES")
@@ -204,12 +204,36 @@ def _rename(cursor: Grammar) -> Change:
     return lambda alter: alter.rename_column(column, to)
 
 
-def _column(cursor: Grammar, changes: bool) -> Change:
+def _column(cursor: Grammar) -> Change:
     parts = cursor.names("a column's name")
     column = ".".join(map(quoted, parts))
-    if changes and _is_declared(cursor, parts[-1]):
+    if _is_declared(cursor, parts[-1]):
         return _declared(cursor, column, parts[-1])
     return _column_change(cursor, column)
+
+
+def _columns(cursor: Grammar) -> Change:
+    """One column and its change, or several, which are one commit then."""
+    named: dict[tuple[str, ...], str] = {}
+    changes: list[Change] = []
+    while True:
+        token, parts = cursor.at, cursor.names("a column's name")
+        key = tuple(part.lower() for part in parts)
+        for other, shown in named.items():
+            shorter = min(len(key), len(other))
+            if key[:shorter] == other[:shorter]:
+                cursor.wrong(
+                    f"expected another column: one statement changes `{shown}` once, with all of its fields "
+                    "(NOT_SUPPORTED_CHANGE_SAME_COLUMN)",
+                    cursor.tokens[token].start,
+                )
+        named[key] = ".".join(map(quoted, parts))
+        changes.append(_column_change(cursor, named[key]))
+        if not cursor.take(","):
+            break
+    if len(changes) == 1:
+        return changes[0]
+    return lambda alter: alter._several(changes)
 
 
 def _column_change(cursor: Grammar, column: str) -> Change:
@@ -218,6 +242,8 @@ def _column_change(cursor: Grammar, column: str) -> Change:
         return lambda alter: alter.set_comment(column, comment)
     if cursor.take("type"):
         return _typed(cursor, column)
+    if cursor.take("sync", "identity"):
+        return lambda alter: alter.sync_identity(column)
     if cursor.take("first"):
         return lambda alter: alter.reorder(column, first=True)
     if cursor.take("after"):
@@ -235,7 +261,9 @@ def _column_change(cursor: Grammar, column: str) -> Change:
         if not cursor.take("default"):
             cursor.expected("NOT NULL or DEFAULT")
         return lambda alter: alter.drop_default(column)
-    cursor.expected("TYPE, COMMENT, FIRST, AFTER, SET DEFAULT, SET NOT NULL, DROP DEFAULT or DROP NOT NULL")
+    cursor.expected(
+        "TYPE, COMMENT, FIRST, AFTER, SET DEFAULT, SET NOT NULL, SYNC IDENTITY, DROP DEFAULT or DROP NOT NULL"
+    )
 
 
 def _is_declared(cursor: Grammar, name: str) -> bool:
@@ -272,12 +300,13 @@ def _declared(cursor: Grammar, column: str, name: str) -> Change:
 
 
 def _typed(cursor: Grammar, column: str) -> Callable[..., AlterPlan]:
-    to = column_type(cursor)
+    of = column_type(cursor)
+    to = of.type
     if not isinstance(to, PrimitiveType):
         raise UnsupportedFeatureError(
-            f"{column} can't become {to.type}: change the type of a field, of `element`, `key` or `value` below it"
+            f"{column} can't become {of.text}: change the type of a field, of `element`, `key` or `value` below it"
         )
-    return lambda alter, dry_run=False: alter.change_column_type(column, to, dry_run=dry_run)
+    return lambda alter, dry_run=False: alter._change_type(column, to, of.lengths, dry_run=dry_run)
 
 
 STATEMENT = Statement(("alter",), _read)

@@ -55,7 +55,8 @@ def declaration(cursor: Grammar, *, places: bool = False) -> Declaration:
     """One column; with `places` it may say where it goes, and its path may lead into a struct."""
     token = cursor.at
     path = cursor.names("a column's name") if places else (cursor.name("a column's name"),)
-    made = Declaration(path, column_type(cursor), token)
+    of = column_type(cursor)
+    made = Declaration(path, of.type, token, metadata=dict(of.metadata))
     _read_rest(cursor, made, places=places)
     if _DEFAULT in made.metadata and _GENERATED in made.metadata:
         cursor.wrong(

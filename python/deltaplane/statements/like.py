@@ -1,5 +1,5 @@
 """CREATE TABLE [IF NOT EXISTS] table LIKE source [USING delta] [TBLPROPERTIES (…)] [LOCATION …]: a table without rows that is
-defined as another one. `create` reads what comes before LIKE.
+defined as another one, which in a Spark session may be in another format, or a view. `create` reads what comes before LIKE.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.described import clustering_columns
+from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.properties import ToldAs
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
@@ -48,23 +49,70 @@ class CreateLike:
     def run(self, session: Session) -> pa.Table:
         """Makes the table in one commit, with the source's columns, partitions, clustering, comment and properties."""
         location, options = self.location or self.place(session.catalog), session.catalog.storage_options
-        source = session.catalog.table(self.source)
+        source = self._definition(session)
         if self.mode == "ignore" and DeltaTable.is_deltatable(location, options):
             return one_row(operation="CREATE TABLE", version=None)
-        metadata = source.metadata()
-        kept = {k: v for k, v in metadata.configuration.items() if not k.startswith(OWN_PROPERTIES)}
         made = DeltaTable.create(
             location,
-            Schema.from_json(json.dumps(without_notes(json.loads(source.schema().to_json())))),
+            source.schema,
             self.mode,
-            metadata.partition_columns or None,
-            description=metadata.description,
-            configuration={**kept, **self.properties},
+            source.partition_by or None,
+            description=source.description,
+            configuration={**source.properties, **self.properties},
             storage_options=options,
-            cluster_by=clustering_columns(source) or None,
+            cluster_by=source.cluster_by or None,
             told_as=ToldAs.definition("CREATE TABLE", fills=False, managed=self.managed),
         )
         return one_row(operation="CREATE TABLE", version=made.version())
+
+    def _definition(self, session: Session) -> _Definition:
+        try:
+            return _Definition.of(session.catalog.table(self.source))
+        except InvalidArgumentError:
+            if (found := self._of_spark(session)) is None:
+                raise
+            return found
+
+    def _of_spark(self, session: Session) -> _Definition | None:
+        """The definition of a session's table in another format, or of its view."""
+        if session.spark is None or self.source.path is not None:
+            return None
+        from deltaplane.spark._internals import definition, is_connect
+        from deltaplane.spark._schema import delta_schema_json, quoted
+
+        if is_connect(session.spark):
+            return None
+        found = definition(session.spark, ".".join(map(quoted, self.source.parts)))
+        if found is None:
+            return None
+        columns, partition_by, description, properties = found
+        from pyspark.sql.types import StructType
+
+        schema = delta_schema_json(StructType.fromJson(json.loads(columns)), keeps_lengths=True)
+        return _Definition(Schema.from_json(schema), partition_by, description, properties)
+
+
+@dataclass
+class _Definition:
+    """What the new table takes over."""
+
+    schema: Schema
+    partition_by: list[str]
+    description: str | None
+    properties: dict[str, str]
+    cluster_by: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, source: DeltaTable) -> _Definition:
+        """That of a Delta table."""
+        metadata = source.metadata()
+        return cls(
+            Schema.from_json(json.dumps(without_notes(json.loads(source.schema().to_json())))),
+            metadata.partition_columns,
+            metadata.description,
+            {k: v for k, v in metadata.configuration.items() if not k.startswith(OWN_PROPERTIES)},
+            clustering_columns(source),
+        )
 
 
 def read_like(cursor: Grammar, mode: Any, place: Callable[[Catalog], str]) -> CreateLike:
@@ -79,7 +127,7 @@ def read_like(cursor: Grammar, mode: Any, place: Callable[[Catalog], str]) -> Cr
     while True:
         if cursor.take("using"):
             if cursor.peek() not in ("delta", "deltaplane"):
-                cursor.expected("DELTA")
+                cursor.expected("DELTA: give the columns in CREATE TABLE … USING for a table in another format")
             cursor.at += 1
         elif cursor.take("tblproperties"):
             token, made.properties = cursor.at, properties(cursor)

@@ -14,6 +14,7 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
@@ -163,6 +164,20 @@ public final class Frames {
     for (java.util.Iterator i = CollectionConverters.asJava((scala.collection.Seq) of.projectList()).iterator(); i.hasNext(); ) {
       Object one = i.next();
       found.add(((Expression) (one instanceof Alias ? (Object) ((Alias) one).child() : one)).sql());
+    }
+    return (String[]) found.toArray(new String[0]);
+  }
+
+  // The SQL of the values of the expressions that a query without relations selects; null where one isn't a constant.
+  public String[] constants(Dataset frame) {
+    Object plan = frame.queryExecution().optimizedPlan();
+    if (!(plan instanceof Project) || !((Project) plan).child().output().isEmpty()) return null;
+    ArrayList found = new ArrayList();
+    for (Iterator i = CollectionConverters.asJava((scala.collection.Seq) ((Project) plan).projectList()).iterator(); i.hasNext(); ) {
+      Object one = i.next();
+      Expression of = (Expression) (one instanceof Alias ? (Object) ((Alias) one).child() : one);
+      if (!of.foldable()) return null;
+      found.add(new Literal(of.eval(null), of.dataType()).sql());
     }
     return (String[]) found.toArray(new String[0]);
   }

@@ -177,6 +177,43 @@ pub fn take_marks(adds: &mut [Add]) -> Vec<(String, i64)> {
     marks
 }
 
+/// The identity column whose high-water mark covers the values that its rows have, of which `furthest` lies furthest in the
+/// direction of its steps (P108). The mark becomes a value of the column's own series, and never moves back: values that lie
+/// before the series begins say nothing of it.
+///
+/// # Errors
+/// `InvalidArgument` for a column that is none of these, `ConstraintViolation` where no later value of the series is a long.
+pub fn synced(f: &Field, furthest: Option<i64>) -> Result<Field> {
+    let Some(identity) = Identity::of(f)? else {
+        return Err(Error::invalid_argument(format!(
+            "the column `{}` isn't an identity column, so it has no high-water mark: only columns GENERATED … AS IDENTITY can be synchronised (DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN)",
+            f.name
+        )));
+    };
+    if !identity.explicit {
+        return Err(Error::invalid_argument(format!(
+            "the identity column `{}` is GENERATED ALWAYS, so no value came from outside of its series: there is nothing to synchronise (DELTA_IDENTITY_COLUMNS_ALTER_NON_GENERATED_BY_DEFAULT_COLUMN)",
+            f.name
+        )));
+    }
+    let mut moved = f.clone();
+    let Some(furthest) = furthest else {
+        return Ok(moved);
+    };
+    let (start, step) = (i128::from(identity.start), i128::from(identity.step));
+    let beyond = (i128::from(furthest) - start) * step.signum();
+    if beyond < 0 {
+        return Ok(moved);
+    }
+    let steps = beyond / step.abs() + i128::from(beyond % step.abs() > 0);
+    let mark = i64::try_from(start + steps * step).map_err(|_| overflow(&f.name))?;
+    let is_further = |own: i64| (i128::from(mark) - i128::from(own)) * step.signum() > 0;
+    if identity.mark.is_none_or(is_further) {
+        moved.metadata.insert(MARK.to_owned(), json!(mark));
+    }
+    Ok(moved)
+}
+
 /// The tags of a commit whose new metadata says nothing but how far identity columns went.
 pub fn commit_tags() -> Value {
     json!({ COMMIT_TAG: "true" })
@@ -285,6 +322,30 @@ mod tests {
         assert_eq!(of(advance(&column(1, 1, Some(20), false), &marks)), Some(json!(20)));
         assert_eq!(of(advance(&column(1, -1, Some(20), false), &marks)), Some(json!(7)));
         assert_eq!(of(advance(&column(1, 1, None, false), &[])), None);
+    }
+
+    #[test]
+    fn a_synchronised_mark_is_the_next_value_of_the_series() {
+        // P108
+        let mark = |start, step, own, furthest| {
+            let field = column(start, step, own, true).fields()[0].clone();
+            synced(&field, furthest).map(|f| f.metadata.get(MARK).and_then(Value::as_i64))
+        };
+        assert_eq!(mark(1, 1, Some(2), Some(100)).unwrap(), Some(100));
+        assert_eq!(mark(1, 1, Some(100), Some(2)).unwrap(), Some(100));
+        assert_eq!(mark(1, 1, Some(3), None).unwrap(), Some(3));
+        assert_eq!(mark(10, 7, None, Some(12)).unwrap(), Some(17));
+        assert_eq!(mark(10, 7, None, Some(17)).unwrap(), Some(17));
+        assert_eq!(mark(10, 7, None, Some(9)).unwrap(), None);
+        assert_eq!(mark(-1, -3, None, Some(-12)).unwrap(), Some(-13));
+        assert_eq!(mark(-1, -3, None, Some(0)).unwrap(), None);
+        assert_eq!(mark(i64::MIN, 1, None, Some(i64::MAX)).unwrap(), Some(i64::MAX));
+        let e = mark(10, 5, None, Some(i64::MAX - 1)).unwrap_err();
+        assert_eq!(e.kind(), crate::Kind::ConstraintViolation, "{e}");
+        let refused = |f: &Field| synced(f, Some(1)).unwrap_err().message().to_owned();
+        let always = column(1, 1, None, false);
+        assert!(refused(&always.fields()[0]).contains("GENERATED ALWAYS"));
+        assert!(refused(&always.fields()[1]).contains("isn't an identity column"));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Columns added, moved, described and relaxed. Files stay as they are: a new column is null in old rows.
 
+use std::collections::BTreeMap;
+
 use deltaplane_error::{Error, Result};
-use deltaplane_protocol::features::type_widening;
+use deltaplane_protocol::features::{View, type_widening};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType, type_value};
 use deltaplane_protocol::schema_changes::edit;
@@ -11,11 +13,14 @@ use serde_json::{Map, Value, json};
 
 use super::dependants::check_unused;
 use super::draft::Draft;
+use super::lengths::LENGTHS;
 use super::{NewColumns, not_empty, stats_columns};
 use crate::write::schema_checks::check_field_names;
 
 /// Where a column's default stands (P107).
 const DEFAULT: &str = "CURRENT_DEFAULT";
+/// What the history calls a change of one column.
+pub(super) const CHANGED: &str = "CHANGE COLUMN";
 /// Keys of a field's metadata that mean something to writers: each has a call of its own, or none.
 const RESERVED: &[&str] = &[DEFAULT, "EXISTS_DEFAULT", "comment"];
 const RESERVED_PREFIXES: &[&str] = &["delta.", "__"];
@@ -117,7 +122,8 @@ fn check_new(field: &Field) -> Result<()> {
     if !field.nullable {
         return refuse("as NOT NULL");
     }
-    if let Some(key) = field.metadata.keys().find(|k| is_reserved(k) && *k != "comment") {
+    let is_free = |k: &&String| !is_reserved(k) || matches!(k.as_str(), "comment" | LENGTHS);
+    if let Some(key) = field.metadata.keys().find(|k| !is_free(k)) {
         return refuse(&format!("with `{key}` in its metadata"));
     }
     check_new_type(&field.data_type)
@@ -269,7 +275,7 @@ pub(super) fn drop_not_null(draft: &mut Draft<'_>, column: &str) -> Result<()> {
 }
 
 /// Gives a column a wider type; files stay as they are (P153).
-pub(super) fn change_type(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()> {
+pub(super) fn change_type(draft: &mut Draft<'_>, column: &str, to: &str, lengths: Option<&str>) -> Result<()> {
     let path = split_path(column)?;
     let Some(wider) = Primitive::parse(to) else {
         return Err(Error::invalid_argument(format!(
@@ -277,7 +283,13 @@ pub(super) fn change_type(draft: &mut Draft<'_>, column: &str, to: &str) -> Resu
         )));
     };
     check_unused(&draft.metadata, &draft.schema, &path, "given another type")?;
-    draft.schema = type_widening::widen(draft.base.view(), &path, wider)?;
+    if !super::lengths::change(draft, &path, wider, lengths)? {
+        let view = View {
+            schema: &draft.schema,
+            ..draft.base.view()
+        };
+        draft.schema = type_widening::widen(view, &path, wider)?;
+    }
     says_changed(draft, &named_part(&path), None)
 }
 
@@ -315,29 +327,40 @@ fn is_reserved(key: &str) -> bool {
     RESERVED.contains(&key) || RESERVED_PREFIXES.iter().any(|p| key.starts_with(p))
 }
 
-fn says_changed(draft: &mut Draft<'_>, path: &[String], position: Option<&Position>) -> Result<()> {
+/// What the history says of a column that changed.
+pub(super) fn says_changed(draft: &mut Draft<'_>, path: &[String], position: Option<&Position>) -> Result<()> {
     let field = find(&draft.schema, path)?;
-    let column = column_json(path, &field, None);
-    let mut parameters = vec![(
-        "column",
-        json!(column.get("column").cloned().unwrap_or_default().to_string()),
-    )];
+    let mut parameters = vec![("column", json!(column_of(path, &field).to_string()))];
     parameters.extend(position.map(|p| ("position", json!(p.to_string()))));
-    draft.says("CHANGE COLUMN", parameters);
+    draft.says(CHANGED, parameters);
     Ok(())
 }
 
-/// A column as delta-spark's history shows it.
+/// What the history says of one change, as one of several: the column, with its new place where it has one.
+pub(super) fn told(parameters: &BTreeMap<String, Value>) -> Value {
+    let column = parameters.get("column").and_then(Value::as_str);
+    let mut told: Map<String, Value> = column.and_then(|c| serde_json::from_str(c).ok()).unwrap_or_default();
+    let position = parameters.get("position").cloned();
+    told.extend(position.map(|p| ("position".to_owned(), p)));
+    Value::Object(told)
+}
+
+/// A column as delta-spark's history shows it, with its place where it has one.
 fn column_json(path: &[String], field: &Field, position: Option<&Position>) -> Value {
+    let column = column_of(path, field);
+    match position {
+        Some(p) => json!({"column": column, "position": p.to_string()}),
+        None => json!({ "column": column }),
+    }
+}
+
+/// A column as delta-spark's history shows it.
+fn column_of(path: &[String], field: &Field) -> Value {
     let kind = match &field.data_type {
         DataType::Primitive(_) => type_value(&field.data_type),
         DataType::Struct(_) => json!("struct"),
         DataType::Array(_) => json!("array"),
         DataType::Map(_) => json!("map"),
     };
-    let column = json!({"name": join_path(path), "type": kind, "nullable": field.nullable, "metadata": field.metadata});
-    match position {
-        Some(p) => json!({"column": column, "position": p.to_string()}),
-        None => json!({ "column": column }),
-    }
+    json!({"name": join_path(path), "type": kind, "nullable": field.nullable, "metadata": field.metadata})
 }

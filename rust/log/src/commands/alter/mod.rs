@@ -8,6 +8,8 @@ mod constraints;
 mod dependants;
 mod draft;
 mod drop_feature;
+mod identity;
+mod lengths;
 mod live_files;
 mod names;
 mod properties;
@@ -121,6 +123,9 @@ pub enum Change {
         column: String,
         /// The new type's name in a schema.
         to: String,
+        /// The type as Spark writes it, of strings with a length: `varchar(10)`.
+        #[serde(default)]
+        lengths: Option<String>,
     },
     /// Sets keys of a column's metadata; null takes one away.
     SetColumnMetadata {
@@ -135,6 +140,11 @@ pub enum Change {
         column: String,
         /// The value as a constant expression in Spark SQL.
         expression: Option<String>,
+    },
+    /// Changes several columns in one commit, in this order.
+    ChangeColumns {
+        /// The changes, each of one column that is there.
+        changes: Vec<Change>,
     },
     /// Adds a CHECK constraint; the caller has looked at the rows of version `seen`.
     AddConstraint {
@@ -153,6 +163,17 @@ pub enum Change {
         /// Whether one that isn't there is passed over.
         #[serde(default)]
         if_exists: bool,
+    },
+    /// Moves the high-water mark of an identity column behind the values that its rows have.
+    SyncIdentity {
+        /// The column's name.
+        column: String,
+        /// Of the rows of version `seen`, the value that lies furthest in the direction of the column's steps.
+        #[serde(default)]
+        furthest: Option<i64>,
+        /// The version whose rows were looked at; absent where nobody looked yet.
+        #[serde(default)]
+        seen: Option<u64>,
     },
     /// Keeps rows together by these columns from now on.
     ClusterBy {
@@ -276,7 +297,9 @@ impl Snapshot {
 async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> {
     let mut base = match &request.change {
         // The rows that were looked at are those of one version; rows added since are a conflict.
-        Change::AddConstraint { seen: Some(v), .. } => Snapshot::open(store, Some(*v)).await?,
+        Change::AddConstraint { seen: Some(v), .. } | Change::SyncIdentity { seen: Some(v), .. } => {
+            Snapshot::open(store, Some(*v)).await?
+        }
         _ => Snapshot::open(store, None).await?,
     };
     if let Change::DropFeature {
@@ -321,6 +344,7 @@ async fn plan(base: &Snapshot, change: &Change) -> Result<Staged> {
     base.state().check_write()?;
     let mut draft = Draft::new(base.state(), domains_of(base).await?);
     apply(&mut draft, change)?;
+    lengths::check_notes(base.state().schema(), &draft.schema)?;
     let mut planned = draft.finish()?;
     if let Some(metadata) = &planned.metadata
         && let Some(version) = iceberg_compat::switched_on(base.state().metadata(), metadata)
@@ -358,11 +382,13 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         Change::DropNotNull { column } => columns::drop_not_null(draft, column),
         Change::RenameColumn { column, to } => columns::rename(draft, column, to),
         Change::DropColumns { columns } => columns::drop(draft, columns),
-        Change::ChangeType { column, to } => columns::change_type(draft, column, to),
+        Change::ChangeType { column, to, lengths } => columns::change_type(draft, column, to, lengths.as_deref()),
         Change::SetColumnMetadata { column, metadata } => columns::set_metadata(draft, column, metadata),
         Change::SetDefault { column, expression } => columns::set_default(draft, column, expression.as_deref()),
+        Change::ChangeColumns { changes } => several(draft, changes),
         Change::AddConstraint { name, expression, .. } => constraints::add(draft, name, expression),
         Change::DropConstraint { name, if_exists } => constraints::drop(draft, name, *if_exists),
+        Change::SyncIdentity { column, furthest, .. } => identity::sync(draft, column, *furthest),
         Change::ClusterBy { columns } => clustering::set(draft, columns),
         Change::AddFeatures {
             features,
@@ -373,6 +399,24 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
         )),
         Change::UpgradeProtocol { reader, writer } => protocol::upgrade(draft, *reader, *writer),
     }
+}
+
+/// Changes of columns as one, under the name that delta-spark's history has for them.
+fn several(draft: &mut Draft<'_>, changes: &[Change]) -> Result<()> {
+    not_empty(changes, "change")?;
+    let mut said = Vec::with_capacity(changes.len());
+    for change in changes {
+        apply(draft, change)?;
+        if draft.operation.name != columns::CHANGED {
+            return Err(Error::invalid_argument(format!(
+                "{} stands in a statement of its own: it can't be one of several changes of columns",
+                draft.operation.name
+            )));
+        }
+        said.push(columns::told(&draft.operation.parameters));
+    }
+    draft.says("CHANGE COLUMNS", [("columns", json!(Value::Array(said).to_string()))]);
+    Ok(())
 }
 
 fn with_settings(planned: Staged, settings: &AlterCommit) -> Staged {
