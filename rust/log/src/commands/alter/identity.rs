@@ -4,7 +4,7 @@
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::features::identity_columns;
-use deltaplane_protocol::schema_edit::{edit, find, join_path, split_path};
+use deltaplane_protocol::schema_changes::edit::{edit, find, join_path, split_path};
 
 use super::draft::Draft;
 

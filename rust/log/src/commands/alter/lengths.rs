@@ -3,7 +3,7 @@
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType};
-use deltaplane_protocol::schema_edit::{edit, find, join_path};
+use deltaplane_protocol::schema_changes::edit::{edit, find, join_path};
 use serde_json::{Value, json};
 
 use super::draft::Draft;
