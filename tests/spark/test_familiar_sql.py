@@ -203,8 +203,11 @@ def test_statements_in_sparks_words(enabled: SparkSession, at: str, path: str, n
     assert rows(enabled.sql(f"TABLE {name} UNION ALL (TABLE {name})")) == sorted(rows(enabled.table(name)) * 2)
     assert enabled.sql("SELECT id, 'IDENTIFIER(''x'')' FROM IDENTIFIER(:t)", {"t": name}).count() == 3
     assert "Location" in [row.col_name for row in enabled.sql(f"DESCRIBE EXTENDED {name}").collect()]
-    enabled.sql(f"TRUNCATE TABLE {name}")
+    assert enabled.sql(f"TRUNCATE TABLE {name}").columns == []
     assert enabled.table(name).count() == 0
+    entry = enabled.sql(f"DESCRIBE HISTORY {name}").first()
+    assert (entry.operation, entry.operationParameters) == ("TRUNCATE", {})
+    assert entry.operationMetrics.keys() == {"numRemovedFiles", "executionTimeMs"}
 
 
 def test_versions_behind_paths(enabled: SparkSession, at: str, path: str) -> None:
