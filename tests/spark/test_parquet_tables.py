@@ -236,7 +236,8 @@ def test_files_at_a_path_are_cloned(enabled: SparkSession, name: str, tmp_path: 
     enabled.sql(f"UPDATE {name} SET id = 20 WHERE id = 2")
     assert rows(enabled, name) == [(i,) for i in (0, 20, 3, 4, 9)]
     assert enabled.read.parquet(str(source)).count() == 5
-    assert refused(enabled, f"CREATE TABLE {name} SHALLOW CLONE parquet.`{source}`") == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    with pytest.raises(exceptions.TableAlreadyExistsError):
+        enabled.sql(f"CREATE TABLE {name} SHALLOW CLONE parquet.`{source}`")
     enabled.sql(f"CREATE TABLE IF NOT EXISTS {name} SHALLOW CLONE parquet.`{source}`")
     assert len(rows(enabled, name)) == 5
     assert (9,) in rows(enabled, name)

@@ -20,6 +20,7 @@ from deltaplane.convert import Conversion, Files, FilesHere, WouldConvert
 from deltaplane.exceptions import FileMissingError, InvalidArgumentError
 from deltaplane.properties import commit_request
 from deltaplane.spark import _internals
+from deltaplane.spark._clones import note_clone, with_sources
 from deltaplane.spark._familiar import tells_of_vacuum
 from deltaplane.spark._jobs import run_tasks
 from deltaplane.spark._location import absolute_location, split_options
@@ -69,7 +70,7 @@ def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> 
     """As `commands.optimize`, with a task for each group of files; its rows never pass Spark. On Spark Connect without tasks."""
     if _internals.is_connect(target.spark):
         return optimize(target, what, settings)
-    options, _ = split_options(target.options)
+    options = with_sources(target.location, split_options(target.options)[0])
     location, spark = target.location, target.spark
 
     def moved(job: _native.Layout, memory: int) -> Iterator[int]:
@@ -123,7 +124,11 @@ def clone_parquet_by_tasks(
     options: Mapping[str, str] | None = None,
 ) -> dict[str, int]:
     """As `clone_parquet`, with footers read by tasks. On Spark Connect without them."""
-    return clone_parquet(source, _files_of(spark, source), name, (absolute_location(target), options), what)
+    target = absolute_location(target)
+    metrics = clone_parquet(source, _files_of(spark, source), name, (target, options), what)
+    if not what.dry_run:
+        note_clone(target, source.location, source.options)
+    return metrics
 
 
 @dataclass(frozen=True)
@@ -197,7 +202,10 @@ def clone_by_tasks(
         return [size for outcome in outcomes for size in json.loads(outcome)]
 
     snapshot = _native.Snapshot.open(location, given, table.version())
-    return clone(snapshot, (target, options), what, commit_request(None, None), copies=copies)
+    metrics = clone(snapshot, (target, options), what, commit_request(None, None), copies=copies)
+    if what.shallow and not what.dry_run:
+        note_clone(target, location, given)
+    return metrics
 
 
 def _setting(spark: SparkSession, name: str, otherwise: int) -> int:

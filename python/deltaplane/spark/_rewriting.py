@@ -21,6 +21,7 @@ from deltaplane.commands.merge_clauses import several_matches
 from deltaplane.commands.merge_columns import check_whole, field_of
 from deltaplane.commands.rewriting import Rewriting, Target
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+from deltaplane.spark._clones import with_sources
 from deltaplane.spark._internals import Jvm
 from deltaplane.spark._jobs import run_tasks
 from deltaplane.spark._location import split_options
@@ -116,7 +117,7 @@ class Work:
 
     def __init__(self, job: Rewriting, target: SparkTarget) -> None:
         self._job, self._target = job, target
-        self._options, _ = split_options(target.options)
+        self._options = with_sources(target.location, split_options(target.options)[0])
         self._spec, self._task_spec = job.native.spec, job.native.task_spec
         parsed = json.loads(self._task_spec)
         self.stored_ids: str | None = parsed["ids"]["id"] if parsed["ids"] else None

@@ -1,0 +1,45 @@
+"""Which places the files of shallow clones are at, for tasks: this process trusts the clones that it made, tasks run in others.
+
+Called within `deltaplane.spark`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+__all__ = ["note_clone", "with_sources"]
+
+_ALLOWED = "allow_external_files"
+
+# The sources of each clone that this process made, by its path.
+_sources: dict[str, set[str]] = {}
+
+
+def note_clone(clone: str, source: str, options: Mapping[str, str] | None = None) -> None:
+    """Remembers that a table was made a shallow clone of a source, which was read with these options."""
+    own = {source, *_sources.get(_path(source), ()), *_places(options)}
+    _sources.setdefault(_path(clone), set()).update(own)
+
+
+def with_sources(table: str, options: Mapping[str, str] | None) -> dict[str, str] | None:
+    """A store's options, which allow tasks the places of the table's files that this process reads.
+
+    >>> note_clone("/lake/clone", "/lake/source")
+    >>> with_sources("file:///lake/clone", None), with_sources("/lake/other", None)
+    ({'allow_external_files': '/lake/source'}, None)
+    """
+    given = dict(options or {})
+    if sources := _sources.get(_path(table)):
+        given[_ALLOWED] = ",".join(sorted({*sources, *_places(given)}))
+    return given or None
+
+
+def _places(options: Mapping[str, str] | None) -> list[str]:
+    return [place.strip() for place in (options or {}).get(_ALLOWED, "").split(",") if place.strip()]
+
+
+def _path(location: str) -> str:
+    if location.startswith("file:"):
+        location = "/" + unquote(location.removeprefix("file:")).lstrip("/")
+    return location.rstrip("/")
