@@ -146,6 +146,15 @@ def test_rows_that_equal_new_ones_are_replaced(path: str) -> None:
         write_deltalake(path, new, mode="append", replace_using=["p"])
 
 
+def test_rows_are_replaced_that_equal_a_new_one_in_every_column(tmp_table: Callable[[], str]) -> None:
+    path = tmp_table()
+    write_deltalake(path, pa.table({"p": ["a", "a", "b"], "x": [1, 2, 1]}))
+    new = pa.table({"p": ["a"], "x": [1]})
+    done = write_deltalake(path, new, mode="overwrite", replace_using=["p", "x"])
+    assert done.metrics["numTargetRowsDeleted"] == 1
+    assert pairs(path) == [("a", 1), ("a", 2), ("b", 1)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
