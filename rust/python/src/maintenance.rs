@@ -213,6 +213,9 @@ pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyRe
     })
 }
 
+/// Location, the store's options, and the name in the history.
+type ParquetSource = (String, Option<HashMap<String, String>>, String);
+
 /// Makes a table a clone of this version; returns the version that it made and metrics, as JSON. `parquet`: location, options
 /// and name of the Parquet files that the snapshot's log, which is no table's, describes.
 #[boundary]
@@ -227,7 +230,7 @@ pub(crate) fn clone_table(
     request: &str,
     progress: Option<Py<PyAny>>,
     copies: Option<Py<PyAny>>,
-    parquet: Option<(String, Option<HashMap<String, String>>, String)>,
+    parquet: Option<ParquetSource>,
 ) -> PyResult<String> {
     let delegate = copies.map(copying);
     run_with_progress(py, progress, |tell| {
